@@ -4,9 +4,10 @@ SHELL := /bin/bash
 ROOT := $(dir $(abspath $(lastword $(MAKEFILE_LIST))))
 BIN := $(ROOT).venv/bin
 PYTHON ?= python3
+SERVES := $(ROOT).venv/.serves
 READY := $(ROOT).venv/.ready
 # Some tests wait for processes and clocks: one worker more than cores keeps all cores at work.
-WORKERS := $(shell echo $$(( $$(nproc 2>/dev/null || echo 2) + 1 )))
+WORKERS := $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 1 )))
 
 # What is tested a second time without the speed tricks: what is said on the wire.
 BOTH_WAYS := tests/wire tests/vectors
@@ -23,12 +24,16 @@ help: ## what can be made
 setup: $(READY) ## a virtual environment in .venv with everything in it
 
 $(READY): $(ROOT)pyproject.toml $(ROOT)constraints.txt $(ROOT)scripts/setup
-	@cd $(ROOT) && PYTHON=$(PYTHON) scripts/setup
+	@PYTHON=$(PYTHON) $(ROOT)scripts/setup all
+
+# What serving needs is a third of the packages and a fifth of the megabytes. `setup` adds the rest to it.
+$(SERVES): $(ROOT)pyproject.toml $(ROOT)constraints.txt $(ROOT)scripts/setup
+	@PYTHON=$(PYTHON) $(ROOT)scripts/setup serve
 
 system: ## the system packages that the sandbox and the tests in a browser need (as root; otherwise the command to run)
 	@$(ROOT)scripts/system-packages
 
-serve: setup ## the gateway, with its embedded defaults
+serve: $(SERVES) ## the gateway, with its embedded defaults; installs only what it needs
 	@$(BIN)/handspan serve
 
 test: setup system ## every gate and every test; the three parts run side by side, and each prints when it has ended
@@ -45,7 +50,7 @@ coverage: setup system ## the tests in Python, and which branches they try: at l
 	@cd $(ROOT) && $(BIN)/coverage run -m pytest -q -n $(WORKERS) --dist worksteal
 	@cd $(ROOT) && $(BIN)/coverage combine -q && $(BIN)/python scripts/coverage_of_rooms.py
 
-release-check: setup ## build the wheel, install it in an environment of its own, and use it from an empty folder
+release-check: setup ## build the wheels, install each in an environment of its own, and use it from an empty folder
 	@$(ROOT)scripts/release-check
 
 sdk: setup system ## the TypeScript SDK: checked, built and tested, in Node and in a browser

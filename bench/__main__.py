@@ -22,6 +22,7 @@ from bench import (
     searching,
     serialising,
     serving,
+    setting_up,
     starting,
     storing,
 )
@@ -33,7 +34,7 @@ FAMILIES: dict[str, ModuleType] = {
     family.__name__.removeprefix("bench."): family
     for family in (
         *(dispatch, registering, serialising, starting, looping, storing, serving, graphing, remote),
-        *(searching, imaging),
+        *(searching, imaging, setting_up),
     )
 }
 

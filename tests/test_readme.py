@@ -1,6 +1,7 @@
 """Every command and snippet of the README does what the README says."""
 
 import contextlib
+import json
 import os
 import re
 import subprocess
@@ -50,8 +51,8 @@ def test_every_command_works_and_prints_what_is_shown(home: Path) -> None:
         for step in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             command, _, shown = step.partition("\n")
             command = command.split("  #")[0].strip()
-            if command.startswith("make ") or command in THREE_TERMINALS:
-                continue  # other tests look at these
+            if command.startswith(("make ", "uvx ")) or command in THREE_TERMINALS:
+                continue  # other tests and `make release-check` look at these
             done = subprocess.run(
                 ["sh", "-c", command],
                 env=environ(home),
@@ -89,7 +90,29 @@ def test_three_terminals_show_what_is_promised(home: Path) -> None:
         chat = subprocess.run(
             ["sh", "-c", THREE_TERMINALS[1]], env=env, cwd=home, capture_output=True, text=True, timeout=60, check=True
         )
+        battery = call_device_of_the_readme(home, env, json.loads(ready.read_text(encoding="utf-8")), terminals)
     assert "__device_info" in chat.stdout + chat.stderr, (chat.stdout, chat.stderr)
+    assert '"percent":80' in battery
+
+
+def call_device_of_the_readme(
+    home: Path, env: dict[str, str], ready: dict[str, str], terminals: contextlib.ExitStack
+) -> str:
+    """What `phone__battery` answers, once the README's program runs with the gateway's address and a token."""
+    program = next(block for block in blocks("python") if "handspan.client" in block)
+    program = program.replace("http://127.0.0.1:42617", ready["url"]).replace('token="…"', f'token="{ready["token"]}"')
+    (home / "phone.py").write_text(program, encoding="utf-8")
+    terminals.callback(end, subprocess.Popen([sys.executable, str(home / "phone.py")], env=env))
+    answers: list[str] = []
+
+    def has_answered() -> bool:
+        command = ["handspan", "call", "phone__battery"]
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+        answers.append(done.stdout)
+        return done.returncode == 0
+
+    wait_for(has_answered)
+    return answers[-1]
 
 
 def end(process: "subprocess.Popen[Any]") -> None:

@@ -69,4 +69,11 @@ if not TYPE_CHECKING:  # type checkers have the imports above; with this they wo
         """A name of the table `_LATE`, from the module that defines it."""
         if name not in _LATE:
             raise AttributeError(f"module 'handspan' has no attribute {name!r}")
-        return getattr(importlib.import_module(_LATE[name]), name)
+        try:
+            module = importlib.import_module(_LATE[name])
+        except ModuleNotFoundError as error:
+            if error.name is None or not error.name.startswith("handspan."):
+                raise
+            text = f"handspan.{name} is not part of the SDK alone. The whole package has it: pip install handspan"
+            raise ImportError(text) from None
+        return getattr(module, name)

@@ -43,8 +43,9 @@ def test_settings_that_can_not_be_used_name_file_and_key(run: Shell, words: tupl
 
 def test_an_unknown_agent_is_named_with_those_that_are_there(run: Shell) -> None:
     done = run("call", "get_current_time", "--agent", "Genral")
-    assert (done.returncode, done.stdout) == (1, "")
+    assert done.returncode == 1
     assert "no agent 'Genral'. Did you mean 'General'?" in done.stderr
+    assert json_lines(done)[0]["status"] == "error"
 
 
 # call
@@ -249,6 +250,33 @@ def test_the_doctor_has_a_remedy_for_a_workspace_that_can_not_be_used(run: Shell
     done = run("doctor", "--workspace", str(tmp_path / "file"))
     assert done.returncode == 1
     assert "do this:" in done.stdout and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("tols",), "No such command 'tols'. Did you mean 'tools' or"),
+        (("tools", "reloda"), "Did you mean 'reload'?"),
+        (("usage", "--since", "last week"), "'last week' is no day: say today, yesterday, or a date such as 2"),
+    ],
+)
+def test_what_was_mistyped_gets_a_hint(run: Shell, words: tuple[str, ...], said: str) -> None:
+    done = run(*words)
+    assert done.returncode == 2 and said in done.stderr
+    assert "^" not in done.stderr, "a regular expression is no hint"
+
+
+def test_usage_takes_a_day_by_name_or_date(run: Shell) -> None:
+    assert [run("usage", "--since", day).returncode for day in ("today", "yesterday", "2026-01-31")] == [0, 0, 0]
+
+
+def test_a_call_of_an_unknown_agent_has_an_envelope_for_every_line(run: Shell) -> None:
+    done = run("call", "get_current_time", "--agent", "nope")
+    (failure,) = json_lines(done)
+    assert done.returncode == 1 and failure["code"] == "invalid_arguments"
+    assert failure["message"].startswith("There is no agent 'nope'") and failure["message"] in done.stderr
+    batch = run("call", "--batch", "--agent", "nope", given='{"tool": "a"}\n{"tool": "b"}\n')
+    assert [one["code"] for one in json_lines(batch)] == ["invalid_arguments"] * 2
 
 
 def test_help_names_every_command(run: Shell) -> None:

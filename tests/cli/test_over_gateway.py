@@ -80,7 +80,8 @@ def test_a_wrong_token_and_what_is_not_there_are_told_in_words(run: Shell) -> No
         (("chat", "--model", "ofline", "hi"), "there is no model 'ofline'. Did you mean 'offline'?"),
     ):
         done = run(*words)
-        assert (done.returncode, done.stdout) == (1, ""), words
+        assert done.returncode == 1, words
+        assert ('"status":"error"' in done.stdout) if words[0] == "call" else done.stdout == "", words
         assert said in done.stderr and "Traceback" not in done.stderr
 
 
@@ -132,7 +133,15 @@ def test_each_command_says_where_it_works(run: Shell) -> None:
         by_environ = run("tools", *elsewhere, HANDSPAN_URL=address(run), HANDSPAN_TOKEN=token(run))
         assert there in by_environ.stderr
         assert there in run("tools", "--url", address(run)).stderr  # its token is in the state folder
-        assert "--workspace: its own" in run("call", "get_current_time", "--workspace", str(run.home)).stderr
+        same = run("call", "get_current_time", "--workspace", str(run.workspace))
+        assert same.returncode == 0 and there in same.stderr
+        for words in (("call", "get_current_time"), ("chat", "hi"), ("tools",)):
+            refused = run(*words, "--workspace", str(run.home))
+            assert (refused.returncode, refused.stdout) == (2, "")
+            assert f"works in {str(run.workspace)!r}" in refused.stderr and "--embedded" in refused.stderr
+        assert run("tools", "--workspace", str(run.home / "w"), "--embedded").returncode == 0
+        by_variable = run("tools", HANDSPAN_WORKSPACE=str(run.home)).stderr
+        assert f"(gateway {address(run)}; its workspace is {str(run.workspace)!r})" in by_variable
         gateway.kill()
         assert "(no gateway is running: embedded)" in run("tools").stderr
 

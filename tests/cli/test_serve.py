@@ -121,10 +121,11 @@ def test_it_says_each_thing_on_its_line_and_the_files_are_private(run: Shell, se
     assert "offline" in serving.line("Model")
     assert "handspan device" in serving.line("Device")
     assert re.search(r"the code \d{4}-\d{4}-\d{4} within 5 minutes", serving.line("         another"))
+    assert str(run.workspace) in serving.line("Files")
     assert serving.line("State") == f"State    {run.state}"
     assert serving.pid == serving.process.pid
     told = json.loads((run.state / "gateway.json").read_text())
-    assert told == {"url": serving.url, "pid": serving.pid}
+    assert told == {"url": serving.url, "pid": serving.pid, "workspace": str(run.workspace)}
     assert stat.S_IMODE((run.state / "gateway.json").stat().st_mode) == 0o600
     assert stat.S_IMODE((run.state / "operator.token").stat().st_mode) == 0o600
     code, out, err = serving.end()
@@ -237,9 +238,29 @@ def test_the_doctor_looks_at_the_gateway_that_runs(run: Shell, serve: Any) -> No
     found = {finding["what"]: finding for finding in json.loads(run("doctor", "--json").stdout)}
     for what in ("gateway", "gateway host check", "gateway token", "gateway WebSocket"):
         assert found[what]["ok"], found[what]
-    assert found["gateway source builtin"]["found"].startswith("ready, ")
+    assert found["source builtin"]["found"].startswith("ready, ")
+    count = len(json.loads(run("tools", "--json").stdout))
+    assert found["tools"]["found"].startswith(f"{count};"), found["tools"]
+    assert str(run.workspace) in found["workspace"]["found"] and "settings" not in found
+    assert json.loads(run("calls", "--json").stdout) == [], "a check is no call: the journal does not show it"
     done = run("doctor", "--url", serving.url, "--token", "wrong", "--state", str(run.home / "other"))
     assert done.returncode == 1 and "FAIL  gateway token" in done.stdout
+
+
+def test_settings_that_changed_since_the_start_are_not_shown_as_in_force(run: Shell, serve: Any) -> None:
+    run.config("tools.result_limit = 5000\n")
+    serve("--model", "offline")
+    run.config("tools.result_limit = 6000\n")
+    shown = json.loads(run("config", "--json").stdout)
+    rows = {row["key"]: row for row in shown["settings"]}
+    assert (rows["tools.result_limit"]["value"], shown["is_changed"]) == (5000, True)
+    assert rows["gateway.port"]["source"] == "command line"
+    assert "changed since start; restart the gateway to apply it" in run("config").stdout
+    found = {finding["what"]: finding for finding in json.loads(run("doctor", "--json").stdout)}
+    assert found["settings"]["ok"] and "restart the gateway" in found["settings"]["remedy"]
+    assert "6000" in run("config", "--embedded").stdout
+    run.config("tools.result_limit = 5000\n")
+    assert "changed since start" not in run("config").stdout
 
 
 def test_below_a_prefix_the_link_leads_below_it(run: Shell, serve: Any) -> None:

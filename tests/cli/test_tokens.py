@@ -137,6 +137,7 @@ def test_scopes_are_as_they_were_asked_for_and_a_dangerous_one_is_told(run: Shel
     with device(run, "--url", address(run), "--token", bot["token"]) as laptop:
         assert "Tools: laptop__device_info" in laptop.seen
     only_device = run("tokens", "new", "bot", "--scope", "device").stderr
+    assert f"1 older token has this name too ({bot['id']})" in only_device
     assert "HandspanClient" not in only_device and "handspan device" in only_device
     done = run("tokens", "new", "second", "--scope", "admin")
     assert "it may do all that you may" in done.stderr

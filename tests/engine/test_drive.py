@@ -902,11 +902,11 @@ async def test_no_timer_is_left_when_the_coroutine_ends_early() -> None:
 
 
 async def test_many_at_once_each_have_their_own_deadline() -> None:
-    async def tool(slow: bool) -> str:
-        await (asyncio.Event().wait() if slow else asyncio.sleep(0.001))
+    async def tool(hangs: bool) -> str:
+        await (asyncio.Event().wait() if hangs else asyncio.sleep(2 * SHORT))
         return "done"
 
-    tasks = [running(tool(number % 2 == 0), SHORT) for number in range(50)]
+    tasks = [running(tool(number % 2 == 0), SHORT if number % 2 == 0 else LONG) for number in range(50)]
     await until(lambda: all(task.done() for task in tasks))
     kinds = [type(task.exception()) for task in tasks]
     assert kinds == [DeadlineReached if number % 2 == 0 else type(None) for number in range(50)]

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from handspan.cli.doctor_gateway import source_findings
 from handspan.core.agents import GENERAL
 from handspan.core.errors import StoreError
 from handspan.core.function_tool import tool
@@ -16,6 +15,7 @@ from handspan.core.records import Pin
 from handspan.core.sources import Broken, SourceState, describe_state
 from handspan.core.tool import Handling
 from handspan.gateway.app import App
+from handspan.gateway.rest.doctor import source_findings
 from handspan.registry.pins import PinnedSpecs
 from handspan.registry.registry import Registry
 from tests.gateway.rest.served import Rest, serving, settings
@@ -192,7 +192,8 @@ async def test_the_list_of_tools_marks_what_is_hidden_new_or_changed(tmp_path: P
 def test_the_doctor_says_which_source_fails_and_what_of_one_can_not_be_used() -> None:
     failed = SourceState("failed", reason="It is off.")
     half = SourceState("ready", 2, broken=(Broken("bad.py", "SyntaxError"),))
-    found = list(source_findings("source", {"builtin": SourceState("ready", 9), "mcp(git)": failed, "plugins": half}))
+    states = {"builtin": SourceState("ready", 9), "mcp(git)": failed, "plugins": half}
+    found = [finding for name, state in states.items() for finding in source_findings(name, state)]
     assert [(one.what, one.ok, one.found) for one in found] == [
         ("source builtin", True, "ready, 9 tools"),
         ("source mcp(git)", False, "failed, 0 tools: It is off"),

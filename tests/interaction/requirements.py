@@ -53,6 +53,7 @@ REQUIREMENTS: Final = {
         (
             "sources/test_plugins.py::test_a_broken_file_is_reported_and_the_others_work",
             "sources/test_plugins.py::test_a_broken_plugin_is_reported_and_skipped",
+            "cli/test_tools_folder.py::test_a_tool_that_is_written_beside_a_running_gateway_works_at_once",
         ),
     ),
     "R1": Requirement(

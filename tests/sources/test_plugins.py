@@ -10,7 +10,8 @@ from handspan.core.agents import GENERAL
 from handspan.core.principals import OPERATOR
 from handspan.core.sources import Broken, SourceState, ToolSource
 from handspan.registry.registry import Registry
-from handspan.sources.plugins import FolderTools, PluginTools
+from handspan.sources.folder import FolderTools
+from handspan.sources.plugins import PluginTools
 
 pytestmark = pytest.mark.anyio
 

@@ -16,6 +16,7 @@ import pytest
 from handspan.core.context import Deadline
 from handspan.core.errors import ConfigError, ToolError
 from handspan.tools import directories
+from handspan.tools import workspace as workspace_module
 from handspan.tools.directories import OpenBeneath, choose_opener, open_by_openat2, open_by_walk
 from handspan.tools.workspace import REWRITE_LIMIT, Workspace
 
@@ -23,7 +24,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give fi
 
 
 def _has_openat2() -> bool:
-    descriptor = os.open("/", os.O_PATH)
+    descriptor = os.open("/", os.O_RDONLY)
     try:
         return choose_opener(descriptor) is open_by_openat2
     finally:
@@ -37,13 +38,26 @@ BOTH_WAYS = [
         marks=pytest.mark.skipif(not _has_openat2(), reason="this kernel or container has no openat2"),
     ),
     pytest.param(open_by_walk, id="walk"),
+    pytest.param(None, id="macOS"),
 ]
+"""The ways to open a file; None: the way that is chosen where the names that only Linux has are missing."""
+
+
+def prepare_way(chosen: OpenBeneath | None, without_linux: pytest.MonkeyPatch) -> OpenBeneath:
+    """The way of this entry of `BOTH_WAYS`. For macOS the Linux names are taken away until the test ends."""
+    if chosen is not None:
+        return chosen
+    for name in ("O_PATH", "O_TMPFILE", "memfd_create", "pidfd_open"):
+        without_linux.delattr(os, name)
+    without_linux.setattr(directories, "HAS_PATH_FLAG", False)
+    for module in (directories, workspace_module):
+        without_linux.setattr(module, "DIRECTORY", os.O_RDONLY | os.O_DIRECTORY)
+    return choose_opener(-1)
 
 
 @pytest.fixture(params=BOTH_WAYS)
-def way(request: pytest.FixtureRequest) -> OpenBeneath:
-    chosen: OpenBeneath = request.param
-    return chosen
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> OpenBeneath:
+    return prepare_way(request.param, monkeypatch)
 
 
 @pytest.fixture
@@ -449,6 +463,7 @@ import os, sys
 from pathlib import Path
 from handspan.core.errors import ToolError
 from handspan.tools import directories
+from handspan.tools import workspace as workspace_module
 from handspan.tools.workspace import Workspace
 files = Workspace(Path(sys.argv[1]), opener=getattr(directories, sys.argv[2]))
 files.entries(".", 10)  # what is loaded late is loaded: nobody may not be allowed to read Python's own library
@@ -738,7 +753,7 @@ def test_many_threads_append_and_nothing_is_lost(files: Workspace) -> None:
 def test_openat2_is_replaced_by_the_walk_where_the_kernel_does_not_know_it(
     workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    descriptor = os.open(workspace, os.O_PATH)
+    descriptor = os.open(workspace, os.O_RDONLY)
     try:
         monkeypatch.setattr(directories, "_OPENAT2", 100_000)
         assert choose_opener(descriptor) is open_by_walk
@@ -752,7 +767,7 @@ def test_neither_way_follows_a_link_nor_leaves_descriptors_behind(
     (workspace / "a" / "b").mkdir(parents=True)
     (workspace / "a" / "b" / "file").write_text("mine")
     (workspace / "a" / "link").symlink_to("b")
-    root = os.open(workspace, os.O_PATH)
+    root = os.open(workspace, os.O_RDONLY)
     before = len(os.listdir("/proc/self/fd"))
     try:
         os.close(way(root, (b"a", b"b", b"file"), os.O_RDONLY))

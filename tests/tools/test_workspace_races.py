@@ -16,7 +16,7 @@ from handspan.core.errors import ToolError
 from handspan.tools.paths import Parts
 from handspan.tools.workspace import Workspace
 from tests.thoroughness import repeats
-from tests.tools.test_workspace import BOTH_WAYS
+from tests.tools.test_workspace import BOTH_WAYS, prepare_way
 
 pytestmark = pytest.mark.flood
 
@@ -38,8 +38,8 @@ while True:
 
 
 @pytest.fixture(params=BOTH_WAYS)
-def files(request: pytest.FixtureRequest, workspace: Path) -> Iterator[Workspace]:
-    with Workspace(workspace, opener=request.param) as opened:
+def files(request: pytest.FixtureRequest, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workspace]:
+    with Workspace(workspace, opener=prepare_way(request.param, monkeypatch)) as opened:
         yield opened
 
 

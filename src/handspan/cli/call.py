@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from handspan.cli.door import ask_gateway, place_options
 from handspan.cli.options import settings_options
+from handspan.cli.render import print_broken
 from handspan.cli.requests import RemoteRefused, Requests, segment
 from handspan.cli.terminal_questions import ask_here, questions_for
 from handspan.core.context import Progress
@@ -21,6 +22,7 @@ from handspan.core.values import Json, JsonObject, strip_invisible
 from handspan.wire import strict_json
 from handspan.wire.rest.agents import ShownAgent
 from handspan.wire.rest.questions import AcceptedAnswer, QuestionList
+from handspan.wire.rest.status import SourceList
 
 _Line: TypeAlias = tuple[str, bytes | str] | Failure
 _DATA: Final = b"data: "
@@ -37,6 +39,7 @@ _ABOUT_THE_CALL: Final[dict[int, ErrorCode]] = {
 
 class _Status(Struct, frozen=True):
     status: str
+    code: str = ""
 
 
 class _CallEvent(Struct, frozen=True):
@@ -81,12 +84,16 @@ def command(
 async def _call_each(calls: "Calls", lines: Iterator[_Line]) -> bool:
     """Run line after line, since a later one may need what an earlier one did; whether any failed."""
     is_failed = False
-    await calls.check()
+    refused = await calls.check()
     for line in lines:
-        envelope = encode_envelope(line) if isinstance(line, Failure) else await calls.call(*line)
-        is_failed |= msgspec.json.decode(envelope, type=_Status).status != "success"
+        given = line if isinstance(line, Failure) else refused or line
+        envelope = encode_envelope(given) if isinstance(given, Failure) else await calls.call(*given)
+        status = msgspec.json.decode(envelope, type=_Status)
+        is_failed |= status.status != "success"
         sys.stdout.buffer.write(envelope + b"\n")
         sys.stdout.buffer.flush()
+        if status.code == "tool_not_found":
+            await calls.print_broken()
     return is_failed
 
 
@@ -100,10 +107,22 @@ class Calls:
         self._questions = questions
         self._show = show
 
-    async def check(self) -> None:
-        """Raises `RemoteRefused` when the agent is not there."""
-        if self._agent:
-            await self._requests.get(f"/api/agents/{segment(self._agent)}", ShownAgent)
+    async def check(self) -> Failure | None:
+        """The failure of every call when the agent is not there; the person at the terminal reads it, too."""
+        try:
+            if self._agent:
+                await self._requests.get(f"/api/agents/{segment(self._agent)}", ShownAgent)
+        except RemoteRefused as refused:
+            if refused.status != 404:
+                raise
+            click.echo(f"handspan: {refused}", err=True)
+            return Failure("invalid_arguments", str(refused))
+        return None
+
+    async def print_broken(self) -> None:
+        """Say which files with tools can't be used: the tool that is missing may be in one of them."""
+        for state in (await self._requests.get("/api/sources", SourceList)).sources.values():
+            print_broken(state)
 
     async def call(self, tool: str, arguments: bytes | str) -> bytes:
         """The result envelope, also for a call that the gateway refuses."""

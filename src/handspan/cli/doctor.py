@@ -1,35 +1,38 @@
 """`handspan doctor`: does everything work here, and what to do where it does not."""
 
-import asyncio
 import platform
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 from importlib.metadata import version
-from pathlib import Path
+from typing import Final
 
 import click
 
-from handspan.cli.doctor_gateway import Finding, gateway_findings, source_findings
+from handspan.cli.doctor_gateway import gateway_findings
+from handspan.cli.door import ask_gateway, given_token, given_url, is_embedded, place_options
 from handspan.cli.options import config_folder, json_option, read_settings, settings_options
 from handspan.cli.render import print_json
-from handspan.core.agents import GENERAL
-from handspan.core.calls import ToolCall, new_call_id
+from handspan.cli.requests import RemoteRefused, Requests
+from handspan.config.settings import Settings
 from handspan.core.errors import HandspanError
-from handspan.core.results import Success
 from handspan.core.version import VERSION
-from handspan.gateway.app import App
+from handspan.wire.rest.status import Diagnosis, Finding
 
-_LIBRARIES = ("msgspec", "jsonschema-rs", "httpx2", "pydantic", "click")
+_LIBRARIES: Final = ("msgspec", "jsonschema-rs", "httpx2", "pydantic", "click")
+_NEEDED: Final = ("gateway", "gateway token")
+"""The checks without which a running gateway can't be asked how it does."""
 
 
 @click.command("doctor")
-@click.option("--url", help="Look at the gateway there too; default: the one that serves the state folder.")
-@click.option("--token", help="The token to show to it; default: the operator's, where this user can read it.")
 @json_option
 @settings_options
-def command(url: str | None, token: str | None, as_json: bool) -> None:
-    """See whether everything works here, and what to do where it does not. Exit code 1: something does not."""
-    findings = asyncio.run(_collect(url, token))
+@place_options
+def command(as_json: bool) -> None:
+    """See whether everything works here, and what to do where it does not. Exit code 1: something does not.
+
+    A gateway that runs is looked at from outside, and asked how it does; else one inside this process is asked.
+    """
+    findings = list(_findings())
     if as_json:
         print_json(findings)
     else:
@@ -40,74 +43,26 @@ def command(url: str | None, token: str | None, as_json: bool) -> None:
     sys.exit(0 if all(finding.ok for finding in findings) else 1)
 
 
-async def _collect(url: str | None, token: str | None) -> list[Finding]:
-    return [finding async for finding in _findings(url, token)]
-
-
-async def _findings(url: str | None, token: str | None) -> AsyncIterator[Finding]:
+def _findings() -> Iterator[Finding]:
     libraries = ", ".join(f"{name} {version(name)}" for name in _LIBRARIES)
     yield Finding("versions", True, f"handspan {VERSION}, Python {platform.python_version()}, {libraries}")
     try:
         settings = read_settings()
         yield Finding("configuration", True, f"read; folder {config_folder()}")
-        async with App(settings, config_folder=config_folder(), durable=True) as app:
-            async for finding in _of_app(app):
-                yield finding
-        for finding in await asyncio.to_thread(lambda: list(gateway_findings(settings, url, token))):
-            yield finding
+        yield from _of_gateway(settings)
     except HandspanError as error:
         yield Finding("configuration", False, str(error), "correct the settings")
 
 
-async def _of_app(app: App) -> AsyncIterator[Finding]:
-    yield await _workspace(app)
-    yield Finding("state", True, str(app.settings.state))
-    report = await app.sandbox.ready()
-    yield Finding(
-        "sandbox",
-        report.active and not report.warning,
-        f"{'active' if report.active else 'NOT active'}: {report.reason}"
-        + (f"; {report.warning}" if report.warning else ""),
-        report.remedy,
-    )
-    async for finding in _agent_and_model(app):
-        yield finding
-    yield Finding("tools", True, f"{len(app.registry)} registered")
-    for finding in source_findings("source", {source.name: source.state for source in app.sources}):
-        yield finding
+def _of_gateway(settings: Settings) -> Iterator[Finding]:
+    outside = [] if is_embedded() else list(gateway_findings(settings, given_url() or None, given_token() or None))
+    if all(finding.ok for finding in outside if finding.what in _NEEDED):
+        try:
+            yield from ask_gateway(_ask_doctor, says=False).findings
+        except RemoteRefused as refused:
+            yield Finding("gateway doctor", False, str(refused), "give the operator's token with --token")
+    yield from outside
 
 
-async def _agent_and_model(app: App) -> AsyncIterator[Finding]:
-    """Which agent `handspan chat` would begin with, which model it would talk to, and why (SPEC M5)."""
-    model = ""
-    try:
-        agent = await app.find_agent()
-        model = agent.model
-        yield Finding("agent", True, f"{agent.name!r} is meant where none is named")
-    except HandspanError as error:
-        yield Finding(
-            "agent", False, str(error), "correct default_agent, or make that agent: `handspan agents create NAME`"
-        )
-    try:
-        yield Finding("model", True, (await app.choose_model(model)).why)
-    except HandspanError as error:
-        yield Finding(
-            "model", False, str(error), "correct the settings, or set the key; `handspan model which` asks again"
-        )
-
-
-async def _workspace(app: App) -> Finding:
-    """Write and read a file through the engine, as an agent that may do everything would."""
-    folder, caller = app.settings.workspace, app.caller(GENERAL)
-    name = f".handspan-doctor-{new_call_id()[:8]}"
-    try:
-        written = await app.engine.call(
-            ToolCall("write_file", {"path": name, "content": "hello"}, new_call_id()), caller
-        )
-        read = await app.engine.call(ToolCall("read_file", {"path": name}, new_call_id()), caller)
-    finally:
-        await asyncio.to_thread(Path(folder, name).unlink, missing_ok=True)
-    failed = next((result for result in (written, read) if not isinstance(result, Success)), None)
-    if failed is None:
-        return Finding("workspace", True, f"{folder} can be written and read")
-    return Finding("workspace", False, f"{folder}: {failed}", "choose a folder that can be written: --workspace")
+async def _ask_doctor(requests: Requests) -> Diagnosis:
+    return await requests.get("/api/doctor", Diagnosis)

@@ -1,18 +1,14 @@
 """What `handspan doctor` finds out about a gateway that runs: as a client would, and as a stranger would."""
 
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
-
-import msgspec
-from msgspec import Struct
 
 from handspan.cli.http_request import HttpAnswer, ask, own_tls
 from handspan.cli.running import find_running
 from handspan.config.settings import Settings
 from handspan.core.errors import ConfigError
-from handspan.core.sources import SourceState, describe_state
-from handspan.wire.rest.status import SourceList
+from handspan.wire.rest.status import Finding
 
 _UPGRADE: Final = {
     "Connection": "Upgrade",
@@ -22,24 +18,6 @@ _UPGRADE: Final = {
 }
 _STRANGER: Final = "handspan-doctor.invalid"
 _WRONG: Final = "Bearer handspan-doctor-shows-a-wrong-token"
-
-
-class Finding(Struct, frozen=True):
-    """The result of one check."""
-
-    what: str
-    ok: bool
-    found: str
-    remedy: str = ""
-
-
-def source_findings(what: str, sources: Mapping[str, SourceState]) -> Iterator[Finding]:
-    """Yields the state of each source of tools, then each tool of it that can't be used."""
-    for name, state in sources.items():
-        is_ok = state.status != "failed"
-        yield Finding(f"{what} {name}", is_ok, describe_state(state), "" if is_ok else "repair it, or take it out")
-        for broken in state.broken:
-            yield Finding("tool", False, f"{broken.where}: {broken.problem}", "repair or remove it")
 
 
 def gateway_findings(settings: Settings, url: str | None = None, token: str | None = None) -> Iterator[Finding]:
@@ -80,7 +58,6 @@ class _Looking:
             return
         yield self._token_check()
         yield self._socket_check()
-        yield from self._source_checks()
 
     def _host_check(self) -> Finding:
         answered = self._ask("/health", {"Host": _STRANGER})
@@ -114,15 +91,6 @@ class _Looking:
             f"a connection {_describe_answer(answered)}",
             "a proxy in between has to pass Upgrade and Connection on",
         )
-
-    def _source_checks(self) -> Iterator[Finding]:
-        answered = self._ask("/api/sources", {"Authorization": f"Bearer {self._token}"})
-        if answered.status == 200:
-            try:
-                found = msgspec.json.decode(answered.body, type=SourceList)
-            except msgspec.DecodeError:  # it is another program, or a later version
-                return
-            yield from source_findings("gateway source", found.sources)
 
     def _ask(self, path: str, headers: dict[str, str] | None = None) -> HttpAnswer:
         return ask("GET", f"{self._url}{path}", headers, tls=self._tls)

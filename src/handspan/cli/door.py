@@ -3,11 +3,9 @@
 import asyncio
 import contextlib
 import gc
-import importlib
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 import msgspec
@@ -29,25 +27,11 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
-Late: TypeAlias = Literal["client", "inside", "remote", "threads", "qr"]
 
 _GC_OBJECTS: Final = 50_000
 """New objects between two collections of garbage. What a command loads is no garbage, and looking takes time."""
 _URL: Final = "HANDSPAN_URL"
 _TOKEN: Final = "HANDSPAN_TOKEN"
-_LATE: Final[dict[Late, str]] = {
-    "client": "handspan.client.client",
-    "inside": "handspan.gateway.inside",
-    "remote": "handspan.cli.remote",
-    "threads": "handspan.client.threads",
-    "qr": "handspan.gateway.entry.pairing",
-}
-"""What is loaded when it is first needed, so that a command that does not need it starts sooner."""
-
-
-def load(name: Late) -> ModuleType:
-    """Return this module; load it when it is first needed."""
-    return importlib.import_module(_LATE[name])
 
 
 def gateway_options(function: F) -> F:
@@ -77,6 +61,11 @@ def _given(ctx: click.Context) -> dict[str, Any]:
     return given
 
 
+def is_embedded() -> bool:
+    """Whether --embedded is given."""
+    return bool(_given(click.get_current_context()).get("embedded"))
+
+
 def given_url() -> str:
     """Return the address of --url or its variable; empty without one."""
     return str(_given(click.get_current_context()).get("url") or os.environ.get(_URL, ""))
@@ -96,7 +85,7 @@ async def _work_at(remote: "Remote | None", work: Callable[[Requests], Awaitable
 async def open_requests(remote: "Remote | None", *, model: str = "") -> AsyncIterator[Requests]:
     """Open requests to this gateway. None: to one inside this process, where `model` answers for every agent."""
     if remote is not None:
-        threads = load("threads").CallThreads()  # its threads hold no process up: Ctrl-C ends a command at once
+        threads = _make_threads()
         try:
             yield _remote_requests(remote, threads)
         finally:
@@ -104,7 +93,7 @@ async def open_requests(remote: "Remote | None", *, model: str = "") -> AsyncIte
             remote.close()
         return
     gc.set_threshold(_GC_OBJECTS)
-    inside: InsideGateway = load("inside").InsideGateway(read_settings(), config_folder(), model=model)
+    inside = _make_inside(model)
     await inside.open()
     try:
         yield _inside_requests(inside)
@@ -122,14 +111,15 @@ def _remote_requests(remote: "Remote", threads: "CallThreads") -> Requests:
         return answered
 
     def client() -> "Client":
-        made: Client = load("client").Client(remote.url, remote.token, tls=remote.tls)
-        return made
+        from handspan.client.client import Client
+
+        return Client(remote.url, remote.token, tls=remote.tls)
 
     return Requests(remote.url, send, client)
 
 
 def _inside_requests(inside: "InsideGateway") -> Requests:
-    url: str = load("inside").URL
+    from handspan.gateway.inside import URL
 
     async def send(
         method: Method, path: str, body: object, headers: Mapping[str, str], on_line: OnLine | None
@@ -140,30 +130,64 @@ def _inside_requests(inside: "InsideGateway") -> Requests:
         return check_answer("This gateway", answer.status, answer.body)
 
     def client() -> "Client":
-        made: Client = load("client").Client(url, open_link=inside.connect)
-        return made
+        from handspan.client.client import Client
 
-    return Requests(url, send, client)
+        return Client(URL, open_link=inside.connect)
+
+    return Requests(URL, send, client)
+
+
+# Modules that a function loads: a command that does not need them starts sooner.
+
+
+def _make_threads() -> "CallThreads":
+    """Return threads that hold no process up: Ctrl-C ends a command at once."""
+    from handspan.client.threads import CallThreads
+
+    return CallThreads()
+
+
+def _make_inside(model: str) -> "InsideGateway":
+    from handspan.gateway.inside import InsideGateway
+
+    return InsideGateway(read_settings(), config_folder(), model=model)
 
 
 def find_gateway(*, says: bool = True) -> "Remote | None":
     """Return the gateway to use, or None for this process. With `says`, standard error names it."""
     given = _given(click.get_current_context())
-    if given.get("embedded"):
+    if is_embedded():
         if given.get("url") or given.get("token"):
             raise click.UsageError("--embedded, or --url and --token: one of the two.")
         _say("(embedded)", says)
         return None
-    remote = named_gateway() or running_gateway(read_settings(), may_embed=True)
+    settings = read_settings()
+    remote = named_gateway() or running_gateway(settings, may_embed=True)
     if remote is None:
         if given.get("token"):
             raise click.UsageError("No gateway is running that --token could be for: name one with --url.")
         _say("(no gateway is running: embedded)", says)
         return None
-    own = [f"--{name}" for name in ("config", "workspace") if name in given]
-    more = f"; {' and '.join(own)}: its own" if own else ""
-    _say(f"(gateway {remote.url}{more})", says)
+    more = "; --config: its own" if "config" in given else ""
+    _say(f"(gateway {remote.url}{more}{_check_workspace(remote, settings)})", says)
     return remote
+
+
+def _check_workspace(remote: "Remote", settings: Settings) -> str:
+    """Say which workspace the gateway has, if it is not the one of these settings: files would land elsewhere.
+
+    Raises `UsageError` when --workspace asks for another one.
+    """
+    own = remote.workspace
+    if own and os.path.realpath(own) == os.path.realpath(settings.workspace):
+        return ""
+    if "workspace" not in _given(click.get_current_context()):
+        return f"; its workspace is {own!r}" if own else ""
+    raise click.UsageError(
+        f"--workspace: the gateway at {remote.url} works in {repr(own) if own else 'a workspace of its own'}, and a "
+        "command can't change that. Leave it out, use --embedded, or start a gateway for this folder: "
+        "`handspan serve --workspace FOLDER --state ANOTHER_FOLDER`."
+    )
 
 
 def named_gateway(token: str = "") -> "Remote | None":
@@ -172,7 +196,7 @@ def named_gateway(token: str = "") -> "Remote | None":
     if not url:
         return None
     settings = read_settings()
-    remote = remote_at(url, _token() or token)
+    remote = remote_at(url, given_token() or token)
     running = None if remote.token else running_gateway(settings)
     if running is not None and running.url == remote.url:
         return running
@@ -181,13 +205,14 @@ def named_gateway(token: str = "") -> "Remote | None":
     return remote
 
 
-def remote_at(url: str, token: str, tls: "ssl.SSLContext | None" = None) -> "Remote":
+def remote_at(url: str, token: str, tls: "ssl.SSLContext | None" = None, workspace: str = "") -> "Remote":
     """Return the gateway at this address."""
+    from handspan.cli.remote import Remote
+
     try:
-        remote: Remote = load("remote").Remote(url, token, tls)
+        return Remote(url, token, tls, workspace)
     except ValueError as error:
         raise click.UsageError(f"--url: {error}.") from None
-    return remote
 
 
 def running_gateway(settings: Settings, *, may_embed: bool = False) -> "Remote | None":
@@ -195,7 +220,7 @@ def running_gateway(settings: Settings, *, may_embed: bool = False) -> "Remote |
     running = find_running(settings.state)
     if running is None:
         return None
-    token = _token() or running.token
+    token = given_token() or running.token
     if not token:
         raise ConfigError(
             f"A gateway runs at {running.url}, but its token is not in {str(settings.state)!r}: give one with --token"
@@ -205,10 +230,11 @@ def running_gateway(settings: Settings, *, may_embed: bool = False) -> "Remote |
         tls = own_tls(settings.gateway.tls_cert)
     except OSError as error:
         raise ConfigError(f"gateway.tls_cert: {str(settings.gateway.tls_cert)!r} can't be read: {error}.") from None
-    return remote_at(running.url, token, tls)
+    return remote_at(running.url, token, tls, running.workspace)
 
 
-def _token() -> str:
+def given_token() -> str:
+    """Return the token of --token or its variable; empty without one."""
     return str(_given(click.get_current_context()).get("token") or os.environ.get(_TOKEN, ""))
 
 

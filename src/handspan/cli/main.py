@@ -50,6 +50,16 @@ class _Commands(click.Group):
             gc.enable()
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that was typed; a word that is none gets the nearest one as a hint."""
+        if args and args[0].isidentifier() and args[0] not in COMMANDS:
+            from handspan.core.names import did_you_mean  # noqa: PLC0415 - only a mistake needs it
+
+            raise click.UsageError(f"No such command {args[0]!r}.{did_you_mean(args[0], COMMANDS)}", ctx)
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in sorted(COMMANDS.items())])
@@ -64,6 +74,9 @@ def handspan(**_: Any) -> None:
 
 def main() -> None:
     """Run the command; exit with 0 for success, 1 for an error of a tool or of the gateway, 2 for wrong usage."""
+    if sys.platform == "win32":
+        click.echo("handspan: Windows itself can't run this. Use it inside WSL, where it is a Linux program.", err=True)
+        sys.exit(1)
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # what a terminal can't show or say right is no reason to fail
             stream.reconfigure(errors="replace")

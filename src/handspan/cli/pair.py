@@ -2,12 +2,11 @@
 
 import sys
 from datetime import datetime, timedelta
-from typing import Any
 from urllib.parse import urlsplit
 
 import click
 
-from handspan.cli.door import gateway_options, load
+from handspan.cli.door import gateway_options
 from handspan.cli.operator import as_operator
 from handspan.cli.options import json_option, settings_options
 from handspan.cli.remote import Remote
@@ -16,7 +15,7 @@ from handspan.core.principals import DEVICE_SCOPES
 from handspan.core.values import JsonObject
 from handspan.gateway.entry.auth import SCOPES
 from handspan.gateway.entry.host_policy import LOOPBACK
-from handspan.gateway.entry.pairing import pairing_url
+from handspan.gateway.entry.pairing import pairing_url, qr_text
 from handspan.wire.rest.tokens import MadeCode, SignInLink
 
 
@@ -73,8 +72,7 @@ def _code(remote: Remote, scopes: tuple[str, ...], as_json: bool) -> None:
     click.echo(f"         a computer: handspan device --url {place} --pair {made.code}")
     click.echo(f"         a phone: {pairing_url(place, made.code)}")
     if sys.stdout.isatty():
-        show: Any = load("qr").qr_text
-        click.echo(show(pairing_url(place, made.code)))
+        click.echo(qr_text(pairing_url(place, made.code)))
 
 
 def _is_loopback(url: str) -> bool:

@@ -24,11 +24,13 @@ _SECONDS: Final = 60.0
 class Remote:
     """Sends requests to a running gateway over one connection, and opens it again when it was lost."""
 
-    def __init__(self, url: str, token: str, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, url: str, token: str, tls: ssl.SSLContext | None = None, workspace: str = "") -> None:
         """Raises `ValueError` when the address is not valid. `tls` replaces what this computer trusts."""
         self.url = str(Address(url))
         self.token = token
         self.tls = tls
+        self.workspace = workspace
+        """The folder that its tools work in; empty when it is not known here."""
         self._connection: HTTPConnection | None = None
 
     def __repr__(self) -> str:

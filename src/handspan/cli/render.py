@@ -11,6 +11,7 @@ from msgspec import structs
 
 from handspan.core.agents import Agent
 from handspan.core.principals import Origin
+from handspan.core.sources import SourceState
 from handspan.core.values import JsonObject, strip_invisible
 from handspan.wire.rest.agents import Checkbox, KeptWhere, ShownAgent
 from handspan.wire.rest.tokens import MadeToken, ShownToken
@@ -56,6 +57,12 @@ def one_line(text: str) -> str:
 
 
 # Tools.
+
+
+def print_broken(state: SourceState) -> None:
+    """Print what of a source can't be used to standard error, a line each."""
+    for broken in state.broken:
+        click.echo(strip_invisible(f"skipped {broken.where}: {broken.problem}"), err=True)
 
 
 def tool_row(tool: ShownTool) -> JsonObject:

@@ -27,6 +27,8 @@ class ServingGateway(Struct, frozen=True):
     pid: int
     token: str = ""
     """The operator's token; empty when this user may not read it."""
+    workspace: str = ""
+    """The folder that its tools work in."""
 
     def __repr__(self) -> str:
         """Without the token: a repr ends up in logs."""
@@ -36,6 +38,7 @@ class ServingGateway(Struct, frozen=True):
 class _GatewayFile(Struct, frozen=True):
     url: str
     pid: int
+    workspace: str = ""
 
 
 class StateInUse(ConfigError):
@@ -53,7 +56,7 @@ def find_running(state: Path) -> ServingGateway | None:
         return None
     if not _is_locked(state) or ask("GET", f"{found.url}/health", seconds=_SECONDS).status != 200:
         return None
-    return ServingGateway(found.url, found.pid, read_operator_token(state) or "")
+    return ServingGateway(found.url, found.pid, read_operator_token(state) or "", found.workspace)
 
 
 @contextlib.contextmanager
@@ -81,10 +84,10 @@ def claim_state(state: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def announce(state: Path, url: str) -> Iterator[None]:
-    """A block in which other commands find the gateway at this address."""
+def announce(state: Path, url: str, workspace: str = "") -> Iterator[None]:
+    """A block in which other commands find the gateway at this address, and know the folder that it works in."""
     file = state / _FILE
-    replace_private(file, msgspec.json.encode(_GatewayFile(url, os.getpid())))
+    replace_private(file, msgspec.json.encode(_GatewayFile(url, os.getpid(), workspace)))
     try:
         yield
     finally:

@@ -3,43 +3,29 @@
 import asyncio
 import contextlib
 import gc
-import importlib
 import sys
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import click
 import msgspec
 
 from handspan.cli.http_request import ask, own_tls
-from handspan.cli.options import config_folder, read_settings, settings_options
+from handspan.cli.options import config_folder, read_loaded_settings, settings_options
 from handspan.cli.running import StateInUse, announce, claim_state, find_running, write_ready
+from handspan.config.load import LoadedSettings
 from handspan.config.settings import Settings
 from handspan.core.errors import ConfigError
 from handspan.core.principals import OPERATOR
-from handspan.gateway.app import App
-from handspan.gateway.entry.auth import Auth
-from handspan.gateway.entry.pairing import Pairing, pairing_url, sign_in_url
+from handspan.gateway.entry.pairing import pairing_url, qr_text, sign_in_url
 from handspan.gateway.listening import url_for_others
-from handspan.gateway.server import Servable, find_uvloop, serve
-from handspan.models.choice import Choice
+from handspan.gateway.server import find_uvloop, serve
 
-_GATEWAY: Final = "handspan.gateway.gateway"
-_QR: Final = "handspan.gateway.entry.pairing"
+if TYPE_CHECKING:
+    from handspan.gateway.gateway import Gateway
+
 _A_MOMENT: Final = 0.02
 """Seconds in which programs that wait for the gateway are answered first."""
-
-
-class ServedGateway(Servable, Protocol):
-    """The gateway that this command serves, as far as its messages need it."""
-
-    app: App
-    auth: Auth
-    pairing: Pairing
-
-    async def model_choice(self) -> Choice:
-        """The model that answers, and why."""
-        ...
 
 
 @click.command("serve")
@@ -55,24 +41,28 @@ class ServedGateway(Servable, Protocol):
 def command(host: str | None, port: int | None, model: str | None, ready_file: Path | None) -> None:
     """Serve agents to people, and tools of any device to agents. Ctrl-C ends it in order, a second one at once."""
     gc.disable()  # what is made from here to the first answer stays: `serve` lets Python look for garbage after that
-    settings = read_settings({"gateway.host": host, "gateway.port": port})
+    loaded = read_loaded_settings({"gateway.host": host, "gateway.port": port})
+    settings = loaded.settings
     if ready_file is not None:
         _forget(ready_file)
     try:
         with claim_state(settings.state), asyncio.Runner(loop_factory=find_uvloop()) as runner:
-            runner.run(_serve(settings, model or "", ready_file))
+            runner.run(_serve(loaded, model or "", ready_file))
     except StateInUse as taken:
         click.echo(f"handspan: {taken}{_where_it_is(settings)}", err=True)
         sys.exit(1)
 
 
-async def _serve(settings: Settings, model: str, ready_file: Path | None) -> None:
-    gateway: ServedGateway = importlib.import_module(_GATEWAY).Gateway(settings, config_folder(), model=model)
+async def _serve(loaded: LoadedSettings, model: str, ready_file: Path | None) -> None:
+    from handspan.gateway.gateway import Gateway  # after the state folder is claimed: it is most of what is loaded
+
+    settings = loaded.settings
+    gateway = Gateway(settings, config_folder(), model=model, loaded=loaded)
     with contextlib.ExitStack() as while_it_serves:
         saying: list[asyncio.Task[None]] = []
 
         def on_ready(url: str) -> None:
-            while_it_serves.enter_context(announce(settings.state, url))
+            while_it_serves.enter_context(announce(settings.state, url, str(settings.workspace)))
             if ready_file is not None:
                 write_ready(ready_file, url, gateway.auth.operator_token)
             saying.append(asyncio.create_task(_say(gateway, settings, url)))
@@ -85,7 +75,7 @@ async def _serve(settings: Settings, model: str, ready_file: Path | None) -> Non
             await asyncio.gather(*saying, return_exceptions=True)
 
 
-async def _say(gateway: ServedGateway, settings: Settings, url: str) -> None:
+async def _say(gateway: "Gateway", settings: Settings, url: str) -> None:
     """Print what a person needs to know, a line each. The gateway serves already while the sandbox is tried out."""
     await asyncio.sleep(_A_MOMENT)
     link = sign_in_url(url, gateway.pairing.new_link(OPERATOR))
@@ -100,10 +90,11 @@ async def _say(gateway: ServedGateway, settings: Settings, url: str) -> None:
     for broken in gateway.app.broken:
         click.echo(f"Tool     {broken.where} can't be used: {broken.problem}")
     _say_how_to_pair(gateway, settings, url)
+    click.echo(f"Files    {settings.workspace} is the workspace, in which tools read, write and run")
     click.echo(f"State    {settings.state}")
 
 
-def _say_how_to_pair(gateway: ServedGateway, settings: Settings, url: str) -> None:
+def _say_how_to_pair(gateway: "Gateway", settings: Settings, url: str) -> None:
     click.echo("Device   `handspan device` offers the tools of this computer")
     code = gateway.pairing.new_code(OPERATOR).code
     port = int(url.removesuffix(settings.gateway.path_prefix).rpartition(":")[2])
@@ -114,8 +105,7 @@ def _say_how_to_pair(gateway: ServedGateway, settings: Settings, url: str) -> No
         return
     click.echo(f"         another computer or phone pairs at {others} with the code {code} within 5 minutes")
     if sys.stdout.isatty():
-        show: Any = importlib.import_module(_QR).qr_text
-        click.echo(show(pairing_url(others, code)))
+        click.echo(qr_text(pairing_url(others, code)))
 
 
 def _where_it_is(settings: Settings) -> str:

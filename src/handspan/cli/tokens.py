@@ -68,7 +68,11 @@ def new(name: str, scopes: tuple[str, ...], as_json: bool) -> None:
     """
     wanted: JsonObject = {"label": _check_name(name), "scopes": list(dict.fromkeys(scopes))}
     with as_operator(says=not as_json) as remote:
+        same = [token.id for token in _all(remote) if token.label == wanted["label"] and token.revoked is None]
         made = remote.change("POST", "/api/tokens", MadeToken, wanted)
+    if same:
+        older = f"{len(same)} older {'token has' if len(same) == 1 else 'tokens have'}"
+        click.echo(f"Note: {older} this name too ({', '.join(same)}): `handspan tokens revoke ID` ends one.", err=True)
     if as_json:
         print_json({"url": remote.url, **msgspec.to_builtins(made)})
         return

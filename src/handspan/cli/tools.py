@@ -1,19 +1,24 @@
 """`handspan tools`: list the tools, explain why one can't be used, switch them on and off (SPEC R8, R9, A1)."""
 
 import sys
+from typing import Final
 
 import click
 
 from handspan.cli.door import ask_gateway, place_options
 from handspan.cli.options import json_option, settings_options
-from handspan.cli.render import print_json, print_tools, print_why, tool_row
+from handspan.cli.render import print_broken, print_json, print_tools, print_why, tool_row
 from handspan.cli.requests import Requests, segment
 from handspan.core.errors import ConfigError
 from handspan.core.names import did_you_mean, matches
 from handspan.core.principals import Origin
+from handspan.core.sources import SourceState
 from handspan.wire.rest.agents import ShownAgent
 from handspan.wire.rest.status import SourceList
 from handspan.wire.rest.tools import ShownTool, Switched, SwitchList, ToolList, Why
+
+FOLDER: Final = "tools folder"
+"""The source of the person's own files."""
 
 
 @click.group("tools", invoke_without_command=True)
@@ -69,11 +74,26 @@ def enable(pattern: str) -> None:
     click.echo(f"{pattern} is on." if is_changed else f"{pattern} was not switched off.")
 
 
+@command.command("reload")
+@json_option
+@settings_options
+@place_options
+def reload(as_json: bool) -> None:
+    """Read the files of the tools folder again. Changed files are read without it. Exit code 1: one is broken."""
+    sources = ask_gateway(lambda requests: requests.change("POST", "/api/sources/reload", SourceList), says=not as_json)
+    folder = sources.sources.get(FOLDER, SourceState())
+    if as_json:
+        print_json(folder)
+    else:
+        print_broken(folder)
+        click.echo(f"The tools folder has {folder.tools} {'tool' if folder.tools == 1 else 'tools'}.")
+    sys.exit(1 if folder.broken else 0)
+
+
 async def _list(requests: Requests, agent: str | None) -> list[ShownTool]:
     """The tools; with an agent, those that it may use outside of any session."""
     for state in (await requests.get("/api/sources", SourceList)).sources.values():
-        for broken in state.broken:
-            click.echo(f"skipped {broken.where}: {broken.problem}", err=True)
+        print_broken(state)
     if agent is not None:
         await requests.get(f"/api/agents/{segment(agent)}", ShownAgent)  # refused where there is none
     tools = (await requests.get("/api/tools", ToolList)).tools

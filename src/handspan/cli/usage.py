@@ -1,5 +1,7 @@
 """`handspan usage`: what replies used, by model, session or day (SPEC M6, U2)."""
 
+from datetime import UTC, date, datetime, timedelta
+
 import click
 
 from handspan.agent.loading import usage_lines
@@ -9,10 +11,20 @@ from handspan.cli.render import print_json
 from handspan.wire.rest.status import UsageList
 
 
+def _day(_: click.Context, __: click.Parameter, given: str) -> str:
+    """The day as the gateway reads it. Raises `BadParameter` for what is no day."""
+    today = datetime.now(UTC).date()
+    named = {"": "", "today": str(today), "yesterday": str(today - timedelta(days=1))}
+    try:
+        return named[given] if given in named else str(date.fromisoformat(given))
+    except ValueError:
+        raise click.BadParameter(f"{given!r} is no day: say today, yesterday, or a date such as {today}.") from None
+
+
 @click.command("usage")
 @click.option("--by", type=click.Choice(["model", "session", "day"]), default="model", show_default=True)
 @click.option("--session", default="", help="Only this session.")
-@click.option("--since", default="", help="Only since this day (UTC), as 2026-01-31.")
+@click.option("--since", default="", callback=_day, help="Only since this day (UTC): today, yesterday, or 2026-01-31.")
 @json_option
 @settings_options
 @place_options

@@ -10,6 +10,8 @@ from typing import Final, Protocol, Self, runtime_checkable
 
 from handspan.agent.agents import Agents
 from handspan.agent.loading import ConversationLoader
+from handspan.config.listing import SettingsAtStart
+from handspan.config.load import LoadedSettings
 from handspan.config.settings import Settings
 from handspan.core.agents import Agent
 from handspan.core.bus import Bus, ToolsChanged
@@ -36,7 +38,8 @@ from handspan.registry.toolbox import Toolbox
 from handspan.skills.folders import skill_folders
 from handspan.skills.skills import Skills
 from handspan.sources.builtin import BuiltinTools
-from handspan.sources.plugins import FolderTools, PluginTools
+from handspan.sources.folder import FolderTools
+from handspan.sources.plugins import PluginTools
 from handspan.store.artifacts import FolderArtifacts
 from handspan.store.sqlite.store import SqliteStore
 from handspan.store.switches import FileSkillSwitches, FileSwitches
@@ -64,13 +67,15 @@ class App:
         durable: bool = False,
         bus: Bus | None = None,
         sources: "Callable[[App], Sequence[ToolSource]] | None" = None,
+        loaded: LoadedSettings | None = None,
     ) -> None:
         """`durable` stores calls and conversations in the state folder; without it they end with the process.
 
         `bus` gets an event for every call that has its result. `sources` makes the tool sources, in place of the
-        built-in tools, the plugins and the person's own tools folder.
+        built-in tools, the plugins and the person's own tools folder. `loaded` says where the settings come from.
         """
         self.settings = settings
+        self.started_with = SettingsAtStart(settings, loaded)
         self.switches: Switches = FileSwitches(settings.state)
         self.sandbox = Sandbox(
             settings.workspace,
@@ -103,6 +108,8 @@ class App:
         self.agents = Agents(settings, self.store.agents if self.store else None)
         self.skills = skills_of(settings, config_folder, self.store.skill_switches if self.store else None)
         self._loader: ConversationLoader | None = None
+        changed = partial(_tell_of_tools, bus, "") if bus else None
+        self._folder = FolderTools(self.registry, config_folder / "tools", changed) if config_folder else None
         self._models: list[_Closable] = []
         self.sources: list[ToolSource] = (
             list(sources(self))
@@ -110,7 +117,7 @@ class App:
             else [
                 BuiltinTools(self.registry, settings, self.sandbox, self.guard, self.media),
                 PluginTools(self.registry),
-                *([FolderTools(self.registry, config_folder / "tools")] if config_folder else []),
+                *([self._folder] if self._folder else []),
             ]
         )
         """The tool sources that are open with the app. Clients bring their tools with their connections instead."""
@@ -159,6 +166,11 @@ class App:
     def broken(self) -> list[Broken]:
         """The parts of sources that can't be used."""
         return [broken for source in self.sources for broken in source.state.broken]
+
+    async def refresh_tools(self, *, is_forced: bool = False) -> None:
+        """Read the files of the tools folder that have changed since the last look; `is_forced`: all of them."""
+        if self._folder is not None:
+            await self._folder.refresh(is_forced=is_forced)
 
     def explain(self, box: Toolbox, name: str, *, for_operator: bool = True) -> list[Reason]:
         """Returns why this tool can or can't be used; if it is unknown, which sources may be the cause (R8).

@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from handspan.agent.sessions import Sessions
 from handspan.bus.memory import STRICT_VARIABLE, MemoryBus
+from handspan.config.load import LoadedSettings
 from handspan.config.settings import Settings
 from handspan.core.bus import (
     Bus,
@@ -70,18 +71,19 @@ class Gateway:
         *,
         model: str | Model = "",
         is_inside: bool = False,
+        loaded: LoadedSettings | None = None,
     ) -> None:
         """`model` is for agents that name none: a name as in the settings, or a model object.
 
         `is_inside`: the gateway serves one command of this process. It makes no token, takes over no calls of an
-        earlier process, and uses `model` for every agent.
+        earlier process, and uses `model` for every agent. `loaded` says where the settings come from.
         """
         self.settings = settings
         self.bus: Bus = MemoryBus(strict=bool(os.environ.get(STRICT_VARIABLE)))
         self.questions = AwaitedQuestions(self.bus)
         self.live = Live()
         self.metrics = Metrics()
-        self.app = App(settings, self.questions, config_folder, durable=True, bus=self.bus)
+        self.app = App(settings, self.questions, config_folder, durable=True, bus=self.bus, loaded=loaded)
         assert self.app.store is not None  # it is durable
         self.store: Store = self.app.store
         self.auth = Auth(settings, self.store.tokens, settings.state, self.bus)
@@ -114,7 +116,8 @@ class Gateway:
         if not self._is_inside:
             await self.auth.open()
         await self.devices.open()
-        if isinstance(self._model, str) and (self._model or self.settings.model) not in ("", OFFLINE):
+        named = self._model or ("" if self._is_inside else self.settings.model)
+        if isinstance(named, str) and named not in ("", OFFLINE):
             await self.model_choice()  # a wrong name must fail at the start; a local model is looked for later
         app, store = self.app, self.store
         loader = app.loader()

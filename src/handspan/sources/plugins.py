@@ -1,15 +1,9 @@
-"""Tools that a person adds: packages with the entry point `handspan.tools`, and files in a folder (SPEC T6).
+"""Tools of installed packages with the entry point `handspan.tools` (SPEC T6).
 
-A broken plugin is reported and skipped: all others work. The folder belongs to the configuration, never to the
-workspace, where a model could write.
+A broken plugin is reported and skipped: all others work.
 """
 
-import hashlib
-import importlib.util
-import sys
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
-from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -32,110 +26,48 @@ class PluginTools:
     name = "plugins"
 
     def __init__(self, registry: Registry, found: "Iterable[EntryPoint] | None" = None) -> None:
-        self._registrations = _Registrations(registry)
+        self._registry = registry
         self._found = found
+        self._origins: list[Origin] = []
+        self._broken: list[Broken] = []
+        self._status: SourceStatus = "closed"
 
     @property
     def state(self) -> SourceState:
         """How many tools there are, and which plugins are broken."""
-        return self._registrations.state
+        count = sum(map(self._registry.count, self._origins))
+        return SourceState(self._status, count, broken=tuple(self._broken))
 
     async def open(self) -> None:
         """Register the tools of all plugins that work."""
         for point in entry_points_of(GROUP) if self._found is None else self._found:
-            self._registrations.add(Origin("plugin", point.name), f"plugin {point.name!r} ({point.value})", point.load)
-        self._registrations.status = "ready"
+            self._add(Origin("plugin", point.name), f"plugin {point.name!r} ({point.value})", point.load)
+        self._status = "ready"
 
     async def close(self) -> None:
         """Unregister them."""
-        self._registrations.clear()
-
-
-class FolderTools:
-    """Tools of the Python files in one folder. Files like `_private.py` hold no tools: others import them."""
-
-    name = "tools folder"
-
-    def __init__(self, registry: Registry, folder: Path) -> None:
-        self._registrations = _Registrations(registry)
-        self._folder = folder
-
-    @property
-    def state(self) -> SourceState:
-        """How many tools there are, and which files are broken."""
-        return self._registrations.state
-
-    async def open(self) -> None:
-        """Register the tools of all files that work."""
-        for path in sorted(self._folder.glob("[!_]*.py")):
-            found = self._registrations.add(Origin("plugin", path.stem), str(path), partial(_load_file, path))
-            if found == 0:
-                self._registrations.refuse(str(path), "has no tools: mark a function with @tool")
-        self._registrations.status = "ready"
-
-    async def close(self) -> None:
-        """Unregister them."""
-        self._registrations.clear()
-
-
-class _Registrations:
-    """The tools that code of others has registered, and the errors of what could not be."""
-
-    def __init__(self, registry: Registry) -> None:
-        self._registry = registry
-        self._origins: list[Origin] = []
-        self._broken: list[Broken] = []
-        self.status: SourceStatus = "closed"
-
-    @property
-    def state(self) -> SourceState:
-        count = sum(map(self._registry.count, self._origins))
-        return SourceState(self.status, count, broken=tuple(self._broken))
-
-    def add(self, origin: Origin, where: str, load: Callable[[], object]) -> int | None:
-        """Load something and register its tools. Returns how many it has; None when it can't be loaded."""
-        self._origins.append(origin)
-        try:
-            tools = list(_tools_in(load()))
-        except (Exception, SystemExit) as error:  # code that is not ours
-            self.refuse(where, f"{type(error).__name__}: {error}")
-            return None
-        for tool in tools:
-            try:
-                self._registry.register(tool, origin)
-            except DefinitionError as error:
-                self.refuse(where, str(error))
-        return len(tools)
-
-    def refuse(self, where: str, problem: str) -> None:
-        """Remember that this can't be used, and why."""
-        self._broken.append(Broken(where, problem))
-
-    def clear(self) -> None:
-        """Unregister everything."""
         for origin in self._origins:
             self._registry.unregister_by_source(origin)
         self._origins.clear()
         self._broken.clear()
-        self.status = "closed"
+        self._status = "closed"
+
+    def _add(self, origin: Origin, where: str, load: Callable[[], object]) -> None:
+        """Load something and register its tools."""
+        self._origins.append(origin)
+        try:
+            tools = list(tools_in(load()))
+        except (Exception, SystemExit) as error:  # code that is not ours
+            self._broken.append(Broken(where, f"{type(error).__name__}: {error}"))
+            return
+        for tool in tools:
+            try:
+                self._registry.register(tool, origin)
+            except DefinitionError as error:
+                self._broken.append(Broken(where, str(error)))
 
 
-def _load_file(path: Path) -> ModuleType:
-    # A name of its own for each file, so that two folders may have files of the same name.
-    name = f"handspan_tools_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise ImportError("it can't be loaded as a Python file")
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    return module
-
-
-def _tools_in(found: Any) -> Iterator[Tool]:
+def tools_in(found: Any) -> Iterator[Tool]:
     """The tools of this object: itself, what it contains, or what it returns."""
     if is_tool(found):
         yield found

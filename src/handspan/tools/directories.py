@@ -22,7 +22,9 @@ from handspan.tools.paths import HiddenPaths, Identity, Parts, check_deadline, i
 OpenBeneath: TypeAlias = Callable[[int, Parts, int], int]
 """(root descriptor, parts, flags) → descriptor. Raises `OSError` like `os.open`. No parts: the root itself."""
 
-DIRECTORY: Final = os.O_PATH | os.O_DIRECTORY
+HAS_PATH_FLAG: Final = hasattr(os, "O_PATH")
+"""Whether a directory can be opened without the permission to list it. Linux alone has the flag."""
+DIRECTORY: Final = (os.O_PATH if HAS_PATH_FLAG else os.O_RDONLY) | os.O_DIRECTORY
 """Flags for a directory that is only used to open names in it."""
 
 _ALWAYS: Final = os.O_NOFOLLOW | os.O_CLOEXEC
@@ -86,7 +88,12 @@ def open_child(here: int, part: bytes, root: int) -> int:
 
 
 def choose_opener(root: int) -> OpenBeneath:
-    """Returns openat2 where it works. Old kernels do not have it, and some containers forbid it."""
+    """Returns openat2 where it works. Old kernels do not have it, and some containers forbid it.
+
+    It is not tried on other systems than Linux: there its number belongs to another system call.
+    """
+    if not HAS_PATH_FLAG:
+        return open_by_walk
     try:
         os.close(open_by_openat2(root, (), DIRECTORY))
     except OSError:

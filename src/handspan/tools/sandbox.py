@@ -82,6 +82,9 @@ _SELF_TEST_REASONS: Final = {
     _NO_ENTRY: "the user that commands run as may not enter the workspace",
 }
 
+_SYSTEMS: Final = {"darwin": "macOS", "win32": "Windows"}
+_WITHOUT_LINUX: Final = "a short list of commands runs without it; for all others run the gateway on Linux"
+
 _REMEDIES: Final = {
     "namespace": "allow user namespaces (sysctl kernel.unprivileged_userns_clone=1, on Ubuntu "
     "kernel.apparmor_restrict_unprivileged_userns=0), or in a container allow CAP_SYS_ADMIN and its mount calls",
@@ -298,7 +301,8 @@ def create_workspace(path: Path, uid: int = SANDBOX_UID) -> None:
 
 def _find_missing(workspace: Path, uid: int) -> SandboxReport | None:
     if sys.platform != "linux":
-        return _inactive(f"bubblewrap needs Linux, this is {sys.platform!r}", "run the gateway on Linux")
+        system = _SYSTEMS.get(sys.platform, repr(sys.platform))
+        return _inactive(f"bubblewrap needs Linux, this is {system}", _WITHOUT_LINUX)
     for program, package in _PROGRAMS.items():
         if find_program(program) is None:
             return _inactive(f"{program!r} is not installed", f"apt-get install {package}")

@@ -4,6 +4,7 @@ import importlib.util
 import inspect
 import sys
 from functools import cache
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import msgspec
@@ -40,13 +41,19 @@ class Location(Struct, frozen=True):
         if self.module != "__main__" and _can_be_imported(self.module):
             return importlib.import_module(self.module)
         # A script, or a file of the tools folder: it gets a name of its own, so that its `__main__` part does not run.
-        name = f"handspan_isolated_{abs(hash(self.file))}"
+        # A file that has changed is loaded anew, and not out of Python's cache, whose times are whole seconds.
+        try:
+            source = Path(self.file).read_bytes()
+        except OSError as error:
+            raise ImportError(f"{self.file!r} can't be loaded: {error.strerror}") from None
+        name = f"handspan_isolated_{abs(hash((self.file, source)))}"
         if name not in sys.modules:
             spec = importlib.util.spec_from_file_location(name, self.file)
-            if spec is None or spec.loader is None:
+            if spec is None:
                 raise ImportError(f"{self.file!r} can't be loaded")
+            code = compile(importlib.util.decode_source(source), self.file, "exec", dont_inherit=True)
             sys.modules[name] = importlib.util.module_from_spec(spec)
-            spec.loader.exec_module(sys.modules[name])
+            exec(code, vars(sys.modules[name]))
         return sys.modules[name]
 
 

@@ -3,7 +3,8 @@
 Holds:   `door.py` with the table of modules (read it first); `route.py`, how a route is declared; `parts.py`, what
          routes may use; `errors.py`, the form of refusals; `openapi.py`, the document. One file a family of routes:
          `calling.py` runs a tool (`call_events.py`: its stream), `calls.py` has the journal, `pairing.py` gives access,
-         `observe.py` has live updates and metrics. The types are in `wire/rest/`.
+         `observe.py` has live updates and metrics, `doctor.py` has what works here and what does not.
+         The types are in `wire/rest/`.
 Imports: gateway.app, gateway.clients, gateway.entry, gateway.http, gateway.listening, gateway.live, gateway.metrics,
          gateway.parts, gateway.paths, gateway.sessions, agent, engine, skills, registry, tools, models, wire,
          config, core.

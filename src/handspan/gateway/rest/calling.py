@@ -66,6 +66,9 @@ async def call_tool(
             raise Refusal(503, "stopping", "The gateway is being stopped: come back in a moment.")
         found = RunningCall(call_id, visit.owner)
         box = parts.app.registry.toolbox(agent, visit.who, body.session)
+        known = box.find(name)
+        if known is None or known.origin.kind == "plugin":
+            await parts.app.refresh_tools()  # its file may have come, or changed, a moment ago
         caller = Caller(visit.who, agent, box, body.session, found.report, found.ask)
         found.task = asyncio.create_task(parts.app.engine.call(ToolCall(name, body.args, call_id), caller))
         parts.at_work.add(found)

@@ -17,6 +17,7 @@ from handspan.gateway.rest.route import Family, Operation
 
 _MODULES: Final = (
     "status",
+    "doctor",
     "pairing",
     "tools",
     "calling",
@@ -36,10 +37,12 @@ _MODULES_BELOW: Final = {
     "artifacts": ("artifacts",),
     "calls": ("calls",),
     "devices": ("devices",),
+    "doctor": ("doctor",),
     "models": ("status",),
     "questions": ("questions",),
     "rules": ("questions",),
     "sessions": ("sessions", "skills"),
+    "settings": ("doctor",),
     "skills": ("skills",),
     "sources": ("status",),
     "status": ("status",),

@@ -40,7 +40,7 @@ async def ping(visit: Visit) -> Pong:
 async def status(visit: Visit) -> Status:
     """The model in use, and what this gateway has."""
     app = visit.parts.app
-    chosen = await _choose(visit, "")
+    chosen = await choose_model(visit, "")
     agent = (await app.agents.find(owner=visit.owner)).agent
     _, port = visit.request.scope.get("server") or ("", None)
     return Status(
@@ -62,23 +62,23 @@ async def status(visit: Visit) -> Status:
 @family.get("/api/models")
 async def models(visit: Visit) -> Models:
     """The models of the settings, and the default one."""
-    return Models(list(visit.parts.app.settings.models), await _choose(visit, ""))
+    return Models(list(visit.parts.app.settings.models), await choose_model(visit, ""))
 
 
 @family.get("/api/models/which", also_refuses=(404,))
 async def which_model(visit: Visit, query: WhichModel) -> ChosenModel:
     """Which model answers, and why."""
     if query.model:
-        return await _choose(visit, query.model, at_once=query.at_once)
+        return await choose_model(visit, query.model, at_once=query.at_once)
     agents = visit.parts.app.agents
     known = {one.agent.name: one.agent for one in await agents.all(owner=visit.owner)}
     if query.agent and query.agent not in known:
         raise Refusal(404, "not_found", f"There is no agent {query.agent!r}. There are: {', '.join(sorted(known))}.")
-    return await _choose(visit, known[query.agent].model if query.agent else "", at_once=query.at_once)
+    return await choose_model(visit, known[query.agent].model if query.agent else "", at_once=query.at_once)
 
 
-async def _choose(visit: Visit, named: str, *, at_once: bool = False) -> ChosenModel:
-    """The model of this name, or the default one. It opens no connection, so nothing has to be closed."""
+async def choose_model(visit: Visit, named: str, *, at_once: bool = False) -> ChosenModel:
+    """Returns the model of this name, or the default one. It opens no connection, so nothing has to be closed."""
     app, given, known = visit.parts.app, visit.parts.model_choice, visit.parts.choice_at_once
     try:
         if not named and at_once and known is not None:
@@ -100,7 +100,20 @@ async def _choose(visit: Visit, named: str, *, at_once: bool = False) -> ChosenM
 @family.get("/api/sources")
 async def sources(visit: Visit) -> SourceList:
     """The sources of tools, and which of them can't be used."""
-    return SourceList({source.name: _visible_state(visit, source.state) for source in visit.parts.app.sources})
+    return await _list_sources(visit)
+
+
+@family.post("/api/sources/reload", "admin")
+async def reload_sources(visit: Visit) -> SourceList:
+    """Read all files of the tools folder again. Files that change are read without this, within a second."""
+    await visit.parts.app.refresh_tools(is_forced=True)
+    return await _list_sources(visit)
+
+
+async def _list_sources(visit: Visit) -> SourceList:
+    app = visit.parts.app
+    await app.refresh_tools()
+    return SourceList({source.name: _visible_state(visit, source.state) for source in app.sources})
 
 
 def _visible_state(visit: Visit, state: SourceState) -> SourceState:

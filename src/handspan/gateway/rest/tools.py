@@ -35,7 +35,8 @@ _Boxes: TypeAlias = list[tuple[Agent, Toolbox]]
 @family.get("/api/tools", also_refuses=(404,))
 async def tools(visit: Visit, query: ToolQuery) -> ToolList:
     """Every tool that the caller's sessions can have, switched off or not."""
-    seen = await _visible_entries(visit, query.session)
+    await visit.parts.app.refresh_tools()
+    seen = await visible_entries(visit, query.session)
     agents = [one.agent for one in await visit.parts.app.agents.all(owner=visit.owner)]
     boxes = [(agent, visit.parts.app.registry.toolbox(agent, visit.who)) for agent in agents]
     seen.sort(key=lambda entry: (entry.spec.name, entry.scope.kind, entry.scope.id))
@@ -49,6 +50,7 @@ async def why(visit: Visit, name: str, query: WhyQuery) -> Why:
         await visit.parts.store.conversations.get(query.session, owner=visit.owner)
     agent = await find_agent(visit, query.agent)
     app = visit.parts.app
+    await app.refresh_tools()
     box = app.registry.toolbox(agent, visit.who, query.session)
     reasons = app.explain(box, name, for_operator=may(visit.who, ADMIN))
     shown = [ShownReason(reason.ok, reason.text) for reason in reasons]
@@ -89,7 +91,7 @@ def _switch_answer(visit: Visit, pattern: str, changed: bool) -> Switched:
     return Switched(pattern, changed, sorted(named))
 
 
-async def _visible_entries(visit: Visit, session: str) -> list[Entry]:
+async def visible_entries(visit: Visit, session: str) -> list[Entry]:
     """The tools that all owners share, those of the owner, and those of the owner's sessions."""
     entries = list(visit.parts.app.registry)
     wanted = {session} if session else {entry.scope.id for entry in entries if entry.scope.kind == "session"}

@@ -6,6 +6,7 @@ from msgspec import Meta, Struct
 
 from handspan.core.records import UsageSum
 from handspan.core.sources import SourceState
+from handspan.core.values import Json
 from handspan.wire.rest.fields import SessionId
 
 
@@ -42,6 +43,41 @@ class SourceList(Struct, frozen=True):
     """The sources of tools, by name. Only `admin` tokens see the details of an error."""
 
     sources: dict[str, SourceState]
+
+
+class Finding(Struct, frozen=True):
+    """The result of one check."""
+
+    what: str
+    ok: bool
+    found: str
+    remedy: str = ""
+    """What to do, where something is to be done."""
+
+
+class Diagnosis(Struct, frozen=True):
+    """Whether everything works in the gateway, and what to do where it does not."""
+
+    findings: list[Finding]
+
+
+class ShownSetting(Struct, frozen=True):
+    """One setting."""
+
+    key: str
+    value: Json
+    """Keys and passwords are shown as '…'."""
+    source: str
+    """`default`, the file, `environment variable NAME`, or `command line`."""
+
+
+class SettingsInForce(Struct, frozen=True):
+    """The settings with which the gateway runs."""
+
+    file: str | None
+    is_changed: bool
+    """The file has changed since the gateway started. A restart applies it."""
+    settings: list[ShownSetting]
 
 
 class WhichModel(Struct, frozen=True, forbid_unknown_fields=True):

@@ -1,0 +1,84 @@
+"""The settings in force as a person may see them, each with its source, and whether their file has changed since."""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+
+from handspan.config.load import LoadedSettings, find_file
+from handspan.config.settings import Settings
+from handspan.core.errors import ConfigError
+from handspan.core.values import Json
+
+_SECRETS: Final = frozenset(("api_key", "key", "password", "secret", "token"))
+"""Settings whose values are secret."""
+_SECRET_TABLES: Final = frozenset(("env", "headers", "options"))
+"""Tables in which every value may be secret."""
+_REFERENCES: Final = ("env:", "file:")
+"""What a key begins with that only says where the key is."""
+_USER_OF_URL: Final = r"(?<=://)[^/@\s]+(?=@)"
+
+
+class SettingRow(NamedTuple):
+    """One setting: its dotted key, its value without secrets, and its source."""
+
+    key: str
+    value: Json
+    source: str
+
+
+class SettingsAtStart:
+    """Settings in force, and the content that their file had when they were loaded."""
+
+    def __init__(self, settings: Settings, loaded: LoadedSettings | None = None) -> None:
+        """Without `loaded`, a program made the settings, and no file can change them."""
+        self.loaded = loaded or LoadedSettings(settings, None, {})
+        self._has_file = loaded is not None
+        self._content = _content(self.loaded.file)
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether the file has another content now; also when it came or went."""
+        return self._has_file and _content(self.loaded.file or _default_file()) != self._content
+
+
+def setting_rows(loaded: LoadedSettings) -> list[SettingRow]:
+    """Every setting, in the order of the settings' definition."""
+    values = _values(msgspec.to_builtins(loaded.settings, enc_hook=str))
+    return [
+        SettingRow(".".join(key), hide_secret(key, value), loaded.sources.get(key, "default")) for key, value in values
+    ]
+
+
+def hide_secret(key: tuple[str, ...], value: Json) -> Json:
+    """The value as it may be shown."""
+    if not value or not isinstance(value, str):
+        return "…" if value and _SECRET_TABLES & set(key) else value
+    is_secret = key[-1] in _SECRETS and not value.startswith(_REFERENCES)
+    return "…" if is_secret or _SECRET_TABLES & set(key) else re.sub(_USER_OF_URL, "…", value)
+
+
+def _values(value: Json, key: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Json]]:
+    """Each value that is no table, with its key; an empty table counts as a value."""
+    if isinstance(value, dict) and (value or not key):
+        for name, item in value.items():
+            yield from _values(item, (*key, name))
+    else:
+        yield key, value
+
+
+def _content(file: Path | None) -> bytes | None:
+    try:
+        return None if file is None else file.read_bytes()
+    except OSError:
+        return None
+
+
+def _default_file() -> Path | None:
+    try:
+        return find_file(os.environ)
+    except ConfigError:  # there are two of them now
+        return None

@@ -1,0 +1,116 @@
+"""The state of this gateway for its operator: what works, what to do where something does not, and its settings.
+
+To add a check: a function that yields `Finding`, and its line in `_findings`.
+"""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from handspan.config.listing import setting_rows
+from handspan.core.calls import new_call_id
+from handspan.core.errors import HandspanError
+from handspan.core.sources import SourceState, describe_state
+from handspan.gateway.app import App
+from handspan.gateway.rest.route import Family, Visit
+from handspan.gateway.rest.status import choose_model
+from handspan.gateway.rest.tools import visible_entries
+from handspan.tools.workspace import Workspace
+from handspan.wire.rest.status import Diagnosis, Finding, SettingsInForce, ShownSetting
+
+family: Final = Family("status")
+
+
+@family.get("/api/settings", "admin")
+async def settings(visit: Visit) -> SettingsInForce:
+    """The settings with which this gateway runs, without secrets."""
+    started = visit.parts.app.started_with
+    file = started.loaded.file
+    rows = [ShownSetting(*row) for row in setting_rows(started.loaded)]
+    return SettingsInForce(None if file is None else str(file), started.is_changed, rows)
+
+
+@family.get("/api/doctor", "admin")
+async def doctor(visit: Visit) -> Diagnosis:
+    """Whether everything works here, and what to do where it does not. The journal does not show these checks."""
+    return Diagnosis([finding async for finding in _findings(visit)])
+
+
+async def _findings(visit: Visit) -> AsyncIterator[Finding]:
+    app = visit.parts.app
+    await app.refresh_tools()
+    for finding in _settings_file(app):
+        yield finding
+    yield await asyncio.to_thread(_workspace, app)
+    yield Finding("state", True, str(app.settings.state))
+    yield await _sandbox(app)
+    async for finding in _agent_and_model(visit):
+        yield finding
+    yield Finding("tools", True, f"{len(await visible_entries(visit, ''))}; `handspan tools` lists them")
+    for source in app.sources:
+        for finding in source_findings(source.name, source.state):
+            yield finding
+
+
+def _settings_file(app: App) -> Iterator[Finding]:
+    if app.started_with.is_changed:
+        text = f"{app.started_with.loaded.file or 'the settings file'} has changed since the gateway started"
+        yield Finding("settings", True, text, "restart the gateway to apply it")
+
+
+def _workspace(app: App) -> Finding:
+    """Write and read a file as the file tools do."""
+    folder, hidden = app.settings.workspace, app.sandbox.hidden
+    name = f".handspan-doctor-{new_call_id()[:8]}"
+    try:
+        found = _try_out(folder, hidden, app.sandbox.file_owner, name)
+    except HandspanError as error:
+        return Finding("workspace", False, f"{folder}: {error}", "choose a folder that can be written: --workspace")
+    return Finding("workspace", True, f"{folder} {found}")
+
+
+def _try_out(folder: Path, hidden: Sequence[Path], owner: tuple[int, int] | None, name: str) -> str:
+    with Workspace(folder, hidden, owner) as workspace:
+        try:
+            workspace.write(name, b"hello")
+            with workspace.open_file(name) as file:
+                file.read(0, file.size)
+        finally:
+            with contextlib.suppress(OSError):
+                os.unlink(folder / name)
+    return "can be written and read"
+
+
+async def _sandbox(app: App) -> Finding:
+    report = await app.sandbox.ready()
+    text = f"{'active' if report.active else 'NOT active'}: {report.reason}"
+    warning = f"; {report.warning}" if report.warning else ""
+    return Finding("sandbox", report.active and not report.warning, text + warning, report.remedy)
+
+
+async def _agent_and_model(visit: Visit) -> AsyncIterator[Finding]:
+    """Which agent `handspan chat` would begin with, which model it would talk to, and why (SPEC M5)."""
+    model = ""
+    try:
+        agent = (await visit.parts.app.agents.find(owner=visit.owner)).agent
+        model = agent.model
+        yield Finding("agent", True, f"{agent.name!r} is meant where none is named")
+    except HandspanError as error:
+        remedy = "correct default_agent, or make that agent: `handspan agents create NAME`"
+        yield Finding("agent", False, str(error), remedy)
+    try:
+        yield Finding("model", True, (await choose_model(visit, model)).why)
+    except HandspanError as error:
+        remedy = "correct the settings, or set the key; `handspan model which` asks again"
+        yield Finding("model", False, str(error), remedy)
+
+
+def source_findings(name: str, state: SourceState) -> Iterator[Finding]:
+    """Yields the state of a source of tools, then each tool of it that can't be used."""
+    is_ok = state.status != "failed"
+    yield Finding(f"source {name}", is_ok, describe_state(state), "" if is_ok else "repair it, or take it out")
+    for broken in state.broken:
+        yield Finding("tool", False, f"{broken.where}: {broken.problem}", "repair or remove it")

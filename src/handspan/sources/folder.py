@@ -1,0 +1,225 @@
+"""Tools of the Python files in the configuration's `tools/` folder, also of files that change later (SPEC T6).
+
+A look at the folder costs a system call a file, so the folder is looked at every second, and when a tool is missing:
+no library that watches files is needed, and it works on every file system. Code of a file runs on a thread of its own:
+a file that hangs holds nothing up.
+"""
+
+import asyncio
+import contextlib
+import hashlib
+import importlib.util
+import logging
+import os
+import sys
+import threading
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from types import ModuleType
+from typing import Final, TypeAlias
+
+from handspan.core.errors import DefinitionError
+from handspan.core.principals import Origin
+from handspan.core.sources import Broken, SourceState, SourceStatus
+from handspan.core.tool import Tool
+from handspan.registry.registry import Registry
+from handspan.sources.plugins import tools_in
+
+_Stamp: TypeAlias = tuple[int, int, int]
+"""Time of change, size and inode of a file: together they change with its content."""
+
+_SCAN_SECONDS: Final = 1.0
+_LOAD_SECONDS: Final = 10.0
+"""The longest time that a file may take to load."""
+_PATIENCE: Final = 5.0
+"""How long a request waits for files that are loading."""
+_log = logging.getLogger(__name__)
+
+
+class FolderTools:
+    """Tools of the Python files in one folder. Files like `_private.py` hold no tools: others import them."""
+
+    name = "tools folder"
+
+    def __init__(self, registry: Registry, folder: Path, changed: Callable[[], None] | None = None) -> None:
+        """`changed` is called when tools came or went after `open`."""
+        self._registry = registry
+        self._folder = folder
+        self._changed = changed
+        self._stamps: dict[Path, _Stamp] = {}
+        self._tools: dict[Path, list[str]] = {}
+        self._broken: dict[Path, list[Broken]] = {}
+        self._status: SourceStatus = "closed"
+        self._lock = asyncio.Lock()
+        self._waiting: asyncio.Task[None] | None = None
+        """A refresh that has not looked at the folder yet: it serves every request that comes meanwhile."""
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def state(self) -> SourceState:
+        """How many tools there are, and which files are broken."""
+        broken = tuple(one for path in sorted(self._broken) for one in self._broken[path])
+        return SourceState(self._status, sum(map(len, self._tools.values())), broken=broken)
+
+    async def open(self) -> None:
+        """Register the tools of all files that work, and begin to watch the folder."""
+        await self._update(is_forced=False)
+        self._status = "ready"
+        self._begin(self._watch())
+
+    async def close(self) -> None:
+        """Unregister them."""
+        self._status = "closed"
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._waiting = None
+        for path in list(self._stamps):
+            self._forget(path)
+
+    async def refresh(self, *, is_forced: bool = False) -> None:
+        """Read the files that are new or changed, and forget those that are gone. `is_forced`: read all again.
+
+        A file that loads slowly is waited for only a short time: its tools come later. With `is_forced`, to its end.
+        """
+        if self._status != "ready":
+            return
+        if is_forced:
+            await self._follow(is_forced=True)
+            return
+        if self._waiting is None:
+            self._waiting = self._begin(self._follow())
+        await asyncio.wait((self._waiting,), timeout=_PATIENCE)
+
+    def _begin(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(_SCAN_SECONDS)
+            await self._follow()
+
+    async def _follow(self, *, is_forced: bool = False) -> None:
+        """Update the registry, and tell of what has changed."""
+        changed = await self._update(is_forced=is_forced)
+        for path in changed:
+            _log_change(path, self._tools.get(path), self._broken.get(path, []))
+        if changed and self._changed is not None:
+            self._changed()
+
+    async def _update(self, *, is_forced: bool) -> list[Path]:
+        """Make the registry match the folder. Returns the files that were read or forgotten."""
+        async with self._lock:
+            self._waiting = None
+            found = _scan(self._folder)
+            gone = [path for path in self._stamps if path not in found]
+            stale = {path for path, stamp in found.items() if is_forced or self._stamps.get(path) != stamp}
+            if gone or stale:
+                stale |= self._broken.keys() & found.keys()  # what they lacked, such as a free name, may be there now
+            for path in gone:
+                self._forget(path)
+            for path in sorted(stale):
+                await self._read(path, found[path])
+            return [*gone, *sorted(stale)]
+
+    async def _read(self, path: Path, stamp: _Stamp) -> None:
+        match await _load_aside(path):
+            case None:
+                text = f"it is still loading after {_LOAD_SECONDS:g} s: move what takes long into the tool's function"
+                self._exchange(path, stamp, [], text)
+            case BaseException() as error:
+                self._exchange(path, stamp, [], f"{type(error).__name__}: {error}")
+            case tools:
+                self._exchange(path, stamp, tools, "" if tools else "has no tools: mark a function with @tool")
+
+    def _exchange(self, path: Path, stamp: _Stamp, tools: list[Tool], problem: str) -> None:
+        """Make these the tools of the file, in one step."""
+        self._forget(path)
+        broken = [Broken(str(path), problem)] if problem else []
+        names = []
+        for tool in tools:
+            try:
+                self._registry.register(tool, Origin("plugin", path.stem))
+                names.append(tool.spec.name)
+            except DefinitionError as error:
+                broken.append(Broken(str(path), str(error)))
+        self._stamps[path], self._tools[path] = stamp, names
+        if broken:
+            self._broken[path] = broken
+
+    def _forget(self, path: Path) -> None:
+        for name in self._tools.pop(path, ()):
+            self._registry.unregister(name)
+        self._stamps.pop(path, None)
+        self._broken.pop(path, None)
+
+
+def _scan(folder: Path) -> dict[Path, _Stamp]:
+    """Return the files with tools, each with its stamp; none when the folder is not there or can't be read."""
+    found: dict[Path, _Stamp] = {}
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith(".py") and not entry.name.startswith(("_", ".")):
+                with contextlib.suppress(FileNotFoundError):
+                    status = entry.stat()
+                    found[folder / entry.name] = (status.st_mtime_ns, status.st_size, status.st_ino)
+    return found
+
+
+def _log_change(path: Path, tools: list[str] | None, broken: list[Broken]) -> None:
+    for one in broken:
+        _log.warning("%s can't be used: %s", one.where, one.problem)
+    if tools is None:
+        _log.info("%s is gone, and its tools with it", path)
+    elif tools:
+        _log.info("%s was read: %s", path, ", ".join(tools))
+
+
+async def _load_aside(path: Path) -> list[Tool] | BaseException | None:
+    """Return the tools of this file, or the error of its code; None when loading takes too long.
+
+    The thread is a daemon: a file that never ends to load does not keep the process alive.
+    """
+    loop = asyncio.get_running_loop()
+    outcome: asyncio.Future[list[Tool] | BaseException] = loop.create_future()
+
+    def settle(found: list[Tool] | BaseException) -> None:
+        if not outcome.done():
+            outcome.set_result(found)
+
+    def load() -> None:
+        found: list[Tool] | BaseException
+        try:
+            found = list(tools_in(_load_file(path)))
+        except BaseException as error:  # code that is not ours: it may also end by `sys.exit`
+            found = error
+        with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
+            loop.call_soon_threadsafe(settle, found)
+
+    threading.Thread(target=load, name="handspan-tools-folder", daemon=True).start()
+    try:
+        async with asyncio.timeout(_LOAD_SECONDS):
+            return await outcome
+    except TimeoutError:
+        return None
+
+
+def _load_file(path: Path) -> ModuleType:
+    # A name of its own for each file, so that two folders may have files of the same name.
+    name = f"handspan_tools_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None:
+        raise ImportError("it can't be loaded as a Python file")
+    # Compiled here and not by the spec's loader: its cache takes two versions of one second and size for the same.
+    code = compile(importlib.util.decode_source(path.read_bytes()), path, "exec", dont_inherit=True)
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    try:
+        exec(code, vars(module))
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
