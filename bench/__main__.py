@@ -16,6 +16,7 @@ from bench import (
     dispatch,
     flooding,
     graphing,
+    imaging,
     looping,
     registering,
     remote,
@@ -34,7 +35,7 @@ FAMILIES: dict[str, ModuleType] = {
     family.__name__.removeprefix("bench."): family
     for family in (
         *(dispatch, registering, serialising, starting, looping, storing, serving, graphing, remote, searching),
-        *(flooding, setting_up),
+        *(imaging, flooding, setting_up),
     )
 }
 

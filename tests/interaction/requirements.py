@@ -187,8 +187,12 @@ REQUIREMENTS: Final = {
         ),
     ),
     "X4": Requirement(
-        "Results carry images, sounds and files.",
-        ("engine/test_runner.py::test_attachments_come_with_the_value_or_alone",),
+        "Results carry images, sounds and files; an image of any size reaches the model as an image.",
+        (
+            "engine/test_runner.py::test_attachments_come_with_the_value_or_alone",
+            "media/test_photos.py::test_a_phones_photo_of_5_mb_is_an_image_in_this_round_and_in_the_next_turn",
+            "media/test_photos.py::test_an_image_that_came_inline_is_scaled_too",
+        ),
     ),
     "X5": Requirement(
         "Progress reaches the caller while the tool runs.",

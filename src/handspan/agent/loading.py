@@ -1,6 +1,6 @@
 """Loads conversations: an agent with its skills, its model and its messages (SPEC A1, A3)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from typing import Final
 from weakref import WeakValueDictionary
@@ -18,6 +18,7 @@ from handspan.core.agents import Agent, SkillTools
 from handspan.core.bus import Bus
 from handspan.core.context import Progress, no_progress
 from handspan.core.errors import ToolError
+from handspan.core.images import ImageReader
 from handspan.core.messages import Message
 from handspan.core.principals import BUILTIN, OPERATOR, Principal
 from handspan.core.records import SessionRecord, Total, UsageSum
@@ -38,14 +39,20 @@ class ConversationLoader:
     """Loads conversations. Also hosts the sessions of a program that chooses agent and model itself."""
 
     def __init__(
-        self, store: Store, engine: Engine, registry: Registry, skills: Skills, instructions: DefaultInstructions
+        self,
+        store: Store,
+        engine: Engine,
+        registry: Registry,
+        skills: Skills,
+        instructions: DefaultInstructions,
+        images_of: Callable[[str], ImageReader] | None = None,
     ) -> None:
         self._store = store
         self._registry = registry
         self._skills = skills
         self._instructions = instructions
         self._loaded: WeakValueDictionary[str, Conversation] = WeakValueDictionary()
-        self.loop = Loop(engine, store.ledger)
+        self.loop = Loop(engine, store.ledger, images_of)
         self.stored_turns = StoredTurns(store.conversations, self.loop)
         self.bus: Bus | None = None
         self.tasks = Tasks()

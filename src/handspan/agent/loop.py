@@ -34,6 +34,7 @@ from handspan.core.events import (
     TurnFault,
     UsageCounted,
 )
+from handspan.core.images import ImageReader
 from handspan.core.messages import AssistantMessage, CallPart, CallResult, ResultsMessage, Text
 from handspan.core.questions import Question
 from handspan.core.results import Failure, Pending, ToolResult, encode_envelope
@@ -51,9 +52,11 @@ Emit: TypeAlias = Callable[[Event], None]
 class Loop:
     """Advances conversations, with one engine for all of them."""
 
-    def __init__(self, engine: Engine, ledger: Ledger) -> None:
+    def __init__(self, engine: Engine, ledger: Ledger, images_of: Callable[[str], ImageReader] | None = None) -> None:
+        """`images_of` gives the images of an owner; without it models get only those that came inline."""
         self._engine = engine
         self._ledger = ledger
+        self._images_of = images_of
 
     async def advance(self, conversation: Conversation, emit: Emit) -> Ended:
         """Advance the conversation until the turn ends. Returns the last event. Cancel it to abort the turn."""
@@ -154,8 +157,9 @@ class Loop:
         emit(RoundBegan(conversation.counts.rounds + 1))
         text: list[str] = []
         replied: AssistantMessage | None = None
+        images = None if self._images_of is None else self._images_of(conversation.owner)
         try:
-            async for event in conversation.model.reply(conversation.projection(), specs):
+            async for event in conversation.model.reply(conversation.projection(), specs, images):
                 if type(event) is TextDelta:
                     text.append(event.text)
                     emit(TextArrived(event.text))

@@ -158,6 +158,19 @@ class McpServer(Struct, frozen=True):
         return f"McpServer(command={self.command!r}, args={self.args!r}, env={sorted(self.env)!r}, url={self.url!r})"
 
 
+class MediaSettings(Struct, frozen=True):
+    """The processes that read images and PDF for models (SPEC X4). A file that needs more is not shown to the model."""
+
+    seconds: Seconds = 20.0
+    """How long one file may take."""
+    memory: Bytes = 1024 * 1024 * 1024
+    """How much memory one process may have."""
+    pixels: Count = 100_000_000
+    """Width times height of the largest image that is decoded."""
+    processes: Count = 2
+    """How many of them may run at once; other files wait."""
+
+
 class ToolSettings(Struct, frozen=True):
     """What holds for all tools and all callers."""
 
@@ -187,6 +200,7 @@ class ToolSettings(Struct, frozen=True):
     url_policy: UrlPolicy = UrlPolicy()
     http_request: HttpRequestSettings = HttpRequestSettings()
     web_search: WebSearchSettings = WebSearchSettings()
+    media: MediaSettings = MediaSettings()
     mcp_servers: dict[ServerName, McpServer] = {}
     """MCP servers by name; their tools are called `NAME__TOOL`."""
 

@@ -5,8 +5,8 @@ Holds:   `app.py`, all parts put together from the settings (read it first); `ga
          gateway for one command of this process, without a port. Rooms: `entry/` (which requests are let in), `http/`
          (the kit of all doors for HTTP), `sessions/` (what waits for a person or a client), `clients/` (WebSockets and
          devices), `rest/` (HTTP for programs and the page), `graph/` (runs whose tools live in a web page).
-Imports: agent, engine, sources, skills, registry, tools, models, store, bus, net, wire, config, core. No rules of its
-         own: a door translates, the engine decides.
+Imports: agent, engine, sources, skills, registry, tools, models, store, bus, net, media, wire, config, core. No rules
+         of its own: a door translates, the engine decides.
 To add:  a new part of the product is made in `app.py` or `gateway.py` and handed to the parts that need it. A door for
          HTTP is a module with `open_door(parts) -> Door` and its line in the table of `gateway.py`.
 """

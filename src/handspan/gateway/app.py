@@ -29,6 +29,8 @@ from handspan.engine.engine import Engine
 from handspan.engine.gates import Gates
 from handspan.engine.hooks import Hooks
 from handspan.gateway.setting_notes import setting_notes
+from handspan.media.attachments import OwnerImages
+from handspan.media.workers import MediaWorkers
 from handspan.models.choice import Choice, choose, falls_back_to_offline, find_ollama
 from handspan.net.guard import NetGuard
 from handspan.registry.pins import PinnedSpecs
@@ -86,6 +88,7 @@ class App:
         )
         self.guard = NetGuard(settings.tools.url_policy)
         self.artifacts: ArtifactStore = FolderArtifacts(settings.state / "artifacts")
+        self.media = MediaWorkers(settings.tools.media)
         self.store: Store | None = (
             SqliteStore(settings.state, self.artifacts, journal_days=settings.journal_days) if durable else None
         )
@@ -115,7 +118,7 @@ class App:
             list(sources(self))
             if sources is not None
             else [
-                BuiltinTools(self.registry, settings, self.sandbox, self.guard),
+                BuiltinTools(self.registry, settings, self.sandbox, self.guard, self.media),
                 PluginTools(self.registry),
                 *([self._folder] if self._folder else []),
             ]
@@ -137,6 +140,7 @@ class App:
             await self.store.open()
             self.recovery = await self.store.recover()
         await self._pinned.open()
+        self.media.open()
         for source in self.sources:
             await source.open()
         self.engine.open()
@@ -219,7 +223,10 @@ class App:
             raise ConfigError("Conversations need a store: open App with durable=True.")
         if self._loader is None:
             instructions = DefaultInstructions(self.settings.workspace, self.describe_shell)
-            self._loader = ConversationLoader(self.store, self.engine, self.registry, self.skills, instructions)
+            images_of = partial(OwnerImages, self.artifacts, self.media)
+            self._loader = ConversationLoader(
+                self.store, self.engine, self.registry, self.skills, instructions, images_of
+            )
         return self._loader
 
     async def describe_shell(self) -> str:

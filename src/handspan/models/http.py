@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 import msgspec
 
-from handspan.core.artifacts import Artifacts
 from handspan.core.errors import ToolError, WireError
+from handspan.core.images import ImageReader
 from handspan.core.messages import AssistantMessage, CallPart
 from handspan.core.tool import ToolSpec
 from handspan.core.values import JsonObject
@@ -113,13 +113,15 @@ class HttpModel:
         )
 
     async def reply(
-        self, projection: Projection, specs: Sequence[ToolSpec], artifacts: Artifacts | None = None
+        self, projection: Projection, specs: Sequence[ToolSpec], artifacts: ImageReader | None = None
     ) -> AsyncGenerator[ModelEvent, None]:
         """Send the conversation. Yields events, `Replied` last; raises `ModelError` when it fails.
 
         A failed request is sent again only while nothing was yielded, so that a person never sees a text twice.
         """
         toolset = self.lower(specs)
+        if artifacts is not None and isinstance(projection, EncodedProjection):
+            await projection.fit_images(artifacts)
         body = self._body(projection, toolset)
         began, tried, is_delivered = time.monotonic(), 0, False
         while True:

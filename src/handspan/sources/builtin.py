@@ -7,6 +7,7 @@ from handspan.core.names import matches_any
 from handspan.core.principals import BUILTIN
 from handspan.core.sources import SourceState, SourceStatus
 from handspan.core.tool import Tool, ToolSpec
+from handspan.media.workers import MediaWorkers
 from handspan.net.forward_proxy import ForwardProxy, ProxyLimits
 from handspan.net.guard import NetGuard
 from handspan.registry.registry import Registry
@@ -36,6 +37,7 @@ class BuiltinTools:
         settings: Settings,
         sandbox: Sandbox,
         guard: NetGuard,
+        media: MediaWorkers,
         outlet: MessageOutlet | None = None,
         *,
         only: tuple[str, ...] = ("*",),
@@ -45,6 +47,7 @@ class BuiltinTools:
         self._settings = settings
         self._sandbox = sandbox
         self._guard = guard
+        self._media = media
         self._outlet = outlet
         self._only = only
         self._workspace: Workspace | None = None
@@ -97,7 +100,7 @@ class BuiltinTools:
     def _tools(self, workspace: Workspace) -> Iterator[Tool]:
         tools: ToolSettings = self._settings.tools
         yield GetCurrentTime()
-        yield from file_tools(workspace, tools.result_limit)
+        yield from file_tools(workspace, tools.result_limit, self._media)
         yield from search_tools(workspace, tools.result_limit)
         yield from memory_tools(self._settings.state / "memory")
         yield from self._shell

@@ -1,6 +1,7 @@
 """Decoding the bytes of a file: byte order marks and encodings."""
 
 import codecs
+import shlex
 from collections.abc import Iterator
 from typing import Final
 
@@ -14,7 +15,6 @@ HEAD: Final = 4
 """The number of bytes at the beginning of a file that are needed to find its byte order mark."""
 
 _CHUNK: Final = 256 * 1024
-_OTHER_WAY: Final = "If it is binary, look at it by exec_shell with `cat -v` or `grep -a`."
 
 # UTF-32 comes first: its little-endian mark begins with the mark of UTF-16.
 _MARKS: Final = (
@@ -81,7 +81,7 @@ def decode_chunks(file: OpenedFile, encoding: FileEncoding, path: str) -> Iterat
             raise ToolError(
                 "execution_failed",
                 f"{quote_path(path)} is not {encoding.name} text: wrong byte at {at - pending + error.start}. If it is "
-                f"text, give its encoding, such as 'latin-1'. {_OTHER_WAY}",
+                f"text, give its encoding, such as 'latin-1'. {_how_to_see(path)}",
             ) from None
         yield text
         if len(data) < _CHUNK:
@@ -94,5 +94,12 @@ def _refuse_binary(data: bytes, encoding: FileEncoding, path: str) -> None:
     if encoding.unit == 1 and b"\0" in data:
         raise ToolError(
             "execution_failed",
-            f"{quote_path(path)} is a binary file. If it is text, give its encoding, such as 'utf-16'. {_OTHER_WAY}",
+            f"{quote_path(path)} is a binary file. If it is text, give its encoding, such as 'utf-16'. "
+            f"{_how_to_see(path)}",
         )
+
+
+def _how_to_see(path: str) -> str:
+    """Returns a command that shows the readable pieces of a binary file. It also runs where there is no sandbox."""
+    command = f"grep -a -o '[[:print:]]\\{{4,\\}}' -- {shlex.quote(path)}"
+    return f"To see the readable pieces of a binary file, use exec_shell with the command: {command}"

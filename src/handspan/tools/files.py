@@ -4,10 +4,13 @@ from typing import Final, cast
 
 from handspan.core.context import ToolContext
 from handspan.core.errors import ToolError
+from handspan.core.results import Success
 from handspan.core.tool import READS_WORKSPACE, Annotations, Tool, ToolSpec
 from handspan.core.values import Arguments, JsonObject
+from handspan.media.workers import MediaWorkers
 from handspan.tools.decoding import HEAD, detect_encoding, find_encoding
 from handspan.tools.directories import DirectoryEntry
+from handspan.tools.media_files import MediaFiles, is_media
 from handspan.tools.paths import quote_path
 from handspan.tools.text_pages import PageReader
 from handspan.tools.workspace import Workspace
@@ -27,17 +30,24 @@ _PATH: Final[JsonObject] = {
 }
 
 
-def file_tools(workspace: Workspace, result_limit: int = RESULT_LIMIT) -> tuple[Tool, ...]:
-    """Returns all file tools for this workspace. `result_limit`: the engine's limit, below which pages stay."""
-    return ReadFile(workspace, result_limit), WriteFile(workspace), EditFile(workspace), ListDirectory(workspace)
+def file_tools(
+    workspace: Workspace, result_limit: int = RESULT_LIMIT, media: MediaWorkers | None = None
+) -> tuple[Tool, ...]:
+    """Returns all file tools for this workspace. `result_limit`: the engine's limit, below which pages stay.
+
+    Without `media`, images and PDF count as binary files.
+    """
+    read = ReadFile(workspace, result_limit, media)
+    return read, WriteFile(workspace), EditFile(workspace), ListDirectory(workspace)
 
 
 class ReadFile:
-    """Reads the text of a file, whole or a page of lines."""
+    """Reads the text of a file or PDF, whole or a page of lines; or an image."""
 
     spec = ToolSpec(
         name="read_file",
-        description="Read a text file of the workspace. A long file comes in pages; the last line says how to read on.",
+        description="Read a text file, an image or a PDF of the workspace. An image comes as an image, a PDF as text. "
+        "A long text comes in pages; the last line says how to read on.",
         parameters={
             "type": "object",
             "properties": {
@@ -61,17 +71,22 @@ class ReadFile:
         annotations=READS_WORKSPACE,
     )
 
-    def __init__(self, workspace: Workspace, result_limit: int = RESULT_LIMIT) -> None:
+    def __init__(
+        self, workspace: Workspace, result_limit: int = RESULT_LIMIT, media: MediaWorkers | None = None
+    ) -> None:
         self._workspace = workspace
         self._room = result_limit - _ENVELOPE
+        self._media = None if media is None else MediaFiles(media, self._room)
 
-    def run(self, arguments: Arguments, ctx: ToolContext) -> str:
+    def run(self, arguments: Arguments, ctx: ToolContext) -> str | Success:
         path = cast(str, arguments["path"])
         asked = find_encoding(cast(str, arguments.get("encoding", "UTF-8")))
         # JSON Schema accepts 5.0 as an integer.
         first = max(1, int(cast(float, arguments.get("offset", 1))))
         limit = int(cast(float, arguments["limit"])) if "limit" in arguments else None
         with self._workspace.open_file(path) as file:
+            if self._media is not None and is_media(file):
+                return self._media.read(file, path, first, limit, ctx.deadline)
             encoding = detect_encoding(file.read(0, HEAD), asked)
             return PageReader(file, encoding, path, self._room, ctx.deadline).read(first, limit)
 

@@ -248,3 +248,12 @@ asyncio.run(main())
     parent.kill()
     await parent.wait()
     assert await gone(worker)
+
+
+async def test_a_worker_loads_no_module_of_the_current_folder(
+    kit: EngineKit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "msgspec.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    monkeypatch.chdir(tmp_path)
+    await isolated(kit, isolated_tools.add).call("add", {"a": 1, "b": 2})
+    assert not (tmp_path / "ran").exists()

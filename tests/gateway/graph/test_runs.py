@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from handspan.core.artifacts import Artifacts
 from handspan.core.bus import QuestionOpened
+from handspan.core.images import ImageReader
 from handspan.core.principals import OPERATOR
 from handspan.core.questions import Answer, Decision, Question
 from handspan.core.results import Failure
@@ -52,7 +52,7 @@ class Thoughtful:
         return self._spoken.projection(instructions)
 
     async def reply(
-        self, projection: Projection, specs: Sequence[ToolSpec], artifacts: Artifacts | None = None
+        self, projection: Projection, specs: Sequence[ToolSpec], artifacts: ImageReader | None = None
     ) -> AsyncIterator[ModelEvent]:
         self.is_thinking.set()
         if self.may_speak is not None:

@@ -10,9 +10,9 @@ from handspan.agent.turn_events import Happening
 from handspan.bus.memory import MemoryBus
 from handspan.config.load import load_settings
 from handspan.core.agents import Agent
-from handspan.core.artifacts import Artifacts
 from handspan.core.events import Ended
 from handspan.core.function_tool import tool
+from handspan.core.images import ImageReader
 from handspan.core.messages import Message, Text, UserMessage, check_all
 from handspan.core.principals import OPERATOR, Origin, Principal
 from handspan.core.store import Store
@@ -84,7 +84,7 @@ class Player:
         return self.script.projection(instructions)
 
     def reply(
-        self, projection: Projection, specs: Sequence[ToolSpec], artifacts: Artifacts | None = None
+        self, projection: Projection, specs: Sequence[ToolSpec], artifacts: ImageReader | None = None
     ) -> AsyncIterator[ModelEvent]:
         return self.script.reply(projection, specs, artifacts)
 

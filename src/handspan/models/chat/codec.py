@@ -36,6 +36,7 @@ from handspan.models.json_values import (
 from handspan.models.model import Decoder, LoweredTool, ModelError
 from handspan.models.openai.faults import fault_of_answer
 from handspan.models.openai.media import (
+    IMAGES,
     attachment_text,
     audio_format,
     base64_text,
@@ -57,6 +58,7 @@ class ChatCodec:
     """
 
     api: Api = "openai-chat"
+    images = IMAGES
 
     def __init__(self, server: ChatServer = ANY_SERVER, model: str = "") -> None:
         self._server = server

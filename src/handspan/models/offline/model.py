@@ -9,8 +9,8 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from handspan.core.artifacts import Artifacts
 from handspan.core.calls import new_call_id
+from handspan.core.images import ImageReader
 from handspan.core.messages import AssistantMessage, CallPart, Message, ResultsMessage, Text, UserMessage
 from handspan.core.names import did_you_mean
 from handspan.core.tool import ToolSpec
@@ -51,7 +51,7 @@ class Offline:
         return KeptMessages(instructions)
 
     async def reply(
-        self, projection: Projection, specs: Sequence[ToolSpec], artifacts: Artifacts | None = None
+        self, projection: Projection, specs: Sequence[ToolSpec], artifacts: ImageReader | None = None
     ) -> AsyncIterator[ModelEvent]:
         """Calls while there are steps left, then an answer in words."""
         assert isinstance(projection, KeptMessages), "a projection belongs to the model that made it"

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final, cast
 
 from handspan.core.context import ToolContext
-from handspan.core.tool import READ_ONLY, ToolSpec
+from handspan.core.tool import READS_WORKSPACE, ToolSpec
 from handspan.core.values import Arguments, JsonObject
 from handspan.tools.search.background import BackgroundWork
 from handspan.tools.search.globs import compile_glob
@@ -57,7 +57,7 @@ class FindFiles:
             "required": ["pattern"],
             "additionalProperties": False,
         },
-        annotations=READ_ONLY,
+        annotations=READS_WORKSPACE,
     )
 
     def __init__(self, workspace: Workspace, background: BackgroundWork) -> None:

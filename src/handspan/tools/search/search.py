@@ -11,7 +11,7 @@ from msgspec import Struct
 from handspan.core.context import ToolContext
 from handspan.core.errors import ToolError
 from handspan.core.long_text import json_size
-from handspan.core.tool import READ_ONLY, Tool, ToolSpec
+from handspan.core.tool import READS_WORKSPACE, Tool, ToolSpec
 from handspan.core.values import Arguments, JsonObject
 from handspan.tools.search.background import BackgroundWork
 from handspan.tools.search.find import INCLUDE_IGNORED, SEARCH_PATH, FindFiles
@@ -262,5 +262,5 @@ def _make_spec(*, can_use_expressions: bool) -> ToolSpec:
             "required": ["query"],
             "additionalProperties": False,
         },
-        annotations=READ_ONLY,
+        annotations=READS_WORKSPACE,
     )
