@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import gc
 import os
+import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -73,12 +74,24 @@ def given_url() -> str:
 
 def ask_gateway(work: Callable[[Requests], Awaitable[T]], *, says: bool = True) -> T:
     """Run `work` at the gateway that was found, else at one inside this process, and return its result."""
-    return asyncio.run(_work_at(find_gateway(says=says), work))
+    try:
+        return asyncio.run(_work_at(find_gateway(says=says), work))
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
 
 
 async def _work_at(remote: "Remote | None", work: Callable[[Requests], Awaitable[T]]) -> T:
+    _hear_ctrl_c()
     async with open_requests(remote) as requests:
         return await work(requests)
+
+
+def _hear_ctrl_c() -> None:
+    """Make Ctrl-C cancel this task. The loop's own way misses one that comes just before the loop begins to wait."""
+    task = asyncio.current_task()
+    assert task is not None
+    with contextlib.suppress(ValueError, RuntimeError):  # only the main thread hears signals
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, task.cancel)
 
 
 @contextlib.asynccontextmanager

@@ -4,11 +4,14 @@ import asyncio
 import queue
 import threading
 from collections.abc import AsyncGenerator, Coroutine, Generator
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from handspan.front.answers import UsageError
 
 T = TypeVar("T")
+
+_SIGNAL_SECONDS: Final = 0.5
+"""Seconds of one wait. Ctrl-C just before a wait begins does not end it: it is seen when the wait is over."""
 
 
 class LoopThread:
@@ -51,7 +54,8 @@ def run_in(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
     done = threading.Event()
     future.add_done_callback(lambda _: done.set())
     try:
-        done.wait()
+        while not done.wait(_SIGNAL_SECONDS):
+            pass
     except BaseException:
         future.cancel()
         raise
@@ -72,8 +76,16 @@ def iterate_in(loop: asyncio.AbstractEventLoop, events: AsyncGenerator[T, None])
     taking = asyncio.run_coroutine_threadsafe(take(), loop)
     taking.add_done_callback(lambda _: arrived.put(None))
     try:
-        while (event := arrived.get()) is not None:
+        while (event := _next(arrived)) is not None:
             yield event
         taking.result()
     finally:
         taking.cancel()
+
+
+def _next(arrived: "queue.SimpleQueue[T]") -> T:
+    while True:
+        try:
+            return arrived.get(timeout=_SIGNAL_SECONDS)
+        except queue.Empty:
+            continue

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from pathlib import Path
 from typing import Any, cast
 
@@ -126,8 +127,9 @@ async def test_the_size_limit_keeps_the_whole_where_the_model_can_read_on(page: 
     await page.set_up(ECHO)
     call = (await page.say("call echo\nthen\n{results}", "t")).calls[0]["id"]
     (envelope,) = json.loads((await page.answer(result(call, {"text": "x" * 200_000 + "the end"}))).words)
-    artifact = json.dumps(envelope).split('"artifact')[1]
-    handle = next(word for word in artifact.replace('"', " ").split() if len(word) == 24)
+    named = re.search(r"\b[0-9a-f]{32}\b", json.dumps(envelope))
+    assert named is not None
+    handle = named[0]
     read = await page.say(f'call read_artifact {{"id": "{handle}", "query": "the end"}}\nthen\n{{results}}', "t")
     (found,) = json.loads(read.words)
     assert found["status"] == "success"
