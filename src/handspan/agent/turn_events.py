@@ -77,7 +77,7 @@ def find_answer(question: UserMessage, messages: Sequence[Message]) -> AnsweredB
 
 def render_prompt(conversation: Conversation) -> Prompted:
     """Returns the prompt of this conversation's next request to its model."""
-    specs = conversation.caller.box.specs()
+    specs = conversation.specs_for_model()
     tools = [{"name": spec.name, "description": spec.description, "parameters": spec.parameters} for spec in specs]
     messages = [_without_ids(message) for message in conversation.messages]
     prompt = {"instructions": conversation.caller.agent.instructions, "tools": tools, "messages": messages}

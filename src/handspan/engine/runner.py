@@ -149,6 +149,7 @@ class Runner:
                     self._artifacts,
                     self._workspace,
                     started,
+                    caller.box,
                 )
                 if entry.placement == "loop":
                     coroutine = entry.run(started.arguments, ctx)

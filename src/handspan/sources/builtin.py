@@ -15,6 +15,7 @@ from handspan.tools.files import file_tools
 from handspan.tools.memory import memory_tools
 from handspan.tools.message import MessageOutlet, SendMessage
 from handspan.tools.sandbox import Sandbox
+from handspan.tools.search import SearchTools
 from handspan.tools.shell.policy import CommandPolicy
 from handspan.tools.shell.shell import shell_tools
 from handspan.tools.web import web_tools
@@ -86,3 +87,5 @@ class BuiltinTools:
         )
         yield ReadArtifact(tools.result_limit)
         yield SendMessage(self._outlet)
+        if tools.shown:
+            yield SearchTools()
