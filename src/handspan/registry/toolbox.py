@@ -26,6 +26,7 @@ class Toolbox:
         self._found: dict[str, Entry | None] = {}
         self._specs: tuple[ToolSpec, ...] | None = None
         self._base: tuple[ToolSpec, ...] = ()
+        self._base_names: set[str] = set()
         self._hidden: dict[str, ToolSpec] = {}
         self._sent: tuple[ToolSpec, ...] = ()
         self._sent_names: list[str] = []
@@ -56,8 +57,8 @@ class Toolbox:
             self._clear_cache(version)
         if self._specs is None:
             self._specs, self._base = self._divide(self._usable_specs())
-            base = {spec.name for spec in self._base}
-            self._hidden = {spec.name: spec for spec in self._specs if spec.name not in base}
+            names = self._base_names = {spec.name for spec in self._base}
+            self._hidden = {spec.name: spec for spec in self._specs if spec.name not in names}
             self._sent_names = []
         return self._specs
 
@@ -79,6 +80,11 @@ class Toolbox:
         if names != self._sent_names:
             self._sent_names, self._sent = names, (*self._base, *(self._hidden[name] for name in names))
         return self._sent if names else self._base
+
+    def is_always_sent(self, name: str) -> bool:
+        """Whether this tool is sent to a model with every request, and needs no search."""
+        self.specs()
+        return name in self._base_names
 
     async def search(self, text: str, most: int) -> Sequence[ToolSpec]:
         """Return the tools whose names, descriptions and parameters fit these words best, the best first.
