@@ -14,7 +14,9 @@ import msgspec
 
 from bench import (
     dispatch,
+    flooding,
     graphing,
+    imaging,
     looping,
     registering,
     remote,
@@ -24,6 +26,7 @@ from bench import (
     setting_up,
     starting,
     storing,
+    tool_search,
 )
 from bench.figures import Figure, misses
 from bench.peers.run import beside
@@ -32,8 +35,8 @@ RESULTS = Path(__file__).parent / "results" / "latest.json"
 FAMILIES: dict[str, ModuleType] = {
     family.__name__.removeprefix("bench."): family
     for family in (
-        *(dispatch, registering, serialising, starting, looping, storing, serving, graphing, remote),
-        *(setting_up, searching),
+        *(dispatch, registering, serialising, starting, looping, storing, serving, graphing, remote, searching),
+        *(imaging, flooding, setting_up, tool_search),
     )
 }
 

@@ -10,7 +10,7 @@ import pytest
 from handspan.agent.conversation import Conversation
 from handspan.agent.loop import Loop
 from handspan.agent.turn_events import render_prompt
-from handspan.core.agents import GENERAL, Agent
+from handspan.core.agents import GENERAL, Agent, SkillTools
 from handspan.core.context import ToolContext
 from handspan.core.events import Ended
 from handspan.core.messages import Message, ResultsMessage, Text, UserMessage
@@ -24,7 +24,7 @@ from handspan.engine.ledger import MemoryLedger
 from handspan.models.scripted import Call, Scripted, ScriptTurn, call
 from handspan.registry.registry import Registry, RegistryRules
 from handspan.tools.clock import GetCurrentTime
-from handspan.tools.search import SearchTools
+from handspan.tools.search_tools import SearchTools
 from tests.stores import open_artifacts
 
 pytestmark = pytest.mark.anyio
@@ -71,9 +71,7 @@ class Stage:
         self.model = Scripted(turns)
         self.converse(GENERAL)
 
-    def converse(
-        self, agent: Agent, messages: Sequence[Message] = (), skill_tools: tuple[str, ...] | None = None
-    ) -> None:
+    def converse(self, agent: Agent, messages: Sequence[Message] = (), skill_tools: SkillTools | None = None) -> None:
         box = self.registry.toolbox(agent, OPERATOR, "s1", in_turn=True, skill_tools=skill_tools)
         self.conversation = Conversation("s1", Caller(OPERATOR, agent, box, "s1"), self.model, messages=messages)
 
@@ -183,7 +181,7 @@ async def test_names_that_the_agent_or_a_skill_lists_are_never_hidden(tmp_path: 
     stage.converse(Agent(tools=("*", "big__tool_3", "big__tool_4?")))
     tens = [f"big__tool_{number}" for number in range(40, 50)]
     assert sorted(stage.sent) == sorted([*BASE, "big__tool_3", *tens])  # `*` lists too many to be a list
-    stage.converse(GENERAL, skill_tools=("big__tool_1?", "big__*"))
+    stage.converse(GENERAL, skill_tools=SkillTools(("s",), ("big__tool_1?", "big__*")))
     assert sorted(stage.sent) == ["search_tools" if n == 10 else f"big__tool_{10 + n}" for n in (*range(10), 10)]
 
 
@@ -203,10 +201,11 @@ async def test_an_agent_that_may_not_search_is_sent_everything(tmp_path: Path) -
     assert len(stage.sent) == 61 and "search_tools" not in stage.sent
 
 
-async def test_an_agent_without_tools_has_no_search(tmp_path: Path) -> None:
+@pytest.mark.parametrize("tools", [(), ("get_current_time",), ("big__tool_1*",)])
+async def test_an_agent_whose_list_is_short_has_no_search(tmp_path: Path, tools: tuple[str, ...]) -> None:
     stage = Stage(tmp_path, [])
-    stage.converse(Agent(tools=()))
-    assert stage.sent == [] and stage.conversation.caller.box.find("search_tools") is None
+    stage.converse(Agent(tools=tools))
+    assert "search_tools" not in stage.sent and stage.conversation.caller.box.find("search_tools") is None
 
 
 async def test_a_read_only_agent_searches_what_it_may_call(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from handspan.models.offline import HOW_TO_SET_A_MODEL, STAND_IN, Offline
 from handspan.tools.clock import GetCurrentTime
 from handspan.tools.files import file_tools
 from handspan.tools.memory import memory_tools
-from handspan.tools.search import SearchTools
+from handspan.tools.search_tools import SearchTools
 from handspan.tools.workspace import Workspace
 from tests.models.offline_talk import BUILTIN, Talk, answer_to, calls_for, device, foreign
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from datetime import date
 from typing import Protocol
 
 from handspan.agent.limits import TurnCounts, TurnLimits
@@ -13,6 +14,7 @@ from handspan.core.tool import ToolSpec
 from handspan.engine.caller import Caller
 from handspan.models.model import Model, Projection
 from handspan.models.prices import cost, price_of
+from handspan.registry.toolbox import Toolbox
 from handspan.skills.file import Skill
 
 
@@ -57,8 +59,14 @@ class Conversation:
         self.agent = caller.agent
         """The agent without skills; `caller` has the agent with them."""
         self.skills: tuple[Skill, ...] = ()
-        self.knows_skills = False
-        """Whether the instructions list the skills."""
+        self.turn_skills: tuple[Skill, ...] = ()
+        """Skills that the model switched on. They are on until the turn ends."""
+        self.turn_box: Toolbox | None = None
+        """The toolbox while `turn_skills` limit it."""
+        self.own_instructions = caller.agent.instructions
+        """The instructions without skills: those of the agent, or those made from the live state (SPEC A5)."""
+        self.prepared_on: date | None = None
+        """The day on which the instructions were made; None before the first turn."""
         self.notes: tuple[str, ...] = ()
         """Notes for the person, such as a skill that can't be used."""
         self.inbox: list[UserMessage] = []
@@ -74,6 +82,15 @@ class Conversation:
         return self.caller.who.owner
 
     @property
+    def box(self) -> Toolbox:
+        """The tools that the model may call now."""
+        return self.turn_box or self.caller.box
+
+    def end_turn_skills(self) -> None:
+        """Switch off what the model switched on: its turn is over (SPEC A3)."""
+        self.turn_skills, self.turn_box = (), None
+
+    @property
     def last(self) -> Message | None:
         """The last message."""
         return self.messages[-1] if self.messages else None
@@ -85,7 +102,7 @@ class Conversation:
 
     def specs_for_model(self) -> tuple[ToolSpec, ...]:
         """Returns the tools for the next request to the model. It may call the others by name, too (SPEC R4)."""
-        return self.in_use.choose_specs(self.caller.box)
+        return self.in_use.choose_specs(self.box)
 
     def find_message(self, message_id: str) -> UserMessage | None:
         """Returns the person's message of this id; None when there is none, or the id is empty."""
@@ -117,6 +134,7 @@ class Conversation:
         """Replace the messages by those of the store, which differ."""
         self.messages = messages
         self.removed = removed
+        self.end_turn_skills()
         self.counts = TurnCounts(messages)
         self.in_use = ToolsInUse(messages)
         self.forget_projections()

@@ -85,6 +85,8 @@ class ToolContext(Struct, gc=False):
     workspace: Path
     """The folder that file tools work in."""
     person: Person = NO_PERSON
+    answer: Json = None
+    """What the person answered before the call ran, for a tool that says by `Handling.asks` what to ask."""
     tools: SearchableTools = NO_TOOLS
 
     async def ask(
