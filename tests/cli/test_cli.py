@@ -267,10 +267,11 @@ def test_the_doctor_says_what_works(run: Shell) -> None:
 
 
 def test_the_doctor_names_settings_that_match_nothing(run: Shell) -> None:
-    run.config('[tools]\ndisabled = ["exec_shel"]\nmcp_servers.github = { command = "x" }\n')
+    run.config('[tools]\ndisabled = ["exec_shel"]\nmcp_servers.github = { command = "no-such" }\n')
     done = run("doctor")
     assert done.returncode == 1
-    assert "tools.disabled: 'exec_shel' matches no tool" in done.stdout and "tools.mcp_servers.github" in done.stdout
+    assert "tools.disabled: 'exec_shel' matches no tool" in done.stdout
+    assert "mcp(github)" in done.stdout and "there is no program 'no-such'" in done.stdout
 
 
 def test_the_doctor_has_a_remedy_for_a_workspace_that_can_not_be_used(run: Shell, tmp_path: Path) -> None:

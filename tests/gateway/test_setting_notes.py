@@ -33,11 +33,6 @@ async def test_a_pattern_that_matches_nothing_is_named_with_what_may_be_meant(tm
     assert "Did you mean 'exec_shell'" in found[0]
 
 
-async def test_servers_that_can_not_be_used_are_named(tmp_path: Path) -> None:
-    (note,) = await notes(tmp_path, tools={"mcp_servers": {"github": {"command": "x"}}})
-    assert note.startswith("tools.mcp_servers.github: has no effect")
-
-
 async def test_what_matches_or_may_come_later_is_no_matter(tmp_path: Path) -> None:
     tools: JsonObject = {"disabled": ["spawn", "web_*", "origin:mcp", "phone__camera"], "timeouts": {"*": 3}}
     agents: JsonObject = {"reader": {"tools": ["read_*", "use_skill", "phone__*"]}}

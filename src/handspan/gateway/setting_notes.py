@@ -1,4 +1,4 @@
-"""Settings without effect: patterns that match no tool, and parts that this version does not have (SPEC R7, R9)."""
+"""Settings without effect: patterns that match no tool (SPEC R7, R9)."""
 
 from collections.abc import Iterable, Iterator
 
@@ -12,8 +12,7 @@ _WITH_A_TURN = ("use_skill",)
 def setting_notes(settings: Settings, tools: Iterable[str]) -> list[str]:
     """Returns one sentence for each setting without effect. `tools`: the names of the tools that are there now."""
     known = sorted({*tools, *_WITH_A_TURN})
-    lines = [_describe(setting, pattern, known) for setting, pattern in _patterns(settings) if _is_lost(pattern, known)]
-    return [*lines, *map(_describe_server, settings.tools.mcp_servers)]
+    return [_describe(setting, pattern, known) for setting, pattern in _patterns(settings) if _is_lost(pattern, known)]
 
 
 def _patterns(settings: Settings) -> Iterator[tuple[str, str]]:
@@ -39,7 +38,3 @@ def _describe(setting: str, pattern: str, known: list[str]) -> str:
         f"{setting}: {pattern!r} matches no tool that is here now.{did_you_mean(pattern, known)} "
         "(Tools of clients count while they are connected.)"
     )
-
-
-def _describe_server(name: str) -> str:
-    return f"tools.mcp_servers.{name}: has no effect, because this version can't connect to MCP servers. Take it out."
