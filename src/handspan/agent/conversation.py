@@ -102,7 +102,7 @@ class Conversation:
 
     def specs_for_model(self) -> tuple[ToolSpec, ...]:
         """Returns the tools for the next request to the model. It may call the others by name, too (SPEC R4)."""
-        return self.in_use.choose_specs(self.box)
+        return self.in_use.choose_specs(self.box, self.caller.box)
 
     def find_message(self, message_id: str) -> UserMessage | None:
         """Returns the person's message of this id; None when there is none, or the id is empty."""

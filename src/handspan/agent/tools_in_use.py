@@ -34,11 +34,15 @@ class ToolsInUse:
         elif type(message) is ResultsMessage:
             self._use(name for result in message.results for name in _found_names(result))
 
-    def choose_specs(self, box: Toolbox) -> tuple[ToolSpec, ...]:
-        """Return the tools for the next request. Those that were sent keep their order, so that prompt caches hold."""
+    def choose_specs(self, box: Toolbox, whole: Toolbox) -> tuple[ToolSpec, ...]:
+        """Return the tools for the next request. Those that were sent keep their order, so that prompt caches hold.
+
+        `whole` is the toolbox without the skills of the turn. Its order counts: it is the same in every process, also
+        in one that goes on with a turn in which a skill is on.
+        """
         chosen = box.specs_for_model(self._last_use)
         if chosen is not self._chosen:
-            for spec in chosen:
+            for spec in (*whole.specs_for_model(self._last_use), *chosen):
                 self._places.setdefault(spec.name, len(self._places))
             ordered = tuple(sorted(chosen, key=lambda spec: self._places[spec.name]))
             self._chosen, self._sent = chosen, chosen if ordered == chosen else ordered
