@@ -26,6 +26,7 @@ from bench import (
     setting_up,
     starting,
     storing,
+    tool_search,
 )
 from bench.figures import Figure, misses
 from bench.peers.run import beside
@@ -35,7 +36,7 @@ FAMILIES: dict[str, ModuleType] = {
     family.__name__.removeprefix("bench."): family
     for family in (
         *(dispatch, registering, serialising, starting, looping, storing, serving, graphing, remote, searching),
-        *(imaging, flooding, setting_up),
+        *(imaging, flooding, setting_up, tool_search),
     )
 }
 

@@ -147,7 +147,7 @@ def test_the_list_of_tools_fits_the_terminal_and_names_what_each_is(run: Shell) 
     assert done.returncode == 0
     lines = done.stdout.splitlines()
     assert lines[0].split() == ["name", "origin", "version", "permissions", "description"]
-    assert len(lines) == 19
+    assert len(lines) == 20
     assert max(map(len, lines)) <= 100
 
 
@@ -157,6 +157,20 @@ def test_the_list_as_json_has_what_the_table_has_and_the_schema(run: Shell) -> N
     assert rows["web_fetch"]["permissions"] == ["network"]
     assert rows["read_file"]["parameters"]["required"] == ["path"]
     assert rows["read_file"]["enabled"] is True
+
+
+def test_the_cost_of_the_tools_is_told_as_an_estimate(run: Shell) -> None:
+    done = run("tools", "--cost")
+    lines = done.stdout.splitlines()
+    assert done.returncode == 0 and lines[0].split() == ["name", "tokens", "sent"]
+    counts = [int(line.split()[1].replace(",", "")) for line in lines[1:-1]]
+    assert counts == sorted(counts, reverse=True) and all(line.endswith("always") for line in lines[1:-1])
+    assert f"about {sum(counts):,} tokens" in lines[-1] and "estimates" in lines[-1]
+    run.config('[tools]\nshown = 1\n[agents.many]\ntools = ["read_file", "*"]\n')
+    costs = json.loads(run("tools", "--cost", "--agent", "many", "--json").stdout)
+    assert costs["agent"] == "many" and 0 < costs["tokens_shown"] <= costs["tokens_all"]
+    assert {tool["name"] for tool in costs["tools"]} >= {"read_file", "spawn"}
+    assert run("tools", "--cost", "--agent", "Nobody").returncode == 1
 
 
 def test_why_has_an_answer_for_every_reason(run: Shell) -> None:

@@ -77,8 +77,12 @@ REQUIREMENTS: Final = {
         ("registry/test_registry.py::test_schemas_are_found_by_globs_over_global_names",),
     ),
     "R4": Requirement(
-        "What an agent is shown is what it can call.",
-        ("engine/test_engine.py::test_a_read_only_agent_may_not_change_things",),
+        "What an agent is shown is what it can call; of a big toolbox it is sent a part and searches the rest.",
+        (
+            "engine/test_engine.py::test_a_read_only_agent_may_not_change_things",
+            "gateway/test_big_toolbox.py::test_a_model_finds_one_of_two_thousand_tools_and_calls_it",
+            "agent/test_big_toolbox.py::test_tools_that_were_sent_keep_their_place_and_new_ones_follow",
+        ),
     ),
     "R5": Requirement(
         "Built-ins come first: nothing takes their names.",

@@ -20,11 +20,13 @@ from handspan.core.messages import (
 )
 from handspan.core.results import Attachment, Failure, encode_envelope
 from handspan.core.tool import Annotations, ToolSpec
+from handspan.core.values import Json
 from handspan.models.model import CallDelta, Model, Replied, TextDelta
 from handspan.models.offline import HOW_TO_SET_A_MODEL, STAND_IN, Offline
 from handspan.tools.clock import GetCurrentTime
 from handspan.tools.files import file_tools
 from handspan.tools.memory import memory_tools
+from handspan.tools.search_tools import SearchTools
 from handspan.tools.workspace import Workspace
 from tests.models.offline_talk import BUILTIN, Talk, answer_to, calls_for, device, foreign
 
@@ -476,3 +478,39 @@ async def test_same_conversation_gets_the_same_answer() -> None:
     for text in ("write 'a' to b.txt and tell me the time", "read it", "help", "x"):
         assert await one.say(text) == await other.say(text)
         assert one.rounds == other.rounds
+
+
+# A big toolbox: tools that were not sent are searched first.
+
+
+FOUND = foreign("hub__create_issue", "Open a ticket.", {"title": {"type": "string"}}, "title")
+
+
+def searching_talk() -> Talk:
+    """A talk in which every search finds one tool."""
+    found: Json = {"tools": [{"name": FOUND.name}]}
+    return Talk([*BUILTIN, SearchTools.spec, FOUND], outcomes={"search_tools": found})
+
+
+async def test_each_part_of_a_request_is_searched_once_and_the_search_is_not_reported() -> None:
+    talk = searching_talk()
+    answer = await talk.say("what time is it in Tokyo and read notes.txt")
+    assert [name for name, _ in talk.rounds[0]] == ["search_tools", "search_tools"]
+    assert [arguments["query"] for _, arguments in talk.rounds[0]] == ["what time is it in Tokyo", "read notes.txt"]
+    assert [[name for name, _ in done] for done in talk.rounds[1:]] == [["get_current_time", "read_file"]]
+    assert "[get_current_time]" in answer and "hub__create_issue" not in answer
+
+
+async def test_a_tool_that_is_called_by_hand_is_searched_only_if_it_was_not_sent() -> None:
+    talk = searching_talk()
+    assert "[hub__create_issue]" in await talk.say("/hub__create_issue title=Broken")
+    assert [[name for name, _ in done] for done in talk.rounds] == [["hub__create_issue"]]
+    assert "There is no tool 'hub__close'" in await talk.say("/hub__close")
+    assert talk.rounds == [[("search_tools", {"query": "hub__close"})]]
+
+
+async def test_small_talk_searches_nothing_and_a_search_by_hand_is_reported() -> None:
+    talk = searching_talk()
+    assert "I have 16 tools" in await talk.say("hello") and talk.rounds == []
+    assert "hub__create_issue" in await talk.say("/search_tools query=tickets")
+    assert talk.rounds == [[("search_tools", {"query": "tickets"})]]

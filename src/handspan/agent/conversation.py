@@ -6,9 +6,11 @@ from datetime import date
 from typing import Protocol
 
 from handspan.agent.limits import TurnCounts, TurnLimits
+from handspan.agent.tools_in_use import ToolsInUse
 from handspan.config.settings import ModelPrice
 from handspan.core.messages import AssistantMessage, Message, UserMessage, check_all, check_next
 from handspan.core.store import Conversations
+from handspan.core.tool import ToolSpec
 from handspan.engine.caller import Caller
 from handspan.models.model import Model, Projection
 from handspan.models.prices import cost, price_of
@@ -53,6 +55,7 @@ class Conversation:
         self.removed = 0
         """How many messages were removed so far. Another number in the store means that the messages differ."""
         self.counts = TurnCounts(messages)
+        self.in_use = ToolsInUse(messages)
         self.agent = caller.agent
         """The agent without skills; `caller` has the agent with them."""
         self.skills: tuple[Skill, ...] = ()
@@ -97,6 +100,10 @@ class Conversation:
         """Whether the model has not answered the last message."""
         return bool(self.messages) and type(self.last) is not AssistantMessage
 
+    def specs_for_model(self) -> tuple[ToolSpec, ...]:
+        """Returns the tools for the next request to the model. It may call the others by name, too (SPEC R4)."""
+        return self.in_use.choose_specs(self.box, self.caller.box)
+
     def find_message(self, message_id: str) -> UserMessage | None:
         """Returns the person's message of this id; None when there is none, or the id is empty."""
         messages = (message for message in reversed(self.messages) if type(message) is UserMessage)
@@ -118,6 +125,7 @@ class Conversation:
     def _add(self, message: Message) -> None:
         self.messages.append(message)
         self.counts.note(message)
+        self.in_use.note(message)
         for projection in self._projections.values():
             projection.append(message)
         self.on_stored(message)
@@ -128,6 +136,7 @@ class Conversation:
         self.removed = removed
         self.end_turn_skills()
         self.counts = TurnCounts(messages)
+        self.in_use = ToolsInUse(messages)
         self.forget_projections()
 
     def forget_projections(self) -> None:

@@ -153,7 +153,7 @@ class Loop:
     async def _ask(self, conversation: Conversation, emit: Emit) -> AssistantMessage:
         """Returns the model's reply. A model that may call no more tools is offered none (E4)."""
         over = conversation.counts.is_over(conversation.limits)
-        specs: tuple[ToolSpec, ...] = () if over else conversation.box.specs()
+        specs: tuple[ToolSpec, ...] = () if over else conversation.specs_for_model()
         emit(RoundBegan(conversation.counts.rounds + 1))
         text: list[str] = []
         replied: AssistantMessage | None = None

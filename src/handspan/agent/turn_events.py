@@ -81,7 +81,7 @@ def find_answer(question: UserMessage, messages: Sequence[Message], limits: Turn
 
 def render_prompt(conversation: Conversation) -> Prompted:
     """Returns the prompt of this conversation's next request to its model."""
-    specs = conversation.box.specs()
+    specs = conversation.specs_for_model()
     tools = [{"name": spec.name, "description": spec.description, "parameters": spec.parameters} for spec in specs]
     messages = [_without_ids(message) for message in conversation.messages]
     prompt = {"instructions": conversation.caller.agent.instructions, "tools": tools, "messages": messages}

@@ -15,7 +15,7 @@ from handspan.core.sources import SourceState
 from handspan.core.values import JsonObject, escape_invisible, strip_invisible
 from handspan.wire.rest.agents import Checkbox, KeptWhere, ShownAgent
 from handspan.wire.rest.tokens import MadeToken, ShownToken
-from handspan.wire.rest.tools import ShownTool, Why
+from handspan.wire.rest.tools import ShownTool, ToolCosts, Why
 
 _KEPT: Final[dict[KeptWhere, str]] = {"settings": "settings", "built_in": "built in", "store": "kept"}
 _TOKEN_COLUMNS: Final = ("id", "name", "scopes", "made", "last seen", "")
@@ -76,6 +76,7 @@ def tool_row(tool: ShownTool) -> JsonObject:
         "enabled": tool.enabled,
         "timeout": tool.timeout,
         "parameters": tool.parameters,
+        "shown_to": list(tool.shown_to),
     }
 
 
@@ -91,6 +92,20 @@ def print_tools(tools: Sequence[ShownTool]) -> None:
     for line, description in zip(lines, ["description", *words], strict=True):
         cut = (text.ljust(width) for text, width in zip(line, widths, strict=True))
         print_line("  ".join([*cut, description]).rstrip())
+
+
+def print_costs(costs: ToolCosts) -> None:
+    """One line a tool, the most expensive first, and the sum."""
+    ranked = sorted(costs.tools, key=lambda tool: (-tool.tokens, tool.name))
+    cells = [(tool.name, f"{tool.tokens:,}", "always" if tool.shown else "when found") for tool in ranked]
+    for line in render_columns([("name", "tokens", "sent"), *cells]):
+        print_line(line)
+    shown = sum(tool.shown for tool in costs.tools)
+    click.echo(
+        f"Each request of the agent {costs.agent!r} has {shown} of its {len(costs.tools)} tools: about "
+        f"{costs.tokens_shown:,} tokens; all of them would take {costs.tokens_all:,}. "
+        "These are estimates: 4 bytes of a tool's definition count as a token."
+    )
 
 
 def print_why(why: Why) -> None:

@@ -1,4 +1,4 @@
-"""`handspan tools`: list the tools, explain why one can't be used, switch them on and off (SPEC R8, R9, A1)."""
+"""`handspan tools`: list the tools and what they cost, say why one can't be used, switch them (SPEC R4, R8, R9, A1)."""
 
 import sys
 from typing import Final
@@ -7,7 +7,7 @@ import click
 
 from handspan.cli.door import ask_gateway, place_options
 from handspan.cli.options import json_option, settings_options
-from handspan.cli.render import print_broken, print_json, print_tools, print_why, tool_row
+from handspan.cli.render import print_broken, print_costs, print_json, print_tools, print_why, tool_row
 from handspan.cli.requests import Requests, segment
 from handspan.core.errors import ConfigError
 from handspan.core.names import did_you_mean, matches
@@ -15,7 +15,7 @@ from handspan.core.principals import Origin
 from handspan.core.sources import SourceState
 from handspan.wire.rest.agents import ShownAgent
 from handspan.wire.rest.status import SourceList
-from handspan.wire.rest.tools import ShownTool, Switched, SwitchList, ToolList, Why
+from handspan.wire.rest.tools import ShownTool, Switched, SwitchList, ToolCosts, ToolList, Why
 
 FOLDER: Final = "tools folder"
 """The source of the person's own files."""
@@ -24,12 +24,21 @@ FOLDER: Final = "tools folder"
 @click.group("tools", invoke_without_command=True)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
 @click.option("--agent", help="Only what this agent may use.")
+@click.option("--cost", "is_cost", is_flag=True, help="About how many tokens each tool takes in every request.")
 @settings_options
 @place_options
 @click.pass_context
-def command(ctx: click.Context, as_json: bool, agent: str | None) -> None:
+def command(ctx: click.Context, as_json: bool, agent: str | None, is_cost: bool) -> None:
     """List the tools: name, description, origin, version, permissions."""
-    if ctx.invoked_subcommand is None:
+    if ctx.invoked_subcommand is not None:
+        return
+    if is_cost:
+        costs = ask_gateway(lambda requests: requests.get("/api/tools/cost", ToolCosts, agent=agent or ""))
+        if as_json:
+            print_json(costs)
+        else:
+            print_costs(costs)
+    else:
         tools = ask_gateway(lambda requests: _list(requests, agent), says=not as_json)
         if as_json:
             print_json([tool_row(tool) for tool in tools])

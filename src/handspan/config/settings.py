@@ -207,6 +207,8 @@ class ToolSettings(Struct, frozen=True):
     """Bytes of each stream of `exec_shell` and `spawn` that are kept; of more the result says how much is missing."""
     concurrency: dict[OriginKind, Count] = {}
     """How many calls may run at once, by kind of origin."""
+    shown: Annotated[int, Meta(ge=0, description="a whole number of 0 or more")] = 48
+    """With more tools than this a model gets only some, and finds the others by `search_tools`; 0: all (SPEC R4)."""
     question_timeout: Seconds = 300.0
     """How long a question to a person stays open (SPEC P3)."""
     command_policy: CommandSettings = CommandSettings()

@@ -4,7 +4,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
-from handspan.core.tool import Annotations
+from handspan.core.tool import NO_EFFECTS, Annotations
 
 Mode: TypeAlias = Literal["automatic", "ask_destructive", "ask_always", "read_only"]
 """When a person is asked (SPEC P4)."""
@@ -69,4 +69,6 @@ def mode_refuses(mode: Mode, annotations: Annotations) -> bool:
 
 def mode_asks(mode: Mode, annotations: Annotations) -> bool:
     """Whether a person is asked before a tool with these annotations runs."""
+    if annotations is NO_EFFECTS:
+        return False
     return mode == "ask_always" or (mode == "ask_destructive" and annotations.destructive)

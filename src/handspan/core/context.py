@@ -1,8 +1,8 @@
 """What one call may touch, and until when (SPEC E6). Each call gets its own; tools store nothing of a session."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from msgspec import Struct
 
@@ -11,6 +11,9 @@ from handspan.core.errors import ToolError
 from handspan.core.principals import Principal
 from handspan.core.questions import Answer, QuestionAction, QuestionKind, ToolQuestion
 from handspan.core.values import Json, JsonObject
+
+if TYPE_CHECKING:  # that module needs this one
+    from handspan.core.tool import ToolSpec
 
 Progress: TypeAlias = Callable[[Json], None]
 """Shows partial output or a state to those who watch the call. Never blocks; any thread may call it."""
@@ -50,6 +53,25 @@ class NoPerson:
 NO_PERSON: Final = NoPerson()
 
 
+class SearchableTools(Protocol):
+    """The tools that the caller may use."""
+
+    async def search(self, text: str, most: int) -> "Sequence[ToolSpec]":
+        """Return the tools that fit these words best, the best first."""
+        ...
+
+
+class NoTools:
+    """Stands in where the caller's tools are not known, for example in a worker process."""
+
+    async def search(self, text: str, most: int) -> "Sequence[ToolSpec]":
+        """Return none."""
+        return ()
+
+
+NO_TOOLS: Final = NoTools()
+
+
 class ToolContext(Struct, gc=False):
     """What one call may touch."""
 
@@ -65,6 +87,7 @@ class ToolContext(Struct, gc=False):
     person: Person = NO_PERSON
     answer: Json = None
     """What the person answered before the call ran, for a tool that says by `Handling.asks` what to ask."""
+    tools: SearchableTools = NO_TOOLS
 
     async def ask(
         self,

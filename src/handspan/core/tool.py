@@ -16,6 +16,8 @@ if TYPE_CHECKING:  # worker processes load this file, but neither of these
     from handspan.core.schema import Validator
 
 DEFAULT_TIMEOUT: Final = 30.0
+SEARCH_TOOLS: Final = "search_tools"
+"""The name of the built-in tool that finds tools which are not sent to the model (SPEC R4)."""
 
 Placement: TypeAlias = Literal["loop", "thread", "process"]
 """Where a tool's code runs: on the event loop, on a worker thread, or in a worker process of its own."""
@@ -47,6 +49,9 @@ NO_CLAIMS: Final = Annotations()
 READ_ONLY: Final = Annotations(read_only=True, idempotent=True)
 READS_WORKSPACE: Final = Annotations(read_only=True, idempotent=True, group="workspace")
 """For built-in tools that only read files of the workspace."""
+NO_EFFECTS: Final = Annotations(read_only=True, idempotent=True)
+"""Of a built-in tool that only tells the model what it has: no mode asks before it. Only this very object counts, so
+no tool from outside can claim it."""
 UNKNOWN_EFFECTS: Final = Annotations(destructive=True, open_world=True)
 """The effects that count for a tool from outside without annotations (SPEC P4)."""
 

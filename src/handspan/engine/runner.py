@@ -158,6 +158,7 @@ class Runner:
                     self._workspace,
                     started,
                     started.answer,
+                    caller.box,
                 )
                 if entry.placement == "loop":
                     coroutine = entry.run(started.arguments, ctx)

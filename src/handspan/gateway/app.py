@@ -283,4 +283,4 @@ def _tell_of_tools(bus: Bus, owner: str) -> None:
 
 def _rules(settings: Settings) -> RegistryRules:
     tools = settings.tools
-    return RegistryRules(timeouts=tools.timeouts, disabled=tools.disabled, allow_shadowing=tools.allow_shadowing)
+    return RegistryRules(tools.timeouts, tools.disabled, tools.allow_shadowing, tools.shown)

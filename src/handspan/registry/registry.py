@@ -29,6 +29,8 @@ class RegistryRules(Struct, frozen=True):
     """Globs of names, or `origin:KIND` and `origin:KIND(NAME)`: switched off for everybody (R9)."""
     allow_shadowing: tuple[str, ...] = ()
     """Names of built-in tools that tools from outside may take (R2)."""
+    shown: int = 0
+    """With more tools than this a model is sent only some of them; 0: always all (R4)."""
 
 
 class Registry:
@@ -203,6 +205,7 @@ class Registry:
                 self.accept,
                 skill_tools,
                 lambda name: self.explain_absence(owner, name),
+                self._rules.shown,
             )
             self._selections[key] = selection
         return selection

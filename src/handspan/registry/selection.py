@@ -1,9 +1,11 @@
 """Which tools one agent may use, and why or why not (SPEC R4, R8).
 
-All sessions of one agent and owner share a selection, so that each tool is judged once.
+All sessions of one agent and owner share a selection, so that each tool is judged and indexed once.
 """
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from msgspec import Struct
@@ -12,8 +14,9 @@ from handspan.core.agents import Agent, SkillTools, mode_refuses
 from handspan.core.errors import ToolError
 from handspan.core.names import matches, matches_any
 from handspan.core.principals import Scope
-from handspan.core.tool import ToolSpec
+from handspan.core.tool import SEARCH_TOOLS, ToolSpec
 from handspan.registry.entry import Entry, ScopedTools
+from handspan.registry.search import ToolIndex
 
 _HIDDEN: Final = "it is internal, and hidden until a skill that is on names it"
 _CHANGED: Final = "its definition is not the one that a person agreed to, and no person has accepted it yet"
@@ -31,11 +34,14 @@ class ToolSelection:
         accept: Callable[[str, str, Scope], bool],
         skill_tools: SkillTools | None = None,
         explain_absence: Callable[[str], str] = lambda name: "",
+        shown: int = 0,
     ) -> None:
         """`skill_tools`: the globs of the active skills replace the agent's own (SPEC A3).
 
         `explain_absence` says why a tool of this name is away, if its supplier is known; else it returns "".
+        `shown`: with more tools than this, a model is sent only some of them; 0: always all (SPEC R4).
         """
+        self.shown = shown
         self.accept = accept
         self.explain_absence = explain_absence
         self.skill_tools = skill_tools
@@ -45,6 +51,9 @@ class ToolSelection:
         self.disabled_by = disabled_by
         self._specs: dict[str, ToolSpec] = {}
         self._version = -1
+        self._never_hidden: AbstractSet[str] | None = None
+        self._index: ToolIndex | None = None
+        self._indexing = asyncio.Lock()
 
     def specs(self) -> Mapping[str, ToolSpec]:
         """Return the specs of the usable tools, by name. The owner's tool wins over a global one of the same name."""
@@ -53,7 +62,48 @@ class ToolSelection:
             entries = self.global_tools.entries | self.owner_tools.entries
             self._specs = {name: entry.spec for name, entry in entries.items() if self.allows(entry)}
             self._version = version
+            self._never_hidden = self._index = None
         return self._specs
+
+    def never_hidden(self) -> AbstractSet[str]:
+        """Return the names of the built-in tools, and of those that the agent or an active skill lists (SPEC R4).
+
+        A glob lists what it matches only if that is no more than `shown` tools: `*` lists nothing.
+        """
+        specs = self.specs()
+        if self._never_hidden is None:
+            listed = [self._match(glob) for glob in (*(self.agent.tools or ()), *(self._globs or ()))]
+            builtin = {name for name in specs if self._is_builtin(name)}
+            self._never_hidden = builtin.union(*(names for names in listed if len(names) <= self.shown))
+        return self._never_hidden
+
+    async def index(self) -> ToolIndex:
+        """Return the index of the usable tools. It is made in a thread, by the first search after a change."""
+        async with self._indexing:
+            specs = self.specs()
+            if self._index is None:
+                index = await asyncio.to_thread(ToolIndex, tuple(specs.values()))
+                if self.specs() is not specs:  # a tool has changed meanwhile: good for this search only
+                    return index
+                self._index = index
+            return self._index
+
+    @property
+    def _globs(self) -> tuple[str, ...] | None:
+        """The list that holds now; None: all tools."""
+        return self.agent.tools if self.skill_tools is None else self.skill_tools.globs
+
+    def _needs_search(self, globs: Sequence[str]) -> bool:
+        """Whether one of these globs matches more tools than a model is sent."""
+        names = self.global_tools.entries.keys() | self.owner_tools.entries.keys()
+        return any(sum(matches(glob, name) for name in names) > self.shown for glob in globs)
+
+    def _match(self, glob: str) -> list[str]:
+        return [name for name in self._specs if matches(glob, name)]
+
+    def _is_builtin(self, name: str) -> bool:
+        entry = self.owner_tools.entries.get(name) or self.global_tools.entries[name]
+        return entry.origin.is_builtin
 
     def allows(self, entry: Entry) -> bool:
         """Whether this agent may use this tool. The tool may be of any scope."""
@@ -70,13 +120,18 @@ class ToolSelection:
 
     def names(self, entry: Entry) -> bool:
         """Whether the agent's lists, or those of its active skills, name this tool."""
-        tools, name = self.agent.tools if self.skill_tools is None else self.skill_tools.globs, entry.spec.name
-        return (tools is None or matches_any(tools, name)) and not matches_any(self.agent.deny, name)
+        tools, name = self._globs, entry.spec.name
+        is_listed = tools is None or matches_any(tools, name) or (_is_search(entry) and self._needs_search(tools))
+        return is_listed and not matches_any(self.agent.deny, name)
 
     def hides(self, entry: Entry) -> bool:
         """Whether this tool is internal and no active skill names it (SPEC C2)."""
         skill_tools = self.skill_tools
         return entry.internal and not (skill_tools is not None and matches_any(skill_tools.globs, entry.spec.name))
+
+
+def _is_search(entry: Entry) -> bool:
+    return entry.spec.name == SEARCH_TOOLS and entry.origin.is_builtin
 
 
 class Reason(Struct, frozen=True):
@@ -121,7 +176,7 @@ def reasons(selection: ToolSelection, entry: Entry) -> list[Reason]:
     denied = [glob for glob in agent.deny if matches(glob, name)]
     return [
         Reason(True, f"It exists: {entry.origin}, scope {entry.scope}, version {entry.spec.version}."),
-        _agent_reason(agent, name) if selection.skill_tools is None else _skill_reason(selection.skill_tools, name),
+        _list_reason(selection, entry),
         Reason(
             not denied, f"The agent's deny list names it: {_quote_all(denied)}." if denied else "No deny rule names it."
         ),
@@ -129,6 +184,14 @@ def reasons(selection: ToolSelection, entry: Entry) -> list[Reason]:
         _mode_reason(selection, entry),
         *_definition_reasons(selection, entry),
     ]
+
+
+def _list_reason(selection: ToolSelection, entry: Entry) -> Reason:
+    tools, name = selection.skill_tools, entry.spec.name
+    reason = _agent_reason(selection.agent, name) if tools is None else _skill_reason(tools, name)
+    if not reason.ok and _is_search(entry) and selection.names(entry):
+        return Reason(True, "It finds tools that a glob of the list matches and that the model is not sent.")
+    return reason
 
 
 def _agent_reason(agent: Agent, name: str) -> Reason:

@@ -1,10 +1,17 @@
 """One session's view of the tools: what it lists is what it can call (SPEC R4, R7, R8)."""
 
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import Final
+
 from handspan.core.errors import ToolError
 from handspan.core.names import did_you_mean
-from handspan.core.tool import ToolSpec
+from handspan.core.tool import SEARCH_TOOLS, ToolSpec
 from handspan.registry.entry import Entry, ScopedTools
 from handspan.registry.selection import Reason, ToolSelection, reasons, refusal
+
+_FEWEST_FOUND: Final = 20
+"""So many found tools are sent in any case, even if those that are never hidden are more than `tools.shown`."""
 
 
 class Toolbox:
@@ -18,6 +25,12 @@ class Toolbox:
         self._version = -1
         self._found: dict[str, Entry | None] = {}
         self._specs: tuple[ToolSpec, ...] | None = None
+        self._base: tuple[ToolSpec, ...] = ()
+        self._base_names: set[str] = set()
+        self._hidden: dict[str, ToolSpec] = {}
+        self._sent: tuple[ToolSpec, ...] = ()
+        self._sent_names: list[str] = []
+        """The hidden tools in `_sent`, which follow those of `_base`."""
 
     def find(self, name: str) -> Entry | None:
         """Return the tool of this name, or None if this agent may not use it."""
@@ -35,13 +48,52 @@ class Toolbox:
             return usable
 
     def specs(self) -> tuple[ToolSpec, ...]:
-        """Return the specs of all tools that this agent may use, sorted by name."""
+        """Return the specs of all tools that this agent may use, sorted by name.
+
+        `search_tools` is among them only if there are tools that a model is not sent.
+        """
         version = self._turn.version + self._session.version + self._owner.version + self._global.version
         if version != self._version:
             self._clear_cache(version)
         if self._specs is None:
-            self._specs = tuple(self._usable_specs())
+            self._specs, self._base = self._divide(self._usable_specs())
+            names = self._base_names = {spec.name for spec in self._base}
+            self._hidden = {spec.name: spec for spec in self._specs if spec.name not in names}
+            self._sent_names = []
         return self._specs
+
+    def specs_for_model(self, last_use: Mapping[str, int]) -> tuple[ToolSpec, ...]:
+        """Return the specs to send to a model: those that are never hidden, then the hidden ones in use (SPEC R4).
+
+        `last_use` has the names in the order of their first use, each with the time of its last use. Only the last
+        used ones are sent, so that there are no more than `tools.shown`. The tuple is the same while nothing changes:
+        models cache what they make of it.
+        """
+        self.specs()
+        if not self._hidden:
+            return self._base
+        names = [name for name in last_use if name in self._hidden]
+        room = max(self._selection.shown - len(self._base), _FEWEST_FOUND)
+        if len(names) > room:
+            oldest = sorted(last_use[name] for name in names)[-room]
+            names = [name for name in names if last_use[name] >= oldest]
+        if names != self._sent_names:
+            self._sent_names, self._sent = names, (*self._base, *(self._hidden[name] for name in names))
+        return self._sent if names else self._base
+
+    def is_always_sent(self, name: str) -> bool:
+        """Whether this tool is sent to a model with every request, and needs no search."""
+        self.specs()
+        return name in self._base_names
+
+    async def search(self, text: str, most: int) -> Sequence[ToolSpec]:
+        """Return the tools whose names, descriptions and parameters fit these words best, the best first.
+
+        Tools of the session's own connection or run are not searched: a model always has them.
+        """
+        index = await self._selection.index()
+        found = (self.find(name) for name in index.rank(text) if name != SEARCH_TOOLS)
+        return [entry.spec for entry in islice((entry for entry in found if entry is not None), most)]
 
     def refusal(self, name: str) -> ToolError:
         """Return the error for a call of a tool that `find` does not return."""
@@ -69,7 +121,29 @@ class Toolbox:
         if entry is None:
             hint = did_you_mean(name, self._all_names())
             return [Reason(False, f"There is no tool {_clip(name)!r} in any scope of this session.{hint}")]
-        return reasons(self._selection, entry)
+        return [*reasons(self._selection, entry), *self._hidden_reasons(name)]
+
+    def _hidden_reasons(self, name: str) -> list[Reason]:
+        self.specs()
+        if name not in self._hidden:
+            return []
+        text = f"The agent has more than {self._selection.shown} tools (setting tools.shown), so the model is not sent"
+        return [Reason(True, f"{text} this one before {SEARCH_TOOLS!r} finds it or it is called by its name.")]
+
+    def _divide(self, usable: list[ToolSpec]) -> tuple[tuple[ToolSpec, ...], tuple[ToolSpec, ...]]:
+        """Return the specs that are listed, and those of them that are never hidden. A model that can't search has all.
+
+        `search_tools` is left out if no tool is hidden.
+        """
+        search = self.find(SEARCH_TOOLS)
+        if search is None or not search.origin.is_builtin:
+            return (specs := tuple(usable)), specs
+        if 0 < self._selection.shown < len(usable) - 1:
+            kept = {*self._selection.never_hidden(), *self._session.entries, *self._turn.entries}
+            base = tuple(spec for spec in usable if spec.name in kept)
+            if len(base) < len(usable):
+                return tuple(usable), base
+        return (specs := tuple(spec for spec in usable if spec is not search.spec)), specs
 
     def _usable_specs(self) -> list[ToolSpec]:
         near, lasting = self._session.entries | self._turn.entries, self._selection.specs()

@@ -20,6 +20,7 @@ from handspan.tools.message import MessageOutlet, SendMessage
 from handspan.tools.output import OutputLimits
 from handspan.tools.sandbox import Sandbox
 from handspan.tools.search.search import search_tools
+from handspan.tools.search_tools import SearchTools
 from handspan.tools.shell.policy import CommandPolicy
 from handspan.tools.shell.shell import shell_tools
 from handspan.tools.web import web_tools
@@ -114,3 +115,5 @@ class BuiltinTools:
         yield ReadArtifact(tools.result_limit)
         yield SendMessage(self._outlet)
         yield AskUser()
+        if tools.shown:
+            yield SearchTools()

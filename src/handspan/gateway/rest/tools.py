@@ -1,5 +1,6 @@
 """Tools: the list, the agents that can call each, the reasons why, and the switches (SPEC R1, R4, R8, R9)."""
 
+import asyncio
 from typing import Final, TypeAlias
 
 from handspan.core.agents import Agent
@@ -11,11 +12,13 @@ from handspan.gateway.live import ALL_OWNERS
 from handspan.gateway.rest.agents import find_agent
 from handspan.gateway.rest.errors import not_found
 from handspan.gateway.rest.route import Family, Visit
+from handspan.models.schema.lowering import estimate_tokens
 from handspan.registry.entry import Entry
 from handspan.registry.registry import is_named_by
 from handspan.registry.selection import Reason
 from handspan.registry.toolbox import Toolbox
 from handspan.wire.rest.tools import (
+    CostQuery,
     DefinitionState,
     Pattern,
     ShownOrigin,
@@ -24,6 +27,8 @@ from handspan.wire.rest.tools import (
     ShownTool,
     Switched,
     SwitchList,
+    ToolCost,
+    ToolCosts,
     ToolList,
     ToolQuery,
     Why,
@@ -45,6 +50,19 @@ async def tools(visit: Visit, query: ToolQuery) -> ToolList:
     boxes = [(agent, visit.parts.app.registry.toolbox(agent, visit.who)) for agent in agents]
     seen.sort(key=lambda entry: (entry.spec.name, entry.scope.kind, entry.scope.id))
     return ToolList([_render_tool(visit, entry, boxes) for entry in seen])
+
+
+@family.get("/api/tools/cost", "tools", also_refuses=(404,))
+async def cost(visit: Visit, query: CostQuery) -> ToolCosts:
+    """About how many tokens the tools of an agent take in each request to its model."""
+    agent = await find_agent(visit, query.agent)
+    await visit.parts.app.refresh_tools()
+    box = visit.parts.app.registry.toolbox(agent, visit.who)
+    shown = {spec.name for spec in box.specs_for_model({})}
+    specs = box.specs()
+    tokens = await asyncio.to_thread(lambda: [estimate_tokens(spec) for spec in specs])  # many take a second
+    tools = [ToolCost(spec.name, count, spec.name in shown) for spec, count in zip(specs, tokens, strict=True)]
+    return ToolCosts(agent.name, sum(tool.tokens for tool in tools if tool.shown), sum(tokens), tools)
 
 
 @family.get("/api/tools/{name}/why")
@@ -141,17 +159,18 @@ async def _is_own(visit: Visit, session: str) -> bool:
     return True
 
 
-def _callers(visit: Visit, boxes: _Boxes, entry: Entry) -> list[str]:
+def _callers(visit: Visit, boxes: _Boxes, entry: Entry) -> _Boxes:
     """The agents that can call the tool, in its session if it has one. A tool of a narrower scope hides it."""
     name, registry = entry.spec.name, visit.parts.app.registry
     if entry.scope.kind == "session":
         boxes = [(agent, registry.toolbox(agent, visit.who, entry.scope.id)) for agent, _ in boxes]
-    return [agent.name for agent, box in boxes if box.find(name) is entry]
+    return [(agent, box) for agent, box in boxes if box.find(name) is entry]
 
 
 def _render_tool(visit: Visit, entry: Entry, boxes: _Boxes) -> ShownTool:
     spec, origin = entry.spec, entry.origin
     disabled_by = visit.parts.app.registry.disabled_by(entry)
+    callers, is_near = _callers(visit, boxes, entry), entry.scope.kind == "session"
     return ShownTool(
         name=spec.name,
         description=spec.description,
@@ -166,7 +185,8 @@ def _render_tool(visit: Visit, entry: Entry, boxes: _Boxes) -> ShownTool:
         version=spec.version,
         timeout=entry.timeout,
         fingerprint=spec.fingerprint,
-        agents=_callers(visit, boxes, entry),
+        agents=[agent.name for agent, _ in callers],
+        shown_to=[agent.name for agent, box in callers if is_near or box.is_always_sent(spec.name)],
         disabled_by=disabled_by,
         internal=entry.internal,
         definition=_definition(entry),

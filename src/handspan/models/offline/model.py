@@ -13,7 +13,7 @@ from handspan.core.calls import new_call_id
 from handspan.core.images import ImageReader
 from handspan.core.messages import AssistantMessage, CallPart, Message, ResultsMessage, Text, UserMessage
 from handspan.core.names import did_you_mean
-from handspan.core.tool import ToolSpec
+from handspan.core.tool import SEARCH_TOOLS, ToolSpec
 from handspan.core.values import Json
 from handspan.models.kept_messages import KeptMessages, message_events
 from handspan.models.model import ModelEvent, Projection
@@ -34,6 +34,8 @@ _MOST_ANSWER: Final = 4000
 _ENOUGH: Final = 2.0  # the score from which a tool is meant
 _EXAMPLES: Final = "- What time is it in Tokyo?\n- list the files here\n- write 'hi' to notes.txt then read notes.txt"
 _BY_HAND: Final = "Any tool can be called by hand: /name {json} or /name key=value."
+_DIRECT: Final = r"\s*/([^\W\d][\w-]*)(?:\s+|$)"
+_MOST_QUERY: Final = 400
 _Round: TypeAlias = tuple[AssistantMessage, ResultsMessage]
 _SMALL_TALK: Final = r"(?i)\W*(?:hi|hello|good (?:morning|day)|/?help|what can you do|who are you|thanks|ok|bye)?\W*"
 
@@ -82,6 +84,7 @@ class _Request:
         self.rounds = list[_Round]()
         self.unreported = list[_Round]()  # rounds of the same turn before the newest message
         self.last: _Round | None = None
+        self.has_searched = False  # for tools that were not sent
         for message, following in pairwise([*messages, None]):
             if type(message) is UserMessage:
                 for done in self.rounds:
@@ -90,6 +93,9 @@ class _Request:
                 self.earlier, self.rounds, is_asking = self.text if is_asking else "", [], False
                 text = "\n".join(part.text for part in message.parts if type(part) is Text)
                 self.text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # JSON has no surrogates
+                self.has_searched = False
+            elif type(message) is AssistantMessage and type(following) is ResultsMessage and self._searches(message):
+                self.has_searched = True
             elif type(message) is AssistantMessage and type(following) is ResultsMessage:
                 self.last = message, following
                 self.rounds = [*self.rounds, self.last]
@@ -97,12 +103,24 @@ class _Request:
                 self.rounds, self.unreported, is_asking = [], [], _ASKING in message.text
         self.is_small_talk = re.fullmatch(_SMALL_TALK, self.text[:80]) is not None
 
+    @property
+    def names_search(self) -> bool:
+        """Whether the person asks for a search of tools: then it is a call like others."""
+        return SEARCH_TOOLS in self.text
+
+    def _searches(self, message: AssistantMessage) -> bool:
+        return not self.names_search and all(call.name == SEARCH_TOOLS for call in message.calls)
+
 
 def _decide(request: _Request, tools: Sequence[KnownTool]) -> tuple[tuple[CallPart, ...], str]:
     """Returns the calls of the next step; without any, the answer in words."""
     rounds, told = request.rounds, [_render_round(done) for done in (*request.unreported, *request.rounds)]
     if not told and request.is_small_talk:
         return (), _list_abilities(tools)
+    if not request.names_search:
+        if searches := _search(request, tools):
+            return searches, ""
+        tools = [tool for tool in tools if tool.name != SEARCH_TOOLS]
     steps = _plan(request.text, tools) if tools else []
     if request.earlier and not any(task.tool for step in steps for task in step):
         steps = _plan(f"{request.earlier.rstrip('?!. ')} {request.text}", tools)
@@ -118,6 +136,18 @@ def _decide(request: _Request, tools: Sequence[KnownTool]) -> tuple[tuple[CallPa
             told += [f"So I did not go on with: {left}."] if left else []
             break
     return (), "\n\n".join(told)
+
+
+def _search(request: _Request, tools: Sequence[KnownTool]) -> tuple[CallPart, ...]:
+    """Returns a search for each part of the request, if there are tools that were not sent."""
+    if request.has_searched or request.rounds or all(tool.name != SEARCH_TOOLS for tool in tools):
+        return ()
+    if direct := re.match(_DIRECT, request.text):
+        queries = [] if any(plain_name(tool.name) == plain_name(direct[1]) for tool in tools) else [direct[1]]
+    else:
+        queries = [clause.source for _, clause in _split_clauses(request.text)]
+    texts = [msgspec.json.encode({"query": query[:_MOST_QUERY]}).decode() for query in queries if query.strip()]
+    return tuple(CallPart(new_call_id(), SEARCH_TOOLS, text) for text in texts)
 
 
 class _Task(Struct, frozen=True):
@@ -143,7 +173,7 @@ def _make_calls(step: Sequence[_Task], last: LastCall) -> tuple[tuple[CallPart, 
 
 def _plan(text: str, tools: Sequence[KnownTool]) -> list[list[_Task]]:
     """Returns the steps of the request. "and" joins what runs at once; "then" begins a new step."""
-    if direct := re.match(r"\s*/([^\W\d][\w-]*)(?:\s+|$)", text):
+    if direct := re.match(_DIRECT, text):
         return [[_read_direct_call(direct[1], text[direct.end() :], tools)]]
     steps = list[list[_Task]]()
     for waits, clause in _split_clauses(text):

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, Generic, Literal, TypeAlias, TypeVar, assert_never, final
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -23,11 +24,12 @@ from handspan.models.schema.report import Report, SchemaTooLarge, UnsupportedSch
 from handspan.models.schema.strict import check_strict_limits, drop_nulls
 from handspan.models.schema.wide import lower_wide
 
-__all__ = ["Target", "Toolset", "drop_nulls", "lower", "lower_all"]
+__all__ = ["Target", "Toolset", "drop_nulls", "estimate_tokens", "lower", "lower_all"]
 
 Target: TypeAlias = Literal["openai", "openai-strict", "anthropic", "gemini", "gemini-parameters"]
 """What a schema is lowered to. `gemini` is for `parametersJsonSchema`, `gemini-parameters` for `parameters`."""
 
+_BYTES_OF_TOKEN: Final = 4
 _UNROLL_LEVELS: Final = (2, 1, 0)
 """How often a recursive definition is written out inside itself. The next number is tried when it grows too large."""
 
@@ -58,6 +60,18 @@ def lower(spec: ToolSpec, target: Target) -> LoweredTool | QuarantinedTool:
 def lower_all(specs: Sequence[ToolSpec], target: Target) -> Toolset:
     """Return every tool for this API, in the given order. The toolset of a tuple is cached by identity."""
     return _cached_toolset(_IdentityKey(specs), target) if isinstance(specs, tuple) else _build_toolset(specs, target)
+
+
+def estimate_tokens(spec: ToolSpec) -> int:
+    """Return about how many tokens this tool takes in each request: a quarter of its bytes in OpenAI's form.
+
+    It is 0 for a tool that is quarantined. Other APIs and models differ a little, and none tells its count before.
+    """
+    tool = _lower_cached(_IdentityKey(spec), "openai")
+    if isinstance(tool, QuarantinedTool):
+        return 0
+    sent = {"type": "function", "function": (tool.name, tool.spec.description, tool.schema)}
+    return -(-len(msgspec.json.encode(sent)) // _BYTES_OF_TOKEN)
 
 
 def _lower(spec: ToolSpec, target: Target) -> LoweredTool:

@@ -52,6 +52,8 @@ class ShownTool(Struct, frozen=True):
     fingerprint: str
     agents: list[str]
     """The caller's agents that can call it (SPEC R4)."""
+    shown_to: list[str]
+    """Those of `agents` whose models are sent it with every request; the others find it by `search_tools` (SPEC R4)."""
     disabled_by: str | None
     """The pattern that switches it off."""
     internal: bool
@@ -64,6 +66,33 @@ class ToolList(Struct, frozen=True):
     """All tools that the caller's sessions can have."""
 
     tools: list[ShownTool]
+
+
+class CostQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """The agent whose tools are counted."""
+
+    agent: Annotated[str, Meta(max_length=100)] = ""
+
+
+class ToolCost(Struct, frozen=True):
+    """One tool of the agent."""
+
+    name: str
+    tokens: int
+    """An estimate: a quarter of the bytes of its definition in OpenAI's form. 0: its schema fits no request."""
+    shown: bool
+    """Whether it is sent with every request."""
+
+
+class ToolCosts(Struct, frozen=True):
+    """How many tokens the tools of an agent take in each request, as an estimate (SPEC R4)."""
+
+    agent: str
+    tokens_shown: int
+    """Of the tools that are sent with every request; the tools of a session come on top."""
+    tokens_all: int
+    """Of all tools that the agent may use."""
+    tools: list[ToolCost]
 
 
 class WhyQuery(Struct, frozen=True, forbid_unknown_fields=True):

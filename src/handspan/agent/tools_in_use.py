@@ -1,0 +1,78 @@
+"""Which tools a conversation has called or found, and the order in which its model is sent tools (SPEC R4).
+
+All of it follows from the messages, so another process that goes on with the session comes to the same tools.
+"""
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+from msgspec import Struct
+
+from handspan.core.messages import AssistantMessage, CallResult, Message, ResultsMessage
+from handspan.core.tool import SEARCH_TOOLS, ToolSpec
+from handspan.registry.toolbox import Toolbox
+
+
+class ToolsInUse:
+    """The names that the model called, and those that `search_tools` found for it."""
+
+    def __init__(self, messages: Iterable[Message] = ()) -> None:
+        self._last_use: dict[str, int] = {}
+        """Each name with the time of its last use, in the order of the first use."""
+        self._clock = 0
+        self._places: dict[str, int] = {}
+        """The place of each tool that was sent. One that comes back gets its place back."""
+        self._chosen: tuple[ToolSpec, ...] = ()
+        self._sent: tuple[ToolSpec, ...] = ()
+        for message in messages:
+            self.note(message)
+
+    def note(self, message: Message) -> None:
+        """Take the tools of this message."""
+        if type(message) is AssistantMessage:
+            self._use(call.name for call in message.calls)
+        elif type(message) is ResultsMessage:
+            self._use(name for result in message.results for name in _found_names(result))
+
+    def choose_specs(self, box: Toolbox, whole: Toolbox) -> tuple[ToolSpec, ...]:
+        """Return the tools for the next request. Those that were sent keep their order, so that prompt caches hold.
+
+        `whole` is the toolbox without the skills of the turn. Its order counts: it is the same in every process, also
+        in one that goes on with a turn in which a skill is on.
+        """
+        chosen = box.specs_for_model(self._last_use)
+        if chosen is not self._chosen:
+            for spec in (*whole.specs_for_model(self._last_use), *chosen):
+                self._places.setdefault(spec.name, len(self._places))
+            ordered = tuple(sorted(chosen, key=lambda spec: self._places[spec.name]))
+            self._chosen, self._sent = chosen, chosen if ordered == chosen else ordered
+        return self._sent
+
+    def _use(self, names: Iterable[str]) -> None:
+        for name in names:
+            self._clock += 1
+            self._last_use[name] = self._clock
+
+
+class _FoundTool(Struct, frozen=True):
+    name: str
+
+
+class _Found(Struct, frozen=True):
+    tools: tuple[_FoundTool, ...]
+
+
+class _SearchEnvelope(Struct, frozen=True):
+    """The part of a result of `search_tools` that counts."""
+
+    result: _Found
+
+
+def _found_names(result: CallResult) -> Iterator[str]:
+    if result.name != SEARCH_TOOLS or result.is_error:
+        return
+    try:
+        envelope = msgspec.json.decode(result.envelope, type=_SearchEnvelope)
+    except msgspec.DecodeError:  # it was cut, or a hook has replaced it
+        return
+    yield from (tool.name for tool in reversed(envelope.result.tools))  # the best one counts as used last
