@@ -5,7 +5,7 @@ Holds:   one file a command; `main.py` has the table of their names, each is loa
          `remote.py` send its requests, `running.py` says which gateway serves a state folder. `render.py` and
          `render_chat.py` print; `terminal_chat.py` and `conversation.py` are a chat, `terminal_questions.py` asks the
          person.
-Imports: gateway, agent, engine, client, models, wire, config, core. A heavy module only inside the
+Imports: gateway, agent, engine, client, models, net, wire, config, core. A heavy module only inside the
          function of `door.py` that needs it.
 To add:  a file with a click command that uses `ask_gateway`, and its line in the table of `main.py`.
 """
