@@ -12,7 +12,19 @@ from types import ModuleType
 
 import msgspec
 
-from bench import dispatch, graphing, looping, registering, remote, serialising, serving, setting_up, starting, storing
+from bench import (
+    dispatch,
+    graphing,
+    looping,
+    mcp_calls,
+    registering,
+    remote,
+    serialising,
+    serving,
+    setting_up,
+    starting,
+    storing,
+)
 from bench.figures import Figure, misses
 from bench.peers.run import beside
 
@@ -21,7 +33,7 @@ FAMILIES: dict[str, ModuleType] = {
     family.__name__.removeprefix("bench."): family
     for family in (
         *(dispatch, registering, serialising, starting, looping, storing, serving, graphing, remote),
-        setting_up,
+        *(setting_up, mcp_calls),
     )
 }
 

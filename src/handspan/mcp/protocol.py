@@ -24,6 +24,7 @@ from handspan.core.results import Failure, Success
 from handspan.core.values import Json, JsonObject
 from handspan.mcp.answers import encode_question, encode_resource, encode_result, encode_tool, read_answer
 from handspan.mcp.asking_calls import AskingCall, AskingCalls
+from handspan.mcp.fast_calls import FastCalls
 from handspan.mcp.offer import ClientRequest, McpOffer
 from handspan.mcp.shell import AsgiApp, Receive, Scope, Send
 from mcp import MCPError
@@ -84,7 +85,8 @@ class ProtocolServer:
         )
         async with http.run():
             try:
-                yield http.handle_request
+                stamp: JsonObject = self._server.server_info_stamp
+                yield FastCalls(self._offer, http.handle_request, stamp).answer
             finally:
                 await self._asking.close()
 
