@@ -102,5 +102,10 @@ async def _until_closed(word: str) -> None:
 
 
 if __name__ == "__main__":
-    ROLES = {"ours": serve_ours, "sdk": serve_sdk, "client": call}
-    uvloop.run(ROLES[sys.argv[1]](*sys.argv[2:]))
+    match sys.argv[1:]:
+        case ["ours"]:
+            uvloop.run(serve_ours())
+        case ["sdk"]:
+            uvloop.run(serve_sdk())
+        case ["client", url, token, mode]:
+            uvloop.run(call(url, token, mode))

@@ -5,7 +5,7 @@ the request. Every request that is not exactly of this form takes the library's 
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final, Literal
 
@@ -177,15 +177,15 @@ class _Response:
         await self._send({"type": "http.response.body", "body": body})
 
 
-async def _while_connected(work: Any, receive: Receive, response: _Response) -> ToolResult:
+async def _while_connected(work: Awaitable[ToolResult], receive: Receive, response: _Response) -> ToolResult:
     """Return the outcome of `work`. Cancels it and raises `_Disconnected` when the client leaves meanwhile."""
     task = asyncio.current_task()
     assert task is not None
     watching = asyncio.create_task(_watch(receive, task.cancel))
-    pinging = asyncio.get_running_loop().call_later(_PING_SECONDS, _start_pings, response, pings := [])
+    pings: list[asyncio.Task[None]] = []
+    pinging = asyncio.get_running_loop().call_later(_PING_SECONDS, _start_pings, response, pings)
     try:
-        outcome: ToolResult = await work
-        return outcome
+        return await work
     except asyncio.CancelledError:
         if watching.done() and not watching.cancelled():
             task.uncancel()

@@ -1,4 +1,4 @@
-"""The MCP protocol around an offer, through the official SDK. Only this module and `answers.py` import it here."""
+"""The MCP protocol around an offer, through the official SDK."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
