@@ -14,11 +14,14 @@ import msgspec
 
 from bench import (
     dispatch,
+    flooding,
     graphing,
+    imaging,
     looping,
     mcp_calls,
     registering,
     remote,
+    searching,
     serialising,
     serving,
     setting_up,
@@ -32,8 +35,8 @@ RESULTS = Path(__file__).parent / "results" / "latest.json"
 FAMILIES: dict[str, ModuleType] = {
     family.__name__.removeprefix("bench."): family
     for family in (
-        *(dispatch, registering, serialising, starting, looping, storing, serving, graphing, remote),
-        *(setting_up, mcp_calls),
+        *(dispatch, registering, serialising, starting, looping, storing, serving, graphing, remote, searching),
+        *(imaging, flooding, setting_up, mcp_calls),
     )
 }
 
