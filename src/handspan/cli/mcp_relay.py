@@ -11,7 +11,7 @@ import re
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import Final, Protocol, TypeAlias
 
 import click
@@ -160,9 +160,14 @@ class RelaySession:
         data = text.removeprefix("data:").strip() if text.startswith("data:") else "" if is_stream else text
         if not data:
             return
-        answer = msgspec.json.decode(data, type=dict[str, Json])
+        try:
+            answer = msgspec.json.decode(data, type=dict[str, Json])
+        except msgspec.DecodeError as error:
+            raise HandspanError(f"The gateway's answer can't be understood: {error}.") from None
         if "jsonrpc" not in answer:  # a refusal before the protocol: a wrong token, an unknown agent
             raise HandspanError(str(answer.get("error") or answer))
+        if response.status >= 400 and answer.get("id") != message.get("id"):  # the client waits for its own id
+            data = msgspec.json.encode({**answer, "id": message.get("id")}).decode()
         result = answer.get("result")
         if message.get("method") == "initialize" and isinstance(result, dict) and self._session:
             self._session[_VERSION] = str(result.get("protocolVersion"))
@@ -218,10 +223,10 @@ async def relay_stdio(send: SendToDoor) -> None:
     source, target = _take_standard_streams()
 
     def read() -> None:
-        with os.fdopen(source, "rb") as stream:
+        with os.fdopen(source, "rb") as stream, suppress(RuntimeError):  # the loop is closed: nothing reads any more
             for line in stream:
                 loop.call_soon_threadsafe(lines.put_nowait, line)
-        loop.call_soon_threadsafe(lines.put_nowait, b"")
+            loop.call_soon_threadsafe(lines.put_nowait, b"")
 
     def write(message: bytes) -> None:
         with os.fdopen(target, "wb", closefd=False) as stream:
