@@ -1,7 +1,8 @@
 """MCP on both sides: our door against the SDK's own server, our source against the bare client, and 20 slow servers.
 
 Servers and clients over HTTP are processes of their own (`mcp_processes.py`), and take turns. `mcp_server_call` is the
-time that a client waits, its own work included; `mcp_server_cpu` is the CPU time of the server alone.
+time that a client waits, its own work included; `mcp_server_cpu` is the CPU time of the server alone. Our journal
+commits each call twice, and the SDK's server stores nothing: `mcp_server_call_ram` is the same without the disk.
 """
 
 import asyncio
@@ -26,6 +27,7 @@ ROUNDS = 40
 CALLS = 25
 SERVERS = 20
 PROGRAM = Path(__file__).parents[1] / "tests" / "sources" / "mcp" / "server.py"
+RAM = "/dev/shm"
 ERAS = {"": "auto", "_older": "legacy"}
 """The end of a figure's name, and how the client finds the era."""
 
@@ -60,12 +62,13 @@ async def server_calls() -> list[Figure]:
     """`mcp_server_call` and `mcp_server_cpu` in both eras."""
     figures = []
     for end, mode in ERAS.items():
-        async with _party("ours", mode) as ours, _party("sdk", mode) as sdk:
+        async with _party("ours", mode) as ours, _party("ours", mode, RAM) as ram, _party("sdk", mode) as sdk:
             for _ in range(ROUNDS):
-                await ours.run()
-                await sdk.run()
+                for party in (ours, ram, sdk):
+                    await party.run()
         figures += [
             Figure(f"mcp_server_call{end}", ours.wall / sdk.wall, "x the SDK's own server", target=0.5, line=1),
+            Figure(f"mcp_server_call_ram{end}", ram.wall / sdk.wall, "x the SDK's own server"),
             Figure(f"mcp_server_cpu{end}", ours.cpu / sdk.cpu, "x the SDK's own server"),
             Figure(f"mcp_server_ms{end}", ours.wall * 1e3, "ms a call, client and all"),
         ]
@@ -73,8 +76,8 @@ async def server_calls() -> list[Figure]:
 
 
 @contextlib.asynccontextmanager
-async def _party(kind: str, mode: str) -> AsyncIterator[Party]:
-    async with _process(kind) as server:
+async def _party(kind: str, mode: str, folder: str = "") -> AsyncIterator[Party]:
+    async with _process(kind, *([folder] if folder else [])) as server:
         assert server.stdout
         url, token = (await server.stdout.readline()).decode().split()
         async with _process("client", url, token, mode) as client:

@@ -44,9 +44,9 @@ class SdkServer(uvicorn.Server):
         self.is_ready.set()
 
 
-async def serve_ours() -> None:
-    """Serve `add` at the MCP door of a gateway."""
-    with tempfile.TemporaryDirectory() as folder:
+async def serve_ours(parent: str | None = None) -> None:
+    """Serve `add` at the MCP door of a gateway, whose state is in this folder."""
+    with tempfile.TemporaryDirectory(dir=parent) as folder:
         async with running_gateway(Path(folder)) as gateway:
             gateway.gateway.app.registry.register(tool(add))
             token = await gateway.gateway.auth.issue(OPERATOR.owner, ("tools",), "bench")
@@ -103,8 +103,8 @@ async def _until_closed(word: str) -> None:
 
 if __name__ == "__main__":
     match sys.argv[1:]:
-        case ["ours"]:
-            uvloop.run(serve_ours())
+        case ["ours", *parent]:
+            uvloop.run(serve_ours(*parent))
         case ["sdk"]:
             uvloop.run(serve_sdk())
         case ["client", url, token, mode]:
