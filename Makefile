@@ -10,7 +10,7 @@ READY := $(ROOT).venv/.ready
 WORKERS := $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 1 )))
 
 # What is tested a second time without the speed tricks: what is said on the wire.
-BOTH_WAYS := tests/wire tests/vectors
+BOTH_WAYS := tests/wire tests/vectors tests/gateway/mcp/test_door.py
 
 # The tests start hundreds of processes. Each would compile every module anew if none might keep what it compiled.
 unexport PYTHONDONTWRITEBYTECODE

@@ -18,6 +18,7 @@ from bench import (
     graphing,
     imaging,
     looping,
+    mcp_calls,
     registering,
     remote,
     searching,
@@ -36,7 +37,7 @@ FAMILIES: dict[str, ModuleType] = {
     family.__name__.removeprefix("bench."): family
     for family in (
         *(dispatch, registering, serialising, starting, looping, storing, serving, graphing, remote, searching),
-        *(imaging, flooding, setting_up, tool_search),
+        *(imaging, flooding, setting_up, tool_search, mcp_calls),
     )
 }
 

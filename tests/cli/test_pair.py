@@ -30,7 +30,7 @@ def asking(run: Shell, token: str = "") -> contextlib.closing[Remote]:
         ((), 1, "start one with `handspan serve`, or name one with --url and --token"),
         (("--url", "http://127.0.0.1:1"), 2, "wants a token: --token, or the variable HANDSPAN_TOKEN"),
         (("--url", "http://127.0.0.1:1", "--token", "t"), 1, "The gateway at http://127.0.0.1:1 does not answer"),
-        (("--scope", "root"), 2, "'root' is not one of 'chat', 'device', 'admin'"),
+        (("--scope", "root"), 2, "'root' is not one of 'chat', 'device', 'tools', 'admin'"),
         (("--scope", "chat", "--browser"), 2, "--browser, or --scope"),
     ],
 )

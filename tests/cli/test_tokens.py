@@ -47,7 +47,7 @@ def made(run: Shell, *words: str) -> Any:
         (("--url", "http://127.0.0.1:1"), 2, "wants a token: --token, or the variable HANDSPAN_TOKEN"),
         (("--url", "http://127.0.0.1:1", "--token", "t"), 1, "The gateway at http://127.0.0.1:1 does not answer"),
         (("--url", "nonsense", "--token", "t"), 2, "'nonsense' is no gateway's address"),
-        (("new", "site", "--scope", "root"), 2, "'root' is not one of 'chat', 'device', 'admin'"),
+        (("new", "site", "--scope", "root"), 2, "'root' is not one of 'chat', 'device', 'tools', 'admin'"),
         (("new", " "), 2, "NAME is empty"),
         (("new", "x" * 65), 2, "NAME has 65 characters: 64 are enough"),
         (("new", "page"), 2, "'page' is what the gateway calls those of browsers that are signed in. Choose another"),

@@ -554,6 +554,29 @@ REQUIREMENTS: Final = {
             "registry/test_internal.py::test_a_skill_shows_those_that_its_globs_match",
         ),
     ),
+    "C3": Requirement(
+        "Programs offer tools of their own over MCP.",
+        (
+            "mcp/test_shell.py::test_clients_of_both_eras_list_and_call_the_tools",
+            "mcp/test_shell.py::test_a_namespace_is_unique_not_empty_and_without_the_separator",
+        ),
+    ),
+    "C4": Requirement(
+        "Both eras of the protocol; servers that die, hang or lie hurt nothing.",
+        (
+            "sources/mcp/test_real_servers.py::test_time",
+            "gateway/mcp/test_door.py::test_a_client_is_told_when_a_phone_connects",
+            "gateway/mcp/test_door.py::test_a_cancelled_call_is_cancelled_in_the_engine",
+        ),
+    ),
+    "C5": Requirement(
+        "Every tool of an agent, a phone's camera too, is any MCP client's tool, through the same engine.",
+        (
+            "gateway/mcp/test_door.py::test_a_client_lists_and_calls_built_in_tools_and_the_camera_of_a_phone",
+            "gateway/mcp/test_foreign_clients.py::test_the_client_of_the_typescript_sdk",
+            "cli/test_mcp_clients.py::test_a_program_gets_the_tools_of_a_running_gateway_over_standard_input_and_output",
+        ),
+    ),
     "G1": Requirement(
         "One process serves HTTP and WebSocket on loopback; tokens, pairing and limits guard it.",
         (

@@ -4,8 +4,8 @@ Holds:   one file a command; `main.py` has the table of their names, each is loa
          first: `ask_gateway` finds the gateway that runs, or opens the same one inside the process; `requests.py` and
          `remote.py` send its requests, `running.py` says which gateway serves a state folder. `render.py` and
          `render_chat.py` print; `terminal_chat.py` and `conversation.py` are a chat, `terminal_questions.py` asks the
-         person.
-Imports: gateway, agent, engine, client, models, wire, config, core. A heavy module only inside the
+         person; `mcp_relay.py` connects an MCP client at standard input and output to the gateway.
+Imports: gateway, agent, engine, client, models, net, wire, config, core. A heavy module only inside the
          function of `door.py` that needs it.
 To add:  a file with a click command that uses `ask_gateway`, and its line in the table of `main.py`.
 """

@@ -106,7 +106,7 @@ async def open_requests(remote: "Remote | None", *, model: str = "") -> AsyncIte
             remote.close()
         return
     gc.set_threshold(_GC_OBJECTS)
-    inside = _make_inside(model)
+    inside = make_inside(model)
     await inside.open()
     try:
         yield _inside_requests(inside)
@@ -160,7 +160,8 @@ def _make_threads() -> "CallThreads":
     return CallThreads()
 
 
-def _make_inside(model: str) -> "InsideGateway":
+def make_inside(model: str = "") -> "InsideGateway":
+    """Return a gateway for this process, not open yet."""
     from handspan.gateway.inside import InsideGateway
 
     return InsideGateway(read_settings(), config_folder(), model=model)

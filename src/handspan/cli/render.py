@@ -212,8 +212,11 @@ def token_uses(made: MadeToken, url: str) -> Iterator[str]:
         yield f'A page      new HandspanClient({{ baseUrl: "{url}", token: "…" }})'
         yield "            (one that the gateway does not serve itself: with its origin in `gateway.origins`)"
         yield f"A command   HANDSPAN_URL={url} HANDSPAN_TOKEN=… handspan chat"
-    yield f'A device    Client("{url}", token="…", label="…")'  # ws.md 7.3: any scope is good for that
-    yield f"            HANDSPAN_URL={url} HANDSPAN_TOKEN=… handspan device"
+    if not {"tools", "chat", "admin"}.isdisjoint(made.scopes):
+        yield f"MCP         {url}/mcp with the header  Authorization: Bearer …"
+    if not {"device", "chat", "admin"}.isdisjoint(made.scopes):
+        yield f'A device    Client("{url}", token="…", label="…")'
+        yield f"            HANDSPAN_URL={url} HANDSPAN_TOKEN=… handspan device"
     yield "A program   any request with the header  Authorization: Bearer …"
     if "admin" in made.scopes:
         yield "            With the scope 'admin' it may do all that you may, and make other tokens: guard it well."

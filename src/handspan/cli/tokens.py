@@ -55,18 +55,21 @@ def command(ctx: click.Context, with_revoked: bool, as_json: bool) -> None:
     type=click.Choice(SCOPES),
     default=("chat",),
     show_default=True,
-    help="What it may do: talk to agents, bring tools, all that you may. May be given several times.",
+    help="What it may do: talk to agents, bring tools, call tools, all that you may. May be given several times.",
 )
+@click.option("--agent", "agents", multiple=True, help="With the scope tools: only this agent's tools.")
 @json_option
 @settings_options
 @gateway_options
-def new(name: str, scopes: tuple[str, ...], as_json: bool) -> None:
+def new(name: str, scopes: tuple[str, ...], agents: tuple[str, ...], as_json: bool) -> None:
     """Make a token for a page or a program; NAME is for you, to know it again.
 
     The token itself goes to standard output, and is shown this once; what to do with it, to standard error. It holds
     until it is revoked.
     """
-    wanted: JsonObject = {"label": _check_name(name), "scopes": list(dict.fromkeys(scopes))}
+    if agents and set(scopes) != {"tools"}:
+        raise click.UsageError("--agent goes with `--scope tools`: other scopes can't be bound to an agent.")
+    wanted: JsonObject = {"label": _check_name(name), "scopes": list(dict.fromkeys(scopes)), "agents": list(agents)}
     with as_operator(says=not as_json) as remote:
         same = [token.id for token in _all(remote) if token.label == wanted["label"] and token.revoked is None]
         made = remote.change("POST", "/api/tokens", MadeToken, wanted)

@@ -6,12 +6,14 @@ store's leases keep them apart.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, Protocol
 from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
+from starlette.types import Receive, Send
 
 from handspan.config.settings import Settings
 from handspan.core.principals import OPERATOR
@@ -85,6 +87,26 @@ class InsideGateway:
         await self._gateway.asgi(scope, exchange.receive, exchange.send)
         return InsideAnswer(exchange.status, b"".join(exchange.pieces))
 
+    @asynccontextmanager
+    async def stream(
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes
+    ) -> AsyncGenerator["InsideStream"]:
+        """Send a request as the operator, and yield its response while it comes. To leave the block cancels the rest.
+
+        MCP servers are started by the first request, and none waits for them.
+        """
+        await self._gateway.app.mcp.settle(0)
+        stream = InsideStream(body)
+        scope = self._scope("http", path, headers) | {"method": method}
+        task = asyncio.create_task(self._serve(scope, stream.receive, stream.send))
+        task.add_done_callback(stream.end)
+        try:
+            await stream.has_begun
+            yield stream
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
     async def connect(self, url: str) -> "InsideSocket":
         """Returns a WebSocket connection to this address, made as the operator."""
         await self._gateway.app.mcp.settle(_SERVER_SECONDS)
@@ -92,14 +114,14 @@ class InsideGateway:
         end.is_accepted = asyncio.get_running_loop().create_future()
         scope = self._scope("websocket", f"{parts.path}?{parts.query}", {}) | {"scheme": "ws", "subprotocols": []}
         scope["extensions"][EXTENSION] = end
-        task = asyncio.create_task(self._serve(scope, end))
+        task = asyncio.create_task(self._serve(scope, end.receive, end.answer))
         self._connections.add(task)
         task.add_done_callback(self._connections.discard)
         await end.is_accepted
         return end.client
 
-    async def _serve(self, scope: dict[str, Any], end: "GatewayEnd") -> None:
-        await self._gateway.asgi(scope, end.receive, end.answer)
+    async def _serve(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        await self._gateway.asgi(scope, receive, send)
 
     def _scope(self, kind: str, path: str, headers: Mapping[str, str]) -> dict[str, Any]:
         given = [(b"host", b"127.0.0.1"), *((k.lower().encode(), v.encode("latin-1")) for k, v in headers.items())]
@@ -143,6 +165,52 @@ class _Exchange:
         else:
             for line in message.get("body", b"").splitlines(keepends=True):
                 self._on_line(line)
+
+
+class InsideStream:
+    """The response to one request, while it comes."""
+
+    def __init__(self, body: bytes) -> None:
+        self.status = 0
+        self.headers: dict[str, str] = {}
+        self.has_begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._body: bytes | None = body
+        self._pieces: asyncio.Queue[bytes | None] = asyncio.Queue()
+
+    async def receive(self) -> dict[str, Any]:
+        """The body, once. A client in this process does not go away: the second call waits until it is cancelled."""
+        body, self._body = self._body, None
+        if body is None:
+            await asyncio.get_running_loop().create_future()
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(self, message: Any) -> None:
+        """Take the head of the response, or a piece of its body."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            self.headers = {
+                name.decode("latin-1").lower(): value.decode("latin-1") for name, value in message["headers"]
+            }
+            self.has_begun.set_result(None)
+        else:
+            self._pieces.put_nowait(message.get("body", b""))
+
+    def end(self, task: "asyncio.Task[None]") -> None:
+        """Note that nothing more comes. An exception of the gateway is the reader's."""
+        if not self.has_begun.done():
+            error = None if task.cancelled() else task.exception()
+            self.has_begun.set_exception(error or RuntimeError("The gateway ended the request without a response."))
+        self._pieces.put_nowait(None)
+
+    async def lines(self) -> AsyncIterator[str]:
+        """Return the lines of the body as they come."""
+        rest = b""
+        while (piece := await self._pieces.get()) is not None:
+            *whole, rest = (rest + piece).split(b"\n")
+            for line in whole:
+                yield line.decode()
+        if rest:
+            yield rest.decode()
 
 
 class GatewayEnd:

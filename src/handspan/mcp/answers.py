@@ -8,7 +8,7 @@ import msgspec
 from handspan.core.questions import Answer
 from handspan.core.results import Attachment, Failure, ToolResult
 from handspan.core.tool import UNKNOWN_EFFECTS, Annotations
-from handspan.core.values import Json
+from handspan.core.values import Json, JsonObject
 from handspan.mcp.provider import ProvidedTool
 
 
@@ -76,6 +76,11 @@ def encode_resource(uri: str, item: Attachment) -> types.TextResourceContents | 
 
 def _base64(item: Attachment) -> str:
     return base64.b64encode(item.data).decode()
+
+
+def encode_question(text: str, schema: JsonObject) -> types.ElicitRequest:
+    """Return a question to the person at the client."""
+    return types.ElicitRequest(params=types.ElicitRequestFormParams(message=text, requested_schema=schema))
 
 
 def read_answer(result: types.ElicitResult) -> Answer:

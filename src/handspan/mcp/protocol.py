@@ -1,4 +1,4 @@
-"""The MCP protocol around an offer, through the official SDK. Only this module and `answers.py` import it here."""
+"""The MCP protocol around an offer, through the official SDK."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
@@ -7,8 +7,10 @@ from typing import Any, Final, TypeVar
 
 import mcp_types as types
 from mcp.server import Server
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import NotificationOptions
+from mcp.server.models import InitializationOptions
 from mcp.server.session import ServerSession
 from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
@@ -18,8 +20,11 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from handspan.core.errors import ToolError
 from handspan.core.questions import Answer
+from handspan.core.results import Failure, Success
 from handspan.core.values import Json, JsonObject
-from handspan.mcp.answers import encode_resource, encode_result, encode_tool, read_answer
+from handspan.mcp.answers import encode_question, encode_resource, encode_result, encode_tool, read_answer
+from handspan.mcp.asking_calls import AskingCall, AskingCalls
+from handspan.mcp.fast_calls import FastCalls
 from handspan.mcp.offer import ClientRequest, McpOffer
 from handspan.mcp.shell import AsgiApp, Receive, Scope, Send
 from mcp import MCPError
@@ -30,6 +35,16 @@ _MOST_SESSIONS: Final = 1000
 _CHANGES: Final = NotificationOptions(tools_changed=True, prompts_changed=True)
 
 
+class _ChangingServer(Server[Any]):
+    """A server whose lists change: clients of the older era learn that when they connect."""
+
+    def create_initialization_options(
+        self, notification_options: NotificationOptions | None = None, *args: Any, **more: Any
+    ) -> InitializationOptions:
+        """Return what a new client is told about the server."""
+        return super().create_initialization_options(notification_options or _CHANGES, *args, **more)
+
+
 class ProtocolServer:
     """An MCP server for this offer. One object serves any number of clients, of both eras of the protocol."""
 
@@ -38,7 +53,8 @@ class ProtocolServer:
         self._bus = InMemorySubscriptionBus()
         self._sessions: dict[str, ServerSession] = {}
         """Connections of the older era by their ids: each is told by itself when a list has changed."""
-        self._server: Server[Any] = Server(
+        self._asking = AskingCalls()
+        self._server: Server[Any] = _ChangingServer(
             name,
             version=version,
             instructions=instructions or None,
@@ -59,7 +75,7 @@ class ProtocolServer:
     async def serve_stdio(self) -> None:
         """Serve one client over standard input and output, until it closes them."""
         async with stdio_server() as (incoming, outgoing):
-            await self._server.run(incoming, outgoing, self._server.create_initialization_options(_CHANGES))
+            await self._server.run(incoming, outgoing, self._server.create_initialization_options())
 
     @asynccontextmanager
     async def serve_http(self, *, idle_timeout: float, sessions: int, body_bytes: int) -> AsyncGenerator[AsgiApp]:
@@ -68,7 +84,11 @@ class ProtocolServer:
             self._server, session_idle_timeout=idle_timeout, max_sessions=sessions, max_request_body_size=body_bytes
         )
         async with http.run():
-            yield http.handle_request
+            try:
+                stamp: JsonObject = self._server.server_info_stamp
+                yield FastCalls(self._offer, http.handle_request, stamp).answer
+            finally:
+                await self._asking.close()
 
     async def tell_of_changes(self) -> None:
         """Tell all clients that the tools and prompts may have changed."""
@@ -97,10 +117,45 @@ class ProtocolServer:
         tools = await self._offer.list_tools(_request(ctx))
         return types.ListToolsResult(tools=[encode_tool(tool) for tool in tools])
 
-    async def _call_tool(self, ctx: _Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+    async def _call_tool(
+        self, ctx: _Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult:
         async with _Progress(ctx.session) as progress:
+            if params.request_state is not None or _asks_by_result(ctx):
+                return await self._step(self._asking_call(ctx, params), progress.show)
             result = await self._offer.call_tool(params.name, params.arguments or {}, _request(ctx, progress.show))
         return encode_result(result)
+
+    def _asking_call(self, ctx: _Context, params: types.CallToolRequestParams) -> AskingCall:
+        """Return a new call, or the one that this request brings answers for."""
+        client, name, arguments = _client_id(ctx), params.name, params.arguments or {}
+        if params.request_state is None:
+            scope = None if ctx.request is None else ctx.request.scope
+            return self._asking.begin(
+                client,
+                name,
+                arguments,
+                lambda call: self._offer.call_tool(
+                    name, arguments, ClientRequest(scope, lambda value: call.show(value), call.ask)
+                ),
+            )
+        try:
+            call = self._asking.take(params.request_state, client, name, arguments)
+        except ToolError as error:
+            raise MCPError(types.INVALID_PARAMS, error.message) from None
+        responses = params.input_responses or {}
+        call.answer({key: read_answer(one) for key, one in responses.items() if isinstance(one, types.ElicitResult)})
+        return call
+
+    async def _step(
+        self, call: AskingCall, show: Callable[[Json], None]
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        call.show = show
+        step = await call.step()
+        if isinstance(step, (Success, Failure)):
+            return encode_result(step)
+        requests: types.InputRequests = {key: encode_question(one.text, one.schema) for key, one in step.items()}
+        return types.InputRequiredResult(input_requests=requests, request_state=self._asking.keep(call))
 
     async def _list_prompts(
         self, ctx: _Context, params: types.PaginatedRequestParams | None
@@ -147,6 +202,19 @@ def _request(ctx: _Context, progress: Callable[[Json], None] = lambda _: None) -
     return ClientRequest(scope, progress, _asker(ctx) if can_ask else None)
 
 
+def _asks_by_result(ctx: _Context) -> bool:
+    """Whether the client can ask its person, and gets questions only as answers to its requests."""
+    capabilities = ctx.session.client_capabilities
+    is_modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+    return is_modern and capabilities is not None and capabilities.elicitation is not None
+
+
+def _client_id(ctx: _Context) -> str:
+    """Return the client that authentication found; empty over standard input and output, which have one client."""
+    user = None if ctx.request is None else ctx.request.scope.get("user")
+    return user.access_token.client_id if isinstance(user, AuthenticatedUser) else ""
+
+
 def _asker(ctx: _Context) -> Callable[[str, JsonObject], Awaitable[Answer]]:
     async def ask(text: str, schema: JsonObject) -> Answer:
         return read_answer(await ctx.session.elicit_form(text, schema, ctx.request_id))
@@ -171,13 +239,17 @@ class _Progress:
         self._newest: tuple[float, float | None, str | None] | None = None
         self._wake = asyncio.Event()
         self._loop = asyncio.get_running_loop()
+        self._task: asyncio.Task[None] | None = None
+        self._has_reports = False
 
     def show(self, value: Json) -> None:
         """Take a report of the tool. Any thread may call it."""
+        self._has_reports = True
         self._loop.call_soon_threadsafe(self._take, value)
 
     def _take(self, value: Json) -> None:
         self._count += 1
+        self._task = self._task or asyncio.create_task(self._send())
         report = value if isinstance(value, dict) else {"message": str(value)}
         done, total, text = report.get("progress"), report.get("total"), report.get("message", report.get("text"))
         self._newest = (
@@ -188,13 +260,15 @@ class _Progress:
         self._wake.set()
 
     async def __aenter__(self) -> "_Progress":
-        self._task = asyncio.create_task(self._send())
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        if not self._has_reports:
+            return
         await asyncio.sleep(0)  # what came just now is taken first
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
         await self._send_newest()
 
     async def _send(self) -> None:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx2
 import mcp_types as types
@@ -14,6 +15,7 @@ from mcp.client.session import ClientRequestContext
 from mcp.client.streamable_http import streamable_http_client
 
 from handspan.client import Client, Image
+from handspan.client.errors import GatewayRefused
 from handspan.core.calls import CallRecord
 from handspan.core.function_tool import tool
 from handspan.core.principals import OPERATOR
@@ -127,9 +129,10 @@ async def test_a_token_of_the_scope_tools_lists_and_calls_and_may_be_bound_to_ag
             assert (await http.get(f"{gateway.url}/api/tools")).status_code == 200
 
 
+@pytest.mark.parametrize("mode", ERAS)
 @pytest.mark.parametrize(("decision", "is_error"), [("allow", False), ("deny", True)])
 async def test_a_person_at_the_client_is_asked_where_the_client_can(
-    tmp_path: Path, decision: str, is_error: bool
+    tmp_path: Path, decision: str, is_error: bool, mode: str
 ) -> None:
     asked: list[str] = []
 
@@ -140,10 +143,71 @@ async def test_a_person_at_the_client_is_asked_where_the_client_can(
     agents = {"Careful": {"mode": "ask_always"}}
     async with (
         running_gateway(tmp_path, agents=agents) as gateway,
-        mcp_client(gateway, "legacy", "/mcp/Careful", elicitation_callback=elicit) as client,
+        mcp_client(gateway, mode, "/mcp/Careful", elicitation_callback=elicit) as client,
     ):
         written = await client.call_tool("write_file", {"path": "a.txt", "content": "x"})
         assert written.is_error is is_error and len(asked) == 1 and "a.txt" in asked[0]
+
+
+async def ask_for_a_file(client: McpClient, **more: Any) -> Any:
+    """Call a tool as a client that repeats the call itself."""
+    arguments = {"path": "a.txt", "content": "x"}
+    return await client.session.call_tool("write_file", arguments, allow_input_required=True, **more)
+
+
+async def never(context: ClientRequestContext, params: types.ElicitRequestParams) -> types.ElicitResult:
+    raise AssertionError("the test repeats the call itself")
+
+
+async def test_a_question_as_an_answer_can_be_answered_elsewhere_and_its_state_holds_once(tmp_path: Path) -> None:
+    agents = {"Careful": {"mode": "ask_always"}}
+    async with (
+        running_gateway(tmp_path, agents=agents) as gateway,
+        mcp_client(gateway, path="/mcp/Careful", elicitation_callback=never) as client,
+    ):
+        asked = await ask_for_a_file(client)
+        assert isinstance(asked, types.InputRequiredResult) and asked.input_requests and asked.request_state
+        headers = {"authorization": f"Bearer {gateway.token}"}
+        async with httpx2.AsyncClient(headers=headers, base_url=gateway.url) as http:
+            [question] = (await http.get("/api/questions")).json()["questions"]
+            answer = await http.post(
+                f"/api/questions/{quote(question['id'], safe='')}/answer", json={"decision": "allow"}
+            )
+            assert answer.status_code == 200, answer.text
+        late = {key: types.ElicitResult(action="decline") for key in asked.input_requests}
+        written = await ask_for_a_file(client, input_responses=late, request_state=asked.request_state)
+        assert isinstance(written, types.CallToolResult) and not written.is_error, texts(written)
+        with pytest.raises(MCPError, match="request state is unknown"):
+            await ask_for_a_file(client, input_responses=late, request_state=asked.request_state)
+
+
+async def test_the_state_of_another_client_is_as_good_as_none(tmp_path: Path) -> None:
+    agents = {"Careful": {"mode": "ask_always"}}
+    async with running_gateway(tmp_path, agents=agents) as gateway:
+        other = await gateway.gateway.auth.issue(OPERATOR.owner, ("tools",), "other")
+        async with (
+            mcp_client(gateway, path="/mcp/Careful", elicitation_callback=never) as client,
+            mcp_client(gateway, path="/mcp/Careful", token=other, elicitation_callback=never) as thief,
+        ):
+            asked = await ask_for_a_file(client)
+            answers = {
+                key: types.ElicitResult(action="accept", content={"decision": "allow"}) for key in asked.input_requests
+            }
+            repeated = {"input_responses": answers, "request_state": asked.request_state}
+            with pytest.raises(MCPError, match="another client's"):
+                await ask_for_a_file(thief, **repeated)
+            with pytest.raises(MCPError, match="request state is unknown"):
+                await client.session.call_tool("read_file", {"path": "a.txt"}, allow_input_required=True, **repeated)
+            written = await ask_for_a_file(client, **repeated)
+            assert isinstance(written, types.CallToolResult) and not written.is_error, texts(written)
+
+
+async def test_a_token_for_tools_alone_can_not_connect_as_a_device(tmp_path: Path) -> None:
+    async with running_gateway(tmp_path) as gateway:
+        token = await gateway.gateway.auth.issue(OPERATOR.owner, ("tools",), "desktop")
+        with pytest.raises(GatewayRefused, match="this token may not connect"):
+            async with Client(gateway.url, token=token, label="phone"):
+                pass
 
 
 def add_blocking_tool(gateway: RunningGateway) -> asyncio.Event:

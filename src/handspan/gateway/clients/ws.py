@@ -216,6 +216,10 @@ class Connection:
 
     def _connect(self, frame: Connect, bound: Bound, *, greets: bool = True) -> Peer | None:
         who, doors = self._admitted.who, self._doors
+        if not may(who, "device") and not may(who, "chat"):
+            self.send(ErrorFrame("This token lists and calls tools only: it can't connect.", "AUTH_ERROR"))
+            self.close(1008, "this token may not connect")
+            return None
         if frame.role == "chat" and not may(who, "chat"):
             self.send(ErrorFrame("This token is for a device: connect with role 'device'.", "AUTH_ERROR"))
             self.close(1008, "this token may only connect as a device")

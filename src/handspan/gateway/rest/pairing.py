@@ -7,6 +7,7 @@ import html
 from typing import Final
 
 from handspan.core.errors import StoreError
+from handspan.core.principals import AGENT_SCOPE
 from handspan.core.records import Token
 from handspan.gateway.entry.host_policy import address_of
 from handspan.gateway.entry.pairing import LINK_SECONDS, sign_in_url
@@ -15,6 +16,7 @@ from handspan.gateway.http.message import AsgiResponse
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import PRIVATE, moment
 from handspan.gateway.listening import url_for_others
+from handspan.gateway.rest.agents import find_agent
 from handspan.gateway.rest.errors import not_found
 from handspan.gateway.rest.route import HTML, Family, Visit
 from handspan.wire.rest.tokens import (
@@ -127,7 +129,7 @@ async def tokens(visit: Visit) -> TokenList:
 @family.post("/api/tokens", "admin", status=201, tag="tokens")
 async def create_token(visit: Visit, body: NewToken) -> MadeToken:
     """A new token of the caller, for a program or a device."""
-    scopes = tuple(dict.fromkeys(body.scopes))
+    scopes = (*dict.fromkeys(body.scopes), *await _agent_scopes(visit, body))
     token = await visit.parts.auth.issue(visit.owner, scopes, body.label)
     visit.publish("tokens", change="created")
     return MadeToken(token, hash_of(token)[:_ID_LENGTH], scopes, body.label)
@@ -150,6 +152,14 @@ async def create_code(visit: Visit, body: NewCode) -> MadeCode:
     settings = visit.parts.app.settings.gateway
     _, port = visit.request.scope.get("server") or ("", None)
     return MadeCode(made.code, made.scopes, made.expires_in, url_for_others(settings, port or settings.port))
+
+
+async def _agent_scopes(visit: Visit, body: NewToken) -> tuple[str, ...]:
+    """Return the scopes that bind a token to agents. Raises `Refusal` when that can't be held."""
+    if body.agents and set(body.scopes) != {"tools"}:
+        raise Refusal(422, "bad_request", "Only a token with the scope 'tools' alone can be bound to agents.")
+    found = [await find_agent(visit, name) for name in dict.fromkeys(body.agents)]
+    return tuple(f"{AGENT_SCOPE}{agent.name}" for agent in found)
 
 
 async def _is_signed_in(visit: Visit) -> bool:

@@ -38,6 +38,8 @@ class Cleaner:
 
     def __init__(self) -> None:
         self.mark = secrets.token_hex(16)
+        self.starting = asyncio.Lock()
+        """One process is started at a time: each start stops our whole process for some milliseconds."""
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -107,14 +109,15 @@ class ServerProcess:
         """Start the program. Raises `OSError` when there is no such program or it can't be started."""
         inherited = {key: os.environ[key] for key in _INHERITED if key in os.environ}
         mark = secrets.token_hex(16)
-        transport, protocol = await asyncio.get_running_loop().subprocess_exec(
-            _ServerProtocol,
-            command,
-            *args,
-            env={**inherited, **env, **over.variable, _OWN_MARK: mark},
-            cwd=folder,
-            start_new_session=True,
-        )
+        async with over.starting:
+            transport, protocol = await asyncio.get_running_loop().subprocess_exec(
+                _ServerProtocol,
+                command,
+                *args,
+                env={**inherited, **env, **over.variable, _OWN_MARK: mark},
+                cwd=folder,
+                start_new_session=True,
+            )
         over.watch(transport.get_pid())
         return cls(name, transport, protocol, f"{_OWN_MARK}={mark}")
 

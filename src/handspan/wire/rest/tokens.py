@@ -34,6 +34,8 @@ class NewToken(Struct, frozen=True, forbid_unknown_fields=True):
 
     scopes: Scopes = ("chat",)
     label: TokenLabel = ""
+    agents: Annotated[tuple[str, ...], Meta(max_length=32)] = ()
+    """The only agents whose tools it may use; with the scope `tools` alone. Empty: every agent's."""
 
 
 class MadeToken(Struct, frozen=True):

@@ -1,0 +1,179 @@
+"""`handspan mcp serve` and `handspan mcp config`: the tools of an agent for other MCP clients (SPEC C5, U2)."""
+
+import asyncio
+import shutil
+import sys
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Final
+
+import click
+import msgspec
+
+from handspan.cli.door import find_gateway, gateway_options, make_inside, place_options
+from handspan.cli.operator import as_operator
+from handspan.cli.options import json_option, settings_options
+from handspan.cli.render import print_json
+from handspan.cli.requests import segment
+from handspan.client.errors import GatewayUnreachable
+from handspan.core.values import Json, JsonObject
+from handspan.wire.rest.tokens import MadeToken
+
+if TYPE_CHECKING:
+    import httpx2
+
+    from handspan.cli.mcp_relay import RelayResponse, SendToDoor
+    from handspan.cli.remote import Remote
+
+_NAME: Final = "handspan"
+"""The name of this server in the settings of other programs."""
+
+
+@click.command("serve")
+@click.option("--agent", default="", help="The agent whose tools are offered; default: the default agent.")
+@settings_options
+@place_options
+def serve(agent: str) -> None:
+    """Offer an agent's tools to the program that starts this one: MCP over standard input and output.
+
+    The tools are those of the gateway that runs, of devices too. Without one, a gateway inside this process has them.
+    It ends when standard input is closed.
+    """
+    asyncio.run(_serve(find_gateway(), f"/mcp/{segment(agent)}" if agent else "/mcp"))
+
+
+async def _serve(remote: "Remote | None", path: str) -> None:
+    from handspan.cli.mcp_relay import relay_stdio  # noqa: PLC0415 - start-up counts
+
+    async with AsyncExitStack() as stack:
+        await relay_stdio(await (_to_process(path, stack) if remote is None else _to_gateway(remote, path, stack)))
+
+
+async def _to_process(path: str, stack: AsyncExitStack) -> "SendToDoor":
+    inside = make_inside()
+    await inside.open()
+    stack.push_async_callback(inside.close)
+    return lambda method, headers, body: inside.stream(method, path, headers, body)
+
+
+async def _to_gateway(remote: "Remote", path: str, stack: AsyncExitStack) -> "SendToDoor":
+    import httpx2  # noqa: PLC0415 - start-up counts
+
+    from handspan.net.guard import NetGuard  # noqa: PLC0415 - the same
+
+    guard = NetGuard(tls=remote.tls).trust(remote.url)
+    # No limit on silence: a call may take long and say nothing.
+    client = guard.client(headers={"Authorization": f"Bearer {remote.token}"}, timeout=None)
+    http = await stack.enter_async_context(client)
+
+    @asynccontextmanager
+    async def send(method: str, headers: Mapping[str, str], body: bytes) -> "AsyncGenerator[RelayResponse]":
+        try:
+            async with http.stream(method, remote.url + path, headers=dict(headers), content=body) as response:
+                yield _HttpResponse(response)
+        except httpx2.HTTPError as error:
+            why = str(error) or type(error).__name__
+            text = f"The gateway at {remote.url} does not answer: {why}. Is it running (`handspan serve`)?"
+            raise GatewayUnreachable(text) from None
+
+    return send
+
+
+class _HttpResponse:
+    """A response over HTTP, as the relay reads it."""
+
+    def __init__(self, response: "httpx2.Response") -> None:
+        self.status = response.status_code
+        self.headers: Mapping[str, str] = response.headers
+        self._response = response
+
+    def lines(self) -> AsyncIterator[str]:
+        return self._response.aiter_lines()
+
+
+# Entries for the settings of other programs.
+
+
+def _http_entry(url: str, token: str) -> JsonObject:
+    return {"type": "http", "url": url, "headers": {"Authorization": f"Bearer {token}"}}
+
+
+def _desktop(url: str, token: str, agent: str) -> str:
+    """Return an entry that starts a program: Claude Desktop does not take addresses with a header."""
+    program = shutil.which("handspan") or sys.argv[0]
+    args: list[Json] = ["mcp", "serve", *(["--agent", agent] if agent else [])]
+    environment: JsonObject = {"HANDSPAN_URL": url, "HANDSPAN_TOKEN": token}
+    return _file("mcpServers", {"command": program, "args": args, "env": environment})
+
+
+def _code(url: str, token: str, agent: str) -> str:
+    address = f"{url}{_path(agent)}"
+    return f'claude mcp add --transport http {_NAME} {address} --header "Authorization: Bearer {token}"'
+
+
+def _cursor(url: str, token: str, agent: str) -> str:
+    entry = _http_entry(f"{url}{_path(agent)}", token)
+    del entry["type"]  # Cursor tells by the address
+    return _file("mcpServers", entry)
+
+
+def _vscode(url: str, token: str, agent: str) -> str:
+    return _file("servers", _http_entry(f"{url}{_path(agent)}", token))
+
+
+def _file(key: str, entry: JsonObject) -> str:
+    return msgspec.json.format(msgspec.json.encode({key: {_NAME: entry}}), indent=2).decode()
+
+
+def _path(agent: str) -> str:
+    return f"/mcp/{segment(agent)}" if agent else "/mcp"
+
+
+_CLIENTS: Final[dict[str, tuple[str, str, Callable[[str, str, str], str]]]] = {
+    "claude-desktop": (
+        "Claude Desktop",
+        "into claude_desktop_config.json (Settings, Developer, Edit Config)",
+        _desktop,
+    ),
+    "claude-code": ("Claude Code", "run", _code),
+    "cursor": ("Cursor", "into ~/.cursor/mcp.json", _cursor),
+    "vscode": ("VS Code", "into mcp.json (command `MCP: Open User Configuration`)", _vscode),
+}
+"""The clients: their names, where an entry belongs, and the function that makes it."""
+
+
+@click.command("config")
+@click.option("--agent", default="", help="Bind the token to this agent: it can use no other one's tools.")
+@click.option(
+    "--client", "clients", multiple=True, type=click.Choice(list(_CLIENTS)), help="Only for this client; default: all."
+)
+@json_option
+@settings_options
+@gateway_options
+def config(agent: str, clients: tuple[str, ...], as_json: bool) -> None:
+    """Make a token for MCP clients, and print the entries for their settings.
+
+    The token can list and call tools, and nothing else. It holds until `handspan tokens revoke` ends it.
+    """
+    wanted = clients or tuple(_CLIENTS)
+    label = f"MCP: {_CLIENTS[wanted[0]][0]}" if len(wanted) == 1 else "MCP clients"
+    wanted_token: JsonObject = {"label": label, "scopes": ["tools"], "agents": [agent] if agent else []}
+    with as_operator(says=not as_json) as remote:
+        made = remote.change("POST", "/api/tokens", MadeToken, wanted_token)
+        entries = {name: _CLIENTS[name][2](remote.url, made.token, agent) for name in wanted}
+    if as_json:
+        print_json({"url": remote.url, **msgspec.to_builtins(made), "clients": entries})
+        return
+    for line in _instructions(entries):
+        click.echo(line)
+    click.echo(
+        f"The entries hold a token: keep them to yourself. To end it: handspan tokens revoke {made.id}", err=True
+    )
+
+
+def _instructions(entries: Mapping[str, str]) -> Iterator[str]:
+    for name, entry in entries.items():
+        title, where, _ = _CLIENTS[name]
+        yield f"# {title}: {where}"
+        yield entry
+        yield ""

@@ -1,0 +1,213 @@
+"""A short way for the most frequent request: `tools/call` in the newer era, without progress and without questions.
+
+The SDK runs such a request through five models and a group of tasks. Here it is read once, and answered in the task of
+the request. Every request that is not exactly of this form takes the library's way, its errors included.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import Any, Final, Literal
+
+import msgspec
+from mcp_types import SERVER_INFO_META_KEY
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from msgspec import UNSET, Struct, UnsetType, field
+
+from handspan.core.fast import IS_FAST
+from handspan.core.results import Failure, ToolResult
+from handspan.core.values import Json, JsonObject
+from handspan.mcp.answers import encode_result
+from handspan.mcp.offer import ClientRequest, McpOffer
+from handspan.mcp.shell import AsgiApp, Receive, Scope, Send
+
+_VERSION: Final = b"mcp-protocol-version"
+_METHOD: Final = b"mcp-method"
+_NAME: Final = b"mcp-name"
+_PING_SECONDS: Final = 15.0
+"""Silence after which the response begins as an event stream: a proxy would cut off a longer one."""
+_JSON: Final = [(b"content-type", b"application/json")]
+_EVENTS: Final = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache, no-transform")]
+
+
+class _ClientInfo(Struct, frozen=True):
+    name: str
+    version: str
+
+
+class _Capabilities(Struct, frozen=True):
+    elicitation: JsonObject | UnsetType | None = UNSET
+
+
+class _Meta(Struct, frozen=True):
+    version: str = field(name="io.modelcontextprotocol/protocolVersion")
+    capabilities: _Capabilities = field(name="io.modelcontextprotocol/clientCapabilities")
+    client: _ClientInfo | UnsetType = field(name="io.modelcontextprotocol/clientInfo", default=UNSET)
+    progress: Json | UnsetType = field(name="progressToken", default=UNSET)
+
+
+class _Params(Struct, frozen=True, forbid_unknown_fields=True):
+    name: str
+    meta: _Meta = field(name="_meta")
+    arguments: JsonObject = {}
+
+
+class PlainCall(Struct, frozen=True, forbid_unknown_fields=True):
+    """A `tools/call` that this module can answer."""
+
+    jsonrpc: Literal["2.0"]
+    id: int | str
+    method: Literal["tools/call"]
+    params: _Params
+
+
+_decoder: Final = msgspec.json.Decoder(PlainCall)
+
+
+class FastCalls:
+    """Answers plain calls, and leaves all other requests to the library."""
+
+    def __init__(self, offer: McpOffer, library: AsgiApp, server: Mapping[str, Json]) -> None:
+        """`server` is what each result says about the server."""
+        self._offer = offer
+        self._library = library
+        self._meta = {SERVER_INFO_META_KEY: dict(server)}
+
+    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if not IS_FAST or scope["method"] != "POST" or not _may_be_plain(scope["headers"]):
+            await self._library(scope, receive, send)
+            return
+        message = await receive()
+        call = None if message.get("more_body") else _read(scope["headers"], message.get("body", b""))
+        if call is None:
+            await self._library(scope, _again(message, receive), send)
+            return
+        response = _Response(send)
+        with suppress(_Disconnected):
+            result = await _while_connected(self._call(call, scope), receive, response)
+            body = {"jsonrpc": "2.0", "id": call.id, "result": {**encode_plain(result), "_meta": self._meta}}
+            await response.end(msgspec.json.encode(body))
+
+    async def _call(self, call: PlainCall, scope: Scope) -> ToolResult:
+        request = ClientRequest(scope, _ignore, None)
+        return await self._offer.call_tool(call.params.name, call.params.arguments, request)
+
+
+def _ignore(value: Json) -> None:
+    """Drop progress: the client did not ask for it."""
+
+
+def _may_be_plain(headers: list[tuple[bytes, bytes]]) -> bool:
+    return any(name == _METHOD and value == b"tools/call" for name, value in headers)
+
+
+def _read(headers: list[tuple[bytes, bytes]], body: bytes) -> PlainCall | None:
+    """Return the call; None when it is not plain, or when the library has to refuse it."""
+    try:
+        call = _decoder.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    meta = call.params.meta
+    expected = {
+        _VERSION: meta.version.encode(),
+        _METHOD: b"tools/call",
+        _NAME: call.params.name.encode(),
+        b"content-type": b"application/json",
+        b"accept": b"application/json, text/event-stream",
+    }
+    found = [(name, value) for name, value in headers if name in expected]
+    is_plain = meta.version in MODERN_PROTOCOL_VERSIONS and call.params.name.isascii()
+    has_extras = meta.progress is not UNSET or meta.capabilities.elicitation is not UNSET
+    return call if is_plain and not has_extras and len(found) == len(expected) and dict(found) == expected else None
+
+
+def _again(message: Mapping[str, Any], receive: Receive) -> Receive:
+    """Return a `receive` that begins with this message."""
+    first: list[Any] = [message]
+
+    async def receive_again() -> Any:
+        return first.pop() if first else await receive()
+
+    return receive_again
+
+
+def encode_plain(result: ToolResult) -> JsonObject:
+    """Return the result as the library writes it."""
+    if not isinstance(result, Failure) and result.attachments:
+        whole: JsonObject = encode_result(result).model_dump(mode="json", by_alias=True, exclude_none=True)
+        return {**whole, "resultType": "complete"}
+    value: Json = result.message if isinstance(result, Failure) else result.value
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    encoded: JsonObject = {
+        "content": [{"type": "text", "text": text}],
+        "isError": isinstance(result, Failure),
+        "resultType": "complete",
+    }
+    if isinstance(value, dict):
+        encoded["structuredContent"] = value
+    return encoded
+
+
+class _Disconnected(Exception):
+    """The client has closed the connection."""
+
+
+class _Response:
+    """One message: as JSON, or as the last event of a stream if it took long."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._is_stream = False
+
+    async def ping(self) -> None:
+        """Show that the request is alive."""
+        if not self._is_stream:
+            self._is_stream = True
+            await self._send({"type": "http.response.start", "status": 200, "headers": _EVENTS})
+        await self._send({"type": "http.response.body", "body": b": ping\r\n\r\n", "more_body": True})
+
+    async def end(self, body: bytes) -> None:
+        """Write the message."""
+        if self._is_stream:
+            body = b"event: message\r\ndata: %b\r\n\r\n" % body
+        else:
+            head = [*_JSON, (b"content-length", b"%d" % len(body))]
+            await self._send({"type": "http.response.start", "status": 200, "headers": head})
+        await self._send({"type": "http.response.body", "body": body})
+
+
+async def _while_connected(work: Awaitable[ToolResult], receive: Receive, response: _Response) -> ToolResult:
+    """Return the outcome of `work`. Cancels it and raises `_Disconnected` when the client leaves meanwhile."""
+    task = asyncio.current_task()
+    assert task is not None
+    watching = asyncio.create_task(_watch(receive, task.cancel))
+    pings: list[asyncio.Task[None]] = []
+    pinging = asyncio.get_running_loop().call_later(_PING_SECONDS, _start_pings, response, pings)
+    try:
+        return await work
+    except asyncio.CancelledError:
+        if watching.done() and not watching.cancelled():
+            task.uncancel()
+            raise _Disconnected from None
+        raise
+    finally:
+        pinging.cancel()
+        for other in (watching, *pings):
+            other.cancel()
+
+
+async def _watch(receive: Receive, leave: Callable[[], object]) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    leave()
+
+
+def _start_pings(response: _Response, pings: list["asyncio.Task[None]"]) -> None:
+    pings.append(asyncio.create_task(_ping(response)))
+
+
+async def _ping(response: _Response) -> None:
+    while True:
+        await response.ping()
+        await asyncio.sleep(_PING_SECONDS)

@@ -1,0 +1,169 @@
+"""`handspan mcp serve` and `handspan mcp config`, as the programs meet them that people use (SPEC C5, U2)."""
+
+import asyncio
+import base64
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import mcp_types as types
+import pytest
+from mcp.client.session import ClientRequestContext
+
+from handspan.testing.gateway import RunningGateway, running_gateway
+from mcp import Client as McpClient
+from mcp import MCPError, StdioServerParameters
+from tests.cli.gateways import address, serving
+from tests.cli.shell import Shell
+from tests.gateway.mcp.test_door import ERAS, PIXEL, add_blocking_tool, codes, names, phone, texts
+from tests.waiting import until
+
+PROGRAM = (sys.executable, "-m", "handspan.cli.main", "mcp", "serve")
+
+
+def environment(folder: Path, gateway: RunningGateway | None) -> dict[str, str]:
+    found = {"HOME": str(folder), "PATH": os.environ["PATH"]}
+    return found if gateway is None else {**found, "HANDSPAN_URL": gateway.url, "HANDSPAN_TOKEN": gateway.token}
+
+
+@asynccontextmanager
+async def stdio_client(
+    folder: Path, gateway: RunningGateway | None, mode: str, words: Sequence[str] = (), **options: Any
+) -> AsyncIterator[McpClient]:
+    parameters = StdioServerParameters(
+        command=PROGRAM[0], args=[*PROGRAM[1:], *words], env=environment(folder, gateway), cwd=folder
+    )
+    async with McpClient(parameters, mode=mode, cache=None, **options) as client:
+        yield client
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("mode", ERAS)
+async def test_a_program_gets_the_tools_of_a_running_gateway_over_standard_input_and_output(
+    tmp_path: Path, mode: str
+) -> None:
+    changed, reports = asyncio.Event(), []
+
+    async def hear(message: object) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            changed.set()
+
+    async def report(progress: float, total: float | None, message: str | None) -> None:
+        reports.append(message)
+
+    async def elicit(context: ClientRequestContext, params: types.ElicitRequestParams) -> types.ElicitResult:
+        return types.ElicitResult(action="accept", content={"decision": "allow"})
+
+    options: dict[str, Any] = {"message_handler": hear, "elicitation_callback": elicit}
+    agents = {"Careful": {"mode": "ask_always"}}
+    async with (
+        running_gateway(tmp_path / "gateway", agents=agents) as gateway,
+        stdio_client(tmp_path, gateway, mode, ("--agent", "Careful"), **options) as client,
+    ):
+        assert "phone__camera" not in await names(client)
+        async with phone(gateway):
+            if mode == "legacy":
+                await until(changed.is_set)
+            assert "phone__camera" in await names(client)
+            photo = await client.call_tool("phone__camera", {}, progress_callback=report)
+            images = [block for block in photo.content if isinstance(block, types.ImageContent)]
+            assert [base64.b64decode(image.data) for image in images] == [PIXEL]
+            assert any("Waiting for a person" in str(text) for text in reports)
+        began = add_blocking_tool(gateway)
+        calling = asyncio.create_task(client.call_tool("block", {}))
+        await until(began.is_set)
+        calling.cancel()
+        await asyncio.gather(calling, return_exceptions=True)
+
+        async def is_over() -> bool:
+            return "cancelled" in await codes(gateway)
+
+        await until(is_over)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("mode", ERAS)
+async def test_without_a_gateway_the_process_has_the_tools_itself(tmp_path: Path, mode: str) -> None:
+    async with stdio_client(tmp_path, None, mode) as client:
+        written = await client.call_tool("write_file", {"path": "a.txt", "content": "hello"})
+        assert not written.is_error, texts(written)
+        assert "hello" in texts(await client.call_tool("read_file", {"path": "a.txt"}))
+
+
+@pytest.mark.anyio
+async def test_a_gateway_that_was_started_again_goes_on_serving_and_an_unknown_agent_is_named(tmp_path: Path) -> None:
+    async with running_gateway(tmp_path / "gateway") as gateway:
+        async with stdio_client(tmp_path, gateway, "legacy") as client:
+            assert "read_file" in await names(client)
+            await gateway.close()
+            with pytest.raises(MCPError, match="Is it running"):
+                await client.list_tools()
+            await gateway.open()
+            assert "read_file" in await names(client)
+        with pytest.raises(Exception) as refused:
+            async with stdio_client(tmp_path, gateway, "legacy", ("--agent", "Nobody")):
+                pass
+        assert "Nobody" in repr(refused.value)
+
+
+@pytest.mark.anyio
+async def test_standard_output_carries_messages_only_and_the_end_of_input_ends_the_program(tmp_path: Path) -> None:
+    process = await asyncio.create_subprocess_exec(
+        *PROGRAM,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=environment(tmp_path, None),
+        cwd=tmp_path,
+    )
+    info = {"name": "test", "version": "1"}
+    params = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": info}
+    lines = [
+        "nonsense",
+        json.dumps({"jsonrpc": "2.0", "id": 0, "method": "tools/list"}),
+        json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}),
+        json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}),
+        json.dumps({"jsonrpc": "2.0", "id": 2, "method": "ping"}),
+    ]
+    out, err = await process.communicate("\n".join(lines).encode() + b"\n")
+    assert process.returncode == 0, err
+    answers = [json.loads(line) for line in out.splitlines()]
+    assert sorted(str(answer["id"]) for answer in answers) == ["0", "1", "2", "None"]
+    wrong = {answer["id"]: answer["error"]["code"] for answer in answers if "error" in answer}
+    assert wrong[None] == -32700 and 0 in wrong
+    assert b"embedded" in err
+
+
+def test_config_makes_a_token_for_an_agent_and_prints_entries_that_work(run: Shell) -> None:
+    with serving(run):
+        made = run("mcp", "config", "--json", "--agent", "General")
+        assert made.returncode == 0, made.stderr
+        printed = json.loads(made.stdout)
+        assert printed["scopes"] == ["tools", "agent:General"]
+        token, url = printed["token"], f"{address(run)}/mcp/General"
+        desktop = json.loads(printed["clients"]["claude-desktop"])["mcpServers"]["handspan"]
+        assert desktop["args"] == ["mcp", "serve", "--agent", "General"]
+        assert desktop["env"] == {"HANDSPAN_URL": address(run), "HANDSPAN_TOKEN": token}
+        header = {"Authorization": f"Bearer {token}"}
+        assert json.loads(printed["clients"]["cursor"])["mcpServers"]["handspan"] == {"url": url, "headers": header}
+        in_code = json.loads(printed["clients"]["vscode"])["servers"]["handspan"]
+        assert in_code == {"type": "http", "url": url, "headers": header}
+        assert url in printed["clients"]["claude-code"] and token in printed["clients"]["claude-code"]
+        one = run("mcp", "config", "--client", "claude-code")
+        assert "claude mcp add" in one.stdout and "mcpServers" not in one.stdout
+        listed = run("tokens")
+        assert "tools, agent:General" in listed.stdout and "MCP: Claude Code" in listed.stdout
+        unknown = run("mcp", "config", "--agent", "Nobody")
+        assert unknown.returncode == 1 and "Nobody" in unknown.stderr
+
+
+def test_tokens_for_tools_can_be_bound_to_agents(run: Shell) -> None:
+    with serving(run):
+        made = run("tokens", "new", "desk", "--scope", "tools", "--agent", "General")
+        assert made.returncode == 0 and "/mcp with the header" in made.stderr and "handspan device" not in made.stderr
+        wrong = run("tokens", "new", "desk", "--scope", "chat", "--agent", "General")
+        assert wrong.returncode == 2 and "--scope tools" in wrong.stderr
