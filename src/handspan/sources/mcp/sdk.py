@@ -5,7 +5,7 @@ It is loaded with the first server, and on a thread: that takes most of a second
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, Final
@@ -173,7 +173,8 @@ class McpLink:
         try:
             if isinstance(params, types.ElicitRequestURLParams):
                 return _elicited(await ctx.ask("login", subject, action=QuestionAction(url=params.url)))
-            return _elicited(await ctx.ask("input", subject, schema=dict(params.requested_schema)))
+            schema = dict(params.requested_schema)
+            return _elicited(await ctx.ask("input", subject, schema=schema), schema)
         except ToolError as error:
             return types.ErrorData(code=types.INTERNAL_ERROR, message=error.message)
 
@@ -295,11 +296,18 @@ def _progress(progress: float, total: float | None, message: str | None) -> Json
     return shown
 
 
-def _elicited(answer: Answer) -> types.ElicitResult:
+def _elicited(answer: Answer, schema: Mapping[str, Any] | None = None) -> types.ElicitResult:
     if answer.decision == "allow":
-        content: Any = answer.value if isinstance(answer.value, dict) else None
+        content: Any = {**_defaults(schema or {}), **answer.value} if isinstance(answer.value, dict) else None
         return types.ElicitResult(action="accept", content=content)
     return types.ElicitResult(action="cancel" if answer.decision == "expired" else "decline")
+
+
+def _defaults(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of this schema that count where the person gave none."""
+    properties = schema.get("properties")
+    found = properties.items() if isinstance(properties, dict) else ()
+    return {name: one["default"] for name, one in found if isinstance(one, dict) and "default" in one}
 
 
 def _first_line(error: Exception) -> str:
