@@ -28,8 +28,11 @@ def report(title: str, outcomes: Sequence[Outcome]) -> bool:
     for one in unexpected:
         sys.stdout.write(f"  failed: {one.scenario}: {one.problem}\n")
     good = sum(one.is_good for one in outcomes)
+    empty = [one.scenario for one in outcomes if one.is_good and not one.passed]
     checks = f"{sum(one.passed for one in required):4d} passed, {sum(one.failed for one in required)} failed"
     sys.stdout.write(f"{title:28s} {good:3d} of {len(outcomes)} scenarios   checks of what we offer: {checks}\n")
+    if empty:
+        sys.stdout.write(f"  nothing to check, though counted as good: {', '.join(empty)}\n")
     sys.stdout.flush()
     return bool(outcomes) and not unexpected
 

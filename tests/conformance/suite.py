@@ -88,11 +88,14 @@ async def _run(*options: str) -> tuple[list[Outcome], int]:
             stderr=subprocess.DEVNULL,
         )
         code = await process.wait()
-        reports = sorted(Path(folder).rglob("checks.json"))
-        return [_read(folder, report) for report in reports], code
+        return _read_all(Path(folder)), code
 
 
-def _read(folder: str, report: Path) -> Outcome:
+def _read_all(folder: Path) -> list[Outcome]:
+    return [_read(folder, report) for report in sorted(folder.rglob("checks.json"))]
+
+
+def _read(folder: Path, report: Path) -> Outcome:
     place = report.parent.relative_to(folder).as_posix()
     checks = json.loads(report.read_bytes())
     passed = sum(check["status"] == "SUCCESS" for check in checks)
