@@ -1,4 +1,4 @@
-"""Our MCP server in the whole conformance suite, our client in a part of it: `make conformance` runs all (SPEC C3, C4)."""
+"""Our MCP server in the whole conformance suite, our client in a part of it; `make conformance` runs all (SPEC C4)."""
 
 import pytest
 

@@ -7,8 +7,8 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from contextvars import ContextVar
-from typing import Any, Final
+from contextvars import Context, ContextVar
+from typing import Any, Final, Protocol, Self
 
 import anyio
 import mcp_types as types
@@ -201,7 +201,7 @@ async def open_http_link(
     # No limit on silence: a call may take long and say nothing. Each call has its own deadline.
     async with (
         guard.trust(url).client(headers=headers, timeout=None, auth=auth) as http,
-        _open(link, streamable_http_client(url, http_client=http), seconds),
+        _open(link, _over_http(url, http), seconds),
     ):
         yield link
 
@@ -259,9 +259,65 @@ async def _over_pipes(process: ServerProcess, link: McpLink) -> AsyncGenerator[A
                 stream.close()
 
 
+@asynccontextmanager
+async def _over_http(url: str, http: Any) -> AsyncGenerator[Any]:
+    async with streamable_http_client(url, http_client=http) as (incoming, outgoing):
+        yield _CompletedStream(incoming), outgoing
+
+
+class _MessageStream(Protocol):
+    """What the SDK sends us its messages through. `last_context` is the task whose request they belong to."""
+
+    last_context: Context | None
+
+    async def receive(self) -> SessionMessage | Exception: ...
+
+    async def aclose(self) -> None: ...
+
+
+class _CompletedStream:
+    """A stream of messages whose answers all have their result type."""
+
+    def __init__(self, stream: _MessageStream) -> None:
+        self._stream = stream
+        self.last_context: Context | None = None
+
+    async def receive(self) -> SessionMessage | Exception:
+        """Return the next message."""
+        received = await self._stream.receive()
+        self.last_context = self._stream.last_context
+        return received if isinstance(received, Exception) else _complete(received)
+
+    async def aclose(self) -> None:
+        """End the stream."""
+        await self._stream.aclose()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+def _complete(received: SessionMessage) -> SessionMessage:
+    """Return the message. An answer that does not say its result type is a complete one; the SDK would refuse it."""
+    if isinstance(received.message, types.JSONRPCResponse):
+        received.message.result.setdefault("resultType", "complete")
+    return received
+
+
 def _parse(line: bytes) -> SessionMessage | Exception:
     try:
-        return SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
+        return _complete(SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False)))
     except ValueError as error:  # not JSON, or not a message: some servers print words on standard output
         _log.info("An MCP server wrote something that is no message: %r", line[:200])
         return error
