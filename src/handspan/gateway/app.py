@@ -40,7 +40,7 @@ from handspan.skills.folders import skill_folders
 from handspan.skills.skills import Skills
 from handspan.sources.builtin import BuiltinTools
 from handspan.sources.folder import FolderTools
-from handspan.sources.mcp.logins import McpLogins
+from handspan.sources.mcp.logins.logins import McpLogins
 from handspan.sources.mcp.servers import McpServers
 from handspan.sources.plugins import PluginTools
 from handspan.store.artifacts import FolderArtifacts

@@ -28,7 +28,7 @@ from handspan.core.bus import (
 from handspan.core.errors import HandspanError
 from handspan.core.events import CallStarted, Ended, RoundBegan, Titled, UsageCounted
 from handspan.core.principals import OPERATOR
-from handspan.core.questions import Answer
+from handspan.core.questions import Answer, Decision
 from handspan.core.store import Store
 from handspan.gateway.app import App
 from handspan.gateway.clients.devices import Devices
@@ -288,9 +288,9 @@ class Gateway:
     def _show_question(self, owner: str, question_id: str, *, is_open: bool) -> None:
         self.live.publish(owner, "questions", {"id": question_id, "open": is_open})
 
-    async def _withdraw_question(self, question_id: str) -> bool:
+    async def _withdraw_question(self, question_id: str, decision: Decision) -> bool:
         """End a question of the operator: the person has done what it asked for, or can't any more."""
-        return await self.questions.answer(question_id, Answer("allow"), owner=OPERATOR.owner)
+        return await self.questions.answer(question_id, Answer(decision), owner=OPERATOR.owner)
 
     def _late(self, peer: Peer, frame: ResultFrame | FailureFrame) -> None:
         """Note a result whose call is over in the journal (ws.md 6.7 k)."""

@@ -5,7 +5,7 @@ import stat
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2
@@ -14,7 +14,7 @@ import pytest
 from handspan.core.principals import OPERATOR
 from handspan.core.questions import Answer, Question
 from handspan.core.results import Success
-from handspan.sources.mcp.login_files import Redirected
+from handspan.sources.mcp.logins.login import Redirected
 from handspan.testing.gateway import RunningGateway, running_gateway
 from tests.gateway.mcp.oauth_site import OauthSite, oauth_site
 from tests.waiting import until
@@ -218,29 +218,30 @@ async def test_an_answer_of_another_issuer_is_refused(tmp_path: Path) -> None:
         assert "POST /token" not in site.log  # the code went to no one
 
 
-@pytest.mark.parametrize(
-    ("path", "change", "why"),
-    [
-        ("authorization-server", {"issuer": "https://evil.example"}, "issuer"),
-        ("authorization-server", {"registration_endpoint": "http://127.0.0.1:9/register"}, "127.0.0.1"),
-        ("authorization-server", {"registration_endpoint": "http://evil.example/register"}, "without https"),
-        ("authorization-server", {"authorization_endpoint": "http://evil.example/authorize"}, "without https"),
-        ("authorization-server", {"authorization_endpoint": "javascript:alert(1)"}, "where to log in"),
-        ("protected-resource/mcp", {"authorization_servers": ["http://127.0.0.1:9"]}, "127.0.0.1"),
-        ("protected-resource/mcp", {"authorization_servers": ["https://169.254.169.254"]}, "169.254.169.254"),
-        ("protected-resource/mcp", {"resource": "https://evil.example/mcp"}, "does not match"),
-    ],
-)
-async def test_metadata_that_leads_elsewhere_is_refused(
-    tmp_path: Path, path: str, change: dict[str, Any], why: str
-) -> None:
+AUTH, RESOURCE = "/.well-known/oauth-authorization-server", "/.well-known/oauth-protected-resource/mcp"
+ELSEWHERE: Final[list[tuple[str, dict[str, Any], str]]] = [
+    (AUTH, {"issuer": "https://evil.example"}, "issuer"),
+    (AUTH, {"registration_endpoint": "http://127.0.0.1:9/register"}, "127.0.0.1"),
+    (AUTH, {"registration_endpoint": "http://evil.example/register"}, "without https"),
+    (AUTH, {"authorization_endpoint": "http://evil.example/authorize"}, "without https"),
+    (AUTH, {"authorization_endpoint": "https://evil.example/authorize#"}, "can't be used"),
+    (AUTH, {"authorization_endpoint": "https://evil.example/?state=mine&a="}, "can't be used"),
+    (AUTH, {"authorization_endpoint": "javascript:alert(1)"}, "where to log in"),
+    (RESOURCE, {"authorization_servers": ["http://127.0.0.1:9"]}, "127.0.0.1"),
+    (RESOURCE, {"authorization_servers": ["https://169.254.169.254"]}, "169.254.169.254"),
+    (RESOURCE, {"resource": "https://evil.example/mcp"}, "does not match"),
+]
+
+
+async def test_metadata_that_leads_elsewhere_is_refused(tmp_path: Path) -> None:
     async with oauth_site() as site, running_gateway(tmp_path) as gateway:
-        address = f"/.well-known/oauth-{path}"
-        true = (await visit(f"{site.url}{address}")).json()
-        site.answers[address] = (200, json.dumps({**true, **change}).encode())
-        await _add(gateway, site)
-        answer = await ask(gateway, "login")
-        assert answer.status_code == 409 and why in answer.json()["error"], answer.text
+        true = {path: (await visit(f"{site.url}{path}")).json() for path in (AUTH, RESOURCE)}
+        for path, change, why in ELSEWHERE:
+            site.answers = {path: (200, json.dumps({**true[path], **change}).encode())}
+            await _add(gateway, site)
+            answer = await ask(gateway, "login")
+            assert answer.status_code == 409 and why in answer.json()["error"], (change, answer.text)
+            assert not await questions(gateway)
 
 
 async def _add(gateway: RunningGateway, site: OauthSite) -> None:

@@ -10,8 +10,7 @@ from handspan.gateway.http.routing import PRIVATE
 from handspan.gateway.rest.errors import not_found
 from handspan.gateway.rest.mcp import find_server
 from handspan.gateway.rest.route import HTML, Family, Visit
-from handspan.sources.mcp.login_files import LoginFailed, Redirected
-from handspan.sources.mcp.logins import McpLogin
+from handspan.sources.mcp.logins.login import LoginFailed, McpLogin, Redirected
 from handspan.wire.rest.mcp import McpLoginPage, McpLoginReturn, McpLoginState, McpLogout, OauthQuery
 
 family: Final = Family("mcp")

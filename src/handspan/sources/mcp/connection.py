@@ -22,7 +22,7 @@ from handspan.core.sources import SourceState
 from handspan.core.tool import Handling
 from handspan.net.guard import NetGuard
 from handspan.registry.registry import Registry
-from handspan.sources.mcp.logins import McpLogins
+from handspan.sources.mcp.logins.logins import McpLogins
 from handspan.sources.mcp.process import Cleaner, ServerProcess
 from handspan.sources.mcp.tools import ToolLink, ToolRules, make_tools
 

@@ -20,7 +20,7 @@ from handspan.net.guard import NetGuard
 from handspan.registry.entry import Entry
 from handspan.registry.registry import Registry
 from handspan.sources.mcp.connection import McpConnection
-from handspan.sources.mcp.logins import McpLogins
+from handspan.sources.mcp.logins.logins import McpLogins
 from handspan.sources.mcp.process import Cleaner
 
 _TRUST_SECONDS: Final = 7 * 24 * 3600.0

@@ -8,26 +8,8 @@ import msgspec
 from msgspec import Struct
 
 from handspan.config.private_files import make_private, read_private, replace_private
-from handspan.core.errors import ConfigError, HandspanError
+from handspan.core.errors import ConfigError
 from handspan.core.values import JsonObject
-
-
-class LoginFailed(HandspanError):
-    """A login at an MCP server can't be begun, or did not succeed. The message is a reason, for people."""
-
-
-class Redirected(Struct, frozen=True):
-    """What a browser brought back from a login page."""
-
-    state: str
-    code: str = ""
-    iss: str | None = None
-    """The issuer that answered, if it says so (RFC 9207)."""
-    error: str = ""
-
-    def __repr__(self) -> str:
-        """Without the code and the state (SPEC S5)."""
-        return f"Redirected(error={self.error!r})"
 
 
 class StoredLogin(Struct, frozen=True):
