@@ -8,6 +8,7 @@ from typing import Final
 import click
 import msgspec
 
+from handspan.cli import mcp_login
 from handspan.cli.door import ask_gateway, place_options
 from handspan.cli.options import json_option, settings_options
 from handspan.cli.render import print_done, print_json, print_rows
@@ -48,6 +49,10 @@ def command(ctx: click.Context, as_json: bool) -> None:
     """List the MCP servers: state, number of tools, how each is reached."""
     if ctx.invoked_subcommand is None:
         _print_servers(ask_gateway(_list, says=not as_json).servers, as_json=as_json)
+
+
+command.add_command(mcp_login.login)
+command.add_command(mcp_login.logout)
 
 
 @command.command("list")
