@@ -5,6 +5,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from tests.conformance.auth import BY_SDK
 from tests.conformance.suite import Outcome, client_scenarios, serve, try_client, try_server
 
 _TASKS: Final = "we do not offer the extension for tasks"
@@ -44,6 +45,7 @@ async def main() -> int:
         for revision in ("2025-11-25", "2026-07-28"):
             went_well &= report(f"server, {revision}", await try_server(url, "--requirements", revision))
     went_well &= report("client, all scenarios", await try_client(client_scenarios()))
+    sys.stdout.write(f"  with a login of the SDK, which the product does not offer: {', '.join(BY_SDK)}\n")
     for scenario, why in {**UNSUPPORTED, "tasks-*": _TASKS}.items():
         sys.stdout.write(f"  not offered: {scenario}: {why}\n")
     return 0 if went_well else 1

@@ -46,7 +46,7 @@ async def open_app(url: str) -> AsyncIterator[App]:
             yield app
 
 
-async def call(app: App, own_name: str, **arguments: Json) -> Json:
+async def call(app: App, own_name: str, **arguments: Json) -> Any:
     """Call a tool of the suite's server through the engine. Ends the program when it fails."""
     name = next(iter(app.mcp)).full_name(own_name)
     result = await app.engine.call(ToolCall(name, arguments, new_call_id()), app.caller())
@@ -101,7 +101,6 @@ async def use_everything(app: App) -> None:
     await call(app, "test_headers")
     await call(app, "my-hyphenated-tool")
     resources = await call(app, "list_resources")
-    assert isinstance(resources, dict)
     for found in resources["resources"]:
         await call(app, "read_resource", uri=found["uri"])
     await call(app, "get_prompt", name="test_prompt")

@@ -82,7 +82,7 @@ async def _run(*options: str) -> tuple[list[Outcome], int]:
     """Return what the suite found, and its exit code."""
     with tempfile.TemporaryDirectory() as folder:
         process = await asyncio.create_subprocess_exec(
-            *(_NODE, _SUITE, *options, "--timeout", str(_SECONDS * 1000), "-o", folder),
+            *(str(_NODE), str(_SUITE), *options, "--timeout", str(_SECONDS * 1000), "-o", folder),
             cwd=ROOT,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -17,5 +17,5 @@ async def test_our_server_conforms_to_both_eras() -> None:
 
 
 async def test_our_client_conforms() -> None:
-    outcomes = await try_client(["elicitation-sep1034-client-defaults", "auth/metadata-default"])
+    outcomes = await try_client(["elicitation-sep1034-client-defaults", "auth/authorization-server-migration"])
     assert len(outcomes) == 2 and all(one.is_good and one.passed for one in outcomes), outcomes

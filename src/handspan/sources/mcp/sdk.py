@@ -261,7 +261,8 @@ async def _over_pipes(process: ServerProcess, link: McpLink) -> AsyncGenerator[A
 
 @asynccontextmanager
 async def _over_http(url: str, http: Any) -> AsyncGenerator[Any]:
-    async with streamable_http_client(url, http_client=http) as (incoming, outgoing):
+    transport: Any = streamable_http_client(url, http_client=http)
+    async with transport as (incoming, outgoing):
         yield _CompletedStream(incoming), outgoing
 
 

@@ -50,7 +50,10 @@ class LoginAuth(httpx2.Auth):
             if self._token() not in ("", token):
                 self._add_token(request)
                 response = yield request
-        self.is_refused = response.status_code == 401 and not self.problem
+        if response.status_code == 401:
+            self.is_refused = not self.problem
+        elif response.status_code < 400:  # other errors say nothing: the SDK tries the older era after a 401
+            self.is_refused = False
 
     def _token(self) -> str:
         tokens = self._login and self._login.tokens
