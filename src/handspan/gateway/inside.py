@@ -29,7 +29,7 @@ _HEAD: Final = {
     "root_path": "",
 }
 _ABNORMAL: Final = 1006
-_NEED_SERVERS: Final = ("/api/tools", "/api/mcp", "/api/sources")
+_NEED_SERVERS: Final = ("/api/tools", "/api/mcp", "/api/sources", "/api/doctor")
 _SERVER_SECONDS: Final = 10.0
 """How long a command waits for MCP servers. A gateway that runs never waits, but a command has only this moment."""
 
