@@ -15,7 +15,7 @@ BOTH_WAYS := tests/wire tests/vectors tests/gateway/mcp/test_door.py
 # The tests start hundreds of processes. Each would compile every module anew if none might keep what it compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup system serve test pytest sdk chaos coverage check release-check format docs bench bench-peers audit lock clean
+.PHONY: help setup system serve test pytest sdk chaos conformance coverage check release-check format docs bench bench-peers audit lock clean
 .DEFAULT_GOAL := help
 
 help: ## what can be made
@@ -60,6 +60,10 @@ sdk: setup system ## the TypeScript SDK: checked, built and tested, in Node and 
 chaos: setup ## dropped links, kills, hostile clients, floods, outages, a soak of ten minutes; then properties and floods in their deep form
 	@cd $(ROOT) && $(BIN)/python -m tests.chaos
 	@cd $(ROOT) && TESTS_PROFILE=deep $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --timeout 3600 -m "hypothesis or flood"
+
+conformance: setup ## the MCP conformance suite against our MCP server and our MCP client: passed and failed
+	@$(ROOT)scripts/node-parts
+	@cd $(ROOT) && $(BIN)/python -m tests.conformance
 
 check: setup ## format, lint, types, import contracts; then the longest files and functions, as a mirror
 	@cd $(ROOT) && $(BIN)/ruff format --check -q . && $(BIN)/ruff check -q . && echo "ruff: clean"

@@ -49,7 +49,7 @@ class SmallGateway:
         self._hangs = hangs
         self.story: list[str] = []
 
-    async def open(self) -> None:
+    async def open(self, url: str = "") -> None:
         await self._store.open()
         await self.auth.open()
         self.story.append("open")

@@ -8,6 +8,7 @@ from typing import Final
 import click
 import msgspec
 
+from handspan.cli import mcp_login
 from handspan.cli.door import ask_gateway, place_options
 from handspan.cli.mcp_clients import config, serve
 from handspan.cli.options import json_option, settings_options
@@ -53,6 +54,8 @@ def command(ctx: click.Context, as_json: bool) -> None:
 
 command.add_command(serve)
 command.add_command(config)
+command.add_command(mcp_login.login)
+command.add_command(mcp_login.logout)
 
 
 @command.command("list")

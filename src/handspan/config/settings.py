@@ -378,6 +378,9 @@ class GatewaySettings(Struct, frozen=True):
     """The key of the certificate (PEM, without a password); unset: it stands in the file of the certificate."""
     hosts: tuple[KnownHost, ...] = ()
     """Names that the gateway is also known by, such as that of a reverse proxy. Requests for any other are refused."""
+    public_url: WebAddress = ""
+    """Where browsers find the gateway, with its path prefix, if that is not its own address: a reverse proxy's https
+    address. A login at an MCP server returns there, so its host has to be in `hosts`."""
     origins: tuple[KnownOrigin, ...] = ()
     """Origins of other web pages that may use the gateway, with a token of their own."""
     resume_grace: Seconds = 60.0

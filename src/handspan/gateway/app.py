@@ -30,6 +30,7 @@ from handspan.engine.caller import Caller
 from handspan.engine.engine import Engine
 from handspan.engine.gates import Gates
 from handspan.engine.hooks import Hooks
+from handspan.gateway.listening import browser_url
 from handspan.gateway.setting_notes import setting_notes
 from handspan.media.attachments import OwnerImages
 from handspan.media.workers import MediaWorkers
@@ -43,6 +44,7 @@ from handspan.skills.folders import skill_folders
 from handspan.skills.skills import Skills
 from handspan.sources.builtin import BuiltinTools
 from handspan.sources.folder import FolderTools
+from handspan.sources.mcp.logins.logins import McpLogins
 from handspan.sources.mcp.servers import McpServers
 from handspan.sources.plugins import PluginTools
 from handspan.store.artifacts import FolderArtifacts
@@ -136,6 +138,7 @@ class App:
             self.guard,
             partial(read_secret, environ=os.environ, setting="tools.mcp_servers"),
             settings.workspace,
+            McpLogins(settings.state / "mcp_logins", self.guard, browser_url(settings.gateway, settings.gateway.port)),
             questions,
             (config_folder or settings.state) / mcp_file.NAME,
         )

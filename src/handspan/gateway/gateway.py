@@ -27,6 +27,8 @@ from handspan.core.bus import (
 )
 from handspan.core.errors import HandspanError
 from handspan.core.events import CallStarted, Ended, RoundBegan, Titled, UsageCounted
+from handspan.core.principals import OPERATOR
+from handspan.core.questions import Answer, Decision
 from handspan.core.store import Store
 from handspan.gateway.app import App
 from handspan.gateway.clients.devices import Devices
@@ -120,8 +122,8 @@ class Gateway:
 
     # Open and close.
 
-    async def open(self) -> None:
-        """Get ready for requests. Calls that an earlier process left open go on."""
+    async def open(self, url: str = "") -> None:
+        """Get ready for requests, which come to this address. Calls that an earlier process left open go on."""
         await self.app.open()
         if not self._is_inside:
             await self.auth.open()
@@ -139,6 +141,9 @@ class Gateway:
             WsDoors(self.auth, self.peers, self.sessions, self.questions, self._limits, self._late)
         )
         self.questions.open(store.questions, self._resumable.resume_answered)
+        if url:
+            base_url = self.settings.gateway.public_url.rstrip("/") or url
+            self.app.mcp.logins.open(self.questions, self._withdraw_question, base_url)
         self._subscribe()
         if self._is_inside:
             return
@@ -289,6 +294,10 @@ class Gateway:
 
     def _show_question(self, owner: str, question_id: str, *, is_open: bool) -> None:
         self.live.publish(owner, "questions", {"id": question_id, "open": is_open})
+
+    async def _withdraw_question(self, question_id: str, decision: Decision) -> bool:
+        """End a question of the operator: the person has done what it asked for, or can't any more."""
+        return await self.questions.answer(question_id, Answer(decision), owner=OPERATOR.owner)
 
     def _late(self, peer: Peer, frame: ResultFrame | FailureFrame) -> None:
         """Acknowledge a result that no open call of the peer waits for, and note it (ws.md 5.3, 5.4, 6.7 c, k)."""

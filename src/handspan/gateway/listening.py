@@ -105,6 +105,11 @@ def url_of(settings: GatewaySettings, port: int) -> str:
     return _url(settings, "::1" if ":" in settings.host else "127.0.0.1", port)
 
 
+def browser_url(settings: GatewaySettings, port: int) -> str:
+    """Returns the address to which a browser comes back after a login elsewhere."""
+    return settings.public_url.rstrip("/") or url_of(settings, port or GatewaySettings().port)
+
+
 def url_for_others(settings: GatewaySettings, port: int) -> str | None:
     """Returns the address for a phone in the same network; None when only this computer can reach the gateway."""
     if settings.host == "localhost" or (_is_address(settings.host) and ip_address(settings.host).is_loopback):

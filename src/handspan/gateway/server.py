@@ -56,8 +56,8 @@ class Servable(Protocol):
         """The application."""
         ...
 
-    async def open(self) -> None:
-        """Get ready for requests."""
+    async def open(self, url: str = "") -> None:
+        """Get ready for requests, which come to this address."""
         ...
 
     async def drain(self, seconds: float) -> None:
@@ -92,7 +92,7 @@ class Server:
         self._sockets = listen(self._settings)
         self.port = self._sockets[0].getsockname()[1]
         try:
-            await self._gateway.open()
+            await self._gateway.open(self.url)
             try:
                 self._uvicorn = await self._start(tls)
             except BaseException:

@@ -1,6 +1,8 @@
 """Tools, results and answers between our words and those of the MCP SDK."""
 
 import base64
+from contextlib import suppress
+from typing import Final
 
 import mcp_types as types
 import msgspec
@@ -9,7 +11,11 @@ from handspan.core.questions import Answer
 from handspan.core.results import Attachment, Failure, ToolResult
 from handspan.core.tool import UNKNOWN_EFFECTS, Annotations
 from handspan.core.values import Json, JsonObject
+from handspan.mcp.offer import PromptContent
 from handspan.mcp.provider import ProvidedTool
+
+_TEXTS: Final = frozenset({"application/json", "application/xml", "application/javascript", "application/yaml"})
+"""Media types that are text and do not say so."""
 
 
 def encode_tool(tool: ProvidedTool) -> types.Tool:
@@ -58,7 +64,19 @@ def _encode_attachment(item: Attachment) -> types.ContentBlock:
         return types.ImageContent(data=_base64(item), mime_type=item.media_type)
     if item.kind == "audio":
         return types.AudioContent(data=_base64(item), mime_type=item.media_type)
-    return types.EmbeddedResource(resource=encode_resource(f"attachment:///{item.name or 'file'}", item))
+    return types.EmbeddedResource(resource=encode_resource(_attachment_uri(item), item))
+
+
+def _attachment_uri(item: Attachment) -> str:
+    """Return the address of a file in an answer. A file from another MCP server has its address as its name."""
+    return item.name if "://" in item.name else f"attachment:///{item.name or 'file'}"
+
+
+def encode_prompt(content: PromptContent) -> types.GetPromptResult:
+    """Return the messages of a prompt."""
+    parts = (content,) if isinstance(content, str) else content
+    blocks = (_text(part) if isinstance(part, str) else _encode_attachment(part) for part in parts)
+    return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=block) for block in blocks])
 
 
 def artifact_uri(artifact_id: str) -> str:
@@ -68,10 +86,15 @@ def artifact_uri(artifact_id: str) -> str:
 
 def encode_resource(uri: str, item: Attachment) -> types.TextResourceContents | types.BlobResourceContents:
     """Return the data of a resource: text as text, everything else as base64."""
-    if item.media_type.startswith("text/"):
-        text = item.data.decode(errors="replace")
-        return types.TextResourceContents(uri=uri, mime_type=item.media_type, text=text)
+    if _is_text(item.media_type):
+        with suppress(UnicodeDecodeError):
+            return types.TextResourceContents(uri=uri, mime_type=item.media_type, text=item.data.decode())
     return types.BlobResourceContents(uri=uri, mime_type=item.media_type, blob=_base64(item))
+
+
+def _is_text(media_type: str) -> bool:
+    kind = media_type.partition(";")[0].strip().lower()
+    return kind.startswith("text/") or kind in _TEXTS or kind.endswith(("+json", "+xml"))
 
 
 def _base64(item: Attachment) -> str:

@@ -13,6 +13,8 @@ from handspan.mcp.provider import ProvidedTool, ToolProvider, resolve
 
 Elicit: TypeAlias = Callable[[str, JsonObject], Awaitable[Answer]]
 """Asks the person at the client: a text and the schema of the answer."""
+PromptContent: TypeAlias = str | tuple[str | Attachment, ...]
+"""A text; or several messages of the person, each a text, an image, a sound or a file."""
 
 
 class ClientRequest(Struct, frozen=True):
@@ -52,7 +54,7 @@ class McpOffer(Protocol):
 
     async def list_prompts(self, request: ClientRequest) -> Sequence[ProvidedPrompt]: ...
 
-    async def get_prompt(self, name: str, arguments: Mapping[str, str], request: ClientRequest) -> str: ...
+    async def get_prompt(self, name: str, arguments: Mapping[str, str], request: ClientRequest) -> PromptContent: ...
 
     async def list_resources(self, request: ClientRequest) -> Sequence[ProvidedResource]: ...
 

@@ -1,9 +1,9 @@
 """The MCP protocol around an offer, through the official SDK."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import mcp_types as types
 from mcp.server import Server
@@ -13,16 +13,24 @@ from mcp.server.lowlevel.server import NotificationOptions
 from mcp.server.models import InitializationOptions
 from mcp.server.session import ServerSession
 from mcp.server.stdio import stdio_server
-from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
+from mcp.server.streamable_http import MCP_SESSION_ID_HEADER, EventStore
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, PromptsListChanged, ToolsListChanged
+from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from handspan.core.errors import ToolError
 from handspan.core.questions import Answer
 from handspan.core.results import Failure, Success
 from handspan.core.values import Json, JsonObject
-from handspan.mcp.answers import encode_question, encode_resource, encode_result, encode_tool, read_answer
+from handspan.mcp.answers import (
+    encode_prompt,
+    encode_question,
+    encode_resource,
+    encode_result,
+    encode_tool,
+    read_answer,
+)
 from handspan.mcp.asking_calls import AskingCall, AskingCalls
 from handspan.mcp.fast_calls import FastCalls
 from handspan.mcp.offer import ClientRequest, McpOffer
@@ -31,7 +39,9 @@ from mcp import MCPError
 
 _T = TypeVar("_T")
 _Context = ServerRequestContext[Any, Any]
+FindSchema: TypeAlias = Callable[[str], JsonObject | None]
 _MOST_SESSIONS: Final = 1000
+_RETRY_MILLISECONDS: Final = 500
 _CHANGES: Final = NotificationOptions(tools_changed=True, prompts_changed=True)
 
 
@@ -48,7 +58,10 @@ class _ChangingServer(Server[Any]):
 class ProtocolServer:
     """An MCP server for this offer. One object serves any number of clients, of both eras of the protocol."""
 
-    def __init__(self, offer: McpOffer, name: str, version: str, instructions: str = "") -> None:
+    def __init__(
+        self, offer: McpOffer, name: str, version: str, instructions: str = "", find_schema: FindSchema | None = None
+    ) -> None:
+        """`find_schema` returns the schema of a tool whose arguments headers repeat; without it the offer is listed."""
         self._offer = offer
         self._bus = InMemorySubscriptionBus()
         self._sessions: dict[str, ServerSession] = {}
@@ -66,9 +79,14 @@ class ProtocolServer:
             on_list_resource_templates=self._list_templates,
             on_read_resource=self._read_resource,
             on_subscriptions_listen=ListenHandler(self._bus),
-            get_tool_input_schema=lambda _: None,  # no header repeats an argument: there is nothing to compare
+            get_tool_input_schema=find_schema,
         )
         self._server.middleware.clear()  # no tracing: the journal has every call
+
+    @property
+    def sdk(self) -> Server[Any]:
+        """The SDK's own server, for what no offer has. Change it before it serves."""
+        return self._server
 
     # Serving.
 
@@ -78,15 +96,33 @@ class ProtocolServer:
             await self._server.run(incoming, outgoing, self._server.create_initialization_options())
 
     @asynccontextmanager
-    async def serve_http(self, *, idle_timeout: float, sessions: int, body_bytes: int) -> AsyncGenerator[AsgiApp]:
-        """Yield the handler of HTTP requests. Leaving the context ends all sessions."""
+    async def serve_http(
+        self,
+        *,
+        idle_timeout: float,
+        sessions: int,
+        body_bytes: int,
+        hosts: Sequence[str] | None = None,
+        events: EventStore | None = None,
+    ) -> AsyncGenerator[AsgiApp]:
+        """Yield the handler of HTTP requests. Leaving the context ends all sessions.
+
+        `hosts`: the names under which clients may reach it; None: the caller has checked that. `events` stores what was
+        sent, so that a client of the older era can read on after its stream broke; None: nothing is stored.
+        """
         http = StreamableHTTPSessionManager(
-            self._server, session_idle_timeout=idle_timeout, max_sessions=sessions, max_request_body_size=body_bytes
+            self._server,
+            event_store=events,
+            retry_interval=None if events is None else _RETRY_MILLISECONDS,
+            security_settings=None if hosts is None else _host_rules(hosts),
+            session_idle_timeout=idle_timeout,
+            max_sessions=sessions,
+            max_request_body_size=body_bytes,
         )
         async with http.run():
             try:
                 stamp: JsonObject = self._server.server_info_stamp
-                yield FastCalls(self._offer, http.handle_request, stamp).answer
+                yield FastCalls(self._offer, _trim_headers(http.handle_request), stamp).answer
             finally:
                 await self._asking.close()
 
@@ -171,9 +207,8 @@ class ProtocolServer:
         return types.ListPromptsResult(prompts=prompts)
 
     async def _get_prompt(self, ctx: _Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
-        text = await _or_refuse(self._offer.get_prompt(params.name, params.arguments or {}, _request(ctx)))
-        message = types.PromptMessage(role="user", content=types.TextContent(text=text))
-        return types.GetPromptResult(messages=[message])
+        work = self._offer.get_prompt(params.name, params.arguments or {}, _request(ctx))
+        return encode_prompt(await _or_refuse(work))
 
     async def _list_resources(
         self, ctx: _Context, params: types.PaginatedRequestParams | None
@@ -191,7 +226,7 @@ class ProtocolServer:
 
     async def _read_resource(self, ctx: _Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         uri = str(params.uri)
-        found = await _or_refuse(self._offer.read_resource(uri, _request(ctx)))
+        found = await _or_refuse(self._offer.read_resource(uri, _request(ctx)), {"uri": uri})
         return types.ReadResourceResult(contents=[encode_resource(uri, found)])
 
 
@@ -222,12 +257,12 @@ def _asker(ctx: _Context) -> Callable[[str, JsonObject], Awaitable[Answer]]:
     return ask
 
 
-async def _or_refuse(work: Coroutine[Any, Any, _T]) -> _T:
+async def _or_refuse(work: Coroutine[Any, Any, _T], details: JsonObject | None = None) -> _T:
     """Return what the offer gives; what it does not have is an error of the protocol."""
     try:
         return await work
     except ToolError as error:
-        raise MCPError(types.INVALID_PARAMS, error.message) from None
+        raise MCPError(types.INVALID_PARAMS, error.message, details) from None
 
 
 class _Progress:
@@ -282,7 +317,24 @@ class _Progress:
             await self._session.report_progress(*newest)
 
 
-def make_asgi(server: ProtocolServer, path: str) -> AsgiApp:
+def _host_rules(hosts: Sequence[str]) -> TransportSecuritySettings:
+    """Allow these names, with any port, and pages from them."""
+    names = [name for host in hosts for name in (host, f"{host}:*")]
+    origins = [f"{scheme}://{name}" for scheme in ("http", "https") for name in names]
+    return TransportSecuritySettings(allowed_hosts=names, allowed_origins=origins)
+
+
+def _trim_headers(handle: AsgiApp) -> AsgiApp:
+    """Remove the spaces around the values of headers: they are no part of them, and some HTTP parsers leave them."""
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        headers = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
+        await handle({**scope, "headers": headers}, receive, send)
+
+    return app
+
+
+def make_asgi(server: ProtocolServer, path: str, hosts: Sequence[str], events: EventStore | None = None) -> AsgiApp:
     """Return an ASGI application with this server at this path. The lifespan events open and close it."""
     handler: AsgiApp | None = None
 
@@ -290,7 +342,9 @@ def make_asgi(server: ProtocolServer, path: str) -> AsgiApp:
         nonlocal handler
         if scope["type"] == "lifespan":
             await receive()
-            async with server.serve_http(idle_timeout=1800, sessions=1000, body_bytes=4 * 1024 * 1024) as handler:
+            async with server.serve_http(
+                idle_timeout=1800, sessions=1000, body_bytes=4 * 1024 * 1024, hosts=hosts, events=events
+            ) as handler:
                 await send({"type": "lifespan.startup.complete"})
                 await receive()
             await send({"type": "lifespan.shutdown.complete"})

@@ -1,7 +1,7 @@
 """Serves tools to MCP clients: over standard input and output, or as an ASGI application (SPEC C3)."""
 
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, TypeAlias
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from typing import Any, Final, TypeAlias
 
 from handspan.core.errors import DefinitionError
 from handspan.core.version import VERSION
@@ -12,6 +12,7 @@ Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 AsgiApp: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+LOCAL_HOSTS: Final = ("localhost", "127.0.0.1", "[::1]")
 
 
 class McpServerShell:
@@ -54,8 +55,12 @@ class McpServerShell:
 
         await ProtocolServer(self.offer, self.name, self.version, self.instructions).serve_stdio()
 
-    def asgi(self, path: str = "/mcp") -> AsgiApp:
-        """Return an ASGI application with the server at this path (streamable HTTP). It needs the lifespan events."""
+    def asgi(self, path: str = "/mcp", hosts: Sequence[str] = LOCAL_HOSTS) -> AsgiApp:
+        """Return an ASGI application with the server at this path (streamable HTTP). It needs the lifespan events.
+
+        `hosts` are the names under which clients may reach it, without a port. Requests and pages that name another
+        host are refused: a hostile page could make its own name point to this computer.
+        """
         from handspan.mcp.protocol import ProtocolServer, make_asgi  # noqa: PLC0415 - the same
 
-        return make_asgi(ProtocolServer(self.offer, self.name, self.version, self.instructions), path)
+        return make_asgi(ProtocolServer(self.offer, self.name, self.version, self.instructions), path, hosts)

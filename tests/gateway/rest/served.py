@@ -62,7 +62,7 @@ class Rest:
         self.asgi: ASGIApp
         self.owner_token = self.stranger_token = self.device_token = self.chat_token = ""
 
-    async def open(self) -> None:
+    async def open(self, url: str = "") -> None:
         app = self.app
         await app.open()
         store = app.store

@@ -193,7 +193,7 @@ async def test_answers_are_kept_by_nobody(knocking: Knocking) -> None:
 
 async def test_below_a_prefix_everything_is_where_it_should_be(tmp_path: Path) -> None:
     class Below(Rest):
-        async def open(self) -> None:
+        async def open(self, url: str = "") -> None:
             await super().open()
             self.asgi = PathPrefix(self.asgi, "/hands")
 

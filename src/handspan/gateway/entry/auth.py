@@ -64,6 +64,7 @@ _OPEN: Final = frozenset(
         ("GET", "/pair"),
         ("GET", "/signin"),
         ("GET", "/"),
+        ("GET", "/oauth/callback"),
     }
 )
 _OPEN_FOLDERS: Final = ("/assets/", "/sdk/", "/examples/")

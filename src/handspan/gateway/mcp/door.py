@@ -34,7 +34,7 @@ class McpDoor:
     def __init__(self, parts: GatewayParts) -> None:
         self._parts = parts
         self._offer = AgentOffer(parts)
-        self._server = ProtocolServer(self._offer, "handspan", VERSION)
+        self._server = ProtocolServer(self._offer, "handspan", VERSION, find_schema=lambda _: None)
         self._application: asyncio.Future[ASGIApp] = asyncio.get_running_loop().create_future()
         self._changed = asyncio.Event()
         self._tasks = [asyncio.create_task(self._serve()), asyncio.create_task(self._tell_of_changes())]

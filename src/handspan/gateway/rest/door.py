@@ -31,6 +31,7 @@ _MODULES: Final = (
     "artifacts",
     "observe",
     "mcp",
+    "mcp_logins",
 )
 """Every module of this folder that has a `family` of routes."""
 _MODULES_BELOW: Final = {
@@ -38,7 +39,7 @@ _MODULES_BELOW: Final = {
     "artifacts": ("artifacts",),
     "calls": ("calls",),
     "devices": ("devices",),
-    "mcp": ("mcp",),
+    "mcp": ("mcp", "mcp_logins"),
     "doctor": ("doctor",),
     "models": ("status",),
     "questions": ("questions",),

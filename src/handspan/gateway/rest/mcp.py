@@ -66,7 +66,7 @@ async def remove_mcp_server(visit: Visit, name: str) -> RemovedMcpServer:
 @family.post("/api/mcp/{name}/test", "admin")
 async def test_mcp_server(visit: Visit, name: str) -> ShownMcpServer:
     """Connect now if the server is not up, and wait for the outcome, at most its `start_timeout`."""
-    connection = _find(visit, name)
+    connection = find_server(visit, name)
     await connection.settle(connection.server.start_timeout)
     return _render_server(visit, connection)
 
@@ -74,14 +74,14 @@ async def test_mcp_server(visit: Visit, name: str) -> ShownMcpServer:
 @family.post("/api/mcp/{name}/trust", "admin")
 async def trust_mcp_server(visit: Visit, name: str) -> TrustedTools:
     """Accept the definitions of all its tools as they are now."""
-    _find(visit, name)
+    find_server(visit, name)
     return TrustedTools(name, visit.parts.app.mcp.trust(name))
 
 
 @family.post("/api/mcp/{name}/call", "admin", size="large")
 async def call_mcp_tool(visit: Visit, name: str, body: McpToolCall) -> McpEnvelope:
     """Run one tool of a server, also a hidden one, by the server's own name for it."""
-    connection = _find(visit, name)
+    connection = find_server(visit, name)
     await connection.settle(connection.server.start_timeout)
     agent, app = await find_agent(visit, ""), visit.parts.app
     box = app.registry.toolbox(agent, visit.who, skill_tools=SkillTools((), (f"{name}{SEPARATOR}*",)))
@@ -91,7 +91,8 @@ async def call_mcp_tool(visit: Visit, name: str, body: McpToolCall) -> McpEnvelo
     return McpEnvelope(envelope(result))
 
 
-def _find(visit: Visit, name: str) -> McpConnection:
+def find_server(visit: Visit, name: str) -> McpConnection:
+    """Return the server of this name. Raises `Refusal` when there is none."""
     connection = visit.parts.app.mcp.find(name)
     if connection is None:
         raise not_found("MCP server", name)

@@ -35,6 +35,7 @@ _MEANINGS: Final = {
     422: "The request is not as it has to be.",
     429: "Too many of them: wait.",
     500: "It failed.",
+    502: "Another server failed, or refused.",
     503: "Not now.",
 }
 

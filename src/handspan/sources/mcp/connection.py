@@ -22,6 +22,7 @@ from handspan.core.sources import SourceState
 from handspan.core.tool import Handling
 from handspan.net.guard import NetGuard
 from handspan.registry.registry import Registry
+from handspan.sources.mcp.logins.logins import McpLogins
 from handspan.sources.mcp.process import Cleaner, ServerProcess
 from handspan.sources.mcp.tools import ToolLink, ToolRules, make_tools
 
@@ -50,6 +51,7 @@ class McpConnection:
         secret: Callable[[str], str],
         folder: Path,
         changed: "Callable[[McpConnection], None]",
+        logins: McpLogins,
     ) -> None:
         """`secret` resolves `env:NAME` and `file:PATH`; `changed` is called after each list of the server."""
         self.server_name = server_name
@@ -61,6 +63,7 @@ class McpConnection:
         self._secret = secret
         self._folder = folder
         self._changed = changed
+        self._logins = logins
         self._state = SourceState()
         self._link: McpLink | None = None
         self._opened: asyncio.Future[McpLink] | None = None
@@ -102,6 +105,18 @@ class McpConnection:
                 await self._open()
         except (TimeoutError, ToolError):
             pass
+
+    async def reconnect(self, seconds: float) -> None:
+        """Open the link anew, as after a login, and wait as `settle` does."""
+        if self._link is not None:
+            self._link.lost.set()
+        await self.settle(seconds)
+
+    @property
+    def login_url(self) -> str:
+        """The address at which a person can log in; empty for a program, and if the settings hold the key."""
+        has_key = any(name.lower() == "authorization" for name in self.server.headers)
+        return "" if self.server.command or has_key else self.server.url
 
     def full_name(self, own_name: str) -> str:
         """Return the name under which the registry has this tool of the server."""
@@ -184,16 +199,31 @@ class McpConnection:
                     if link.lost.is_set():
                         raise ServerLost("its link was lost")
         elif server.url:
-            sdk = await load_sdk()
-            headers = self._resolve(server.headers)
-            async with sdk.open_http_link(
-                self.server_name, server.url, headers, self._guard, server.start_timeout
-            ) as link:
+            async with self._http_link() as link:
                 yield link
                 if link.lost.is_set():
                     raise ServerLost("its link was lost")
         else:
             raise ServerLost("it has neither `command` nor `url` in the settings")
+
+    @asynccontextmanager
+    async def _http_link(self) -> AsyncGenerator["McpLink"]:
+        """Open a link to an address, with the tokens of a login. A server that wants one is told to the operator."""
+        server, sdk = self.server, await load_sdk()
+        auth = await self._logins.make_auth(self.server_name, self.login_url) if self.login_url else None
+        opening = sdk.open_http_link(
+            self.server_name, server.url, self._resolve(server.headers), self._guard, server.start_timeout, auth
+        )
+        try:
+            async with opening as link:
+                yield link
+        except Exception as error:
+            if auth is not None and auth.problem:
+                raise ServerLost(auth.problem) from error
+            if auth is not None and auth.is_refused:
+                self._logins.ask(self)
+                raise ServerLost(f"needs a login: handspan mcp login {self.server_name}") from error
+            raise
 
     @asynccontextmanager
     async def _process(self) -> AsyncGenerator[ServerProcess]:

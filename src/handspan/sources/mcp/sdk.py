@@ -5,10 +5,10 @@ It is loaded with the first server, and on a thread: that takes most of a second
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from contextvars import ContextVar
-from typing import Any, Final
+from contextvars import Context, ContextVar
+from typing import Any, Final, Protocol, Self
 
 import anyio
 import mcp_types as types
@@ -173,7 +173,8 @@ class McpLink:
         try:
             if isinstance(params, types.ElicitRequestURLParams):
                 return _elicited(await ctx.ask("login", subject, action=QuestionAction(url=params.url)))
-            return _elicited(await ctx.ask("input", subject, schema=dict(params.requested_schema)))
+            schema = dict(params.requested_schema)
+            return _elicited(await ctx.ask("input", subject, schema=schema), schema)
         except ToolError as error:
             return types.ErrorData(code=types.INTERNAL_ERROR, message=error.message)
 
@@ -200,7 +201,7 @@ async def open_http_link(
     # No limit on silence: a call may take long and say nothing. Each call has its own deadline.
     async with (
         guard.trust(url).client(headers=headers, timeout=None, auth=auth) as http,
-        _open(link, streamable_http_client(url, http_client=http), seconds),
+        _open(link, _over_http(url, http), seconds),
     ):
         yield link
 
@@ -258,9 +259,66 @@ async def _over_pipes(process: ServerProcess, link: McpLink) -> AsyncGenerator[A
                 stream.close()
 
 
+@asynccontextmanager
+async def _over_http(url: str, http: Any) -> AsyncGenerator[Any]:
+    transport: Any = streamable_http_client(url, http_client=http)
+    async with transport as (incoming, outgoing):
+        yield _CompletedStream(incoming), outgoing
+
+
+class _MessageStream(Protocol):
+    """What the SDK sends us its messages through. `last_context` is the task whose request they belong to."""
+
+    last_context: Context | None
+
+    async def receive(self) -> SessionMessage | Exception: ...
+
+    async def aclose(self) -> None: ...
+
+
+class _CompletedStream:
+    """A stream of messages whose answers all have their result type."""
+
+    def __init__(self, stream: _MessageStream) -> None:
+        self._stream = stream
+        self.last_context: Context | None = None
+
+    async def receive(self) -> SessionMessage | Exception:
+        """Return the next message."""
+        received = await self._stream.receive()
+        self.last_context = self._stream.last_context
+        return received if isinstance(received, Exception) else _complete(received)
+
+    async def aclose(self) -> None:
+        """End the stream."""
+        await self._stream.aclose()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+def _complete(received: SessionMessage) -> SessionMessage:
+    """Return the message. An answer that does not say its result type is a complete one; the SDK would refuse it."""
+    if isinstance(received.message, types.JSONRPCResponse):
+        received.message.result.setdefault("resultType", "complete")
+    return received
+
+
 def _parse(line: bytes) -> SessionMessage | Exception:
     try:
-        return SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
+        return _complete(SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False)))
     except ValueError as error:  # not JSON, or not a message: some servers print words on standard output
         _log.info("An MCP server wrote something that is no message: %r", line[:200])
         return error
@@ -295,11 +353,18 @@ def _progress(progress: float, total: float | None, message: str | None) -> Json
     return shown
 
 
-def _elicited(answer: Answer) -> types.ElicitResult:
+def _elicited(answer: Answer, schema: Mapping[str, Any] | None = None) -> types.ElicitResult:
     if answer.decision == "allow":
-        content: Any = answer.value if isinstance(answer.value, dict) else None
+        content: Any = {**_defaults(schema or {}), **answer.value} if isinstance(answer.value, dict) else None
         return types.ElicitResult(action="accept", content=content)
     return types.ElicitResult(action="cancel" if answer.decision == "expired" else "decline")
+
+
+def _defaults(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of this schema that count where the person gave none."""
+    properties = schema.get("properties")
+    found = properties.items() if isinstance(properties, dict) else ()
+    return {name: one["default"] for name, one in found if isinstance(one, dict) and "default" in one}
 
 
 def _first_line(error: Exception) -> str:

@@ -20,6 +20,7 @@ from handspan.net.guard import NetGuard
 from handspan.registry.entry import Entry
 from handspan.registry.registry import Registry
 from handspan.sources.mcp.connection import McpConnection
+from handspan.sources.mcp.logins.logins import McpLogins
 from handspan.sources.mcp.process import Cleaner
 
 _TRUST_SECONDS: Final = 7 * 24 * 3600.0
@@ -35,6 +36,7 @@ class McpServers:
         guard: NetGuard,
         secret: Callable[[str], str],
         folder: Path,
+        logins: McpLogins,
         questions: Questions | None = None,
         file: Path | None = None,
     ) -> None:
@@ -46,6 +48,7 @@ class McpServers:
         self._guard = guard
         self._secret = secret
         self._folder = folder
+        self.logins = logins
         self._questions = questions
         self._cleaner = Cleaner()
         self._connections: dict[str, McpConnection] = {}
@@ -72,6 +75,8 @@ class McpServers:
         check_server(name, server)
         if self.is_fixed(name):
             raise ConfigError(f"The MCP server {name!r} is in the settings file: change it there.")
+        if name in self._settings and self._settings[name].url != server.url:
+            await self.logins.forget(name)
         connection = await self.put(name, server)
         self._settings[name] = server
         self._stored.add(name)
@@ -83,6 +88,7 @@ class McpServers:
         if self.is_fixed(name):
             raise ConfigError(f"The MCP server {name!r} is in the settings file: remove it there.")
         is_gone = await self.remove(name)
+        await self.logins.forget(name)
         self._settings.pop(name, None)
         self._stored.discard(name)
         self._write()
@@ -105,8 +111,17 @@ class McpServers:
     async def put(self, name: str, server: McpServer) -> McpConnection:
         """Add this server, or replace the one of this name."""
         await self.remove(name)
+        self.logins.renew(name)
         connection = McpConnection(
-            name, server, self._registry, self._guard, self._cleaner, self._secret, self._folder, self._ask_trust
+            name,
+            server,
+            self._registry,
+            self._guard,
+            self._cleaner,
+            self._secret,
+            self._folder,
+            self._ask_trust,
+            self.logins,
         )
         self._connections[name] = connection
         await connection.open()
@@ -125,6 +140,7 @@ class McpServers:
         for task in self._asking.values():
             task.cancel()
         await asyncio.gather(*self._asking.values(), return_exceptions=True)
+        await self.logins.close()
         await asyncio.gather(*(self.remove(name) for name in list(self._connections)))
         await asyncio.to_thread(self._cleaner.close)
 

@@ -76,3 +76,45 @@ class McpEnvelope(Struct, frozen=True):
     """The result of the call."""
 
     result: JsonObject
+
+
+class McpLoginPage(Struct, frozen=True):
+    """The login at a server has begun: a person opens the address in a browser."""
+
+    name: str
+    address: str
+    expires_in: float
+    """Seconds; after that the login has to begin anew."""
+
+
+class McpLoginState(Struct, frozen=True):
+    """How far a login is."""
+
+    name: str
+    status: str
+    """`open`, `done` or `failed`."""
+    reason: str = ""
+    """Why it failed."""
+
+
+class McpLoginReturn(Struct, frozen=True, forbid_unknown_fields=True):
+    """Where the login page sent a browser that can't reach the gateway."""
+
+    address: str
+
+
+class McpLogout(Struct, frozen=True):
+    """The tokens of a server are removed."""
+
+    name: str
+    had_login: bool
+    """Whether there were any."""
+
+
+class OauthQuery(Struct, frozen=True):
+    """What a login page sends back with the browser."""
+
+    state: str = ""
+    code: str = ""
+    iss: str | None = None
+    error: str = ""

@@ -1,0 +1,112 @@
+"""Logins at MCP servers (SPEC P6). `/oauth/callback` is open: it trusts only the `state` that it gets (SPEC S5)."""
+
+import asyncio
+from typing import Final
+from urllib.parse import parse_qs, urlsplit
+
+from handspan.gateway.http.message import AsgiResponse
+from handspan.gateway.http.refusals import Refusal
+from handspan.gateway.http.routing import PRIVATE
+from handspan.gateway.rest.errors import not_found
+from handspan.gateway.rest.mcp import find_server
+from handspan.gateway.rest.route import HTML, Family, Visit
+from handspan.sources.mcp.logins.login import LoginFailed, McpLogin, Redirected
+from handspan.wire.rest.mcp import McpLoginPage, McpLoginReturn, McpLoginState, McpLogout, OauthQuery
+
+family: Final = Family("mcp")
+_WAIT_SECONDS: Final = 3.0
+_END_SECONDS: Final = 50.0
+"""How long a browser waits for the end of its login."""
+
+_PAGE: Final = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>Handspan</title>
+<h1>{title}</h1>
+<p>{text}</p>
+</html>
+"""
+_DONE: Final = _PAGE.format(title="You are logged in", text="The tools are there now. You can close this page.")
+_FAILED: Final = _PAGE.format(
+    title="The login did not succeed",
+    text="Nothing was changed. <code>handspan mcp login NAME</code> begins a new one and says what is wrong.",
+)
+_UNKNOWN: Final = _PAGE.format(
+    title="This login does not work any more",
+    text="A login works once, for ten minutes. <code>handspan mcp login NAME</code> begins a new one.",
+)
+_NOT_YET: Final = _PAGE.format(title="Not yet", text="This address is opened by a person, not ahead of one.")
+
+
+@family.get("/oauth/callback", "open", media_type=HTML, also={403: AsgiResponse, 502: AsgiResponse, 503: AsgiResponse})
+async def oauth_callback(visit: Visit, query: OauthQuery) -> AsgiResponse:
+    """The end of a login at an MCP server. The page shows nothing of what came in, and leads nowhere."""
+    if visit.request.method == "HEAD" or "sec-purpose" in visit.request.headers:
+        return _html(_NOT_YET, 503)
+    login = visit.parts.app.mcp.logins.take(Redirected(query.state, query.code, query.iss, query.error))
+    if login is None:
+        return _html(_UNKNOWN, 403)
+    state = await _state(login, _END_SECONDS)
+    return _html(_DONE) if state.status == "done" else _html(_FAILED, 502)
+
+
+@family.post("/api/mcp/{name}/login", "admin", also_refuses=(409,))
+async def begin_login(visit: Visit, name: str) -> McpLoginPage:
+    """Begin a login at this server, or go on with the open one. A person opens the address in a browser."""
+    try:
+        login = await visit.parts.app.mcp.logins.begin(find_server(visit, name), visit.owner)
+    except LoginFailed as error:
+        raise Refusal(409, "login", f"No login at the MCP server {name!r}: {error}.") from None
+    return McpLoginPage(name, login.address.result(), login.seconds_left)
+
+
+@family.post("/api/mcp/{name}/login/wait", "admin")
+async def wait_for_login(visit: Visit, name: str) -> McpLoginState:
+    """The state of the last login at this server, when it ends or after a few seconds."""
+    return await _state(_find_login(visit, name), _WAIT_SECONDS)
+
+
+@family.post("/api/mcp/{name}/login/return", "admin", also_refuses=(409,))
+async def return_login(visit: Visit, name: str, body: McpLoginReturn) -> McpLoginState:
+    """The end of a login whose browser can't reach the gateway: it gets the address where the browser ended."""
+    query = parse_qs(urlsplit(body.address.strip()).query)
+    given = {key: query[key][0] for key in ("code", "iss", "error") if len(query.get(key, ())) == 1}
+    came_back = Redirected(query.get("state", [""])[0], **given)
+    _find_login(visit, name)
+    login = visit.parts.app.mcp.logins.take(came_back, owner=visit.owner, server=name)
+    if login is None:
+        raise Refusal(409, "login", "This address belongs to no open login: it works once, for ten minutes.")
+    return await _state(login, _END_SECONDS)
+
+
+@family.post("/api/mcp/{name}/logout", "admin")
+async def log_out(visit: Visit, name: str) -> McpLogout:
+    """Remove the tokens and our registration of this server."""
+    server = find_server(visit, name)
+    had_login = await visit.parts.app.mcp.logins.forget(name)
+    if had_login:
+        await server.reconnect(server.server.start_timeout)
+        visit.publish("tools")
+    return McpLogout(name, had_login)
+
+
+def _find_login(visit: Visit, name: str) -> McpLogin:
+    find_server(visit, name)
+    login = visit.parts.app.mcp.logins.find(name)
+    if login is None or login.owner != visit.owner:
+        raise not_found("login at the MCP server", name)
+    return login
+
+
+async def _state(login: McpLogin, seconds: float) -> McpLoginState:
+    await asyncio.wait((login.ended,), timeout=seconds)
+    name = login.server.server_name
+    if not login.ended.done():
+        return McpLoginState(name, "open")
+    reason = login.ended.result()
+    return McpLoginState(name, "failed" if reason else "done", reason)
+
+
+def _html(text: str, status: int = 200) -> AsgiResponse:
+    return AsgiResponse(text, status, {**PRIVATE, "content-security-policy": "default-src 'none'"}, HTML)

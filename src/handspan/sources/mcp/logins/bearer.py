@@ -1,0 +1,139 @@
+"""The tokens of a login on every request to an MCP server, refreshed before they end (SPEC S6)."""
+
+import asyncio
+import time
+from base64 import b64encode
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from typing import Any, Final, TypeAlias
+from urllib.parse import quote
+
+import httpx2
+from mcp.shared.auth import OAuthToken
+from msgspec.structs import replace
+from pydantic import BaseModel, ValidationError
+
+from handspan.core.values import JsonObject
+from handspan.sources.mcp.logins.files import StoredLogin
+from handspan.sources.mcp.logins.limits import BoundedBody, check_request
+
+_EARLY: Final = 60.0
+"""Seconds before its end at which a token is refreshed; a shorter token: at half of its time."""
+SaveLogin: TypeAlias = Callable[[StoredLogin | None], Awaitable[None]]
+"""Stores the login of one server; None: forgets it."""
+
+
+class LoginAuth(httpx2.Auth):
+    """Sends the access token of a login with each request, and refreshes it in time."""
+
+    def __init__(self, url: str, login: StoredLogin | None, save: SaveLogin) -> None:
+        self.is_refused = False
+        """Whether the server wants a login that we do not have."""
+        self.problem = ""
+        """Why the token can't be refreshed now, though a new login may not be needed."""
+        self._url = url
+        self._login = login
+        self._save = save
+        self._refreshing = asyncio.Lock()
+
+    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        """Send the request with a token. A token that is refused before its end is refreshed once."""
+        if self._is_stale():
+            async with self._refreshing:
+                if self._is_stale():
+                    await self._take((yield self._refresh()))
+        token = self._add_token(request)
+        response = yield request
+        if response.status_code == 401 and token:
+            async with self._refreshing:
+                if self._token() == token and self._can_refresh():
+                    await self._take((yield self._refresh()))
+            if self._token() not in ("", token):
+                self._add_token(request)
+                response = yield request
+        if response.status_code == 401:
+            self.is_refused = not self.problem
+        elif response.status_code < 400:  # other errors say nothing: the SDK tries the older era after a 401
+            self.is_refused = False
+
+    def _token(self) -> str:
+        tokens = self._login and self._login.tokens
+        return str(tokens["access_token"]) if tokens else ""
+
+    def _add_token(self, request: httpx2.Request) -> str:
+        token = self._token()
+        if token:
+            request.headers["Authorization"] = f"Bearer {token}"
+        return token
+
+    def _can_refresh(self) -> bool:
+        return bool(self._login and self._login.tokens and self._login.tokens.get("refresh_token"))
+
+    def _is_stale(self) -> bool:
+        login = self._login
+        return (
+            login is not None
+            and login.refresh_at is not None
+            and login.refresh_at <= time.time()
+            and (self._can_refresh())
+        )
+
+    def _refresh(self) -> httpx2.Request:
+        login = self._login
+        assert login is not None and login.tokens is not None  # `_can_refresh`
+        data = {"grant_type": "refresh_token", "refresh_token": str(login.tokens["refresh_token"])}
+        if login.resource:
+            data["resource"] = login.resource
+        headers = _authenticate(login.client, data)
+        return check_request(httpx2.Request("POST", login.token_address, data=data, headers=headers), self._url)
+
+    async def _take(self, response: httpx2.Response) -> None:
+        """Keep the new tokens. A refusal ends the login with its registration; every other failure is temporary."""
+        assert self._login is not None and self._login.tokens is not None
+        tokens, self.problem = self._login.tokens, ""
+        if response.status_code in (400, 401):
+            self._login = None
+            await self._save(None)
+            return
+        fresh = await _read_tokens(response)
+        if fresh is None:
+            self.problem = f"its login can't be refreshed now: HTTP {response.status_code} from {response.url.host!r}"
+            return
+        kept = {key: value for key, value in tokens.items() if key in ("refresh_token", "scope")}
+        self._login = with_tokens(self._login, kept, fresh)
+        await self._save(self._login)
+
+
+async def _read_tokens(response: httpx2.Response) -> OAuthToken | None:
+    if response.status_code != 200:
+        return None
+    response.stream = BoundedBody(response)
+    try:
+        return OAuthToken.model_validate_json(await response.aread())
+    except ValidationError:
+        return None
+
+
+def _authenticate(client: JsonObject, data: dict[str, str]) -> dict[str, str]:
+    """Add our registration to a request for tokens, in the way that it was made for. Return the headers."""
+    name, secret = str(client["client_id"]), client.get("client_secret")
+    headers = {"Accept": "application/json"}
+    match client.get("token_endpoint_auth_method"):
+        case "client_secret_basic" if secret:
+            pair = f"{quote(name, safe='')}:{quote(str(secret), safe='')}"
+            headers["Authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
+        case "client_secret_post" if secret:
+            data["client_secret"] = str(secret)
+    data["client_id"] = name
+    return headers
+
+
+def with_tokens(login: StoredLogin, kept: Mapping[str, Any], fresh: OAuthToken) -> StoredLogin:
+    """Return the login with these tokens, and what is kept of the old ones."""
+    lasts = fresh.expires_in
+    refresh_at = None if lasts is None else time.time() + max(lasts - _EARLY, lasts / 2)
+    return replace(login, tokens={**kept, **dump_model(fresh)}, refresh_at=refresh_at)
+
+
+def dump_model(model: BaseModel) -> JsonObject:
+    """Return a model of the SDK as JSON."""
+    return model.model_dump(mode="json", exclude_none=True)

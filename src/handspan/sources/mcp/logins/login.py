@@ -1,0 +1,70 @@
+"""One login of a person at an MCP server: what begins it, what comes back, how it ends."""
+
+import asyncio
+import time
+from typing import Final, Protocol
+
+from msgspec import Struct
+
+from handspan.core.errors import HandspanError
+
+LOGIN_SECONDS: Final = 600.0
+"""How long a login may take. After that its `state` is worth nothing."""
+
+
+class LoginFailed(HandspanError):
+    """A login at an MCP server can't be begun, or did not succeed. The message is a reason, for people."""
+
+
+class Redirected(Struct, frozen=True):
+    """What a browser brought back from a login page."""
+
+    state: str
+    code: str = ""
+    iss: str | None = None
+    """The issuer that answered, if it says so (RFC 9207)."""
+    error: str = ""
+
+    def __repr__(self) -> str:
+        """Without the code and the state (SPEC S5)."""
+        return f"Redirected(error={self.error!r})"
+
+
+class LoginServer(Protocol):
+    """A server at which a person can log in."""
+
+    server_name: str
+
+    @property
+    def login_url(self) -> str:
+        """Its address; empty if it takes no login."""
+        ...
+
+    async def reconnect(self, seconds: float) -> None:
+        """Open the link anew, and wait so long for it."""
+        ...
+
+
+class McpLogin:
+    """A login that has begun. It has an `address` for the person, and ends once."""
+
+    def __init__(self, server: LoginServer, owner: str) -> None:
+        self.server = server
+        self.owner = owner
+        self.ends_at = time.monotonic() + LOGIN_SECONDS
+        loop = asyncio.get_running_loop()
+        self.address: asyncio.Future[str] = loop.create_future()
+        self.came_back: asyncio.Future[Redirected] = loop.create_future()
+        self.ended: asyncio.Future[str] = loop.create_future()
+        """Empty after a success, else the reason."""
+        self.task: asyncio.Task[None] | None = None
+
+    @property
+    def seconds_left(self) -> float:
+        """How long the person may still take."""
+        return max(0.0, self.ends_at - time.monotonic())
+
+    def end(self, reason: str) -> None:
+        """Say how it ended. The first word counts."""
+        if not self.ended.done():
+            self.ended.set_result(reason)

@@ -1,0 +1,186 @@
+"""Logins at MCP servers: begun by a person or by a server that refuses us, ended at `/oauth/callback` (SPEC P6, S5).
+
+A server is there for all owners, so its login is too: it belongs to the operator, and every call uses it.
+"""
+
+import asyncio
+import hashlib
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from handspan.core.principals import OPERATOR
+from handspan.core.questions import Questions
+from handspan.net.guard import NetGuard
+from handspan.sources.mcp.logins.files import LoginFiles, StoredLogin
+from handspan.sources.mcp.logins.login import LOGIN_SECONDS, LoginFailed, LoginServer, McpLogin, Redirected
+from handspan.sources.mcp.logins.questions import LoginQuestions, WithdrawQuestion
+
+_BEGIN_SECONDS: Final = 40.0
+"""How long the servers of a login may take until they have an address for the person."""
+_TOOLS_SECONDS: Final = 10.0
+"""How long a person who has logged in waits for the tools."""
+_OWNER: Final = OPERATOR.owner
+"""The owner of all logins that are stored."""
+CALLBACK: Final = "/oauth/callback"
+
+
+class McpLogins:
+    """The logins at MCP servers: those that are stored, and those that a person is at."""
+
+    def __init__(self, folder: Path, guard: NetGuard, base_url: str) -> None:
+        """`base_url`: where a browser finds this gateway, or would find it if it listened."""
+        self._files = LoginFiles(folder)
+        self._guard = guard
+        self._base_url = base_url
+        self._last: dict[str, McpLogin] = {}
+        self._states: dict[str, McpLogin] = {}
+        self._questions: LoginQuestions | None = None
+
+    def open(self, questions: Questions, withdraw: WithdrawQuestion, base_url: str) -> None:
+        """Ask people for logins, now that a browser can come back to this address."""
+        self._questions = LoginQuestions(questions, withdraw, partial(self.begin, owner=_OWNER), self._cancel)
+        self._base_url = base_url
+
+    async def close(self) -> None:
+        """End the logins that are open."""
+        if self._questions is not None:
+            await self._questions.close()
+        tasks = [one.task for one in self._last.values() if one.task]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def ask(self, server: LoginServer) -> None:
+        """Ask the operator to log in at this server, if a person can be asked."""
+        if self._questions is not None:
+            self._questions.ask(server)
+
+    async def make_auth(self, name: str, url: str) -> Any:
+        """Return the authentication of a link to this server."""
+        sdk = await asyncio.to_thread(_import_oauth)
+        return sdk.LoginAuth(url, await self._files.read(_OWNER, name, url), partial(self._save, name))
+
+    async def forget(self, name: str) -> bool:
+        """Remove tokens and registration, and end a login that is open. Return False if there was nothing.
+
+        The person who does that is not asked to log in again.
+        """
+        if self._questions is not None:
+            self._questions.silence(name)
+        self._cancel(name, "it was taken back")
+        return await self._files.remove(_OWNER, name)
+
+    def renew(self, name: str) -> None:
+        """End an open login, and allow a question again: this server is new, or was changed."""
+        self._cancel(name, "its server was changed")
+        if self._questions is not None:
+            self._questions.allow(name)
+
+    def find(self, name: str) -> McpLogin | None:
+        """Return the last login at this server, open or ended."""
+        return self._last.get(name)
+
+    async def begin(self, server: LoginServer, owner: str) -> McpLogin:
+        """Return a login with its address, the open one if there is one. Raises `LoginFailed`."""
+        name = server.server_name
+        login = self._last.get(name)
+        if login is None or login.ended.done() or login.owner != owner:
+            self._cancel(name, "another one has begun")
+            login = self._last[name] = McpLogin(server, owner)
+            login.task = asyncio.create_task(self._run(login), name=f"login at {name}")
+        begun = (login.address, login.ended)
+        await asyncio.wait(begun, timeout=_BEGIN_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        if login.ended.done():
+            raise LoginFailed(login.ended.result() or "it has ended already")
+        if not login.address.done():
+            self._cancel(name, "its server does not answer in time")
+            raise LoginFailed(login.ended.result())
+        return login
+
+    def take(self, came_back: Redirected, *, owner: str = "", server: str = "") -> McpLogin | None:
+        """Return the login that began with this `state`, and let it go on; None if the state is not valid.
+
+        A state is valid once, for ten minutes. `owner` and `server`, if they are given, have to be those of the login.
+        """
+        key = _key(came_back.state)
+        login = self._states.get(key)
+        if login is None or owner not in ("", login.owner) or server not in ("", login.server.server_name):
+            return None
+        del self._states[key]
+        if login.seconds_left <= 0 or login.came_back.done():
+            return None
+        login.came_back.set_result(came_back)
+        return login
+
+    def _cancel(self, name: str, reason: str) -> None:
+        login = self._last.get(name)
+        if login is not None and login.task is not None:
+            login.end(reason)
+            login.task.cancel()
+            self._drop_state(login)
+
+    def _drop_state(self, login: McpLogin) -> None:
+        for key in [key for key, one in self._states.items() if one is login]:
+            del self._states[key]
+
+    # One login, in its own task.
+
+    async def _run(self, login: McpLogin) -> None:
+        name = login.server.server_name
+        try:
+            async with asyncio.timeout(LOGIN_SECONDS):
+                stored = await self._log_in(login)
+                await self._save(name, stored)
+                await login.server.reconnect(_TOOLS_SECONDS)
+            login.end("")
+        except TimeoutError:
+            login.end(f"no person has logged in within {LOGIN_SECONDS / 60:.0f} minutes")
+        except Exception as error:  # answers of other servers: whatever they say, the gateway goes on
+            if login.came_back.done():  # our registration may be the cause
+                await self._forget_registration(login)
+            login.end(str(error).rstrip("."))
+        finally:
+            login.end("it was cancelled")
+            self._drop_state(login)
+
+    async def _log_in(self, login: McpLogin) -> StoredLogin:
+        async def show(address: str, state: str) -> Redirected:
+            self._states[_key(state)] = login
+            login.address.set_result(address)
+            came_back = await login.came_back
+            if came_back.error or not came_back.code:
+                raise LoginFailed(f"the login page says {came_back.error[:60] or 'nothing'!r}")
+            return came_back
+
+        name, url = login.server.server_name, login.server.login_url
+        if not url:
+            raise LoginFailed("only a server at an address, without an Authorization header, takes a login")
+        sdk = await asyncio.to_thread(_import_oauth)
+        known = await self._files.read(_OWNER, name, url)
+        redirect = f"{self._base_url}{CALLBACK}"
+        found: StoredLogin = await sdk.log_in(url, self._guard, redirect, known, show, partial(self._save, name))
+        return found
+
+    async def _save(self, name: str, login: StoredLogin | None) -> None:
+        if login is None:
+            await self._files.remove(_OWNER, name)
+        else:
+            await self._files.write(_OWNER, name, login)
+
+    async def _forget_registration(self, login: McpLogin) -> None:
+        name = login.server.server_name
+        known = await self._files.read(_OWNER, name, login.server.login_url)
+        if known is not None and known.tokens is None:
+            await self._files.remove(_OWNER, name)
+
+
+def _import_oauth() -> Any:
+    from handspan.sources.mcp.logins import oauth  # noqa: PLC0415 - a heavy library, loaded with the first server
+
+    return oauth
+
+
+def _key(state: str) -> str:
+    """Return the key of a state. It is a hash, so that the time of a look-up says nothing about a state."""
+    return hashlib.sha256(state.encode(errors="replace")).hexdigest()

@@ -1,0 +1,161 @@
+"""The login of a person at an MCP server with OAuth 2.1 (SPEC P6, S5).
+
+The SDK does the login: discovery, registration, PKCE, the checks of issuer and resource. Every request of it passes the
+network guard, and our own checks here. It is loaded with the first server at an address.
+"""
+
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import Final, TypeAlias
+from urllib.parse import parse_qs, urlsplit
+
+import httpx2
+from mcp.client.auth import OAuthClientProvider, OAuthFlowError, OAuthTokenError
+from mcp.shared.auth import (
+    AuthorizationCodeResult,
+    OAuthClientInformationFull,
+    OAuthClientMetadata,
+    OAuthToken,
+)
+from mcp_types.version import LATEST_HANDSHAKE_VERSION
+from pydantic import AnyUrl, ValidationError
+
+from handspan.core.values import strip_invisible
+from handspan.net.guard import NetGuard
+from handspan.sources.mcp.logins.bearer import LoginAuth, SaveLogin, dump_model, with_tokens
+from handspan.sources.mcp.logins.files import StoredLogin
+from handspan.sources.mcp.logins.limits import SILENCE_SECONDS, BoundedBody, check_address, check_request
+from handspan.sources.mcp.logins.login import LoginFailed, Redirected
+
+_PING: Final = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+
+__all__ = ["LoginAuth", "log_in"]
+
+# The SDK logs what servers of logins answer, and that may hold a token (SPEC S5). Our errors say what went wrong.
+logging.getLogger("mcp.client.auth").setLevel(logging.CRITICAL)
+
+ShowAddress: TypeAlias = Callable[[str, str], Awaitable[Redirected]]
+"""Gets the address that a person opens and the `state` in it. Returns what came back to us."""
+
+
+async def log_in(
+    url: str, guard: NetGuard, redirect: str, known: StoredLogin | None, show: ShowAddress, save: SaveLogin
+) -> StoredLogin:
+    """Let a person log in at this server, and return the login. Raises `LoginFailed` when that can't be done.
+
+    `save` gets the registration as soon as it is made, so that the next try needs no other one.
+    """
+    flow = _Flow(url, redirect, known, show, save)
+    headers = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": LATEST_HANDSHAKE_VERSION}
+    try:
+        async with (
+            guard.trust(url).client(auth=_CheckedFlow(flow.provider, url), timeout=SILENCE_SECONDS) as http,
+            http.stream("POST", url, json=_PING, headers=headers) as response,
+        ):
+            return flow.login(response.status_code)
+    except (OAuthFlowError, httpx2.HTTPError, ValidationError) as error:
+        raise LoginFailed(_describe(error)) from error
+
+
+class _Flow:
+    """One login: the provider of the SDK, and the TokenStorage that it uses."""
+
+    def __init__(self, url: str, redirect: str, known: StoredLogin | None, show: ShowAddress, save: SaveLogin) -> None:
+        is_web = redirect.startswith("https://")
+        metadata = OAuthClientMetadata(
+            redirect_uris=[AnyUrl(redirect)], client_name="Handspan", application_type="web" if is_web else "native"
+        )
+        self.provider = OAuthClientProvider(url, metadata, self, self._show, self._wait)
+        self._url = url
+        self._redirect = redirect
+        self._known = known
+        self._show_address = show
+        self._save = save
+        self._tokens: OAuthToken | None = None
+        self._came_back: Redirected | None = None
+
+    def login(self, status: int) -> StoredLogin:
+        """Return the login, after the flow. `status` is the server's last answer."""
+        if self._tokens is None:
+            if status < 400:
+                raise LoginFailed("it needs no login")
+            raise LoginFailed(f"it does not ask for a login, but answers with HTTP {status}")
+        return with_tokens(self._stored(), {}, self._tokens)
+
+    def _stored(self) -> StoredLogin:
+        context = self.provider.context
+        if context.client_info is None or context.oauth_metadata is None:  # without it, its issuer can't be checked
+            raise LoginFailed("it does not say where to log in: it has no metadata of OAuth")
+        has_resource = context.should_include_resource_param(LATEST_HANDSHAKE_VERSION)
+        resource = context.get_resource_url() if has_resource else ""
+        return StoredLogin(
+            self._url, dump_model(context.client_info), str(context.oauth_metadata.token_endpoint), resource
+        )
+
+    async def _show(self, address: str) -> None:
+        self._stored()  # no person is sent to a page that is only guessed
+        parts = urlsplit(address)
+        states = parse_qs(parts.query).get("state", [])
+        if len(states) != 1 or parts.fragment or parts.username is not None:
+            raise LoginFailed("the address of its login page can't be used")
+        check_address(address, self._url)
+        self._came_back = await self._show_address(address, states[0])
+
+    async def _wait(self) -> AuthorizationCodeResult:
+        assert self._came_back is not None  # `_show` comes first
+        came = self._came_back
+        return AuthorizationCodeResult(code=came.code, state=came.state, iss=came.iss)
+
+    # The SDK's TokenStorage.
+
+    async def get_tokens(self) -> OAuthToken | None:
+        """Return None: a login begins without a token."""
+        return None
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        """Take the tokens of this login."""
+        self._tokens = tokens
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        """Return our registration, if it is for the address to which this login returns."""
+        if self._known is None:
+            return None
+        client = OAuthClientInformationFull.model_validate(self._known.client)
+        return client if self._redirect in map(str, client.redirect_uris or ()) else None
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        """Store our registration, unless the one that is stored still has its tokens."""
+        if self._known is None or self._known.tokens is None:
+            await self._save(self._stored())
+
+
+class _CheckedFlow(httpx2.Auth):
+    """The SDK's flow, with a limit on the size and time of each answer, and https for every other host."""
+
+    def __init__(self, provider: OAuthClientProvider, url: str) -> None:
+        self._provider = provider
+        self._url = url
+
+    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        """Pass requests and answers on."""
+        flow = self._provider.async_auth_flow(request)
+        try:
+            outgoing = await anext(flow)
+            while True:
+                response = yield outgoing if outgoing is request else check_request(outgoing, self._url)
+                response.stream = BoundedBody(response)
+                outgoing = await flow.asend(response)
+        except StopAsyncIteration:
+            return
+        finally:
+            await flow.aclose()
+
+
+def _describe(error: Exception) -> str:
+    """Return in one line why a login failed. What a token endpoint said stays out of it."""
+    text = str(error)
+    if isinstance(error, OAuthTokenError):
+        text = text.partition(":")[0]
+    if isinstance(error, ValidationError):
+        text = "its answer about the login breaks the protocol"
+    return strip_invisible(text.partition("\n")[0])[:300] or type(error).__name__
