@@ -57,7 +57,7 @@ release-check: setup ## build the wheels, install each in an environment of its 
 sdk: setup system ## the TypeScript SDK: checked, built and tested, in Node and in a browser
 	@$(ROOT)scripts/sdk-test
 
-chaos: setup ## dropped links, kills, hostile clients and signals under load; then properties and floods in their deep form
+chaos: setup ## dropped links, kills, hostile clients, floods, outages, a soak of ten minutes; then properties and floods in their deep form
 	@cd $(ROOT) && $(BIN)/python -m tests.chaos
 	@cd $(ROOT) && TESTS_PROFILE=deep $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --timeout 3600 -m "hypothesis or flood"
 

@@ -12,7 +12,21 @@ from types import ModuleType
 
 import msgspec
 
-from bench import dispatch, graphing, looping, registering, remote, serialising, serving, setting_up, starting, storing
+from bench import (
+    dispatch,
+    flooding,
+    graphing,
+    imaging,
+    looping,
+    registering,
+    remote,
+    searching,
+    serialising,
+    serving,
+    setting_up,
+    starting,
+    storing,
+)
 from bench.figures import Figure, misses
 from bench.peers.run import beside
 
@@ -20,8 +34,8 @@ RESULTS = Path(__file__).parent / "results" / "latest.json"
 FAMILIES: dict[str, ModuleType] = {
     family.__name__.removeprefix("bench."): family
     for family in (
-        *(dispatch, registering, serialising, starting, looping, storing, serving, graphing, remote),
-        setting_up,
+        *(dispatch, registering, serialising, starting, looping, storing, serving, graphing, remote, searching),
+        *(imaging, flooding, setting_up),
     )
 }
 

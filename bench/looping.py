@@ -15,9 +15,9 @@ from bench.house import House
 from handspan.agent.conversation import Conversation
 from handspan.agent.limits import TurnLimits
 from handspan.agent.loop import Loop
-from handspan.core.artifacts import Artifacts
 from handspan.core.calls import new_call_id
 from handspan.core.events import Event
+from handspan.core.images import ImageReader
 from handspan.core.messages import Api, AssistantMessage, CallPart, Message, Text, UserMessage
 from handspan.core.tool import ToolSpec
 from handspan.models.choice import codec_for
@@ -44,7 +44,7 @@ class Instant:
         )
 
     async def reply(
-        self, projection: Projection, specs: Sequence[ToolSpec], artifacts: Artifacts | None = None
+        self, projection: Projection, specs: Sequence[ToolSpec], artifacts: ImageReader | None = None
     ) -> AsyncIterator[ModelEvent]:
         if self._left == 0:
             yield Replied(AssistantMessage((Text("done"),), model="instant"))
@@ -94,7 +94,7 @@ class LinesLog:
 
 
 def _session(house: House, rounds: int, api: Api | None = None) -> tuple[Loop, Conversation]:
-    limits = TurnLimits(rounds=None, repeats=10**9)
+    limits = TurnLimits(rounds=None)
     session = Conversation("s", house.caller, Instant(rounds, api), LinesLog(), limits=limits)
     return Loop(house.engine, house.ledger), session
 

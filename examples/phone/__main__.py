@@ -11,7 +11,7 @@ from typing import Any
 from examples.gateway import arguments, call, show
 from examples.phone.photo import photo
 from handspan import READ_ONLY, ToolSpec
-from handspan.client import Client, Image, ToolCallRequest, ToolCallResult
+from handspan.client import Client, Image, PermissionQuestion, ToolCallRequest, ToolCallResult
 
 DEVICE_INFO = ToolSpec(
     "device_info",
@@ -75,9 +75,9 @@ def read_sensor(kind: str) -> dict[str, Any]:
     return {**dict(zip("xyz", (round(random.gauss(axis, 0.02), 4) for axis in at_rest), strict=True)), "unit": unit}
 
 
-def ask(permission: str, tool: str, _: str) -> Any:
+def ask(question: PermissionQuestion) -> Any:
     """Where a real phone shows its own prompt."""
-    show(f"{tool} wants {permission}: allowed")
+    show(f"{question.tool} wants {question.permission}: allowed")
     return "allow"
 
 

@@ -11,7 +11,7 @@ from handspan import tool
 from handspan.agent.conversation import Conversation, StoredLog
 from handspan.agent.loop import Loop
 from handspan.core.agents import GENERAL
-from handspan.core.artifacts import Artifacts
+from handspan.core.images import ImageReader
 from handspan.core.messages import AssistantMessage, Message, Text, UserMessage, check_next
 from handspan.core.principals import OPERATOR
 from handspan.core.store import Store
@@ -61,7 +61,7 @@ class Breathing:
         return self._script.projection(instructions)
 
     async def reply(
-        self, projection: Projection, specs: Sequence[ToolSpec], artifacts: Artifacts | None = None
+        self, projection: Projection, specs: Sequence[ToolSpec], artifacts: ImageReader | None = None
     ) -> AsyncIterator[ModelEvent]:
         await self._breath.take()
         async for event in self._script.reply(projection, specs, artifacts):

@@ -1,6 +1,7 @@
 """The conversation's loop (SPEC A2, A4, E3, E4, S4)."""
 
 import asyncio
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,7 @@ from handspan.core.messages import (
 )
 from handspan.core.principals import OPERATOR
 from handspan.core.questions import Answer
-from handspan.core.results import Success
+from handspan.core.results import Failure, Success
 from handspan.engine.caller import Caller
 from handspan.engine.engine import Engine
 from handspan.engine.ledger import MemoryLedger
@@ -118,6 +119,11 @@ class Stage:
     def kinds(self) -> list[type]:
         return [type(message) for message in self.session.messages]
 
+    def hints(self) -> list[str]:
+        """What each result tells the model beside the result itself."""
+        results = [message for message in self.session.messages if isinstance(message, ResultsMessage)]
+        return [json.loads(one.envelope).get("hint", "") for message in results for one in message.results]
+
     def results(self) -> list[Any]:
         return [
             (result.name, result.is_error)
@@ -146,30 +152,61 @@ async def test_an_unknown_tool_and_broken_arguments_get_results_and_the_model_go
     assert isinstance(results, ResultsMessage) and "Did you mean 'double'" in results.results[0].envelope
 
 
-async def test_the_same_call_for_ever_is_stopped_by_the_guard_and_then_by_the_limit(tmp_path: Path) -> None:
+async def test_the_same_call_for_ever_runs_until_the_limit_and_the_model_is_told_why(tmp_path: Path) -> None:
     stage = Stage(tmp_path, [call("double", number=1)] * 6 + ["enough"], TurnLimits(rounds=6))
     assert await stage.say("go") == Ended("limit", "enough")
-    assert stage.runs == [1, 1, 1]
+    assert stage.runs == [1] * 6
     assert stage.model.requests[-1].tools == ()
+    hints = stage.hints()
+    assert hints[:2] == ["", ""]
+    assert all("3 in a row" in hint for hint in hints[2:3]) and "4 in a row" in hints[3]
+    assert "round 6" in hints[5] and "no more tools" in hints[5] and "no more tools" not in hints[4]
 
 
-async def test_rounds_in_which_everything_fails_end_the_turn(tmp_path: Path) -> None:
+async def test_equal_calls_with_other_results_or_something_between_them_get_no_note(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, [])
+
+    @tool
+    async def next_number() -> int:
+        """Count."""
+        stage.runs.append(len(stage.runs))
+        return len(stage.runs)
+
+    stage.registry.register(next_number)
+    again, other = call("double", number=1), call("slow")
+    stage.session.model = Scripted([*[call("next_number")] * 5, again, again, other, again, again, "done"])
+    assert (await stage.say("go")).reason == "done"
+    assert set(stage.hints()) == {""}
+
+
+async def test_all_equal_calls_of_one_reply_run_however_many_there_are(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, [[call("double", number=1)] * 100, *[call("fail")] * 7, "done"])
+    assert await stage.say("go") == Ended("done", "done")
+    assert stage.runs == [1] * 100
+
+
+async def test_the_guard_against_repeats_lets_so_many_run_and_the_journal_has_the_others(tmp_path: Path) -> None:
+    one, two = call("double", number=1), call("double", number=2)
+    stage = Stage(tmp_path, [[one, two, one, one, one], one, "done"], TurnLimits(repeats=3))
+    assert (await stage.say("go")).reason == "done"
+    assert stage.runs == [1, 2, 1, 1]
+    assert [is_error for _, is_error in stage.results()] == [False] * 4 + [True] * 2
+    refused = [record.result for record in stage.ledger.journal() if isinstance(record.result, Failure)]
+    assert [failure.code for failure in refused] == ["policy_denied"] * 2
+    assert {"it was called 3 times before" in one.message for one in refused} == {True, False}
+
+
+async def test_the_guard_against_failing_rounds_ends_the_turn(tmp_path: Path) -> None:
     stage = Stage(tmp_path, [*[call("fail")] * 2, "I give up"], TurnLimits(failed_rounds=2))
     assert await stage.say("go") == Ended("errors", "I give up")
     assert stage.model.requests[-1].tools == ()
+    assert "Every call of the last 2 rounds failed" in stage.hints()[1]
 
 
 async def test_a_model_that_calls_tools_although_it_was_offered_none_is_not_obeyed(tmp_path: Path) -> None:
     stage = Stage(tmp_path, [call("double", number=1), ["one more", call("double", number=2)]], TurnLimits(rounds=1))
     assert await stage.say("go") == Ended("limit", "one more")
     assert stage.runs == [1]
-
-
-async def test_more_parallel_calls_than_the_cap_are_told_to_come_again(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, [[call("double", number=number) for number in range(4)], "ok"], TurnLimits(parallel=2))
-    await stage.say("go")
-    assert sorted(stage.runs) == [0, 1]
-    assert [is_error for _, is_error in stage.results()] == [False, False, True, True]
 
 
 async def test_aborting_keeps_what_arrived_and_every_call_has_its_result(tmp_path: Path) -> None:
@@ -255,6 +292,60 @@ async def test_all_calls_of_a_round_are_told_in_their_order_before_any_of_them_b
     calls = [event for event in stage.events if isinstance(event, CallStarted | CallFinished)]
     assert [event.name for event in calls[:6]] == ["watched", *names, "watched"]
     assert all(isinstance(event, CallFinished) for event in calls[6:])
+
+
+class Shelf:
+    """Tools of one group, and the order in which their calls begin and end."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.order: list[str] = []
+        self.both_read = asyncio.Barrier(2)
+        reads = Annotations(read_only=True, group="shelf")
+        changes = Annotations(destructive=True, group="shelf")
+        stage.registry.register(tool(name="look", description="Look.", annotations=reads)(self.look))
+        stage.registry.register(tool(name="put", description="Put.", annotations=changes)(self.put))
+        stage.registry.register(tool(name="ask_page", description="Ask.", annotations=changes)(self.ask_page))
+
+    async def look(self, number: int, together: bool = False) -> str:
+        if together:
+            await self.both_read.wait()
+        self.order.append(f"look {number}")
+        return self.order[-1]
+
+    async def put(self, number: int) -> str:
+        self.order.append(f"put {number}")
+        await asyncio.sleep(0.001)
+        self.order.append(f"end of put {number}")
+        return self.order[-1]
+
+    async def ask_page(self) -> Pending:
+        return Pending()
+
+
+async def test_inside_a_group_calls_keep_their_order_around_each_change(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, [])
+    shelf = Shelf(stage)
+    script = [call("put", number=1), call("look", number=2, together=True), call("look", number=2, together=True)]
+    stage.session.model = Scripted(
+        [[*script, call("put", number=3), call("put", number=4), call("look", number=5)], "x"]
+    )
+    assert (await stage.say("go")).reason == "done"
+    puts = [words for number in (3, 4) for words in (f"put {number}", f"end of put {number}")]
+    assert shelf.order == ["put 1", "end of put 1", "look 2", "look 2", *puts, "look 5"]
+
+
+async def test_a_change_that_waits_for_its_outcome_holds_back_the_calls_after_it(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, [])
+    shelf = Shelf(stage)
+    stage.session.model = Scripted([[call("ask_page"), call("look", number=1), call("double", number=1)], "done"])
+    assert (await stage.say("go")).reason == "pending"
+    assert shelf.order == [] and stage.runs == [1]
+    said = stage.session.last
+    assert isinstance(said, AssistantMessage)
+    await stage.engine.settle(said.calls[0].id, Success("clicked"))
+    assert (await stage.go_on()).reason == "done"
+    assert shelf.order == ["look 1"] and stage.runs == [1]
+    assert stage.results() == [("ask_page", False), ("look", False), ("double", False)]
 
 
 async def test_twelve_rounds_in_a_row_end_well(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from tests.chaos import hostile, kills, pages, sigterm, storm, walks
+from tests.chaos import floods, hostile, kills, outages, pages, sigterm, soak, storm, walks
 from tests.chaos.figures import Figure, broken, table
 
 SCENARIOS: Final[dict[str, tuple[Callable[[Path, Any, int], Any], Any, Any]]] = {
@@ -22,6 +22,9 @@ SCENARIOS: Final[dict[str, tuple[Callable[[Path, Any, int], Any], Any, Any]]] = 
     "pages": (pages.pages, pages.Scale(), pages.SHORT),
     "sigterm": (sigterm.sigterm, sigterm.Scale(), sigterm.SHORT),
     "hostile": (hostile.hostile, hostile.Scale(), hostile.SHORT),
+    "floods": (floods.floods, floods.Scale(), floods.SHORT),
+    "outages": (outages.outages, outages.Scale(), outages.SHORT),
+    "soak": (soak.soak, soak.Scale(), soak.SHORT),
     "walks": (walks.walks, walks.Scale(), walks.SHORT),
 }
 """By name: what gives the figures, and how much of it there is in the long and in the short form."""

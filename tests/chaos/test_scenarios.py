@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from tests.chaos import hostile, kills, pages, sigterm, storm, walks
+from tests.chaos import floods, hostile, kills, outages, pages, sigterm, soak, storm, walks
 from tests.chaos.figures import Figure, broken, table
 from tests.chaos.hostile_frames import HOSTILE_REQUESTS, hostile_text
 
@@ -45,6 +45,22 @@ async def test_every_call_has_its_result_when_the_gateway_is_asked_to_end(tmp_pa
 @pytest.mark.anyio
 async def test_hostile_clients_hurt_nobody(tmp_path: Path) -> None:
     check("hostile", await hostile.hostile(tmp_path, hostile.SHORT, _SEED))
+
+
+@pytest.mark.anyio
+async def test_floods_hurt_no_other_client(tmp_path: Path) -> None:
+    check("floods", await floods.floods(tmp_path, floods.SHORT, _SEED))
+
+
+@pytest.mark.anyio
+async def test_no_result_is_lost_while_the_store_takes_no_writes_or_the_clock_steps(tmp_path: Path) -> None:
+    check("outages", await outages.outages(tmp_path, outages.SHORT, _SEED))
+
+
+@pytest.mark.anyio
+async def test_ordinary_work_is_watched_for_growing_memory(tmp_path: Path) -> None:
+    check("soak", await soak.soak(tmp_path, soak.SHORT, _SEED))
+    assert soak.find_slope([(0, 1), (1, 3), (2, 5)]) == 2
 
 
 def test_no_walk_breaks_a_promise(tmp_path: Path) -> None:

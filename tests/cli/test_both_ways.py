@@ -89,6 +89,12 @@ def test_what_a_person_always_allows_is_remembered_listed_and_taken_back(run: Sh
         assert "1 rule about get_current_time forgotten" in run("questions", "forget", "get_current_time").stdout
         assert rules(run) == []
         assert json_lines(run("call", "get_current_time"))[0]["code"] == "approval_denied"
+        with run.at_terminal("call", "get_current_time") as terminal:
+            terminal.until(r"never\? ")
+            terminal.say("never")
+            assert terminal.ended() == 1
+        assert "refused by a rule of the user" in json_lines(run("call", "get_current_time", "--yes"))[0]["message"]
+        assert 'Your rule "never" refuses it' in run("tools", "why", "get_current_time").stdout
 
     if is_served:
         with serving(run):

@@ -276,6 +276,10 @@ def test_a_person_switches_a_skill_on_and_the_toolbox_is_what_it_allows(run: She
         assert "get_current_time" in listed and "write_file" not in listed
         terminal.say(TIME)
         assert "get_current_time: ok" in terminal.prompt()
+        terminal.say("/skill -clock")
+        assert "(none)" in terminal.prompt()
+        terminal.say("/tools")
+        assert "write_file" in terminal.prompt()
 
 
 def test_verbose_shows_what_goes_in_and_out_of_a_tool(run: Shell) -> None:

@@ -7,7 +7,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from handspan.cli import doctor
 from tests.cli.shell import COMMAND, Shell, json_lines
 
 # Wrong usage: exit code 2, and a sentence instead of a traceback.
@@ -70,8 +72,8 @@ def test_a_call_prints_its_envelope_and_exits_with_0(run: Shell) -> None:
         (("read_file", '{"path": "missing"}'), "file_not_found"),
         (("read_file", '{"path": "/etc/passwd"}'), "invalid_path"),
         (("web_fetch", '{"url": "http://127.0.0.1/"}'), "policy_denied"),
-        (("web_search", '{"query": "x"}'), "execution_failed"),
-        (("message", '{"channel": "c", "chat_id": "1", "content": "x"}'), "execution_failed"),
+        (("web_search", '{"query": "x"}'), "tool_not_available"),
+        (("message", '{"channel": "c", "chat_id": "1", "content": "x"}'), "tool_not_available"),
     ],
 )
 def test_a_failing_call_prints_its_envelope_and_exits_with_1(run: Shell, words: tuple[str, str], code: str) -> None:
@@ -115,7 +117,7 @@ def test_a_batch_answers_every_line_in_order_and_later_lines_see_what_earlier_on
         "error",
         "success",
     ]
-    assert answers[1]["result"]["content"] == "hello"
+    assert answers[1]["result"] == "hello"
     assert "Line 4" in answers[2]["message"]
     assert done.returncode == 1
 
@@ -128,7 +130,12 @@ def test_a_batch_without_lines_is_a_success(run: Shell) -> None:
 def test_nobody_to_ask_means_no_and_yes_means_yes(run: Shell) -> None:
     run.config('[agents.General]\nmode = "ask_always"\n')
     refused = run("call", "get_current_time")
-    assert json_lines(refused)[0]["code"] == "approval_denied"
+    envelope = json_lines(refused)[0]
+    assert envelope["code"] == "approval_denied"
+    assert envelope["message"] == (  # no person was asked, so none is blamed
+        "The call of 'get_current_time' was not approved, so it did not run: "
+        "the command has no terminal to ask at (--yes answers every question)."
+    )
     assert run("call", "get_current_time", "--yes").returncode == 0
 
 
@@ -140,7 +147,7 @@ def test_the_list_of_tools_fits_the_terminal_and_names_what_each_is(run: Shell) 
     assert done.returncode == 0
     lines = done.stdout.splitlines()
     assert lines[0].split() == ["name", "origin", "version", "permissions", "description"]
-    assert len(lines) == 16
+    assert len(lines) == 19
     assert max(map(len, lines)) <= 100
 
 
@@ -245,11 +252,31 @@ def test_the_doctor_says_what_works(run: Shell) -> None:
     assert list(run.workspace.iterdir()) == []
 
 
+def test_the_doctor_names_settings_that_match_nothing(run: Shell) -> None:
+    run.config('[tools]\ndisabled = ["exec_shel"]\nmcp_servers.github = { command = "no-such" }\n')
+    done = run("doctor")
+    assert done.returncode == 1
+    assert "tools.disabled: 'exec_shel' matches no tool" in done.stdout
+    assert "mcp(github)" in done.stdout and "there is no program 'no-such'" in done.stdout
+
+
 def test_the_doctor_has_a_remedy_for_a_workspace_that_can_not_be_used(run: Shell, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     done = run("doctor", "--workspace", str(tmp_path / "file"))
     assert done.returncode == 1
     assert "do this:" in done.stdout and "Traceback" not in done.stderr
+
+
+def test_the_doctor_says_why_commands_have_no_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("handspan.tools.starter._PYTHON", "no-such-python")
+    monkeypatch.setenv("HANDSPAN_TOOLS__SANDBOX__NETWORK", "guarded")
+    folders = [f"--{name}={tmp_path / name}" for name in ("workspace", "state")]
+    done = CliRunner().invoke(doctor.command, ["--json", *folders])
+    sandbox = next(finding for finding in json.loads(done.stdout) if finding["what"] == "sandbox")
+    if "NOT active" in sandbox["found"]:
+        pytest.skip(sandbox["found"])
+    assert not sandbox["ok"] and "commands have no network" in sandbox["found"]
+    assert "'no-such-python' is not installed" in sandbox["found"]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 from handspan.cli.device.consent import Choices, DeviceConsent, DeviceFile
+from handspan.cli.device.phone import PhoneTools, phone_tools
 from handspan.cli.device.tools import DeviceTool, device_tools
+from handspan.client import PermissionQuestion
 from handspan.client.context import CallContext
 from handspan.client.results import Image
 from handspan.core.errors import ConfigError, ToolError
@@ -147,7 +149,11 @@ def test_a_gateway_that_is_killed_is_found_again_by_its_device(run: Shell) -> No
 def test_the_person_is_asked_in_the_terminal_and_an_always_is_remembered(run: Shell) -> None:
     with serving(run), device(run) as laptop:
         calling = Calling(run, "laptop__notify", '{"text": "tea", "title": "Kitchen"}')
-        laptop.until(r"notify\s+needs the permission 'notifications'.*never\? ")
+        laptop.until(
+            r"The agent 'General' calls notify {\"text\":\"tea\",\"title\":\"Kitchen\"}\s+"
+            r"It needs the permission 'notifications'. Grant it\?\s+"
+            r"\[y\]es, this call; \[a\]lways; \[n\]o, not this call; never\? "
+        )
         laptop.say("n")
         laptop.until(r"notify wants 'notifications': denied")
         assert calling.envelope()["code"] == "permission_denied"
@@ -161,6 +167,23 @@ def test_the_person_is_asked_in_the_terminal_and_an_always_is_remembered(run: Sh
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
     with serving(run), device(run):  # a new life of both
         assert run("call", "laptop__notify", '{"text": "tea"}').returncode == 0
+
+
+def test_the_caller_is_told_at_which_device_the_person_is_asked(run: Shell) -> None:
+    with (
+        serving(run),
+        device(run) as laptop,
+        run.at_terminal("call", "laptop__notify", '{"text": "tea"}') as calling,
+    ):
+        calling.until(r"Waiting for your answer on the device 'laptop': may 'laptop__notify' use the permission")
+        laptop.until(r"never\? ")
+        laptop.say("y")
+        calling.until('"status":"success"')
+        assert calling.ended() == 0
+        again = Calling(run, "laptop__notify", '{"text": "tea"}')  # a yes was for that call alone
+        laptop.until(r"never\? ")
+        laptop.say("n")
+        assert again.envelope()["code"] == "permission_denied"
 
 
 def test_never_is_told_to_the_model_with_how_to_change_it(run: Shell) -> None:
@@ -195,8 +218,8 @@ def test_without_a_terminal_nothing_is_granted_but_by_option(run: Shell) -> None
     with serving(run):
         code, lines = answered()
         assert code == "permission_denied"
-        assert (lines[0]["type"], lines[0]["decision"]) == ("permission", "denied")
-        assert "--allow notifications" in lines[0]["where"]
+        (asked,) = [line for line in lines if line["type"] == "permission"]
+        assert asked["decision"] == "denied" and "--allow notifications" in asked["where"]
     with serving(run):
         assert answered("--allow", "notifications")[0] == "success"
         code, lines = answered("--yes")
@@ -208,7 +231,7 @@ async def test_a_file_of_choices_that_is_broken_is_named(tmp_path: Path) -> None
     file = DeviceFile(tmp_path / "device-x.choices.json")
     file.path.write_text("{", encoding="utf-8")
     with pytest.raises(ConfigError, match=r"device-x\.choices\.json' is not what a device keeps"):
-        await DeviceConsent(file, (), None).ask("screen", "screenshot", "c")
+        await DeviceConsent(file, (), None).ask(PermissionQuestion("screen", "screenshot", "c"))
     file.path.unlink()
     file.path.symlink_to("elsewhere")
     with pytest.raises(ConfigError, match="can't be read"):
@@ -233,7 +256,7 @@ async def test_what_was_said_for_good_is_asked_once(tmp_path: Path) -> None:
     person = Person()
     consent = DeviceConsent(DeviceFile(tmp_path / "f.json"), ("notifications",), person)
     for permission in ("screen", "browser", "clipboard.read", "notifications") * 2:
-        decision, where = await consent.ask(permission, "tool", "c")
+        decision, where = await consent.ask(PermissionQuestion(permission, "tool", "c"))
         assert decision == ("deny_forever" if permission == "browser" else "allow")
         assert bool(where) == (decision != "allow")
     assert person.asked == ["screen", "browser", "clipboard.read", "clipboard.read"]
@@ -379,3 +402,84 @@ def test_a_terminal_does_not_answer_with_what_was_typed_before(run: Shell) -> No
         laptop.until(r"never\? ")
         laptop.say("n")
         assert calling.envelope()["code"] == "permission_denied"
+
+
+# What a phone has.
+
+
+def phone_of(tmp_path: Path, *programs: str, code: str = "exit 1") -> PhoneTools:
+    """What a computer with these programs and no others has of a phone's tools."""
+    for name in programs:
+        program(tmp_path / "bin", name, code)
+    return phone_tools({"PATH": str(tmp_path / "bin")}, tmp_path)
+
+
+def test_what_the_computer_does_not_have_is_not_offered_and_told(run: Shell, tmp_path: Path) -> None:
+    none = phone_of(tmp_path)
+    assert none.tools == [] and len(none.missing) == 3
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev" / "video0").touch()
+    assert "install ffmpeg or fswebcam" in phone_of(tmp_path).missing[0]
+    with serving(run), run.at_terminal("device", "--label", "laptop", PATH="/nowhere") as laptop:
+        laptop.until("'contacts' is not offered: no address book was found")
+
+
+def test_the_seeds_tools_have_the_seeds_parameters(tmp_path: Path) -> None:
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev" / "video0").touch()
+    offered = {tool.spec.name: tool.spec for tool in phone_of(tmp_path, "ffmpeg", "khard", "gpspipe").tools}
+    assert {name: (spec.parameters, spec.permissions) for name, spec in offered.items()} == {
+        "camera": (
+            {"type": "object", "properties": {"quality": {"type": "string", "enum": ["low", "high"]}}, "required": []},
+            ("camera",),
+        ),
+        "contacts": (
+            {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]},
+            ("contacts",),
+        ),
+        "sensors": (
+            {
+                "type": "object",
+                "properties": {"type": {"type": "string", "enum": ["accelerometer", "gyroscope", "gps"]}},
+                "required": ["type"],
+            },
+            ("sensors",),
+        ),
+    }
+    info = tools_of(tmp_path)["device_info"].spec
+    assert info.parameters == {"type": "object", "properties": {}, "required": []}
+
+
+def test_a_photo_has_the_size_that_was_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev" / "video0").touch()
+    code = 'size=$4; while [ $# -gt 1 ]; do shift; done; printf "\\377\\330%s" "$size" > "$1"'
+    monkeypatch.setenv("PATH", program(tmp_path / "bin", "fswebcam", code))
+    (camera,) = phone_tools({"PATH": str(tmp_path / "bin")}, tmp_path).tools
+    taken = called(camera, quality="high")
+    assert isinstance(taken, Image) and taken.data == b"\xff\xd81920x1080"
+    assert called(camera).data == b"\xff\xd8640x480"
+
+
+def test_contacts_that_fit_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = 'printf "searching for %s\\nann@example.com\\tAnn Lee\\thome\\n" "$2"'
+    monkeypatch.setenv("PATH", program(tmp_path / "bin", "abook", answer))
+    (contacts,) = phone_tools({"PATH": str(tmp_path / "bin")}, tmp_path).tools
+    assert called(contacts, query="ann") == {"contacts": [{"address": "ann@example.com", "name": "Ann Lee"}], "more": 0}
+    program(tmp_path / "bin", "abook", "echo Not found >&2; exit 1")
+    assert called(contacts, query="nobody") == {"contacts": [], "more": 0}
+
+
+def test_sensors_are_read_and_a_missing_one_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "sys" / "bus" / "iio" / "devices" / "iio:device0"
+    folder.mkdir(parents=True)
+    for name, value in {"x_raw": "100", "y_raw": "-50", "z_raw": "1000", "scale": "0.01"}.items():
+        (folder / f"in_accel_{name}").write_text(value, encoding="ascii")
+    report = '{"class":"VERSION"}\n{"class":"TPV","lat":52.5,"lon":13.4,"alt":34.0}'
+    monkeypatch.setenv("PATH", program(tmp_path / "bin", "gpspipe", f"echo '{report}'"))
+    (sensors,) = phone_tools({"PATH": str(tmp_path / "bin")}, tmp_path).tools
+    moved = called(sensors, type="accelerometer")
+    assert moved == {"type": "accelerometer", "x": 1.0, "y": -0.5, "z": 10.0, "unit": "m/s²"}
+    assert called(sensors, type="gps") == {"type": "gps", "latitude": 52.5, "longitude": 13.4, "altitude": 34.0}
+    with pytest.raises(ToolError, match="no gyroscope: it has accelerometer and gps"):
+        called(sensors, type="gyroscope")

@@ -187,7 +187,7 @@ def test_a_batch_answers_every_line_in_order(run: Shell) -> None:
     done = run("call", "--batch", given="\n".join(lines))
     answers = json_lines(done)
     assert [answer["status"] for answer in answers] == ["success", "success", "error", "error", "error", "success"]
-    assert answers[1]["result"]["content"] == "hello" and "Line 4" in answers[2]["message"]
+    assert answers[1]["result"] == "hello" and "Line 4" in answers[2]["message"]
     assert done.returncode == 1
     assert run("call", "--batch").returncode == 0
 
@@ -496,6 +496,33 @@ def test_a_turn_that_is_lost_with_its_gateway_can_be_left(run: Shell) -> None:
             assert "get_current_time: ok" in terminal.prompt()
             terminal.type("\x04")
             assert terminal.ended() == 0
+    sleeper.close()
+
+
+@pytest.mark.parametrize("place", ["--quiet", "--embedded"])  # at the gateway, and without one
+def test_ctrl_c_cancels_the_call(run: Shell, place: str) -> None:
+    sleeper = Sleeper(run)
+    with serving(run), run.at_terminal("call", "nap", '{"minutes": 5}', place) as terminal:
+        assert sleeper.has_begun()
+        terminal.type("\x03")
+        assert "Cancels the call" in terminal.until('"code":"cancelled"')
+        assert terminal.ended() == 130
+        (listed_call,) = json.loads(run("calls", "--tool", "nap", "--json").stdout)
+        assert listed_call["status"] == "cancelled"
+    sleeper.close()
+
+
+def test_a_gateway_that_stops_says_what_it_waits_for_and_a_chat_is_told_so(run: Shell) -> None:
+    sleeper = Sleeper(run)
+    with serving(run) as gateway, run.at_terminal("call", "nap", '{"minutes": 5}'):
+        assert sleeper.has_begun()
+        gateway.type("\x03")
+        assert "for 1 call to end" in gateway.until("Ctrl-C again ends at once")
+        done = run("chat", "hello")
+        assert done.returncode == 1 and "takes no connections now (HTTP 503)" in done.stderr
+        assert "is being stopped" in done.stderr
+        gateway.type("\x03")
+        assert gateway.ended() == 1
     sleeper.close()
 
 

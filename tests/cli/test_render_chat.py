@@ -4,6 +4,7 @@ import io
 import json
 
 import pytest
+from msgspec import structs
 
 from handspan.cli.render_chat import JsonLines, TerminalRenderer
 from handspan.core.events import (
@@ -12,11 +13,13 @@ from handspan.core.events import (
     CallStarted,
     Ended,
     EndReason,
+    RequestQueued,
     RetryComing,
     RoundBegan,
     TextArrived,
     ThinkingArrived,
 )
+from handspan.core.questions import Question, waiting_note
 
 STARTED = CallStarted("c1", "look", '{"at":"x"}')
 FINISHED = CallFinished("c1", "look", "success", 0.0123, '{"status":"success","result":1}')
@@ -35,6 +38,15 @@ def shown(*events: object, verbose: bool = False, out: io.StringIO | None = None
     for event in events:
         show(event)  # type: ignore[arg-type] # a union of many
     return out.getvalue()
+
+
+def test_a_call_that_waits_for_a_person_at_a_device_says_where() -> None:
+    asked = Question("q1", "permission", "c1", "look", {}, "camera", "operator", "", "f", 60.0, device="phone")
+    here = structs.replace(asked, device="")  # the terminal itself asks
+    told = shown(STARTED, *(CallProgress("c1", "look", waiting_note(one)) for one in (asked, here)), FINISHED)
+    assert told == (
+        "Waiting for your answer on the device 'phone': may 'look' use the permission 'camera'?\n[look: ok, 12 ms]\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -71,6 +83,8 @@ def test_verbose_shows_arguments_results_and_thinking_but_not_without_end() -> N
 
 
 def test_a_retry_is_told_with_its_reason() -> None:
+    queued = "(100 requests to m run already; this one waits for its turn)\n"
+    assert shown(RequestQueued("m", 100)) == queued
     assert shown(RetryComing("Too many requests", 3.2)) == "(Too many requests; trying again in 3 s)\n"
 
 

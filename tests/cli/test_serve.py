@@ -114,13 +114,10 @@ def test_a_port_in_use_or_a_wrong_word_is_told_with_a_remedy(run: Shell, serve: 
 def test_it_says_each_thing_on_its_line_and_the_files_are_private(run: Shell, serve: Any) -> None:
     serving = serve("--model", "offline")
     assert stat.S_IMODE(serving.ready.stat().st_mode) == 0o600
-    link = serving.line("Page")
-    assert re.fullmatch(rf"Page     {re.escape(serving.url)}/signin\?code=\S{{43}}", link)
-    assert serving.token not in link
+    assert serving.line("Page") == f"Page     {serving.url}"
     assert re.match(r"Sandbox  (NOT )?active: ", serving.line("Sandbox"))
     assert "offline" in serving.line("Model")
     assert "handspan device" in serving.line("Device")
-    assert re.search(r"the code \d{4}-\d{4}-\d{4} within 5 minutes", serving.line("         another"))
     assert str(run.workspace) in serving.line("Files")
     assert serving.line("State") == f"State    {run.state}"
     assert serving.pid == serving.process.pid
@@ -130,10 +127,20 @@ def test_it_says_each_thing_on_its_line_and_the_files_are_private(run: Shell, se
     assert stat.S_IMODE((run.state / "operator.token").stat().st_mode) == 0o600
     code, out, err = serving.end()
     assert code == 0 and serving.token not in out + err and "Traceback" not in err
+    assert "code=" not in out + err and not re.search(r"\d{4}-\d{4}-\d{4}", out + err)  # a log file has no secrets
     assert not (run.state / "gateway.json").exists()
 
 
-def test_nobody_comes_in_without_a_token_and_the_link_signs_a_browser_in(serve: Any) -> None:
+def test_at_a_terminal_it_shows_a_link_and_a_code(run: Shell) -> None:
+    with run.at_terminal("serve", "--port", "0", "--model", "offline") as terminal:
+        shown = terminal.until("State ")
+        assert re.search(r"Page     http://127.0.0.1:\d+/signin\?code=\S{43}\s", shown)
+        assert re.search(r"the code \d{4}-\d{4}-\d{4} within 5 minutes", shown)
+        assert "/signin?code=" in refused_at_terminal(run)
+        assert "code=" not in run("serve", "--port", "0").stderr
+
+
+def test_nobody_comes_in_without_a_token_and_the_link_signs_a_browser_in(run: Shell, serve: Any) -> None:
     serving = serve("--model", "offline")
     assert serving.ask("/health").status == 200
     assert serving.ask("/health", Host="evil.example").status == 403
@@ -141,7 +148,7 @@ def test_nobody_comes_in_without_a_token_and_the_link_signs_a_browser_in(serve: 
     assert serving.ask("/pair/code").status in (401, 404)
     assert serving.ask("/pair/code", Authorization=f"Bearer {serving.token}").status == 404
     assert serving.ask("/api/status", Authorization=f"Bearer {serving.token}").status == 200
-    path = serving.line("Page").partition(serving.host)[2]
+    path = json.loads(run("pair", "--browser", "--json").stdout)["url"].partition(serving.host)[2]
     cookie = serving.ask(path).headers["set-cookie"].partition(";")[0]
     assert serving.ask(path).status == 403
     assert serving.ask("/api/status", Cookie=cookie).status == 200
@@ -149,9 +156,9 @@ def test_nobody_comes_in_without_a_token_and_the_link_signs_a_browser_in(serve: 
     assert serving.ask("/api/signin", "POST", Cookie=cookie, Origin=serving.url).status == 201
 
 
-def test_a_device_pairs_with_the_code_and_is_out_when_its_token_is_revoked(serve: Any) -> None:
+def test_a_device_pairs_with_the_code_and_is_out_when_its_token_is_revoked(run: Shell, serve: Any) -> None:
     serving = serve("--model", "offline")
-    found = re.search(r"\d{4}-\d{4}-\d{4}", serving.line("         another"))
+    found = re.search(r"\d{4}-\d{4}-\d{4}", run("pair").stdout)
     assert found is not None
     paired = json.loads(serving.ask("/pair", "POST", X_Pairing_Code=found[0]).body)
     assert serving.ask("/pair", "POST", X_Pairing_Code=found[0]).status == 403
@@ -172,7 +179,7 @@ def test_a_second_gateway_on_the_same_folder_is_refused_and_shows_a_new_link(run
     second = run("serve", "--port", "0")
     assert second.returncode == 1
     assert "Another gateway serves the state folder" in second.stderr and f"It is at {serving.url}" in second.stderr
-    path = second.stderr.partition("Page")[2].partition(serving.host)[2].strip()
+    path = refused_at_terminal(run).partition("Page")[2].partition(serving.host)[2].split()[0]
     assert serving.ask(path).status == 303
 
 
@@ -198,6 +205,13 @@ def test_a_signal_ends_it_with_0_and_clients_are_told_to_come_back(serve: Any, n
     assert (code, "Traceback" in err) == (0, False), err
 
 
+def refused_at_terminal(run: Shell) -> str:
+    """What a second `serve` says where a person reads it."""
+    with run.at_terminal("serve", "--port", "0") as second:
+        assert second.ended() == 1
+        return second.seen
+
+
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="needs the openssl binary to make a certificate")
 def test_with_a_certificate_of_its_own_it_is_found_and_trusted_by_that_alone(
     run: Shell, serve: Any, tmp_path: Path
@@ -211,14 +225,14 @@ def test_with_a_certificate_of_its_own_it_is_found_and_trusted_by_that_alone(
     assert serving.url.startswith("https://127.0.0.1:")
     found = {finding["what"]: finding for finding in json.loads(run("doctor", "--json").stdout)}
     assert all(found[what]["ok"] for what in ("gateway", "gateway token", "gateway WebSocket")), found
-    assert f"Page     {serving.url}/signin?code=" in run("serve", "--port", "0").stderr
+    assert f"Page     {serving.url}/signin?code=" in refused_at_terminal(run)
     run.config(f'[gateway]\ntls_cert = "{tmp_path / "other.pem"}"\n')
-    stranger = run("serve", "--port", "0").stderr  # the token is not shown to a certificate that is not ours
+    stranger = refused_at_terminal(run)  # the token is not shown to a certificate that is not ours
     assert f"It is at {serving.url}" in stranger and "Page" not in stranger
     run.config("")
-    assert "Page" not in run("serve", "--port", "0").stderr
+    assert "Page" not in refused_at_terminal(run)
     run.config(f'[gateway]\ntls_cert = "{tmp_path / "none.pem"}"\n')
-    assert "Page" not in run("serve", "--port", "0").stderr
+    assert "Page" not in refused_at_terminal(run)
 
 
 def test_for_phones_it_shows_a_code_to_scan_and_what_is_broken_is_told(run: Shell) -> None:
@@ -270,7 +284,7 @@ def test_below_a_prefix_the_link_leads_below_it(run: Shell, serve: Any) -> None:
     serving.host = serving.host.removesuffix("/hs")
     assert serving.ask("/health").status == 404
     assert serving.ask("/hs/health").status == 200
-    answered = serving.ask(serving.line("Page").partition(serving.host)[2])
+    answered = serving.ask(json.loads(run("pair", "--browser", "--json").stdout)["url"].partition(serving.host)[2])
     assert (answered.status, answered.headers["location"]) == (303, "/hs/")
     assert "; Path=/hs; " in answered.headers["set-cookie"]
     with connect(f"ws://{serving.host}/hs/ws/chat?token={serving.token}", proxy=None) as client:

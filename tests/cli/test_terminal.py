@@ -1,15 +1,21 @@
 """Questions at the terminal (SPEC P2, P5)."""
 
+import asyncio
 import io
 import os
 import pty
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from msgspec import structs
 
+from handspan.cli.device.log import DeviceLines
 from handspan.cli.terminal_questions import TerminalQuestions
 from handspan.core.questions import Answer, Question, QuestionAction
 from handspan.core.values import JsonObject
+from tests.waiting import WAIT, until
 
 pytestmark = pytest.mark.anyio
 
@@ -70,6 +76,66 @@ async def test_nobody_types_and_the_question_expires() -> None:
     finally:
         os.close(ours)
         os.close(theirs)
+
+
+@contextmanager
+def at_terminal(**more: Any) -> Iterator[tuple[TerminalQuestions, io.StringIO, Callable[[bytes], int]]]:
+    """Questions at a real terminal, what they write there, and a way to type."""
+    ours, theirs = pty.openpty()
+    try:
+        with os.fdopen(os.dup(theirs), "r", encoding="utf-8") as terminal:
+            written = io.StringIO()
+            yield TerminalQuestions(terminal, written, **more), written, lambda typed: os.write(ours, typed)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
+async def test_a_question_that_is_taken_back_is_gone_and_what_is_typed_then_answers_no_other() -> None:
+    with at_terminal() as (questions, written, type_in):
+        first = asyncio.create_task(questions.ask(question()))
+        second = asyncio.create_task(questions.ask(question("permission")))
+        await until(lambda: "never? " in written.getvalue())
+        first.cancel()
+        await until(lambda: "this question is over" in written.getvalue())
+        await until(lambda: "android.permission.CAMERA" in written.getvalue())
+        type_in(b"y\n")  # the person meant the first one
+        await until(lambda: "Please answer this one again" in written.getvalue())
+        assert not second.done()
+        type_in(b"n\n")
+        assert await asyncio.wait_for(second, WAIT) == Answer("deny")
+
+
+@pytest.mark.parametrize(
+    ("kind", "grants_once", "said"),
+    [
+        ("approval", False, "[y]es, this call; [a]lways; [n]o, not this call; never? "),
+        ("permission", True, "[y]es, this call; [a]lways; [n]o, not this call; never? "),
+        ("permission", False, "[y]es, this and later calls of this tool; [n]o, not this call; never? "),
+    ],
+)
+async def test_the_prompt_says_what_a_yes_covers(kind: str, grants_once: bool, said: str) -> None:
+    written = io.StringIO()
+    await TerminalQuestions(io.StringIO("y\n"), written, grants_once=grants_once).ask(question(kind))
+    assert said in written.getvalue()
+
+
+async def test_the_question_says_which_agent_asks_and_shows_what_is_invisible() -> None:
+    asked = structs.replace(question(arguments={"command": "rm \u202efdp.x\U000e0041"}), agent="Gen\u200beral")
+    _, written = await answer("y\n", asked)
+    assert r"""The agent 'General' calls camera {"command":"rm \u202efdp.x\udb40\udc41"}""" in written
+
+
+def test_log_lines_wait_while_the_person_is_asked() -> None:
+    out = io.StringIO()
+    log = DeviceLines(out)
+    with log.held():
+        log.note("one")
+        with log.held():
+            log.note("two")
+        assert out.getvalue() == ""
+    log.note("three")
+    assert [line.split()[1] for line in out.getvalue().splitlines()] == ["one", "two", "three"]
 
 
 # Questions for a value, logins, changed definitions.

@@ -48,10 +48,11 @@ class GateLink:
         """Play the handshake. Returns the client's `connect`."""
         await self.send("session_start", v=1, session_id="s1", resumed=False, message_count=0)
         hello = await self.expect("connect")
-        if tools:
-            await self.expect("register_tools")
+        offered = (await self.expect("register_tools"))["tools"] if tools else []
         given = {"capabilities": ALL if can is None else can, "resume_token": "t1", "grace_ms": 60000, "resumed": False}
         await self.send("connected", v=1, message="hello", **{**given, **fields})
+        if tools:
+            await self.send("tools_registered", count=len(offered), registered=len(offered))
         return hello
 
     async def request(self, call_id: str, name: str, /, **args: Any) -> None:

@@ -14,10 +14,10 @@ import msgspec
 import pytest
 from websockets.protocol import Protocol
 
-from handspan.client import Backoff, CallContext, Client, Image
+from handspan.client import Backoff, CallContext, Client, Image, PermissionQuestion
 from handspan.core.errors import ConfigError, ToolError
 from handspan.core.tool import READ_ONLY
-from handspan.core.values import Arguments
+from handspan.core.values import Arguments, JsonObject
 from tests.client.gate import Gate, GateLink, gate
 
 pytestmark = pytest.mark.anyio
@@ -300,34 +300,34 @@ async def test_without_ask_permission_the_answer_is_no_and_says_how_to_change_it
 async def test_the_person_is_asked_by_plain_and_by_async_functions(
     said: Any, decision: str, how: str, is_async: bool
 ) -> None:
-    asked: list[tuple[str, str, str]] = []
+    asked: list[PermissionQuestion] = []
 
-    def ask(permission: str, tool: str, call_id: str) -> Any:
-        asked.append((permission, tool, call_id))
+    def ask(question: PermissionQuestion) -> Any:
+        asked.append(question)
         if isinstance(said, Exception):
             raise said
         return said
 
-    async def ask_on_loop(permission: str, tool: str, call_id: str) -> Any:
-        return ask(permission, tool, call_id)
+    async def ask_on_loop(question: PermissionQuestion) -> Any:
+        return ask(question)
 
     async with gate() as there:
         client = device(there, ask_permission=ask_on_loop if is_async else ask, label="phone")
         client.register({"name": "camera", "description": "Take a photo.", "parameters": {}}, lambda _: None)
         async with linked(client, there, label="phone") as link:
             assert client.label == "phone"
-            await link.send(
-                "permission_request", id="q1", call_id="c1", tool="phone__camera", permission="cam", expires_ms=9000
-            )
+            request: dict[str, Any] = {"id": "q1", "call_id": "c1", "tool": "phone__camera", "permission": "cam"}
+            about = {"arguments": {"flash": True}, "agent": "General"}
+            await link.send("permission_request", **request, **about, expires_ms=9000)
             answer = await link.expect("permission_answer")
-    assert asked == [("cam", "camera", "c1")]
+    assert asked == [PermissionQuestion("cam", "camera", "c1", {"flash": True}, "General")]
     assert (answer["decision"], answer.get("how_to_enable", "")) == (decision, how)
 
 
 async def test_a_question_without_an_answer_in_time_is_left_to_the_gateway() -> None:
     asked = asyncio.Event()
 
-    async def ask(*_: str) -> Any:
+    async def ask(_: PermissionQuestion) -> Any:
         asked.set()
         await asyncio.Event().wait()
 
@@ -336,6 +336,42 @@ async def test_a_question_without_an_answer_in_time_is_left_to_the_gateway() -> 
         async with linked(client, there, tools=False) as link:
             await link.send("permission_request", id="q1", call_id="c1", tool="x", permission="y", expires_ms=5)
             await asyncio.wait_for(asked.wait(), 60)
+            await link.fence()
+
+
+@pytest.mark.parametrize("capabilities", [None, ["resume", "cancel"]], ids=["asked", "asks itself"])
+async def test_a_question_ends_when_its_call_does(capabilities: list[str] | None) -> None:
+    asked, ended = asyncio.Event(), asyncio.Event()
+
+    async def ask(_: PermissionQuestion) -> Any:
+        asked.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    async with gate() as there:
+        client = device(there, ask_permission=ask)
+        offer: JsonObject = {
+            "name": "camera",
+            "description": "Take a photo.",
+            "parameters": {},
+            "permissions": ["camera"],
+        }
+        client.register(offer, lambda _: None)  # a plain function: it would run on a thread
+        more = {} if capabilities is None else {"capabilities": capabilities}
+        async with linked(client, there, **more) as link:
+            if capabilities is None:
+                about = {"call_id": "c1", "tool": "camera", "permission": "camera"}
+                await link.send("permission_request", id="q1", **about, expires_ms=60_000)
+            else:
+                await link.send("tool_call_request", id="c1", name="camera", args={})
+            await asyncio.wait_for(asked.wait(), 60)
+            if capabilities is None:
+                await link.send("question_closed", id="q1", accepted=False)
+            else:
+                await link.send("tool_cancel", id="c1", reason="aborted")
+            await asyncio.wait_for(ended.wait(), 60)
             await link.fence()
 
 
@@ -506,6 +542,59 @@ async def test_a_hanging_thread_does_not_keep_it_from_ending() -> None:
             await link.request("c1", "hang")
             await asyncio.wait_for(began.wait(), 60)
         release.set()
+
+
+async def test_a_hanging_thread_does_not_keep_other_calls_from_running(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("handspan.client.calls.GRACE", 0.01)
+    release = threading.Event()
+    async with gate() as there:
+        client = device(there)
+
+        @client.tool
+        def hang() -> None:
+            """Hangs."""
+            release.wait(60)
+
+        @client.tool
+        def work() -> str:
+            """Works."""
+            return "done"
+
+        async with linked(client, there) as link:
+            for stop in ({"timeout_ms": 20}, {}):  # by its time, or by the gateway
+                await link.send("tool_call_request", id=f"h{stop}", name="hang", args={}, **stop)
+                await link.request(f"w{stop}", "work")
+                if stop:
+                    assert (await link.expect("tool_error"))["code"] == "timeout"
+                else:
+                    await link.send("tool_cancel", id=f"h{stop}", reason="aborted")
+                assert (await link.expect("tool_result"))["id"] == f"w{stop}"
+        release.set()
+
+
+async def test_it_is_connected_when_the_gateway_has_answered_about_its_tools() -> None:
+    async with gate() as there:
+        client = device(there)
+
+        @client.tool
+        def work() -> str:
+            """Works."""
+            return "done"
+
+        running = asyncio.create_task(client.run())
+        link = await there.link()
+        waiting = asyncio.create_task(client.connected())
+        await link.send("session_start", v=1, session_id="s1", resumed=False, message_count=0)
+        await link.expect("connect")
+        await link.expect("register_tools")
+        await link.send("connected", v=1, message="hello")
+        await link.fence()
+        assert not waiting.done()
+        await link.send("tools_registered", count=1, registered=0, rejected=[{"name": "work", "reason": "no"}])
+        await asyncio.wait_for(waiting, 60)
+        assert client.rejected == {"work": "no"}
+        client.close()
+        await asyncio.wait_for(running, 60)
 
 
 async def test_only_a_chat_can_say_something() -> None:

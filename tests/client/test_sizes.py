@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from handspan.client import Backoff, CallContext, Client, Image, MessageTooLarge, ToolCallResult
+from handspan.client import Backoff, CallContext, Client, Image, MessageTooLarge, PermissionQuestion, ToolCallResult
 from handspan.client.builder import Callbacks
 from handspan.client.calls import CallRunner
 from handspan.client.memory import CallMemory
@@ -172,7 +172,7 @@ async def test_more_attachments_than_a_message_can_name_are_an_error() -> None:
 
 
 async def test_progress_and_answers_of_a_person_that_are_too_large_do_not_end_the_link() -> None:
-    async def ask(permission: str, tool: str, call_id: str) -> tuple[Any, str]:
+    async def ask(_: PermissionQuestion) -> tuple[Any, str]:
         return "deny", "w" * 50_000
 
     async with gate() as there:
@@ -254,7 +254,7 @@ async def test_saved_answers_that_do_not_fit_are_errors_where_nothing_can_be_upl
     assert again == told
     assert (told["c1"]["type"], "5000 bytes" in told["c1"]["error"]) == ("tool_error", True)
     assert (told["c2"]["code"], told["c2"]["error"][:3]) == ("busy", "yyy")
-    assert told["c3"] == {"type": "tool_result", "id": "c3", "output": "small"}
+    assert told["c3"] == {"type": "tool_result", "id": "c3", "output": "small", "success": True}
     assert told["c4"]["type"] == "tool_error"
 
 

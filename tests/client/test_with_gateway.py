@@ -6,17 +6,18 @@ from typing import Any
 
 import pytest
 
-from handspan.client import Backoff, CallContext, Client, GatewayRefused, Image
+from handspan.client import Backoff, CallContext, Client, GatewayRefused, Image, PermissionQuestion
 from handspan.core.context import ToolContext
 from handspan.core.errors import InvalidAnswer
 from handspan.core.events import CallFinished, CallProgress, CallStarted, Ended, QuestionAsked, TextArrived
 from handspan.core.principals import Origin
-from handspan.core.questions import Question, QuestionAction
+from handspan.core.questions import Answer, Question, QuestionAction
 from handspan.core.results import Failure, Success
 from handspan.core.tool import ToolSpec
 from handspan.models.model import ModelError
 from handspan.models.scripted import Scripted, call
 from handspan.testing import FaultProxy, running_gateway
+from tests.waiting import WAIT
 
 pytestmark = pytest.mark.anyio
 
@@ -86,12 +87,39 @@ async def test_a_devices_tools_are_called_with_progress_images_and_large_results
             assert [one.artifact.size for one in written.attachments if one.artifact] == [2_000_000]
 
 
+async def test_a_question_at_the_device_ends_with_its_call_and_says_who_asks(tmp_path: Path) -> None:
+    asked: asyncio.Queue[PermissionQuestion] = asyncio.Queue()
+    ended = asyncio.Event()
+
+    async def ask(question: PermissionQuestion) -> Any:
+        asked.put_nowait(question)
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            ended.set()
+
+    async with running_gateway(tmp_path) as gateway:
+        client = Client(gateway.url, gateway.token, label="phone", backoff=SOON, ask_permission=ask)
+
+        @client.tool(permissions=("camera",))
+        def photo(flash: bool) -> str:
+            """Take a photo."""
+            return "click"
+
+        async with client:
+            calling = asyncio.create_task(gateway.call("phone__photo", flash=True))
+            question = await asyncio.wait_for(asked.get(), WAIT)
+            assert (question.tool, question.arguments, question.agent) == ("photo", {"flash": True}, "General")
+            calling.cancel()
+            await asyncio.wait_for(ended.wait(), WAIT)
+
+
 async def test_permissions_are_asked_here(tmp_path: Path) -> None:
     asked: list[tuple[str, str]] = []
 
-    async def ask(permission: str, tool: str, _: str) -> str:
-        asked.append((permission, tool))
-        return "allow" if permission == "camera" else "deny"
+    async def ask(question: PermissionQuestion) -> str:
+        asked.append((question.permission, question.tool))
+        return "allow" if question.permission == "camera" else "deny"
 
     async with running_gateway(tmp_path) as gateway:
         client = Client(gateway.url, gateway.token, label="phone", backoff=SOON, ask_permission=ask)  # type: ignore[arg-type] # one of the words
@@ -252,6 +280,43 @@ async def test_a_turn_can_be_stopped(tmp_path: Path) -> None:
             assert isinstance(events[-1], Ended)
             assert events[-1].reason == "aborted"
             await asyncio.wait_for(stopped.wait(), 60)
+
+
+async def test_on_question_answers_and_ends_when_another_client_does(tmp_path: Path) -> None:
+    model = Scripted([call("pay"), call("pay"), "Paid."])
+    asked: asyncio.Queue[Question] = asyncio.Queue()
+    ended = asyncio.Event()
+
+    async def on_question(question: Question) -> Any:
+        asked.put_nowait(question)
+        if asked.qsize() == 1 and not ended.is_set():
+            try:
+                await asyncio.get_running_loop().create_future()
+            finally:
+                ended.set()
+        return Answer("deny", reason="Too dear")
+
+    async with running_gateway(tmp_path, model=model, agents={"General": {"mode": "ask_always"}}) as gateway:
+        client = Client(gateway.url, gateway.token, backoff=SOON)
+
+        @client.tool
+        def pay() -> str:
+            """Pay."""
+            return "paid"
+
+        async with client.chat(on_question=on_question) as chat:
+
+            async def turn() -> list[object]:
+                return [event async for event in chat.send("pay")]
+
+            turning = asyncio.create_task(turn())
+            first = await asyncio.wait_for(asked.get(), WAIT)
+            assert (first.tool, first.agent) == ("pay", "General")
+            await gateway.gateway.questions.answer(first.id, Answer("deny"), owner=first.owner)  # another client
+            await asyncio.wait_for(ended.wait(), WAIT)
+            events = await asyncio.wait_for(turning, WAIT)
+    finished = [event.envelope for event in events if isinstance(event, CallFinished)]
+    assert ["Too dear" in envelope for envelope in finished] == [False, True]
 
 
 async def test_a_question_is_answered_from_the_chat(tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ class TestFilesThatCannotBeUsed:
         ("tools.sandbox.enabled = 'yes'", "tools.sandbox.enabled: must be 'auto', 'on' or 'off', not 'yes'."),
         (
             "tools.command_policy.mode = 'allow'",
-            "tools.command_policy.mode: must be one of 'allowlist', 'denylist', not 'allow'. Did you mean 'allowlist'?",
+            "mode: must be one of 'auto', 'allowlist', 'denylist', not 'allow'. Did you mean 'allowlist'?",
         ),
         (
             "tools.concurrency.mpc = 1",

@@ -32,9 +32,13 @@ def test_every_free_digit_of_an_id_takes_many_values() -> None:
 
 
 def test_ids_that_follow_each_other_share_nothing_that_would_tell_one_from_the_other() -> None:
-    own = [new_call_id()[20:].replace("-", "") for _ in range(500)]  # 15 digits, 60 random bits
-    assert len(set(own)) == 500
-    assert all(len({one[place] for one in own}) == 16 for place in range(15))
+    drawn = [new_call_id() for _ in range(500)]
+    for part in (slice(0, 8), slice(9, 13), slice(15, 18), slice(20, 23), slice(24, 36)):  # 120 of the 122 random bits
+        digits = [one[part] for one in drawn]
+        assert all(len({one[place] for one in digits}) == 16 for place in range(len(digits[0])))
+        assert len(set(digits)) > 400
+    assert {one[19] for one in drawn} == set("89ab")  # the other two
+    assert len({one[:18] for one in drawn}) == len({one[19:] for one in drawn}) == 500
 
 
 def test_many_threads_draw_ids_without_a_double() -> None:

@@ -1,6 +1,7 @@
 """Hooks: a list and a loop (SPEC E7)."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from types import MappingProxyType
 from typing import Any
@@ -99,7 +100,15 @@ class OwnEnd(BaseException):
 
 @pytest.mark.parametrize(
     "error",
-    [LookupError("x"), SystemExit(1), asyncio.CancelledError(), BaseExceptionGroup("g", [OwnEnd()]), OwnEnd()],
+    [
+        LookupError("x"),
+        SystemExit(1),
+        KeyboardInterrupt(),
+        GeneratorExit(),
+        asyncio.CancelledError(),
+        BaseExceptionGroup("g", [OwnEnd()]),
+        OwnEnd(),
+    ],
     ids=lambda error: type(error).__name__,
 )
 async def test_a_before_hook_that_fails_refuses_the_call(error: BaseException) -> None:
@@ -115,6 +124,30 @@ async def test_a_before_hook_that_hangs_refuses_the_call(hang: Callable[[Any], A
     assert caught.value.message == (
         "The hook 'hook-0' gave no verdict (no answer within 0.01 s), so the call is refused."
     )
+
+
+def blocking(_: Any) -> None:
+    time.sleep(0.05)  # never yields, and then lets the call go on
+
+
+async def blocking_later(_: Any) -> None:
+    await asyncio.sleep(0)
+    time.sleep(0.05)  # noqa: ASYNC251 - the loop is blocked on purpose
+
+
+@pytest.mark.parametrize("block", [blocking, blocking_later])
+async def test_a_before_hook_that_blocks_beyond_its_time_refuses_the_call(
+    block: Callable[[Any], Any], make_kit: MakeKit, caplog: pytest.LogCaptureFixture
+) -> None:
+    kit = kit_with(make_kit, Before(block), timeout=0.01)
+    failure = await kit.failure("add", {"a": 1, "b": 2})
+    assert (failure.code, "no answer within 0.01 s" in failure.message) == ("hook_cancelled", True)
+    assert "The hook 'hook-0' has blocked the event loop" in caplog.text
+
+
+async def test_an_after_hook_that_blocks_beyond_its_time_fails() -> None:
+    result = await named(After(blocking), timeout=0.01).after(CALL, succeed(1))
+    assert isinstance(result, Failure) and "no answer within 0.01 s" in result.message
 
 
 @pytest.mark.parametrize(
@@ -170,7 +203,11 @@ async def test_without_a_verdict_the_call_goes_on_as_it_was() -> None:
 # After.
 
 
-@pytest.mark.parametrize("error", [LookupError("x"), SystemExit(1), OwnEnd()], ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize(
+    "error",
+    [LookupError("x"), SystemExit(1), KeyboardInterrupt(), GeneratorExit(), OwnEnd()],
+    ids=lambda error: type(error).__name__,
+)
 async def test_a_failing_after_hook_says_that_the_tool_did_run(error: BaseException) -> None:
     result = await named(After(raising(error))).after(CALL, succeed(1))
     assert isinstance(result, Failure)

@@ -74,8 +74,7 @@ async def test_a_huge_outcome_is_cut_and_kept(kit: EngineKit) -> None:
     later(kit)
     await kit.call("later", call_id="call-1")
     result = await kit.engine.settle("call-1", Success("x" * 100_000, (Attachment("image", "image/png"),)))
-    assert isinstance(result, Success) and isinstance(result.value, dict)
-    assert result.value["bytes"] == 100_000
+    assert isinstance(result, Success) and "of 100000 bytes left out" in str(result.value)
     assert len(result.attachments) == 1
 
 

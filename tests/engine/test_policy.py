@@ -38,5 +38,7 @@ def test_each_mode_decides_by_the_annotations(mode: Mode, annotations: Annotatio
 
 
 def test_the_reasons_name_tool_agent_and_mode() -> None:
-    assert decide("read_only", NO_CLAIMS) == Deny("Tool 'tool' may change things, and the agent 'Clerk' is read-only.")
+    assert decide("read_only", NO_CLAIMS) == Deny(
+        "This call of 'tool' may change things, and the agent 'Clerk' is read-only."
+    )
     assert decide("ask_always", NO_CLAIMS) == Ask("The agent 'Clerk' asks before it uses 'tool' (mode 'ask_always').")

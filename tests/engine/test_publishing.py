@@ -256,4 +256,4 @@ async def test_with_the_stored_ledger_what_is_heard_is_in_the_database(tmp_path:
 def test_without_a_bus_nothing_is_done() -> None:
     record = CallRecord("c1", "t", None, {}, "o", "s", "a", 0.0)  # type: ignore[arg-type] # it is not read
     written = object()
-    assert publish_when_stored(None, written, record) is written  # type: ignore[arg-type] # nor at this
+    assert publish_when_stored(None, MemoryLedger(), written, record) is written  # type: ignore[arg-type] # nor at this

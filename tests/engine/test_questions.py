@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from handspan.core.agents import Agent
+from handspan.core.agents import GENERAL, Agent
 from handspan.core.context import Deadline
 from handspan.core.function_tool import tool
 from handspan.core.principals import BUILTIN, Origin, Principal
-from handspan.core.questions import Answer, Question
-from handspan.core.results import Failure, Pending, Success, ToolResult
+from handspan.core.questions import Answer, Question, find_waiting_note
+from handspan.core.results import Failure, Pending, Success, ToolResult, encode_envelope, envelope
 from handspan.core.tool import Annotations, Handling, ToolSpec
+from handspan.core.values import Json, encode
 from handspan.engine.hooks import HookedCall, Hooks, NamedHook
 from handspan.engine.questions import OpenQuestions, RuleAnswers
 from tests.engine.conftest import MakeKit
@@ -69,13 +70,16 @@ async def test_a_denied_permission_is_said_in_the_words_of_the_seed_and_asked_ag
 async def test_denied_for_ever_says_how_to_enable_it_and_is_remembered(make_kit: MakeKit) -> None:
     person = Person(Answer("deny_forever", how_to_enable="Settings > Apps > Camera"))
     kit = photo_kit(make_kit, person)
-    for _ in range(2):
-        failure = await kit.failure("photo")
-        assert failure.code == "permission_denied_forever"
-        assert failure.message == (
-            "Permission 'camera' was denied by the user, who does not want to be asked again: "
-            "it can be enabled in Settings > Apps > Camera."
-        )
+    first, second = await kit.failure("photo"), await kit.failure("photo")
+    assert first.code == second.code == "permission_denied_forever"
+    assert first.message == (
+        "Permission 'camera' was denied by the user, who does not want to be asked again: "
+        "it can be enabled in Settings > Apps > Camera."
+    )
+    assert second.message == (
+        "The permission 'camera' is refused by a rule of the user (\"never\"); the user was not asked again. "
+        "It can be enabled in Settings > Apps > Camera. `handspan questions forget photo` takes the rule back."
+    )
     assert len(person.asked) == 1
 
 
@@ -208,6 +212,93 @@ async def test_a_person_may_edit_the_arguments_and_approve(make_kit: MakeKit) ->
     assert kit.last().arguments == {"flash": True}
     # The edit was for that one call; the "always" is for the tool.
     assert await kit.value("photo", {"flash": False}, caller=kit.caller(CAREFUL)) == "click False"
+
+
+async def test_the_model_is_told_what_the_person_changed_and_the_journal_knows_it(make_kit: MakeKit) -> None:
+    kit = photo_kit(make_kit, Person(Answer("allow", arguments={"flash": True}), Answer("allow", arguments={})), ())
+    edited = await kit.call("photo", {"flash": False}, caller=kit.caller(CAREFUL))
+    notice = 'The user changed the arguments before approving this call. It ran with: {"flash":true}'
+    assert envelope(edited) == {"status": "success", "result": "click True", "notice": notice}  # type: ignore[arg-type]
+    assert encode_envelope(edited) == encode(envelope(edited))  # type: ignore[arg-type]
+    assert (kit.last().is_edited, kit.last().arguments) == (True, {"flash": True})
+    unchanged = await kit.call("photo", {}, caller=kit.caller(CAREFUL))
+    assert envelope(unchanged) == {"status": "success", "result": "click False"}  # type: ignore[arg-type]
+
+
+async def test_a_rule_refuses_approval_in_its_own_name_and_a_person_may_say_why(make_kit: MakeKit) -> None:
+    kit = photo_kit(make_kit, Person(Answer("deny", reason="Too dark\u202e."), Answer("deny", always=True)), ())
+    careful = kit.caller(CAREFUL)
+    told = [(await kit.failure("photo", caller=careful)).message for _ in range(3)]
+    assert told == [
+        "The call of 'photo' was not approved, so it did not run: Too dark.",
+        "The user did not approve the call of 'photo', so it did not run.",
+        "The call of 'photo' is refused by a rule of the user (\"never\"); the user was not asked again. "
+        "`handspan questions forget photo` takes the rule back.",
+    ]
+
+
+@pytest.mark.parametrize(("permissions", "asked"), [(("camera",), "whether the permission"), ((), "to approve")])
+async def test_where_no_person_can_be_asked_the_refusal_says_so(
+    make_kit: MakeKit, permissions: tuple[str, ...], asked: str
+) -> None:
+    kit = photo_kit(make_kit, RuleAnswers(Answer("expired", reason="there is no terminal.")), permissions)
+    failure = await kit.failure("photo", caller=kit.caller(CAREFUL))
+    assert failure.code == "question_expired"
+    assert failure.message.startswith(f"No person could be asked {asked}")
+    assert failure.message.endswith("there is no terminal.")
+
+
+async def test_the_journal_has_the_persons_time_apart_from_the_tools_own(make_kit: MakeKit) -> None:
+    questions = OpenQuestions()
+    kit = photo_kit(make_kit, questions, ())
+    for decision in (ALLOW, DENY):
+        asked_at = time.monotonic()
+        task = kit.start("photo", caller=kit.caller(CAREFUL))
+        await until(lambda: questions.open_for("operator"))
+        await asyncio.sleep(0.05)  # the person thinks
+        questions.answer(questions.open_for("operator")[0].id, decision, owner="operator")
+        await outcome_of([task])
+        whole, record = time.monotonic() - asked_at, kit.last()
+        assert record.waited >= 0.05
+        assert record.duration + record.waited <= whole
+
+
+async def test_the_caller_is_told_which_person_is_asked_and_where(make_kit: MakeKit) -> None:
+    questions, device, progress = OpenQuestions(), OpenQuestions(), list[Json]()
+    kit = photo_kit(make_kit, questions, ())
+
+    class Camera:
+        spec = ToolSpec("camera", "A phone's.", {"type": "object"}, ("camera",))
+        handling = Handling(questions=device)
+
+        async def run(self, arguments: Any, ctx: Any) -> str:
+            return "picture"
+
+    kit.add(Camera(), Origin("device", "phone"))
+    for name, agent, asked in (("photo", CAREFUL, questions), ("camera", GENERAL, device)):
+        known = len(progress)
+        task = kit.start(name, caller=kit.caller(agent, progress=progress.append))
+        await until(lambda known=known: len(progress) > known)  # type: ignore[misc] # bound now
+        [question] = asked.open_for("operator")
+        assert question.agent == agent.name
+        assert asked.answer(question.id, ALLOW, owner="operator")
+        await outcome_of([task])
+    notes = [find_waiting_note(value) for value in progress]
+    assert notes == [
+        (
+            "Waiting for your answer: may 'photo' run? The agent 'Careful' asks before it uses 'photo' (mode "
+            "'ask_always'). Answer in a chat, or with `handspan questions`.\n",
+            "",
+        ),
+        ("Waiting for your answer on the device 'phone': may 'camera' use the permission 'camera'?\n", "phone"),
+    ]
+
+
+async def test_a_question_that_is_answered_at_once_is_not_announced(make_kit: MakeKit) -> None:
+    progress: list[Json] = []
+    kit = photo_kit(make_kit, RuleAnswers(ALLOW))
+    assert await kit.value("photo", caller=kit.caller(progress=progress.append)) == "click False"
+    assert progress == []
 
 
 async def test_an_edit_that_does_not_fit_the_schema_is_refused(make_kit: MakeKit) -> None:
@@ -390,7 +481,7 @@ async def test_a_rule_answers_every_question_in_the_same_way(make_kit: MakeKit) 
 async def test_a_tool_that_brings_the_place_where_its_person_is_asks_for_permissions_there(
     make_kit: MakeKit,
 ) -> None:
-    device, page = Person(DENY, ALLOW), Person(ALLOW, DENY)
+    device, page = Person(DENY, ALLOW, ALLOW), Person(ALLOW, DENY)
     kit = make_kit(questions=page)
 
     class Camera:
@@ -405,7 +496,8 @@ async def test_a_tool_that_brings_the_place_where_its_person_is_asks_for_permiss
     assert (await kit.failure("camera", caller=careful)).code == "permission_denied"
     assert await kit.value("camera", caller=careful) == "picture"
     assert (await kit.failure("camera", caller=careful)).code == "approval_denied"
-    assert [question.kind for question in device.asked] == ["permission"] * 2
+    assert [question.kind for question in device.asked] == ["permission"] * 3  # P2: it remembers its own answers
+    assert {question.device for question in device.asked} == {"phone"}
     assert [question.kind for question in page.asked] == ["approval"] * 2
 
 

@@ -281,7 +281,7 @@ async def test_the_tool_is_told_its_deadline(kit: EngineKit) -> None:
         return [ctx.deadline.whose, ctx.deadline.at - time.monotonic() < 30]
 
     kit.add(look)
-    assert await kit.value("look") == ["the tool's own limit", True]
+    assert await kit.value("look") == ["the default limit of tools", True]
 
 
 # Nested calls.
@@ -414,11 +414,12 @@ async def test_serial_tools_run_one_after_another_in_the_order_of_the_calls(kit:
     assert [result.value for result in await outcome_of(tasks)] == order == [0, 1, 2, 3, 4]
 
 
-async def test_an_origin_that_is_full_is_busy_when_the_tools_own_time_has_passed(make_kit: MakeKit) -> None:
-    kit = make_kit(gates=Gates({"builtin": 2}))
-    release = asyncio.Event()
+async def test_a_call_waits_for_its_turn_longer_than_its_tool_may_run(make_kit: MakeKit) -> None:
+    kit = make_kit(gates=Gates({"builtin": 1}))
+    holding, release = asyncio.Event(), asyncio.Event()
 
     async def hold() -> str:
+        holding.set()
         await release.wait()
         return "held"
 
@@ -426,15 +427,12 @@ async def test_an_origin_that_is_full_is_busy_when_the_tools_own_time_has_passed
         return "quick"
 
     kit.add(hold)
-    kit.add(quick, timeout=0.02)
-    kit.add(quick, name="patient")
-    tasks = [kit.start("hold") for _ in range(2)]
-    await until(lambda: len(list(kit.ledger.open_calls())) == 2)
-    failure = await kit.failure("quick")
-    assert failure == Failure("busy", "builtin is busy: no turn within 0.02 s (2 at once). Try again later.")
+    kit.add(quick, timeout=0.01)
+    tasks = [kit.start("hold"), *(kit.start("quick") for _ in range(3))]
+    await asyncio.wait_for(holding.wait(), WAIT)
+    assert not (await asyncio.wait(tasks[1:], timeout=0.05))[0], "E3: a full origin makes calls wait, and refuses none"
     release.set()
-    assert [result.value for result in await outcome_of(tasks)] == ["held", "held"]
-    assert await kit.value("patient") == "quick"
+    assert [result.value for result in await outcome_of(tasks)] == ["held", "quick", "quick", "quick"]
 
 
 @pytest.mark.parametrize("timeout", [None, 60.0])

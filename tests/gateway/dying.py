@@ -16,9 +16,15 @@ def tell(event: QuestionOpened) -> None:
     os.write(1, f"{event.question.id}\n".encode())
 
 
-async def main(folder: Path) -> None:
+SCRIPTS = {
+    "note": [call("note", text="a"), call("note", text="b")],
+    "ask": [call("ask_user", question="Which colour?", options=["red", "blue"])],
+}
+
+
+async def main(folder: Path, script: str = "note") -> None:
     """Talk, until somebody kills this process."""
-    async with House(folder, [[call("note", text="a"), call("note", text="b")], "never said"]) as house:
+    async with House(folder, [SCRIPTS[script], "never said"]) as house:
         house.bus.subscribe(QuestionOpened, tell)
         await (
             house.sessions.get("s", OPERATOR.owner)
@@ -28,4 +34,4 @@ async def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1])))
+    asyncio.run(main(Path(sys.argv[1]), *sys.argv[2:]))

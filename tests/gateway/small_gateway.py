@@ -35,7 +35,8 @@ class Echo:
 
 
 class SmallGateway:
-    """Servable. Paths: /health, /who, /work (ends when it drains), /hang (ends when it is cut off), /fail, /ws/chat."""
+    """Servable. Paths: /health, /who, /work (ends when it drains), /hang (ends when it is cut off), /fail, /ws/chat,
+    /endless (an answer that no client reads to its end)."""
 
     def __init__(self, state: Path, gateway: GatewaySettings, *, hangs: bool = False) -> None:
         self._store = open_store(state)
@@ -76,6 +77,10 @@ class SmallGateway:
                 await send({"type": "http.response.start", "status": 200, "headers": []})
                 await send({"type": "http.response.body", "body": b"begun", "more_body": True})
                 await asyncio.Event().wait()
+            case "/endless":
+                await send({"type": "http.response.start", "status": 200, "headers": []})
+                for _ in range(10_000):
+                    await send({"type": "http.response.body", "body": bytes(65536), "more_body": True})
             case "/fail" | "/v1/fail":
                 raise RuntimeError("a fault")
             case "/fail/late":

@@ -1,6 +1,5 @@
 """Everything put together."""
 
-import logging
 from pathlib import Path
 
 import pytest
@@ -16,19 +15,20 @@ from handspan.gateway.app import App
 pytestmark = pytest.mark.anyio
 
 BUILTINS = {
+    "ask_user",
     "edit_file",
     "exec_shell",
+    "find_files",
     "get_current_time",
     "http_request",
     "list_directory",
     "memory_read",
     "memory_write",
-    "message",
     "read_artifact",
     "read_file",
+    "search_files",
     "spawn",
     "web_fetch",
-    "web_search",
     "write_file",
 }
 
@@ -62,14 +62,72 @@ async def test_the_state_folder_is_out_of_reach_when_the_workspace_contains_it(t
     assert not isinstance(catted, Success) or b"secret" not in catted.encoded
 
 
-async def test_a_large_result_is_kept_and_read_on(tmp_path: Path) -> None:
+async def test_settings_give_commands_a_network_that_passes_the_url_policy(tmp_path: Path) -> None:
+    network: JsonObject = {"sandbox": {"network": "guarded", "network_bytes": 5000}}
+    async with App(settings(tmp_path, tools=network)) as app:
+        report = await app.sandbox.ready()
+        if not report.active:
+            pytest.skip(str(report))
+        refused = await call(app, "exec_shell", {"command": ASK_FOR_METADATA})
+    assert "network: guarded" in report.reason
+    assert isinstance(refused, Success) and isinstance(refused.value, dict)
+    assert "HTTP Error 403" in str(refused.value["stderr"])
+    assert "blocked cloud metadata endpoint" in str(refused.value["note"])
+
+
+ASK_FOR_METADATA = "python3 -c 'import urllib.request as u; u.urlopen(\"http://169.254.169.254/\")'"
+
+
+async def test_the_description_of_the_shell_follows_what_the_test_of_the_sandbox_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("bwrap", "setpriv", "prlimit"):
+        (tmp_path / name).write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
     async with App(settings(tmp_path)) as app:
-        text = "\n".join(f"line {number}" for number in range(20_000))
+        assert "in a sandbox" in described(app, "exec_shell") and "in a sandbox" in described(app, "spawn")
+        await app.sandbox.ready()
+        assert "no sandbox here" in described(app, "exec_shell") and "no sandbox here" in described(app, "spawn")
+    assert len(app.registry) == 0
+
+
+def described(app: App, name: str) -> str:
+    return next(spec.description for spec in app.caller().box.specs() if spec.name == name)
+
+
+async def test_the_whole_output_of_a_command_is_kept_and_searched_by_its_lines(tmp_path: Path) -> None:
+    async with App(settings(tmp_path)) as app:
+        text = "".join(f"line {number}\n" for number in range(1, 24_001))
         await call(app, "write_file", {"path": "big.txt", "content": text})
-        cut = await call(app, "read_file", {"path": "big.txt"})
-        assert isinstance(cut, Success) and isinstance(cut.value, dict)
-        found = await call(app, "read_artifact", {"id": cut.value["artifact"], "query": "line 19999"})
-    assert isinstance(found, Success) and b"line 19999" in found.encoded
+        ran = await call(app, "exec_shell", {"command": "cat big.txt"})
+        assert isinstance(ran, Success) and isinstance(ran.value, dict)
+        shown = str(ran.value["stdout"])
+        assert 60_000 < len(ran.encoded) <= 65_536
+        assert shown.startswith("line 1\nline 2\n") and shown.endswith("line 23999\nline 24000\n")
+        handle = shown.partition("read_artifact with id '")[2].partition("'")[0]
+        found = await call(app, "read_artifact", {"id": handle, "query": "line 12345"})
+        assert await app.artifacts.read(handle, owner="operator") == text.encode()
+    assert isinstance(found, Success) and b'"line":12345' in found.encoded
+
+
+async def test_tools_that_miss_a_setting_are_not_offered_and_say_what_they_miss(tmp_path: Path) -> None:
+    async with App(settings(tmp_path)) as app:
+        for name, missing in (("web_search", "tools.web_search.endpoint"), ("message", "no channel is configured")):
+            refused = await call(app, name, {})
+            assert isinstance(refused, Failure) and refused.code == "tool_not_available" and missing in refused.message
+            assert any(missing in reason.text and not reason.ok for reason in app.explain(app.caller().box, name))
+    async with App(settings(tmp_path, **{"tools.web_search.endpoint": "http://search.test/"})) as app:
+        assert app.caller().box.find("web_search") is not None
+
+
+async def test_a_read_only_agent_may_fetch_pages_but_send_nothing(tmp_path: Path) -> None:
+    async with App(settings(tmp_path, agents={"reader": {"mode": "read_only"}})) as app:
+        assert app.caller("reader").box.find("web_fetch") is not None
+        sent = await call(app, "web_fetch", {"url": "http://127.0.0.1:9/", "method": "POST"}, "reader")
+        read = await call(app, "web_fetch", {"url": "http://127.0.0.1:9/"}, "reader")
+    assert isinstance(sent, Failure) and "This call of 'web_fetch' may change things" in sent.message
+    assert isinstance(read, Failure) and "tools.url_policy" in read.message
 
 
 async def test_settings_decide_about_agents_timeouts_and_switches(tmp_path: Path) -> None:
@@ -87,15 +145,14 @@ async def test_settings_decide_about_agents_timeouts_and_switches(tmp_path: Path
             app.caller("raeder")
 
 
-async def test_hooks_of_the_settings_see_every_call(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_hooks_of_the_settings_see_every_call(tmp_path: Path) -> None:
     chain: JsonObject = {
         "hooks": {"chain": [{"type": "audit_log"}, {"type": "path_prefix", "config": {"prefix": "sub"}}]}
     }
-    caplog.set_level(logging.INFO, logger="handspan.audit")
     async with App(settings(tmp_path, **chain)) as app:
         await call(app, "write_file", {"path": "a.txt", "content": "x"})
     assert (tmp_path / "ws" / "sub" / "a.txt").read_text(encoding="utf-8") == "x"
-    assert '"tool":"write_file"' in caplog.messages[0]
+    assert '"tool":"write_file"' in (tmp_path / "st" / "audit.jsonl").read_text(encoding="utf-8")
 
 
 async def test_a_folder_that_can_not_be_made_is_named(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def fails(code: str, message: str, asked: Asked) -> Behaviour:
 
 
 _TYPES: Final[Mapping[str, str]] = {str(code): error_type for code, error_type in ERROR_TYPES.items()}
-_CLI_HAS_NOBODY: Final = {"cli": "without a terminal the command says no at once: it waits for nobody"}
+_CLI_HAS_NOBODY: Final = {"cli": "without a terminal there is no person who says no: the command refuses, and says why"}
 
 BEHAVIOURS: Final[dict[str, Behaviour]] = {
     # What a tool gives comes as it is.
@@ -71,6 +71,10 @@ BEHAVIOURS: Final[dict[str, Behaviour]] = {
     "an argument that nobody has": fails(
         "invalid_arguments", "'colour'", Asked("give_path", {"path": "a", "colour": 1})
     ),
+    # What is read as it was meant.
+    "a number that comes as text": succeeds("0123456789abcde\n", "give_text", {"length": "16"}),
+    "null for an optional argument": succeeds("low", "choose", {"level": None}),
+    "a word in other upper and lower case": succeeds("high", "choose", {"level": "HIGH"}),
     # What the built-ins refuse.
     "a path out of the workspace": fails("invalid_path", "../a", Asked("read_file", {"path": "../a"})),
     "a file that is not there": fails(
@@ -86,13 +90,13 @@ BEHAVIOURS: Final[dict[str, Behaviour]] = {
     "a call that a hook changes": succeeds("below/a.txt", "give_path", {"path": "a.txt"}),
     # What persons say.
     "approved": Behaviour([Asked("give", {"value": 1}, "Careful", True)], [{"status": "success", "result": 1}]),
-    "not approved": fails("approval_denied", "", Asked("change", agent="Careful")),
+    "not approved": fails("approval_denied", "", Asked("change", agent="Careful"))._replace(missing=_CLI_HAS_NOBODY),
     "a permission that is granted": Behaviour(
         [Asked("listen", allowed=True)], [{"status": "success", "result": "a sound"}]
     ),
     "a permission that is denied": fails(
         "permission_denied", "Permission 'camera' was denied by the user", Asked("photograph")
-    ),
+    )._replace(missing=_CLI_HAS_NOBODY),
     "approval that nobody gives": fails("question_expired", "", Asked("change", agent="Careful"))._replace(
         missing=_CLI_HAS_NOBODY, is_hasty=True
     ),

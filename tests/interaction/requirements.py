@@ -123,10 +123,12 @@ REQUIREMENTS: Final = {
         ),
     ),
     "E3": Requirement(
-        "Several calls run side by side, results in request order; serial tools one after another.",
+        "Several calls run side by side, results in request order; serial tools and groups in order; none is refused.",
         (
             "engine/test_engine.py::test_results_come_in_the_order_of_the_calls_whoever_is_first",
             "engine/test_runner.py::test_serial_tools_run_one_after_another_in_the_order_of_the_calls",
+            "engine/test_runner.py::test_a_call_waits_for_its_turn_longer_than_its_tool_may_run",
+            "gateway/graph/test_limits.py::test_calls_of_one_reply_see_what_the_earlier_ones_wrote",
         ),
     ),
     "E5": Requirement(
@@ -179,14 +181,18 @@ REQUIREMENTS: Final = {
         "A result over 64 KB is kept as an artifact and read on.",
         (
             "engine/test_engine.py::test_a_result_at_the_limit_goes_out_whole_and_one_byte_more_is_cut",
-            "gateway/test_app.py::test_a_large_result_is_kept_and_read_on",
+            "gateway/test_app.py::test_the_whole_output_of_a_command_is_kept_and_searched_by_its_lines",
             "interaction/test_behaviours.py::test_a_result_over_64_kb_is_kept_whole_and_read_on_through_the_same_door",
             "store/test_artifacts.py::test_another_owner_gets_the_same_words_as_for_an_artifact_that_never_was",
         ),
     ),
     "X4": Requirement(
-        "Results carry images, sounds and files.",
-        ("engine/test_runner.py::test_attachments_come_with_the_value_or_alone",),
+        "Results carry images, sounds and files; an image of any size reaches the model as an image.",
+        (
+            "engine/test_runner.py::test_attachments_come_with_the_value_or_alone",
+            "media/test_photos.py::test_a_phones_photo_of_5_mb_is_an_image_in_this_round_and_in_the_next_turn",
+            "media/test_photos.py::test_an_image_that_came_inline_is_scaled_too",
+        ),
     ),
     "X5": Requirement(
         "Progress reaches the caller while the tool runs.",
@@ -262,8 +268,13 @@ REQUIREMENTS: Final = {
         ),
     ),
     "S3": Requirement(
-        "Commands are judged and run in the sandbox, or as little as possible without one.",
+        "Every ordinary command runs in the sandbox, its network is guarded, and little runs without one.",
         (
+            "tools/shell/test_ordinary_commands.py::test_a_hundred_ordinary_command_lines_work_in_the_sandbox",
+            "tools/shell/test_shell.py::test_the_description_says_what_holds_here_and_now",
+            "tools/test_guarded_network.py::test_inner_addresses_are_refused_and_the_result_says_how_they_could_be_allowed",
+            "tools/test_guarded_network.py::test_nothing_but_the_proxy_leads_out",
+            "net/test_forward_proxy.py::test_no_spelling_of_an_inner_address_is_connected_to",
             "tools/shell/test_policy.py::test_what_is_not_listed_is_refused_wherever_it_stands",
             "tools/test_sandbox.py::test_the_network_can_not_be_reached",
             "tools/test_sandbox.py::test_nothing_of_the_machine_but_usr_is_visible",
@@ -284,10 +295,23 @@ REQUIREMENTS: Final = {
             "tools/test_memory.py::test_owners_do_not_see_each_other_whatever_their_names",
         ),
     ),
+    "S7": Requirement(
+        "No client can stop the gateway, with a token or without: what it may hold up is counted, and comes back.",
+        (
+            "gateway/test_http_floods.py::test_requests_that_wait_for_others_are_not_all_parsed",
+            "gateway/test_http_floods.py::test_idle_connections_lock_no_client_out",
+            "gateway/test_http_floods.py::test_a_head_that_does_not_come_in_time_ends_the_connection",
+            "gateway/clients/test_socket.py::test_floods_of_frames_are_read_in_small_parts_and_then_closed",
+            "gateway/clients/test_socket.py::test_many_small_messages_are_read_in_small_parts_and_all_of_them",
+            "chaos/test_scenarios.py::test_floods_hurt_no_other_client",
+        ),
+    ),
     "E4": Requirement(
         "Rounds go on until the model stops calling; at a limit it is asked once more, without tools.",
         (
-            "agent/test_loop.py::test_the_same_call_for_ever_is_stopped_by_the_guard_and_then_by_the_limit",
+            "agent/test_loop.py::test_the_same_call_for_ever_runs_until_the_limit_and_the_model_is_told_why",
+            "agent/test_loop.py::test_all_equal_calls_of_one_reply_run_however_many_there_are",
+            "agent/test_loop.py::test_the_guard_against_repeats_lets_so_many_run_and_the_journal_has_the_others",
             "agent/test_loop.py::test_twelve_rounds_in_a_row_end_well",
         ),
     ),
@@ -352,8 +376,24 @@ REQUIREMENTS: Final = {
         "Skills decide the toolbox while they are on; the workspace's stay off until a person enables them.",
         (
             "gateway/sessions/test_skills.py::test_a_model_switches_a_skill_on_by_name_and_has_its_tools_from_the_next_round",
+            "gateway/sessions/test_skills.py::test_what_the_model_switched_on_is_off_in_the_next_turn",
             "gateway/sessions/test_skills.py::test_a_skill_of_the_workspace_stays_off_until_a_person_enables_it",
             "registry/test_internal.py::test_a_skill_shows_those_that_its_globs_match",
+        ),
+    ),
+    "A5": Requirement(
+        "The built-in agent has instructions of its own, made from the live state, and replaceable.",
+        (
+            "agent/test_instructions.py::test_the_built_in_agent_knows_the_day_the_workspace_and_how_to_use_its_tools",
+            "agent/test_instructions.py::test_instructions_of_a_persons_own_replace_them",
+        ),
+    ),
+    "A6": Requirement(
+        "Arguments are read as their sender meant them; the journal shows what was read.",
+        (
+            "core/test_lenient.py::test_what_is_clear_is_read_and_what_was_sent_stays_as_it_is",
+            "engine/test_engine.py::test_the_journal_shows_the_arguments_that_were_read",
+            "interaction/test_behaviours.py::test_a_behaviour_is_the_same_through_every_door",
         ),
     ),
     "A4": Requirement(
@@ -435,7 +475,7 @@ REQUIREMENTS: Final = {
         "Several calls may be open; only the connection that was asked can answer.",
         (
             "sources/test_ws.py::test_several_calls_are_answered_in_any_order",
-            "gateway/clients/test_ws.py::test_a_result_of_another_connection_is_refused",
+            "gateway/clients/test_ws.py::test_a_result_of_another_connection_is_refused_and_logged",
         ),
     ),
     "W7": Requirement(
@@ -444,7 +484,7 @@ REQUIREMENTS: Final = {
             "gateway/clients/test_ws.py::test_connect_is_answered_and_an_old_client_hears_nothing_new",
             "gateway/clients/test_ws.py::test_frames_may_follow_each_other_without_waiting",
             "gateway/clients/test_ws.py::test_a_turn_on_the_wire_has_the_order_of_the_protocol",
-            "gateway/clients/test_ws.py::test_a_closed_socket_cancels_its_turn",
+            "gateway/clients/test_ws.py::test_a_closed_socket_cancels_its_turn_and_what_was_sent_has_an_unknown_outcome",
         ),
     ),
     "W8": Requirement(

@@ -136,8 +136,9 @@ async def look_at(row: str, door: str, there: House) -> None:
 @pytest.mark.parametrize("door", DOORS)
 async def test_a_result_over_64_kb_is_kept_whole_and_read_on_through_the_same_door(door: str, calm: House) -> None:
     (told,) = await calm.doors[door].call(Asked("give_text", {"length": 80_000}))
-    assert (told["status"], told["result"]["truncated"], told["result"]["bytes"]) == ("success", True, 80_000)
-    asked = Asked("read_artifact", {"id": told["result"]["artifact"], "offset": 79_984, "limit": 16})
+    assert told["status"] == "success" and "of 80000 bytes left out here" in told["result"]
+    handle = told["result"].partition("read_artifact with id '")[2].partition("'")[0]
+    asked = Asked("read_artifact", {"id": handle, "offset": 79_984, "limit": 16})
     (read,) = await calm.doors[door].call(asked)
     assert "0123456789abcde" in str(read["result"])
 

@@ -1,7 +1,7 @@
 """The tools that the table of behaviours calls, and what they need."""
 
 import asyncio
-from typing import Any
+from typing import Any, Literal
 
 from handspan.core.errors import ERROR_TYPES, ErrorCode, ToolError
 from handspan.core.function_tool import FunctionTool, tool
@@ -25,6 +25,12 @@ async def give(value: Any = None) -> Any:
 async def give_text(length: int) -> str:
     """Gives a text of this length, in lines."""
     return "0123456789abcde\n" * (length // 16)
+
+
+@tool(annotations=READ_ONLY)
+async def choose(level: Literal["low", "high"] = "low") -> str:
+    """Gives the level back."""
+    return level
 
 
 @tool(annotations=READ_ONLY)
@@ -121,5 +127,14 @@ cancelled_by_hook = tool(name="cancelled_by_hook")(change.function)
 
 def table_tools() -> list[FunctionTool[..., Any]]:
     """Every tool of the table."""
-    calm: list[FunctionTool[..., Any]] = [give, give_text, give_image, fail_with, fall_over, take_long, give_path]
+    calm: list[FunctionTool[..., Any]] = [
+        give,
+        give_text,
+        choose,
+        give_image,
+        fail_with,
+        fall_over,
+        take_long,
+        give_path,
+    ]
     return [*calm, change, photograph, listen, switched_off, cancelled_by_hook, meeting()]

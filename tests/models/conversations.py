@@ -86,6 +86,7 @@ def model_at(
     silence: float = 20.0,
     retry: RetryPolicy = RetryPolicy(),  # noqa: B008 - frozen
     pause: Callable[[float], Awaitable[None]] | None = None,
+    requests: int = 100,
 ) -> HttpModel:
     url = server.url(api)
     return HttpModel(
@@ -100,6 +101,7 @@ def model_at(
         silence=silence,
         retry=retry,
         pause=pause or Pauses(),
+        requests=requests,
     )
 
 

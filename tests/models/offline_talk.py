@@ -3,6 +3,7 @@
 import inspect
 import json
 from collections.abc import Sequence
+from pathlib import Path
 
 from handspan.core.context import ToolContext
 from handspan.core.errors import ToolError
@@ -18,7 +19,9 @@ from handspan.tools.clock import GetCurrentTime
 from handspan.tools.files import EditFile, ListDirectory, ReadFile, WriteFile
 from handspan.tools.memory import MemoryRead, MemoryWrite
 from handspan.tools.message import SendMessage
-from handspan.tools.shell.shell import ExecShell, Spawn
+from handspan.tools.sandbox import Sandbox, SandboxReport
+from handspan.tools.shell.policy import CommandPolicy
+from handspan.tools.shell.shell import shell_tools
 from handspan.tools.web import HttpRequest, WebFetch, WebSearch
 from tests import recorded
 
@@ -30,8 +33,7 @@ BUILTIN: list[ToolSpec] = [
     ListDirectory.spec,
     MemoryRead.spec,
     MemoryWrite.spec,
-    ExecShell.spec,
-    Spawn.spec,
+    *(tool.spec for tool in shell_tools(Path("ws"), CommandPolicy(), Sandbox(Path("ws"), SandboxReport(True, "on")))),
     WebSearch.spec,
     WebFetch.spec,
     HttpRequest.spec,

@@ -12,7 +12,8 @@ import pytest
 
 from handspan.config.settings import ModelPrice, ModelSettings, Settings
 from handspan.core.errors import ConfigError
-from handspan.core.messages import Api
+from handspan.core.messages import Api, AssistantMessage, Native, Text, Thinking
+from handspan.core.values import Json
 from handspan.models.choice import Choice, choose, codec_for, falls_back_to_offline, find_ollama
 from handspan.models.http import HttpModel
 from handspan.models.model import NoModel
@@ -304,6 +305,19 @@ def test_the_vendors_know_the_models_that_are_asked_by_default() -> None:
 @pytest.mark.parametrize("api", APIS)
 def test_each_api_has_its_codec(api: Api) -> None:
     assert codec_for(api, "m", "https://api.example/v1").api == api
+
+
+@pytest.mark.parametrize(
+    ("api", "content"),
+    [
+        ("anthropic", [{"type": "thinking", "thinking": "Hm.", "signature": "sig"}, {"type": "text", "text": "Hi."}]),
+        ("openai-responses", [{"type": "reasoning", "id": "r", "summary": [], "encrypted_content": "sig"}]),
+    ],
+)
+def test_the_thinking_of_a_model_goes_back_to_that_model_only(api: Api, content: Json) -> None:
+    message = AssistantMessage((Thinking("Hm."), Text("Hi.")), model="one", native=Native(api, "one", content))
+    sent = {model: b"".join(codec_for(api, model).encode(message, None)) for model in ("one", "two")}
+    assert b'"sig"' in sent["one"] and b'"sig"' not in sent["two"]
 
 
 def test_choosing_offline_loads_no_adapter_and_no_network() -> None:

@@ -18,6 +18,7 @@ from handspan.models.model import (
     ModelError,
     ModelEvent,
     ModelFault,
+    Queued,
     Replied,
     Retrying,
     TextDelta,
@@ -125,7 +126,7 @@ class TestFailures:
 
     async def test_an_event_without_end_is_unreadable(self, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("handspan.models.http.SseReader", partial(SseReader, 20))
-        async with talking(api, [Turn(text="Hi.")]) as (_, model):
+        async with talking(api, [Turn(text="Hi.")] * RetryPolicy().tries) as (_, model):
             with pytest.raises(ModelError, match="longer than 20 bytes") as unreadable:
                 await ask(model, HELLO)
         assert unreadable.value.fault == "unreadable"
@@ -137,6 +138,7 @@ class TestFailures:
             with pytest.raises(ModelError, match=r"not a JSON object; it begins with '\[1\]'"):
                 await ask(model, HELLO)
             await model.close()
+        assert len(site.seen) == RetryPolicy().tries, "it is tried again while nothing was delivered"
 
     async def test_nobody_there_is_a_network_error_that_names_the_place(self, api: Api) -> None:
         async with FakeModelServer([]) as server:
@@ -331,6 +333,17 @@ class TestAnswers:
             with pytest.raises(asyncio.CancelledError):
                 await asking
             await asyncio.wait_for(server.gone.wait(), 60)
+
+    async def test_a_request_above_the_bound_says_that_it_waits_and_is_answered_later(self, api: Api) -> None:
+        turn = Turn("A text that is long enough for some events.", fault="hang_midway")
+        async with talking(api, [turn, Turn(text="Second.")], requests=1) as (server, model):
+            async with aclosing(model.reply(_begun(model), TOOLS)) as first:
+                await asyncio.wait_for(anext(first), 60)
+                second = model.reply(_begun(model), TOOLS)
+                assert await asyncio.wait_for(anext(second), 60) == Queued(1)
+                assert len(server.asked) == 1
+            rest = [event async for event in second]
+        assert isinstance(rest[-1], Replied) and rest[-1].message.text == "Second."
 
     async def test_a_closed_model_can_be_asked_again(self, api: Api) -> None:
         async with talking(api, [Turn(text="One."), Turn(text="Two.")]) as (_, model):

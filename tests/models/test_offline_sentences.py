@@ -244,3 +244,10 @@ async def test_own_tool_comes_before_the_same_one_elsewhere() -> None:
 async def test_among_the_tools_of_real_mcp_servers_it_finds_the_one(text: str, name: str) -> None:
     rounds = await calls_for(text, [*BUILTIN, *LAPTOP, *mcp_tools()])
     assert [[called for called, _ in calls] for calls in rounds] == [[name]]
+
+
+async def test_of_two_names_that_differ_in_case_the_written_one_is_called() -> None:
+    loud = ToolSpec("READ_FILE", "Read a file", BUILTIN[1].parameters, annotations=READ_ONLY)
+    for text, name in (("use READ_FILE on a.txt", "READ_FILE"), ("/READ_FILE path=a.txt", "READ_FILE")):
+        assert await calls_for(text, [*BUILTIN, loud]) == [[(name, {"path": "a.txt"})]]
+    assert await calls_for("use read_file on a.txt", [loud, *BUILTIN]) == [[("read_file", {"path": "a.txt"})]]

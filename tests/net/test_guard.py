@@ -144,7 +144,7 @@ async def test_a_redirect_is_judged_like_the_first_request(location: str) -> Non
 )
 async def test_a_redirect_to_what_is_no_web_address_is_refused(location: str) -> None:
     async with Site({"/": redirect(location)}) as site:
-        await refused("invalid_arguments", site.url())
+        await refused("network_error", site.url())
 
 
 async def test_a_name_that_turns_inward_between_two_hops_is_refused() -> None:

@@ -54,7 +54,7 @@ EXPECTED: dict[str, tuple[str, list[str]]] = {
     f"http://8.8.8.8/to/http://{PUBLIC}/": ("ok", ["8.8.8.8", PUBLIC]),
     "http://8.8.8.8/to/http://169.254.169.254/latest": ("policy_denied", ["8.8.8.8"]),
     "http://8.8.8.8/to/http://[::ffff:127.0.0.1]/": ("policy_denied", ["8.8.8.8"]),
-    "http://8.8.8.8/to/http://2130706433/": ("invalid_arguments", ["8.8.8.8"]),
+    "http://8.8.8.8/to/http://2130706433/": ("network_error", ["8.8.8.8"]),
     **{
         f"http://{host}/": ("policy_denied", [])
         for host in (

@@ -2,7 +2,7 @@
 
 import pytest
 
-from handspan.core.agents import GENERAL, Agent
+from handspan.core.agents import GENERAL, Agent, SkillTools
 from handspan.core.principals import GLOBAL
 from handspan.core.tool import Handling
 from handspan.registry.registry import Registry
@@ -38,7 +38,7 @@ def test_no_agent_sees_or_calls_them_even_if_its_own_list_names_them(registry: R
 
 
 def test_a_skill_shows_those_that_its_globs_match(registry: Registry) -> None:
-    box = registry.toolbox(GENERAL, ADA, skill_tools=("git__l*",))
+    box = registry.toolbox(GENERAL, ADA, skill_tools=SkillTools(("logs",), ("git__l*",)))
     assert names(box) == ["git__log"] and box.find("git__log") is not None
     assert all(reason.ok for reason in box.explain("git__log"))
     assert {reason.text for reason in box.explain("git__log")} >= {
@@ -47,10 +47,10 @@ def test_a_skill_shows_those_that_its_globs_match(registry: Registry) -> None:
     }
     for hidden in ("git__push", "read_file"):
         assert box.find(hidden) is None and box.refusal(hidden).code == "tool_not_available"
-        assert "The skills that are on do not name it: 'git__l*'." in [one.text for one in box.explain(hidden)]
+        assert "The skills that are on ('logs') do not name it: 'git__l*'." in [one.text for one in box.explain(hidden)]
     assert names(registry.toolbox(GENERAL, ADA)) == ["read_file"], "elsewhere nothing has changed"
 
 
 def test_the_deny_list_wins_over_a_skill(registry: Registry) -> None:
-    box = registry.toolbox(Agent(deny=("*push",)), ADA, skill_tools=("git__*",))
+    box = registry.toolbox(Agent(deny=("*push",)), ADA, skill_tools=SkillTools(("logs",), ("git__*",)))
     assert names(box) == ["git__log"]

@@ -20,7 +20,7 @@ from handspan.engine.engine import Engine
 from handspan.registry.registry import Registry
 from handspan.skills.file import Skill
 from handspan.skills.folders import MAX_SKILLS, PlainFolder, SkillReader, WorkspaceFolder, skill_folders
-from handspan.skills.skills import ListedSkill, Skills, allowed_globs, build_instructions
+from handspan.skills.skills import ListedSkill, Skills, build_instructions, tools_of_skills
 from handspan.skills.text import has_control_token
 from handspan.skills.use_skill import UseSkill
 from handspan.store.switches import FileSkillSwitches
@@ -373,17 +373,29 @@ def registry_of(*names: str) -> Registry:
 
 def names_for(agent: Agent, *skills: Skill) -> list[str]:
     """What the agent can use of all tools while these skills are on."""
-    box = registry_of(*ALL).toolbox(agent, OPERATOR, skill_tools=allowed_globs(skills))
+    box = registry_of(*ALL).toolbox(agent, OPERATOR, skill_tools=tools_of_skills(skills))
     return [spec.name for spec in box.specs()]
 
 
 ALL = ("read_file", "write_file", "web_fetch", "web_search", "exec_shell")
 
 
+def test_no_skill_takes_away_the_tools_for_skills_and_artifacts() -> None:
+    registry = registry_of(*ALL, "use_skill", "read_artifact")
+    read = tools_of_skills([Skill("r", allowed_tools=("read_file",)), Skill("x"), Skill("n", allowed_tools=())])
+    box = registry.toolbox(GENERAL, OPERATOR, skill_tools=read)
+    assert [spec.name for spec in box.specs()] == ["read_artifact", "read_file", "use_skill"]
+    denied = registry.toolbox(Agent(deny=("use_*",)), OPERATOR, skill_tools=read)
+    assert [spec.name for spec in denied.specs()] == ["read_artifact", "read_file"]
+    refusal = box.refusal("write_file")
+    assert refusal.code == "tool_not_available"
+    assert "'r', 'n' (skills that are on) leave only 'read_file', 'use_skill', 'read_artifact'" in refusal.message
+
+
 def test_a_skill_without_tools_changes_nothing() -> None:
     agent = Agent(tools=("read_file",))
     assert names_for(agent, Skill("x")) == names_for(agent) == ["read_file"]
-    assert allowed_globs([Skill("x")]) is None
+    assert tools_of_skills([Skill("x")]) is None
 
 
 def test_the_toolbox_is_what_the_skills_globs_match_and_the_deny_list_wins() -> None:
@@ -401,11 +413,11 @@ def test_an_empty_list_of_tools_means_none() -> None:
 def test_instructions_of_skills_that_are_on_follow_the_agents_own() -> None:
     agent = Agent(instructions="Be brief.\n")
     skills = [Skill("a", instructions="Do {{it}}.", variables=("it",)), Skill("b", instructions="Then that.")]
-    assert build_instructions(agent, [*skills, skills[1]]) == (
+    assert build_instructions(agent.instructions, [*skills, skills[1]]) == (
         "Be brief.\n\n# Skill: a\n\nDo {{it}}.\n\nTake these from the conversation: {{it}}.\n\n# Skill: b\n\nThen that."
     )
-    assert build_instructions(agent, []) == "Be brief."
-    assert build_instructions(GENERAL, []) == ""
+    assert build_instructions(agent.instructions, []) == "Be brief."
+    assert build_instructions("", []) == ""
 
 
 def test_a_model_is_told_which_skills_it_may_switch_on() -> None:
@@ -416,7 +428,7 @@ def test_a_model_is_told_which_skills_it_may_switch_on() -> None:
         Skill("long", description="x" * 400),
         Skill("plain"),
     ]
-    assert build_instructions(GENERAL, [Skill("on", instructions="Go.")], offered) == (
+    assert build_instructions("", [Skill("on", instructions="Go.")], offered) == (
         "# Skill: on\n\nGo.\n\n# Skills that you can switch on with use_skill\n\n"
         f"- file (arguments: path, style): Sums up .\n- long: {'x' * 299}…\n- plain"
     )

@@ -14,7 +14,7 @@ from handspan.core.calls import ToolCall, new_call_id
 from handspan.core.context import Deadline
 from handspan.core.principals import OPERATOR, Origin, Scope
 from handspan.core.results import Failure, Success
-from handspan.core.tool import UNKNOWN_EFFECTS
+from handspan.core.tool import UNKNOWN_EFFECTS, Annotations
 from handspan.core.values import Json
 from handspan.engine.caller import Caller
 from handspan.sources.offers import OfferRules, SchemaCache
@@ -105,6 +105,40 @@ async def code_of(call: asyncio.Task[Any]) -> str:
 # Registering.
 
 
+async def test_tools_are_told_back_as_the_client_gave_them(house: House) -> None:
+    given: list[Json] = [
+        ECHO,
+        {
+            **ECHO,
+            "name": "full",
+            "permissions": ["p"],
+            "timeout": 5.0,
+            "annotations": {"read_only": True},
+            "version": "2.0.0",
+        },
+        {**ECHO, "name": "harmless", "annotations": {"destructive": False}},
+    ]
+    phone = Phone(house)
+    phone.offer(*given)
+    assert phone.tools.offers() == given
+
+
+async def test_the_name_of_a_living_clients_tool_is_refused_and_that_of_one_that_left_is_free(house: House) -> None:
+    def chat(peer: str) -> RemoteTools:
+        origin, scope = Origin("remote", "s1", peer), Scope("session", "s1")
+        calls = RemoteCalls(frozenset())
+        return RemoteTools(house.registry, SchemaCache(), OfferRules(), calls, None, origin, scope)
+
+    first, second = chat("one"), chat("two")
+    first.register([ECHO])
+    (rejected,) = second.register([ECHO]).rejected
+    assert "'echo'" in rejected.reason and "Another connected client" in rejected.reason
+    second.close()
+    assert house.registry.holder("echo", first.scope) == first.origin
+    first.close()
+    assert second.register([ECHO]).registered == 1
+
+
 async def test_an_entry_that_lacks_a_field_is_rejected_with_the_reason_and_the_others_are_taken(house: House) -> None:
     phone = Phone(house)
     answer = phone.offer(ECHO, {"name": "nothing"}, "what", {**ECHO, "name": "other"})
@@ -169,11 +203,11 @@ async def test_a_client_has_so_many_tools_and_no_more(house: House) -> None:
 
 async def test_a_tool_that_says_nothing_of_itself_counts_as_destructive(house: House) -> None:
     phone = Phone(house)
-    phone.offer(ECHO, {**ECHO, "name": "reader", "annotations": {"read_only": True, "odd": 1}})
+    phone.offer(ECHO, {**ECHO, "name": "reader", "annotations": {"read_only": True, "group": "g", "odd": 1}})
     box = house.registry.toolbox(GENERAL, OPERATOR)
     echo, reader = box.find("phone__echo"), box.find("phone__reader")
     assert echo is not None and echo.spec.annotations == UNKNOWN_EFFECTS
-    assert reader is not None and reader.spec.annotations.read_only
+    assert reader is not None and reader.spec.annotations == Annotations(read_only=True, group="g")
 
 
 async def test_a_name_no_model_could_take_is_mapped_and_called_by_its_own(house: House) -> None:
@@ -305,7 +339,8 @@ async def test_an_unanswered_call_times_out_and_the_client_is_told(house: House)
     call = phone.call()
     request = await phone.hears()
     assert 0 < request["timeout_ms"] <= 50
-    assert await code_of(call) == "timeout"
+    late = await call
+    assert late.code == "timeout" and "Its client was told to stop, and may still be at work" in late.message
     assert await phone.hears() == {"type": "tool_cancel", "id": request["id"], "reason": "timeout"}
     assert not phone.answer(request["id"]) and not phone.calls.open
 
@@ -331,6 +366,16 @@ async def test_silence_ends_a_call_that_could_report_progress(house: House) -> N
     result = await call
     assert result.code == "timeout" and "sign of life" in result.message
     assert (await phone.hears())["id"] == request["id"]
+
+
+async def test_a_short_timeout_is_kept_beside_a_long_one_that_began_before(house: House) -> None:
+    phone = Phone(house, "progress", "cancel")
+    phone.offer({**ECHO, "timeout": 500}, {**ECHO, "name": "quick", "timeout": 0.05})
+    long = phone.call()
+    first = await phone.hears()
+    assert await code_of(phone.call("phone__quick")) == "timeout"
+    phone.answer(first["id"], "in time")
+    assert (await long).value == "in time"
 
 
 async def test_progress_of_a_client_that_did_not_agree_on_it_changes_nothing(house: House) -> None:
@@ -437,7 +482,9 @@ async def test_a_permission_is_asked_for_on_the_device_before_the_request(asking
     phone.answer((await phone.hears())["id"], "a photo")
     assert (await call).value == "a photo"
     assert not phone.questions.receive_answer(PermissionAnswer(question["id"], "allow"))
-    again = phone.call()  # P2: a grant is remembered
+    again = phone.call()  # P2: a grant of ours never replaces the device's own check
+    asked = await phone.hears()
+    assert phone.questions.receive_answer(PermissionAnswer(asked["id"], "allow"))
     request = await phone.hears()
     assert request["type"] == "tool_call_request"
     phone.answer(request["id"])

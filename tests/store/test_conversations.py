@@ -53,6 +53,7 @@ async def test_another_owner_can_do_nothing_with_a_session(store: Store, session
             talk.end_turn(session_id, owner=owner),
             talk.rename(session_id, "mine", owner=owner),
             talk.choose_agent(session_id, "Mine", owner=owner),
+            talk.choose_skills(session_id, ["mine"], owner=owner),
             talk.delete(session_id, owner=owner),
         ):
             with pytest.raises(ToolError) as refused:
@@ -234,6 +235,17 @@ async def test_a_session_can_be_renamed_and_given_to_another_agent(store: Store,
     await soon(store.conversations.choose_agent(session.id, "Clerk", owner="ann"))
     kept = await soon(store.conversations.get(session.id, owner="ann"))
     assert (kept.name, kept.agent) == ("Diary", "Clerk")
+
+
+async def test_the_skills_of_a_session_are_kept_until_it_gets_another_agent(
+    store: Store, session: SessionRecord
+) -> None:
+    assert session.skills is None
+    for names, kept in ((["a", "b"], "a\nb"), ([], "")):
+        await soon(store.conversations.choose_skills(session.id, names, owner="ann"))
+        assert (await soon(store.conversations.get(session.id, owner="ann"))).skills == kept
+    await soon(store.conversations.choose_agent(session.id, "Clerk", owner="ann"))
+    assert (await soon(store.conversations.get(session.id, owner="ann"))).skills is None
 
 
 async def test_deleting_a_session_deletes_all_that_belongs_to_it(

@@ -154,7 +154,7 @@ async def test_no_file_of_a_forgotten_session_is_left(artifacts: FolderArtifacts
     assert await artifacts.forget_session("", owner="ann") == 0
     for ref in gone:
         await refusal(artifacts, ref.id)
-    assert {name for name in modes_in(folder) if len(name) == 24} == {ref.id for ref in kept}
+    assert {name for name in modes_in(folder) if len(name) == 32} == {ref.id for ref in kept}
 
 
 async def test_an_artifact_that_cannot_be_removed_is_said(artifacts: FolderArtifacts, folder: Path) -> None:
@@ -263,3 +263,14 @@ async def test_a_thread_that_comes_too_late_writes_nothing(tmp_path: Path) -> No
     await coming.discard()
     coming._write(b"x")
     assert modes_in(tmp_path) == {}
+
+
+async def test_an_artifact_of_an_older_version_has_a_shorter_id_and_is_read(
+    artifacts: FolderArtifacts, folder: Path
+) -> None:
+    ref = await artifacts.keep(b"old", owner="ann", session="s")
+    short = ref.id[:24]
+    (folder / ref.id).rename(folder / short)
+    record = (folder / f"{ref.id}.json").read_bytes().replace(ref.id.encode(), short.encode())
+    (folder / f"{short}.json").write_bytes(record)
+    assert await artifacts.read(short, owner="ann") == b"old"

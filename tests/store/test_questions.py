@@ -83,13 +83,13 @@ async def test_a_question_and_its_answer_survive_a_restart(store: Store, state: 
         ("approval", YES, None),
         ("approval", NO, None),
         ("permission", NO, None),
-        ("permission", YES, Answer("allow", always=True)),
-        ("approval", Answer("allow", always=True, arguments={"path": "b"}), Answer("allow", always=True)),
-        ("approval", Answer("deny", always=True), Answer("deny", always=True)),
+        ("permission", YES, Answer("allow", always=True, is_rule=True)),
+        ("approval", Answer("allow", always=True, arguments={"path": "b"}), Answer("allow", always=True, is_rule=True)),
+        ("approval", Answer("deny", always=True), Answer("deny", always=True, is_rule=True)),
         (
             "permission",
             Answer("deny_forever", how_to_enable="the settings"),
-            Answer("deny_forever", always=True, how_to_enable="the settings"),
+            Answer("deny_forever", always=True, how_to_enable="the settings", is_rule=True),
         ),
     ],
 )
@@ -122,7 +122,7 @@ async def test_a_remembered_rule_answers_the_questions_it_is_for(store: Store, s
     await soon(store.rules.remember(never))
     async with open_store(state) as later:
         assert await soon(later.rules.all(owner="ann")) == [never]
-        assert await soon(later.questions.ask(question("c1"))) == never.answer
+        assert await soon(later.questions.ask(question("c1"))) == structs.replace(never.answer, is_rule=True)
         assert await soon(later.questions.ask(question("c2", kind="permission"))) is None
 
 
@@ -172,7 +172,7 @@ async def test_what_was_typed_or_logged_into_is_asked_again(store: Store, kind: 
 async def test_trust_is_remembered_until_the_definition_changes(store: Store) -> None:
     await soon(store.questions.ask(question("c1", kind="trust")))
     await soon(store.questions.answer("c1/trust", Answer("allow", always=True), owner="ann"))
-    assert await soon(store.questions.ask(question("c2", kind="trust"))) == Answer("allow", always=True)
+    assert await soon(store.questions.ask(question("c2", kind="trust"))) == Answer("allow", always=True, is_rule=True)
     assert await soon(store.questions.ask(question("c3", kind="trust", fingerprint="changed"))) is None
 
 

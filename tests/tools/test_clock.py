@@ -52,7 +52,8 @@ async def test_an_unknown_zone_is_an_error_with_an_example(tool: GetCurrentTime,
     with pytest.raises(ToolError, match="IANA time zone such as 'America/New_York'") as refused:
         await tool.run({"timezone": zone}, ctx)
     assert refused.value.code == "invalid_arguments"
-    assert repr(zone) in refused.value.message
+    assert repr(zone)[:80] in refused.value.message
+    assert len(refused.value.message) < 300
 
 
 @pytest.mark.parametrize(

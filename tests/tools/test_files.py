@@ -11,16 +11,15 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from handspan.core.context import Deadline, ToolContext
 from handspan.core.errors import ToolError
 from handspan.core.results import succeed
-from handspan.core.tool import READ_ONLY
+from handspan.core.tool import READS_WORKSPACE
 from handspan.core.values import Json
-from handspan.tools.decoding import decode_part, detect_encoding, find_encoding, padded_length
-from handspan.tools.files import EDIT_LIMIT, LIST_LIMIT, READ_LIMIT, file_tools
+from handspan.tools.files import EDIT_LIMIT, LIST_LIMIT, file_tools
 from handspan.tools.workspace import Workspace
 from tests.recorded import odd_texts
 from tests.thoroughness import share
@@ -120,38 +119,75 @@ def test_a_binary_file_is_refused_with_another_way(tools: Tools, workspace: Path
         assert "encoding" in message
 
 
-def test_a_file_above_1_mib_needs_a_range_and_the_error_names_it(tools: Tools, workspace: Path) -> None:
-    (workspace / "a.txt").write_bytes(b"x" * READ_LIMIT)
-    assert len(tools("read_file", path="a.txt")["content"]) == READ_LIMIT
-    (workspace / "a.txt").write_bytes(b"x" * (READ_LIMIT + 1))
+def test_a_long_file_comes_in_pages_of_whole_lines(tools: Tools, workspace: Path) -> None:
+    text = "".join(f"line {number}: " + '"' * (number % 50) + "\n" for number in range(1, 10_001))
+    (workspace / "a.txt").write_text(text)
+    pages, offset = [], 1
+    while True:
+        page = tools("read_file", path="a.txt", offset=offset)
+        assert len(succeed(page).encoded) <= 65_536
+        lines, note, rest = page.partition("[Lines ")
+        pages.append(lines)
+        assert lines.endswith("\n")
+        if not note:
+            break
+        last = offset + lines.count("\n") - 1
+        assert rest == f"{offset} to {last} of 10000. Read on with offset={last + 1}.]"
+        offset = last + 1
+    assert "".join(pages) == text
+    assert 5 < len(pages) < 12
+
+
+def test_offset_and_limit_are_lines(tools: Tools, workspace: Path) -> None:
+    (workspace / "a.txt").write_text("one\ntwo\r\nthree\nfour")
+    assert tools("read_file", path="a.txt", offset=2, limit=2) == (
+        "two\r\nthree\n[Lines 2 to 3 of 4. Read on with offset=4.]"
+    )
+    assert tools("read_file", path="a.txt", offset=3.0, limit=2.0) == "three\nfour"
+    assert tools("read_file", path="a.txt", offset=4) == "four"
+    assert tools("read_file", path="a.txt", offset=0, limit=10**12) == "one\ntwo\r\nthree\nfour"
+
+
+@pytest.mark.parametrize(("text", "lines"), [("", 0), ("one", 1), ("one\n", 1), ("one\ntwo\n", 2)])
+def test_an_offset_behind_the_last_line_is_told_how_many_there_are(
+    tools: Tools, workspace: Path, text: str, lines: int
+) -> None:
+    (workspace / "a.txt").write_text(text)
+    for beyond in (max(2, lines + 1), 10**30):
+        code, message = tools.refusal("read_file", path="a.txt", offset=beyond)
+        assert (code, message) == (
+            "invalid_arguments",
+            f"offset {beyond} is behind the end of 'a.txt', which has {lines} lines.",
+        )
+
+
+def test_a_line_that_is_longer_than_a_page_comes_whole_for_the_engine_to_keep(tools: Tools, workspace: Path) -> None:
+    (workspace / "a.txt").write_text("short\n" + "x" * 1_000_000 + "\nlast\n")
+    assert tools("read_file", path="a.txt") == "short\n[Lines 1 to 1 of 3. Read on with offset=2.]"
+    long = tools("read_file", path="a.txt", offset=2)
+    assert long == "x" * 1_000_000 + "\n[Lines 2 to 2 of 3. Read on with offset=3.]"
+    assert tools("read_file", path="a.txt", offset=3) == "last\n"
+
+
+def test_a_line_without_end_is_refused_with_another_way(tools: Tools, workspace: Path) -> None:
+    (workspace / "a.txt").write_bytes(b"x" * (17 * 1024 * 1024))
     code, message = tools.refusal("read_file", path="a.txt")
-    assert code == "file_too_large"
-    assert "offset" in message
-    assert "limit" in message
-    assert str(READ_LIMIT + 1) in message
+    assert code == "file_too_large" and "search_files" in message
 
 
-def test_a_huge_sparse_file_is_read_by_range_only(tools: Tools, workspace: Path) -> None:
+def test_a_huge_file_is_read_at_its_beginning_without_reading_the_rest(tools: Tools, workspace: Path) -> None:
     with (workspace / "huge").open("wb") as file:
-        file.write(b"begin")
+        file.write(b"begin\n" * 50_000)
         file.truncate(10 * 1024**3)
-        file.seek(10 * 1024**3 - 3)
-        file.write(b"end")
-    assert tools.refusal("read_file", path="huge")[0] == "file_too_large"
-    assert tools("read_file", path="huge", limit=5)["next_offset"] == 5
-    assert tools("read_file", path="huge", offset=10 * 1024**3 - 3) == {
-        "content": "end",
-        "offset": 10 * 1024**3 - 3,
-        "size": 10 * 1024**3,
-        "next_offset": None,
-    }
-    assert "binary" in tools.refusal("read_file", path="huge", offset=10)[1]
+    page = tools("read_file", path="huge", limit=2)
+    assert page == f"begin\nbegin\n[Lines 1 to 2 of a file of {10 * 1024**3} bytes. Read on with offset=3.]"
+    assert "binary" in tools.refusal("read_file", path="huge", offset=50_001)[1]
 
 
 def test_the_whole_file_is_the_content_as_it_is(tools: Tools, workspace: Path) -> None:
     for content in ("", "line\n", "a\r\nb\rc\n", "日本語 🎉\n", "\ufeffinner \ufeff"[1:]):
         (workspace / "a.txt").write_bytes(content.encode())
-        assert tools("read_file", path="a.txt") == {"content": content}
+        assert tools("read_file", path="a.txt") == content
 
 
 @pytest.mark.parametrize(
@@ -177,88 +213,28 @@ def test_a_byte_order_mark_decides_and_is_not_content(
 ) -> None:
     text = "日本" if "jis" in written or "jp" in written else "Grüße"
     (workspace / "a.txt").write_bytes(mark + text.encode(written))
-    assert tools("read_file", path="a.txt", encoding=asked) == {"content": text}
-    if "2022" not in written:
-        part = tools("read_file", path="a.txt", encoding=asked, offset=0, limit=1)
-        assert part["content"] == text[0]
-        assert part["offset"] == len(mark)
-
-
-def test_an_encoding_with_a_memory_has_no_ranges(tools: Tools, workspace: Path) -> None:
-    (workspace / "a.txt").write_bytes("日本".encode("iso2022_jp"))
-    code, message = tools.refusal("read_file", path="a.txt", encoding="iso2022_jp", offset=1)
-    assert code == "invalid_arguments"
-    assert "Leave out offset and limit" in message
-
-
-def test_a_range_tells_size_and_next_offset(tools: Tools, workspace: Path) -> None:
-    (workspace / "a.txt").write_text("0123456789")
-    assert tools("read_file", path="a.txt", offset=2, limit=3) == {
-        "content": "234",
-        "offset": 2,
-        "size": 10,
-        "next_offset": 5,
-    }
-    assert tools("read_file", path="a.txt", offset=7) == {
-        "content": "789",
-        "offset": 7,
-        "size": 10,
-        "next_offset": None,
-    }
-    assert tools("read_file", path="a.txt", offset=2.0, limit=3.0)["content"] == "234"
-    assert tools("read_file", path="a.txt", limit=10)["next_offset"] is None
-    for beyond in (10, 11, 10**30):
-        assert tools("read_file", path="a.txt", offset=beyond) == {
-            "content": "",
-            "offset": 10,
-            "size": 10,
-            "next_offset": None,
-        }
-
-
-def test_a_range_is_cut_between_two_characters(tools: Tools, workspace: Path) -> None:
-    (workspace / "a.txt").write_text("aé日🎉z")  # 1 + 2 + 3 + 4 + 1 bytes
-    assert tools("read_file", path="a.txt", limit=2)["content"] == "a"
-    assert tools("read_file", path="a.txt", limit=2)["next_offset"] == 1
-    assert tools("read_file", path="a.txt", offset=6, limit=1)["content"] == "🎉"
-    for inside in (7, 8, 9):
-        assert tools("read_file", path="a.txt", offset=inside)["content"] == "z"
-        assert tools("read_file", path="a.txt", offset=inside)["offset"] == 10
-
-
-def test_a_limit_above_the_largest_is_taken_as_the_largest(tools: Tools, workspace: Path) -> None:
-    (workspace / "a.txt").write_bytes(b"x" * (READ_LIMIT + 10))
-    assert tools("read_file", path="a.txt", limit=10**12)["next_offset"] == READ_LIMIT
-    assert tools("read_file", path="a.txt", offset=4)["next_offset"] == READ_LIMIT + 4
+    assert tools("read_file", path="a.txt", encoding=asked) == text
 
 
 @given(
-    text=st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")),
+    lines=st.lists(
+        st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30), max_size=40
+    ),
     encoding=st.sampled_from(
-        ["utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "gb18030", "utf-8-sig", "utf-16", "utf-32"]
+        ["utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "gb18030", "utf-8-sig", "utf-16", "utf-32", "utf-7"]
     ),
     limit=st.integers(1, 12),
 )
-def test_ranges_one_after_another_give_the_whole_text(text: str, encoding: str, limit: int) -> None:
-    data = text.encode(encoding)
-    found = detect_encoding(data[:4], find_encoding(encoding))
-    pieces, offset = [], 0
-    while offset < len(data):
-        part = decode_part(data[offset : offset + padded_length(limit)], offset, limit, found, "a.txt")
-        assert part.end > offset
-        pieces.append(part.text)
-        offset = part.end
-    assert "".join(pieces) == data[found.mark :].decode(found.name)
-
-
-@given(text=st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1), data=st.data())
-def test_a_range_from_anywhere_begins_with_a_whole_character(text: str, data: st.DataObject) -> None:
-    encoding = data.draw(st.sampled_from(["utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"]))
-    encoded = text.encode(encoding)
-    offset = data.draw(st.integers(0, len(encoded)))
-    part = decode_part(encoded[offset:], offset, len(encoded), detect_encoding(b"", encoding), "a.txt")
-    assert text.endswith(part.text)
-    assert encoded[part.start :].decode(encoding) == part.text
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_pages_one_after_another_give_the_whole_text(quick: Tools, lines: list[str], encoding: str, limit: int) -> None:
+    text = "\n".join(lines).removeprefix("\ufeff")
+    (quick.folder / "a.txt").write_bytes(text.encode(encoding))
+    count = text.count("\n") + (not text.endswith("\n"))
+    found = ""
+    for offset in range(1, max(count, 1) + 1, limit):
+        page = quick("read_file", path="a.txt", encoding=encoding, offset=offset, limit=limit)
+        found += page if offset + limit > count else page[: page.rindex("[Lines ")]
+    assert found == text
 
 
 # write_file
@@ -331,6 +307,23 @@ def test_an_edit_needs_exactly_one_match_and_tells_the_count(
     assert code == "invalid_arguments"
     assert words in message
     assert (workspace / "a.txt").read_text() == content
+
+
+def test_all_occurrences_are_replaced_when_asked(tools: Tools, workspace: Path) -> None:
+    (workspace / "a.txt").write_text("one two one\none\n")
+    answer = tools("edit_file", path="a.txt", old_text="one", new_text="1", replace_all=True)
+    assert answer["replaced"] == 3
+    assert (workspace / "a.txt").read_text() == "1 two 1\n1\n"
+    code, message = tools.refusal("edit_file", path="a.txt", old_text="one", new_text="1", replace_all=True)
+    assert code == "invalid_arguments" and "(0 matches)" in message
+
+
+def test_a_refused_edit_tells_the_lines(tools: Tools, workspace: Path) -> None:
+    (workspace / "a.py").write_text("def f():\n    return 1\n\ndef g():\n    return 1\n")
+    assert "(lines 2, 5)" in tools.refusal("edit_file", path="a.py", old_text="return 1", new_text="x")[1]
+    assert "replace_all" in tools.refusal("edit_file", path="a.py", old_text="return 1", new_text="x")[1]
+    wrong = "  return 1\n\n\ndef g"
+    assert "first line is in line 2" in tools.refusal("edit_file", path="a.py", old_text=wrong, new_text="x")[1]
 
 
 def test_an_edit_that_changes_nothing_is_refused(tools: Tools, workspace: Path) -> None:
@@ -434,9 +427,9 @@ def test_every_tool_says_what_it_is_and_what_it_does(tools: Tools) -> None:
         assert tool.spec.timeout == 10.0
         assert not tool.spec.annotations.open_world
         if name in ("read_file", "list_directory"):
-            assert tool.spec.annotations == READ_ONLY
+            assert tool.spec.annotations == READS_WORKSPACE
         else:
-            assert tool.spec.annotations.destructive
+            assert tool.spec.annotations.destructive and tool.spec.annotations.group == "workspace"
             assert not tool.spec.annotations.read_only
 
 
@@ -444,11 +437,11 @@ def test_odd_texts_are_contents_like_others(quick: Tools) -> None:
     for text in (text for text in odd_texts() if "\x00" not in text):  # that makes a file binary
         quick("write_file", path="a.txt", content=text)
         # A byte order mark at the very beginning is no content.
-        assert quick("read_file", path="a.txt")["content"] == text.removeprefix("\ufeff")
+        assert quick("read_file", path="a.txt") == text.removeprefix("\ufeff")
         quick("write_file", path="a.txt", content=f"<<{text}>>")
         if text:
             quick("edit_file", path="a.txt", old_text=f"<<{text}>>", new_text=f"{text}.")
-            assert quick("read_file", path="a.txt")["content"] == f"{text}.".removeprefix("\ufeff")
+            assert quick("read_file", path="a.txt") == f"{text}.".removeprefix("\ufeff")
 
 
 def test_odd_texts_are_names_of_files_or_refused(quick: Tools) -> None:

@@ -13,7 +13,6 @@ import pytest
 from handspan.core.context import ToolContext
 from handspan.core.errors import ToolError
 from handspan.core.principals import Principal
-from handspan.core.tool import READ_ONLY
 from handspan.tools.memory import MEMORY_LIMIT, MemoryRead, MemoryWrite, memory_tools
 
 
@@ -186,6 +185,6 @@ def test_two_processes_at_once_lose_nothing(memory: Memory) -> None:
 def test_both_tools_say_what_they_are(tmp_path: Path) -> None:
     read, write = memory_tools(tmp_path)
     assert (read.spec.name, write.spec.name) == ("memory_read", "memory_write")
-    assert read.spec.annotations == READ_ONLY
+    assert read.spec.annotations.read_only and read.spec.annotations.group == write.spec.annotations.group == "memory"
     assert write.spec.annotations.destructive
     assert read.spec.timeout == write.spec.timeout == 10.0

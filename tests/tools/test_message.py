@@ -23,10 +23,12 @@ class Outbox:
         self.sent.append((channel, chat_id, content))
 
 
-async def test_without_a_bus_the_error_names_the_setting_and_another_way(ctx: ToolContext) -> None:
-    with pytest.raises(ToolError, match=r"'telegram' .*setting 'channels.<name>'.*in this conversation") as refused:
+async def test_without_a_channel_the_tool_says_what_it_misses(ctx: ToolContext) -> None:
+    assert SendMessage().handling.missing == "no channel is configured, and this version has none"
+    assert SendMessage(Outbox()).handling.missing == ""
+    with pytest.raises(ToolError, match="The message was not sent: no channel is configured") as refused:
         await SendMessage().run(ARGUMENTS, ctx)
-    assert refused.value.code == "execution_failed"
+    assert refused.value.code == "tool_not_available"
 
 
 async def test_what_the_bus_refuses_is_refused(ctx: ToolContext) -> None:

@@ -235,8 +235,12 @@ async def test_no_variable_of_the_gateway_is_visible(sandbox: Sandbox, monkeypat
     assert finished.stdout.endswith("JST\n")
 
 
+@pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": False}), ("asyncio", {"use_uvloop": True})])
 async def test_no_descriptor_of_the_gateway_is_passed_on(sandbox: Sandbox) -> None:
+    inherited = os.open("/etc/passwd", os.O_RDONLY)
+    os.set_inheritable(inherited, True)  # as one that the gateway itself got from the program that started it
     finished = await within(sandbox, "exec ls /proc/self/fd")
+    os.close(inherited)
     assert finished.stdout.split() == ["0", "1", "2", "3"]  # the last one is the folder that ls reads
 
 

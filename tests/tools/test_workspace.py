@@ -429,6 +429,18 @@ def test_a_directory_is_no_file_and_a_file_is_no_directory(files: Workspace, wor
 # What the operating system refuses
 
 
+@pytest.mark.parametrize("path", ["a.txt/", "a.txt//", "a.txt/.", "b/../a.txt/"])
+def test_a_path_that_ends_like_a_directory_names_no_file(files: Workspace, workspace: Path, path: str) -> None:
+    (workspace / "a.txt").write_text("x")
+    (workspace / "b").mkdir()
+    with pytest.raises(ToolError, match="Not a directory") as caught, files.open_file(path):
+        pass
+    assert caught.value.code == "execution_failed"
+    with pytest.raises(ToolError):
+        files.write(path, b"y")
+    assert (workspace / "a.txt").read_text() == "x"
+
+
 def test_a_missing_file_is_told_by_its_path(files: Workspace) -> None:
     for touch in (lambda: read(files, "sub/none.txt"), lambda: files.edit("sub/none.txt", bytes, 10)):
         with pytest.raises(ToolError) as caught:

@@ -1,14 +1,17 @@
 """SPEC S1 and E5: what others swap, kill or write meanwhile leaks nothing and tears nothing."""
 
 import contextlib
+import fcntl
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from handspan.core.context import Deadline
 from handspan.core.errors import ToolError
 from handspan.tools.paths import Parts
 from handspan.tools.workspace import Workspace
@@ -168,6 +171,56 @@ def test_a_writer_that_is_killed_leaves_the_old_file_or_the_new(workspace: Path)
         assert (workspace / "file").read_bytes() in whole
         log = (workspace / "log").read_bytes()
         assert log.endswith(b"\n")
+        with Workspace(workspace) as files:
+            assert [entry.name for entry in files.entries(".", 10).entries] == ["file", "log"]
         # What was told to be written is there; perhaps one more.
         assert [int(line) for line in log.split()][: len(told)] == told
         (workspace / "log").unlink()
+
+
+# Adds one to a number in a file again and again, and tells each edit that was made.
+EDITOR = """
+import sys
+from pathlib import Path
+from handspan.core.errors import ToolError
+from handspan.tools.workspace import Workspace
+files, made = Workspace(Path(sys.argv[1])), 0
+while made < int(sys.argv[2]):
+    try:
+        files.edit("number", lambda data: b"%d" % (int(data) + 1), 100)
+        made += 1
+    except ToolError as error:
+        assert error.code == "execution_failed", error.message
+print(made, flush=True)
+"""
+
+
+def test_edits_of_one_file_by_several_processes_are_all_there(workspace: Path) -> None:
+    (workspace / "number").write_text("0")
+    count = repeats(200)
+    with contextlib.ExitStack() as stack:
+        editors = [stack.enter_context(running(EDITOR, str(workspace), str(count))) for _ in range(3)]
+        assert [next(lines_of(editor)) for editor in editors] == [str(count)] * 3
+    assert (workspace / "number").read_text() == str(3 * count)
+
+
+def test_what_a_killed_writer_left_is_removed_when_its_folder_is_listed(workspace: Path) -> None:
+    left, young = workspace / ".handspan-0123456789abcdef", workspace / ".handspan-fedcba9876543210"
+    for file in (left, young):
+        file.write_text("half")
+    os.utime(left, (0, 0))
+    with Workspace(workspace) as files:
+        assert files.entries(".", 10).total == 0
+    assert not left.exists() and young.exists(), "another process may be about to rename the young one"
+
+
+def test_a_folder_that_another_program_locks_is_busy(workspace: Path) -> None:
+    descriptor = os.open(workspace, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    try:
+        with Workspace(workspace) as files, pytest.raises(ToolError) as caught:
+            files.write("a.txt", b"x", Deadline(time.monotonic() + 0.1, "the tool's own limit"))
+        assert caught.value.code == "timeout"
+    finally:
+        os.close(descriptor)
+    assert list(workspace.iterdir()) == []

@@ -14,6 +14,7 @@ from handspan.client.actions import (
     SaveState,
     SendFrame,
     ShrinkAnswer,
+    StopAsking,
     StopCall,
 )
 from handspan.client.chat_state import ChatState
@@ -208,5 +209,7 @@ class PureClient:
                         self._questions[event.question.id] = event.question
                     if is_own:
                         self._events.append(msgspec.to_builtins(event))
+                case StopAsking(question_id=question_id):
+                    self._asking = {one: asked for one, asked in self._asking.items() if asked != question_id}
                 case AskPerson(request=asked):
                     self._asking[asked.permission] = asked.id

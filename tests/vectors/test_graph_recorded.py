@@ -14,7 +14,7 @@ import httpx2
 import msgspec
 import pytest
 
-from handspan.core.artifacts import Artifacts
+from handspan.core.images import ImageReader
 from handspan.core.messages import Message, Text, UserMessage
 from handspan.core.tool import ToolSpec
 from handspan.core.values import Json
@@ -48,7 +48,7 @@ class Originals:
         return KeptMessages(instructions)
 
     def reply(
-        self, projection: Projection, specs: Sequence[ToolSpec], artifacts: Artifacts | None = None
+        self, projection: Projection, specs: Sequence[ToolSpec], artifacts: ImageReader | None = None
     ) -> AsyncIterator[ModelEvent]:
         assert isinstance(projection, KeptMessages)
         told = KeptMessages()

@@ -11,7 +11,7 @@ from typing import Any, cast
 import msgspec
 from websockets.asyncio.server import ServerConnection, serve
 
-from handspan.client import Backoff, CallContext, Chat, Client
+from handspan.client import Backoff, CallContext, Chat, Client, PermissionQuestion
 from handspan.client.chat import EventStream
 from handspan.core.errors import ErrorCode, ToolError
 from handspan.core.events import QuestionAsked
@@ -19,6 +19,7 @@ from handspan.core.values import Arguments
 from handspan.wire.ws_frames import Decision
 from tests.vectors.cases import Case
 from tests.vectors.pure import value_of
+from tests.waiting import until
 
 SECONDS = 60.0
 
@@ -86,8 +87,8 @@ class WiredClient:
                 case {"progress": value}:
                     ctx.progress(value)
 
-    async def _ask(self, permission: str, tool: str, call_id: str) -> tuple[Decision, str]:
-        return await self._decisions.setdefault(permission, asyncio.Queue()).get()
+    async def _ask(self, question: PermissionQuestion) -> tuple[Decision, str]:
+        return await self._decisions.setdefault(question.permission, asyncio.Queue()).get()
 
     async def up(self) -> None:
         """Take the link that the client opens."""
@@ -171,7 +172,7 @@ class WiredClient:
     async def unregister(self, name: str) -> None:
         """The program takes a tool back."""
         await self._settled()
-        await self._client.connected()
+        await until(lambda: self._client.state == "connected")
         self._client.unregister(name)
 
     def runs(self, tool: str) -> int:

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from websockets.frames import Frame, Opcode
 from websockets.protocol import CLIENT, SERVER, Protocol
 
-from handspan.wire.fast_frames import FrameSplitter, masked_text, split_masked_texts, text_frame
+from handspan.wire.fast_frames import masked_text, split_masked_texts, text_frame
+from handspan.wire.frame_splitter import FrameSplitter
 from tests.client.raw import frame
 
 LIMIT = 1000

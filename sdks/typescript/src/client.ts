@@ -6,7 +6,7 @@ import { Chat } from './graph/chat.js';
 import { invokeExchange, streamExchange } from './graph/http.js';
 import { type RunParts, run } from './graph/run.js';
 import type { WebSocketClass } from './graph/socket.js';
-import type { RunOptions, RunResult, StreamChunk } from './graph/types.js';
+import type { Exchange, RunOptions, RunResult, StreamChunk } from './graph/types.js';
 import { Connection } from './http/connection.js';
 import type { ConnectionOptions } from './http/options.js';
 import { RemoteToolCallBlock } from './messages/blocks.js';
@@ -58,7 +58,7 @@ export class HandspanClient {
 
   /** Sends a message to the agent and runs the tools that it calls; resolves to the whole run. */
   async invoke(messages: Messages, options: RunOptions = {}): Promise<RunResult> {
-    return whole(run(this.#parts(), invokeExchange(this.#connection), { messages: messageList(messages) }, options));
+    return whole(run(this.#parts(), this.#exchange(options), { messages: messageList(messages) }, options));
   }
 
   /** The same; yields the chunks as they arrive, and returns the whole run. */
@@ -81,7 +81,7 @@ export class HandspanClient {
     if (open.length === 0) return undefined;
     const calls = [Message.tool_message(open.map(({ id, name, args }) => new RemoteToolCallBlock(id, name, args)))];
     const config = { ...options.config, thread_id: threadId };
-    return whole(run(this.#parts(), invokeExchange(this.#connection), { calls }, { ...options, config }));
+    return whole(run(this.#parts(), this.#exchange(options), { calls }, { ...options, config }));
   }
 
   // The rest of the API: each gives the envelope of its answer.
@@ -92,6 +92,7 @@ export class HandspanClient {
   readonly graphTools = this.#with(graphs.graphTools);
   readonly stopGraph = this.#with(graphs.stopGraph);
   readonly fixGraph = this.#with(graphs.fixGraph);
+  readonly answerQuestion = this.#with(graphs.answerQuestion);
 
   readonly threads = this.#with(threads.threads);
   readonly threadDetails = this.#with(threads.threadDetails);
@@ -124,8 +125,14 @@ export class HandspanClient {
     return (...rest) => ask(this.#connection, ...rest);
   }
 
+  /** One answer to each request; with `onQuestion` a stream, which brings questions in time. */
+  #exchange({ onQuestion }: RunOptions): Exchange {
+    return (onQuestion ? streamExchange : invokeExchange)(this.#connection);
+  }
+
   #parts(): RunParts {
     return {
+      answer: (answer) => this.answerQuestion(answer),
       executor: this.#executor,
       connection: this.#connection,
       stop: (threadId: string) => this.stopGraph(threadId),

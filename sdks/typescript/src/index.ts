@@ -1,8 +1,9 @@
 export type { FileData } from './api/files.js';
-export type { FixData, GraphData, GraphToolsData, SetupData, StopData } from './api/graph.js';
+export type { AnswerData, FixData, GraphData, GraphToolsData, SetupData, StopData } from './api/graph.js';
 export type { Memory, MemoryQuery, NewMemory } from './api/memories.js';
 export type { Changed, OpenCall, Page, ThreadData, ThreadState } from './api/threads.js';
 export { type ClientOptions, HandspanClient } from './client.js';
+export type { AskPerson, Question, QuestionAnswer } from './device/question.js';
 export { AnswerError } from './errors/answer-error.js';
 export { AuthenticationError } from './errors/authentication-error.js';
 export { ConnectionError } from './errors/connection-error.js';

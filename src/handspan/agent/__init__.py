@@ -3,7 +3,8 @@
 Holds:   `session.py`, what doors can ask of a session (read it first), with `queue.py`, `turn.py` and `turn_events.py`;
          `sessions.py`, the cache of sessions; `conversation.py`, the messages, and `loading.py`, which loads them with
          agent, model and skills; `loop.py`, which advances a conversation from its stored messages, within
-         `limits.py`; `stored_turns.py`, a turn's begin and end in the store; `agents.py`, all agents; `refusals.py`.
+         `limits.py` and in the order of `order.py`; `stored_turns.py`, a turn's begin and end in the
+         store; `instructions.py`, the text of the built-in agent; `agents.py`, all agents; `refusals.py`.
 Imports: engine, skills, registry, models, config, core.
 To add:  a new request of doors goes into `session.py`, a new event into `core/events.py`, a new way to end into
          `limits.py`.

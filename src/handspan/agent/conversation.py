@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from datetime import date
 from typing import Protocol
 
 from handspan.agent.limits import TurnCounts, TurnLimits
@@ -11,6 +12,7 @@ from handspan.core.store import Conversations
 from handspan.engine.caller import Caller
 from handspan.models.model import Model, Projection
 from handspan.models.prices import cost, price_of
+from handspan.registry.toolbox import Toolbox
 from handspan.skills.file import Skill
 
 
@@ -54,8 +56,14 @@ class Conversation:
         self.agent = caller.agent
         """The agent without skills; `caller` has the agent with them."""
         self.skills: tuple[Skill, ...] = ()
-        self.knows_skills = False
-        """Whether the instructions list the skills."""
+        self.turn_skills: tuple[Skill, ...] = ()
+        """Skills that the model switched on. They are on until the turn ends."""
+        self.turn_box: Toolbox | None = None
+        """The toolbox while `turn_skills` limit it."""
+        self.own_instructions = caller.agent.instructions
+        """The instructions without skills: those of the agent, or those made from the live state (SPEC A5)."""
+        self.prepared_on: date | None = None
+        """The day on which the instructions were made; None before the first turn."""
         self.notes: tuple[str, ...] = ()
         """Notes for the person, such as a skill that can't be used."""
         self.inbox: list[UserMessage] = []
@@ -69,6 +77,15 @@ class Conversation:
     def owner(self) -> str:
         """The owner of the conversation."""
         return self.caller.who.owner
+
+    @property
+    def box(self) -> Toolbox:
+        """The tools that the model may call now."""
+        return self.turn_box or self.caller.box
+
+    def end_turn_skills(self) -> None:
+        """Switch off what the model switched on: its turn is over (SPEC A3)."""
+        self.turn_skills, self.turn_box = (), None
 
     @property
     def last(self) -> Message | None:
@@ -109,6 +126,7 @@ class Conversation:
         """Replace the messages by those of the store, which differ."""
         self.messages = messages
         self.removed = removed
+        self.end_turn_skills()
         self.counts = TurnCounts(messages)
         self.forget_projections()
 

@@ -1,25 +1,33 @@
-"""Limits that end a turn which would not end by itself (SPEC E4)."""
+"""What ends a turn that would not end by itself, and what the model is told of it (SPEC E4).
 
-from collections import Counter
-from collections.abc import Iterable
+By default only the number of rounds is limited, and no call is refused: to repeat a call is legal, as in polling. The
+two guards against endless repetition are settings of an agent (`agents.NAME.limits`), off by default.
+"""
 
-from msgspec import Struct
+from collections.abc import Iterable, Sequence
+from typing import Final, Literal, TypeAlias
 
-from handspan.core.messages import AssistantMessage, CallPart, Message, ResultsMessage, UserMessage
+import msgspec
+from msgspec import Struct, structs
+
+from handspan.core.messages import AssistantMessage, CallPart, CallResult, Message, ResultsMessage, UserMessage
 from handspan.core.results import Failure
+
+EndOfTools: TypeAlias = Literal["limit", "errors"]
+"""Why the model may call no more tools in a turn: too many rounds, or too many rounds in which every call failed."""
+
+_EQUAL_CALLS_FOR_NOTE: Final = 3
 
 
 class TurnLimits(Struct, frozen=True):
-    """How much an agent may do in one turn."""
+    """How much an agent may do in one turn. None means no limit."""
 
     rounds: int | None = 20
-    """Rounds of tool calls; None for no limit."""
-    repeats: int = 3
-    """How often the same call with the same arguments may run in one turn."""
-    failed_rounds: int = 5
+    """Rounds of tool calls."""
+    repeats: int | None = None
+    """How often the same call with the same arguments may run."""
+    failed_rounds: int | None = None
     """Rounds in a row in which every call fails."""
-    parallel: int = 16
-    """How many calls of one reply run; the model is asked to repeat the others."""
 
 
 class TurnCounts:
@@ -28,45 +36,96 @@ class TurnCounts:
     def __init__(self, messages: Iterable[Message] = ()) -> None:
         self.rounds = 0
         self.failed_rounds = 0
-        self._seen: Counter[tuple[str, str]] = Counter()
+        self._made: dict[tuple[str, str], int] = {}
+        self._last: object = None
+        self._equal = 0
         for message in messages:
             self.note(message)
 
     def note(self, message: Message) -> None:
         """Count this message."""
         if type(message) is UserMessage:
-            self.rounds = self.failed_rounds = 0
-            self._seen.clear()
+            self.rounds = self.failed_rounds = self._equal = 0
+            self._made.clear()
+            self._last = None
         elif type(message) is AssistantMessage:
-            if message.calls:
+            if calls := message.calls:
                 self.rounds += 1
-                self._seen.update((call.name, call.arguments) for call in message.calls)
+                for call in calls:  # `Counter.update` takes ten times as long
+                    key = call.name, call.arguments
+                    self._made[key] = self._made.get(key, 0) + 1
         elif type(message) is ResultsMessage:
             failed = all(result.is_error for result in message.results)
             self.failed_rounds = self.failed_rounds + 1 if failed else 0
 
-    def is_over(self, limits: TurnLimits) -> str | None:
-        """Returns why the model may call no more tools in this turn: "limit" or "errors"; None when it may."""
+    def is_over(self, limits: TurnLimits) -> EndOfTools | None:
+        """Returns why the model may call no more tools in this turn; None when it may."""
         if limits.rounds is not None and self.rounds >= limits.rounds:
             return "limit"
-        return "errors" if self.failed_rounds >= limits.failed_rounds else None
+        return "errors" if limits.failed_rounds is not None and self.failed_rounds >= limits.failed_rounds else None
 
-    def repeats(self, call: CallPart) -> int:
-        """Returns how often the model made this call with these arguments in this turn, this time included."""
-        return self._seen[call.name, call.arguments]
+    def made_before(self, calls: Sequence[CallPart], place: int) -> int:
+        """Returns how often the call at this place of the last reply was made before in this turn."""
+        call = calls[place]
+        from_here_on = sum(one.name == call.name and one.arguments == call.arguments for one in calls[place:])
+        return self._made[call.name, call.arguments] - from_here_on
+
+    def count_equal(self, call: CallPart, result: CallResult) -> int:
+        """Returns how many calls in a row, up to this one, had the same arguments and the same result."""
+        outcome = (call.name, call.arguments, result.envelope, result.attachments)
+        self._equal = self._equal + 1 if outcome == self._last else 1
+        self._last = outcome
+        return self._equal
 
 
-def refuse_call(call: CallPart, place: int, counts: TurnCounts, limits: TurnLimits) -> Failure | None:
-    """Returns the result of a call that is over a limit and does not run; None for all others.
+def refuse_repeated(calls: Sequence[CallPart], counts: TurnCounts, limits: TurnLimits) -> dict[str, Failure]:
+    """Returns the results of the calls of the last reply that the guard refuses, by their ids."""
+    if limits.repeats is None:
+        return {}
+    made = ((call, counts.made_before(calls, place)) for place, call in enumerate(calls))
+    return {call.id: _repeated(call.name, before, limits.repeats) for call, before in made if before >= limits.repeats}
 
-    `place` is the call's position in its reply.
-    """
-    if place >= limits.parallel:
-        return Failure("busy", f"At most {limits.parallel} calls of one reply are run. Call this one again next.")
-    if counts.repeats(call) > limits.repeats:
-        return Failure(
-            "policy_denied",
-            f"{call.name!r} was called {limits.repeats} times with these arguments in this turn, and is not run again. "
-            "Use what you know, or do something else.",
-        )
-    return None
+
+def _repeated(name: str, before: int, limit: int) -> Failure:
+    return Failure(
+        "policy_denied",
+        f"{name!r} did not run: it was called {before} times before with these arguments in this turn, and this agent "
+        f"may call it {limit} times (limits.repeats). Use the results that you have, or do something else.",
+    )
+
+
+def add_notes(
+    calls: Sequence[CallPart], results: Sequence[CallResult], counts: TurnCounts, limits: TurnLimits
+) -> tuple[CallResult, ...]:
+    """Returns the results of a round with notes for the model: on a call that changes nothing, on the end of tools."""
+    equal = [counts.count_equal(call, result) for call, result in zip(calls, results, strict=True)]
+    end = _note_on_end(results, counts, limits)
+    if not end and max(equal) < _EQUAL_CALLS_FOR_NOTE:
+        return tuple(results)
+    notes = [_note_on_equal(count) for count in equal]
+    notes[-1] = f"{notes[-1]} {end}".strip()
+    return tuple(_add_note(result, note) if note else result for result, note in zip(results, notes, strict=True))
+
+
+def _note_on_equal(count: int) -> str:
+    if count < _EQUAL_CALLS_FOR_NOTE:
+        return ""
+    return f"This is call {count} in a row with the same arguments and the same result. Another may bring nothing new."
+
+
+def _note_on_end(results: Sequence[CallResult], counts: TurnCounts, limits: TurnLimits) -> str:
+    why = ""
+    if limits.rounds is not None and counts.rounds >= limits.rounds:
+        why = f"This was round {counts.rounds} of tool calls in this turn, and the limit is {limits.rounds}."
+    elif limits.failed_rounds is not None and all(result.is_error for result in results):
+        failed = counts.failed_rounds + 1
+        if failed >= limits.failed_rounds:
+            why = f"Every call of the last {failed} rounds failed, and the limit is {limits.failed_rounds}."
+    if not why:
+        return ""
+    return f"{why} You can call no more tools now: answer with what you have, and say what is missing."
+
+
+def _add_note(result: CallResult, note: str) -> CallResult:
+    """Returns the result with the note as one more field of its envelope."""
+    return structs.replace(result, envelope=f'{result.envelope[:-1]},"hint":{msgspec.json.encode(note).decode()}}}')

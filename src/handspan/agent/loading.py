@@ -1,21 +1,24 @@
 """Loads conversations: an agent with its skills, its model and its messages (SPEC A1, A3)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from datetime import date, datetime
 from typing import Final
 from weakref import WeakValueDictionary
 
 from msgspec import structs
 
-from handspan.agent.conversation import Conversation, StoredLog
+from handspan.agent.conversation import Conversation, StoredLog, open_calls
+from handspan.agent.instructions import DefaultInstructions
 from handspan.agent.limits import TurnLimits
 from handspan.agent.loop import Loop
 from handspan.agent.queue import PATIENCE, Tasks
 from handspan.agent.session import Session
 from handspan.agent.stored_turns import StoredTurns
-from handspan.core.agents import Agent
+from handspan.core.agents import Agent, SkillTools
 from handspan.core.bus import Bus
 from handspan.core.context import Progress, no_progress
 from handspan.core.errors import ToolError
+from handspan.core.images import ImageReader
 from handspan.core.messages import Message
 from handspan.core.principals import BUILTIN, OPERATOR, Principal
 from handspan.core.records import SessionRecord, Total, UsageSum
@@ -25,8 +28,8 @@ from handspan.engine.engine import Engine
 from handspan.models.choice import Choice
 from handspan.registry.registry import Registry
 from handspan.skills.file import Skill
-from handspan.skills.skills import Skills, allowed_globs, build_instructions
-from handspan.skills.use_skill import UseSkill
+from handspan.skills.skills import Skills, build_instructions, tools_of_skills
+from handspan.skills.use_skill import UseSkill, skills_switched_on
 
 LAST: Final = "last"
 """In place of an id: the owner's last active session."""
@@ -35,12 +38,21 @@ LAST: Final = "last"
 class ConversationLoader:
     """Loads conversations. Also hosts the sessions of a program that chooses agent and model itself."""
 
-    def __init__(self, store: Store, engine: Engine, registry: Registry, skills: Skills) -> None:
+    def __init__(
+        self,
+        store: Store,
+        engine: Engine,
+        registry: Registry,
+        skills: Skills,
+        instructions: DefaultInstructions,
+        images_of: Callable[[str], ImageReader] | None = None,
+    ) -> None:
         self._store = store
         self._registry = registry
         self._skills = skills
+        self._instructions = instructions
         self._loaded: WeakValueDictionary[str, Conversation] = WeakValueDictionary()
-        self.loop = Loop(engine, store.ledger)
+        self.loop = Loop(engine, store.ledger, images_of)
         self.stored_turns = StoredTurns(store.conversations, self.loop)
         self.bus: Bus | None = None
         self.tasks = Tasks()
@@ -75,22 +87,29 @@ class ConversationLoader:
             await conversations.choose_agent(record.id, agent.name, owner=who.owner)
         messages = await conversations.load(record.id, owner=who.owner)
         await self._skills.refresh()
-        conversation = self._conversation(record.id, agent, choice, who, messages)
+        skills = _chosen_skills(record) if record.agent == agent.name else None
+        conversation = self._conversation(record.id, agent, choice, who, messages, skills)
         conversation.removed = record.removed
         if record.state == "idle":  # a running turn belongs to another process, a waiting one gets its results later
             await self.loop.close(conversation)
+        if conversation.is_cut_off or open_calls(conversation.last):  # its turn may go on here
+            self._use_for_turn(conversation, self._find_turn_skills(messages))
         return conversation
 
     async def change_agent(self, session: Session, agent: Agent, choice: Choice) -> Conversation:
         """Give the session another agent and model. Its messages stay."""
         before = conversation_of(session)
         who = before.caller.who
-        await self._store.conversations.choose_agent(session.id, agent.name, owner=who.owner)
+        conversations = self._store.conversations
+        if agent.name != before.agent.name:
+            await conversations.choose_agent(session.id, agent.name, owner=who.owner)
         await self._skills.refresh()
-        changed = self._conversation(session.id, agent, choice, who, before.messages)
+        record = await conversations.get(session.id, owner=who.owner)
+        changed = self._conversation(session.id, agent, choice, who, before.messages, _chosen_skills(record))
         changed.removed = before.removed
-        if agent == before.agent:  # only the model has changed: skills that a person switched on stay on
+        if agent == before.agent:  # only the model has changed: skills that were switched on stay on
             self._act_with(changed, before.skills)
+            self._use_for_turn(changed, before.turn_skills)
         session.conversation = changed
         return changed
 
@@ -107,7 +126,7 @@ class ConversationLoader:
         progress: Progress = no_progress,
         *,
         in_turn: bool = True,
-        skill_tools: tuple[str, ...] | None = None,
+        skill_tools: SkillTools | None = None,
     ) -> Caller:
         """Returns a caller for calls in this session; `in_turn`: with the tools of the running turn."""
         box = self._registry.toolbox(agent, who, session_id, in_turn=in_turn, skill_tools=skill_tools)
@@ -132,44 +151,95 @@ class ConversationLoader:
     # Skills.
 
     async def prepare(self, conversation: Conversation) -> Conversation:
-        """Returns the same conversation, with the list of skills in its instructions."""
-        if not conversation.knows_skills:  # not at loading: reading the skills takes longer than all the rest
+        """Returns the same conversation, with the instructions of today and the list of skills in them."""
+        if (
+            conversation.prepared_on != date.today()
+        ):  # not at loading: reading the skills takes longer than all the rest
+            if conversation.prepared_on is not None:
+                conversation.forget_projections()
             await self._skills.refresh()
+            now = datetime.now().astimezone()
+            agent, box = conversation.agent, conversation.caller.box
+            conversation.own_instructions = await self._instructions.write(agent, box, now)
             self._act_with(conversation, conversation.skills)
+            conversation.prepared_on = now.date()
         return conversation
 
     async def switch_on(self, session: Session, name: str) -> None:
-        """Switch on a skill from the next round on. Raises `ToolError` when it can't be used."""
+        """Switch on a skill from the next round on, until `switch_off`. Raises `ToolError` when it can't be used."""
         await self._skills.refresh()
         conversation = conversation_of(session)
-        self._act_with(conversation, (*conversation.skills, self._skills.find(name)))
+        await self._choose_skills(conversation, (*conversation.skills, self._skills.find(name)))
+
+    async def switch_off(self, session: Session, name: str) -> None:
+        """Switch off a skill from the next round on. Raises `ToolError` when it is not on."""
+        conversation = conversation_of(session)
+        left = tuple(skill for skill in conversation.skills if skill.name != name)
+        if len(left) == len(conversation.skills):
+            on = ", ".join(skill.name for skill in left) or "none"
+            raise ToolError("invalid_arguments", f"The skill {name!r} is not on in this session. On are: {on}.")
+        await self._choose_skills(conversation, left)
+
+    async def _choose_skills(self, conversation: Conversation, skills: tuple[Skill, ...]) -> None:
+        """Use these skills from now on, also when the session is loaded again."""
+        names = list(dict.fromkeys(skill.name for skill in skills))
+        await self._store.conversations.choose_skills(conversation.id, names, owner=conversation.owner)
+        self._act_with(conversation, skills)
         conversation.forget_projections()
 
     async def _use_skill(self, session_id: str, skill: Skill) -> None:
         conversation = self._loaded.get(session_id)
-        if conversation is not None:  # the call's result already has the skill's instructions
-            self._act_with(conversation, (*conversation.skills, skill))
+        if conversation is not None:
+            self._use_for_turn(conversation, (*conversation.turn_skills, skill))
+
+    def _use_for_turn(self, conversation: Conversation, skills: tuple[Skill, ...]) -> None:
+        """Use these skills too until the turn ends. Their instructions are in the results of the model's calls."""
+        conversation.turn_skills = tuple({skill.name: skill for skill in skills}.values())
+        tools = tools_of_skills((*conversation.skills, *conversation.turn_skills))
+        agent, who = conversation.caller.agent, conversation.caller.who
+        conversation.turn_box = (
+            self._registry.toolbox(agent, who, conversation.id, in_turn=True, skill_tools=tools) if tools else None
+        )
+
+    def _find_turn_skills(self, messages: Sequence[Message]) -> tuple[Skill, ...]:
+        """Returns the skills that the model switched on in the last turn, which goes on in this process."""
+        names = skills_switched_on(messages)
+        found = self._skills.select(names)[0] if names else ()
+        return tuple(skill for skill in found if not skill.disable_model_invocation)
 
     def _act_with(self, conversation: Conversation, skills: tuple[Skill, ...]) -> None:
         """Use these skills. SPEC A3: their globs limit the toolbox; their instructions follow the agent's."""
-        conversation.knows_skills = True
         conversation.skills = tuple({skill.name: skill for skill in skills}.values())
-        text = build_instructions(conversation.agent, conversation.skills, self._skills.usable_cached())
+        text = build_instructions(conversation.own_instructions, conversation.skills, self._skills.usable_cached())
         agent = structs.replace(conversation.agent, instructions=text)
-        globs = allowed_globs(conversation.skills)
-        conversation.caller = self.caller(agent, conversation.caller.who, conversation.id, skill_tools=globs)
+        tools = tools_of_skills(conversation.skills)
+        conversation.caller = self.caller(agent, conversation.caller.who, conversation.id, skill_tools=tools)
+        if conversation.turn_skills:
+            self._use_for_turn(conversation, conversation.turn_skills)
 
     def _conversation(
-        self, session_id: str, agent: Agent, choice: Choice, who: Principal, messages: Sequence[Message]
+        self,
+        session_id: str,
+        agent: Agent,
+        choice: Choice,
+        who: Principal,
+        messages: Sequence[Message],
+        skills: Sequence[str] | None = None,
     ) -> Conversation:
+        """Returns a new conversation. `skills` are on in place of the agent's own."""
         caller = self.caller(agent, who, session_id)
         log = StoredLog(self._store.conversations, who.owner, choice.price)
-        limits = TurnLimits(rounds=agent.max_tool_iterations or None)
+        limits = TurnLimits(agent.max_tool_iterations or None, agent.limits.repeats, agent.limits.failed_rounds)
         made = self._loaded[session_id] = Conversation(session_id, caller, choice.model, log, messages, limits)
-        if agent.skills:
-            on, made.notes = self._skills.select(agent.skills)
+        if names := agent.skills if skills is None else skills:
+            on, made.notes = self._skills.select(names)
             self._act_with(made, on)
         return made
+
+
+def _chosen_skills(record: SessionRecord) -> list[str] | None:
+    """Returns the names of the skills that a person left on in the session; None: those of its agent."""
+    return None if record.skills is None else record.skills.splitlines()
 
 
 def conversation_of(session: Session) -> Conversation:

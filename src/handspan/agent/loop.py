@@ -6,13 +6,14 @@ on: all state is in the messages and the ledger.
 """
 
 import asyncio
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeAlias
 
 from msgspec import UNSET, UnsetType, structs
 
 from handspan.agent.conversation import Conversation
-from handspan.agent.limits import refuse_call
+from handspan.agent.limits import add_notes, refuse_repeated
+from handspan.agent.order import earlier_calls
 from handspan.agent.turn_events import END_REASONS
 from handspan.core.calls import CallRecord, ToolCall
 from handspan.core.errors import ToolError
@@ -25,6 +26,7 @@ from handspan.core.events import (
     EndReason,
     Event,
     QuestionAsked,
+    RequestQueued,
     RetryComing,
     RoundBegan,
     TextArrived,
@@ -32,13 +34,15 @@ from handspan.core.events import (
     TurnFault,
     UsageCounted,
 )
+from handspan.core.images import ImageReader
 from handspan.core.messages import AssistantMessage, CallPart, CallResult, ResultsMessage, Text
+from handspan.core.questions import Question
 from handspan.core.results import Failure, Pending, ToolResult, encode_envelope
 from handspan.core.store import Ledger
 from handspan.core.tool import ToolSpec
-from handspan.core.values import strip_invisible
+from handspan.core.values import strip_all, strip_invisible
 from handspan.engine.engine import Engine
-from handspan.models.model import CallDelta, ModelError, Replied, Retrying, TextDelta, ThinkingDelta
+from handspan.models.model import CallDelta, ModelError, Queued, Replied, Retrying, TextDelta, ThinkingDelta
 from handspan.registry.entry import Entry
 
 Emit: TypeAlias = Callable[[Event], None]
@@ -48,9 +52,11 @@ Emit: TypeAlias = Callable[[Event], None]
 class Loop:
     """Advances conversations, with one engine for all of them."""
 
-    def __init__(self, engine: Engine, ledger: Ledger) -> None:
+    def __init__(self, engine: Engine, ledger: Ledger, images_of: Callable[[str], ImageReader] | None = None) -> None:
+        """`images_of` gives the images of an owner; without it models get only those that came inline."""
         self._engine = engine
         self._ledger = ledger
+        self._images_of = images_of
 
     async def advance(self, conversation: Conversation, emit: Emit) -> Ended:
         """Advance the conversation until the turn ends. Returns the last event. Cancel it to abort the turn."""
@@ -67,10 +73,11 @@ class Loop:
                     for call in calls:  # ws.md 3.2: all calls of a round are announced before the first one begins
                         if call.id not in known:
                             emit(CallStarted(call.id, call.name, call.arguments))
+                    refused = refuse_repeated(calls, conversation.counts, conversation.limits)
                     outcomes = (
-                        [await self._run(conversation, calls[0], 0, known, emit)]
+                        [await self._run(conversation, calls[0], refused, known, emit)]
                         if len(calls) == 1
-                        else await self._run_all(conversation, calls, known, emit)
+                        else await self._run_all(conversation, calls, refused, known, emit)
                     )
                     results = self._results(conversation, calls, outcomes)
                     if results is None:
@@ -83,9 +90,7 @@ class Loop:
                     await self.take_inbox(conversation)
                 else:
                     over = conversation.counts.is_over(conversation.limits)
-                    reason: EndReason = END_REASONS.get(last.stop) or (
-                        "limit" if over == "limit" else "errors" if over else "done"
-                    )
+                    reason: EndReason = END_REASONS.get(last.stop) or over or "done"
                     return self._end(emit, reason, last.text)
         except ModelError as error:
             return self._end(emit, "error", str(error), TurnFault("model", error.fault))
@@ -148,17 +153,20 @@ class Loop:
     async def _ask(self, conversation: Conversation, emit: Emit) -> AssistantMessage:
         """Returns the model's reply. A model that may call no more tools is offered none (E4)."""
         over = conversation.counts.is_over(conversation.limits)
-        specs: tuple[ToolSpec, ...] = () if over else conversation.caller.box.specs()
+        specs: tuple[ToolSpec, ...] = () if over else conversation.box.specs()
         emit(RoundBegan(conversation.counts.rounds + 1))
         text: list[str] = []
         replied: AssistantMessage | None = None
+        images = None if self._images_of is None else self._images_of(conversation.owner)
         try:
-            async for event in conversation.model.reply(conversation.projection(), specs):
+            async for event in conversation.model.reply(conversation.projection(), specs, images):
                 if type(event) is TextDelta:
                     text.append(event.text)
                     emit(TextArrived(event.text))
                 elif type(event) is Replied:
                     replied = event.message  # the last event: the stream ends by itself
+                elif type(event) is Queued:
+                    emit(RequestQueued(conversation.model.name, event.running))
                 else:
                     _show(event, emit)
         except asyncio.CancelledError:
@@ -183,11 +191,19 @@ class Loop:
         return {call.id: record for call in calls if (record := await self._ledger.find(call.id)) is not None}
 
     async def _run_all(
-        self, conversation: Conversation, calls: tuple[CallPart, ...], known: dict[str, CallRecord], emit: Emit
+        self,
+        conversation: Conversation,
+        calls: tuple[CallPart, ...],
+        refused: dict[str, Failure],
+        known: dict[str, CallRecord],
+        emit: Emit,
     ) -> list[ToolResult | Pending]:
-        """Run calls side by side. Returns their outcomes in the order of the calls."""
-        runs = (self._run(conversation, call, place, known, emit) for place, call in enumerate(calls))
-        tasks = [asyncio.create_task(run) for run in runs]
+        """Run calls side by side, in order only where a group asks for it. Returns their outcomes in their order."""
+        tasks: list[_Running] = []
+        for call, earlier in zip(calls, earlier_calls(calls, conversation.box), strict=True):
+            run = self._run(conversation, call, refused, known, emit)
+            after = [tasks[place] for place in earlier]
+            tasks.append(asyncio.create_task(_run_after(after, run) if after else run))
         try:
             return list(await asyncio.gather(*tasks))
         except asyncio.CancelledError:
@@ -203,24 +219,42 @@ class Loop:
             if type(outcome) is Pending:
                 return None
             results.append(self._result(conversation, call, outcome))
-        return tuple(results)
+        return add_notes(calls, results, conversation.counts, conversation.limits)
 
     async def _run(
-        self, conversation: Conversation, call: CallPart, place: int, known: dict[str, CallRecord], emit: Emit
+        self,
+        conversation: Conversation,
+        call: CallPart,
+        refused: dict[str, Failure],
+        known: dict[str, CallRecord],
+        emit: Emit,
     ) -> ToolResult | Pending:
         record = known.get(call.id)
         if record is not None:
             return self._replay(call, record, emit)
         began = asyncio.get_running_loop().time()
+        questions: list[Question] = []
+
+        def ask(question: Question) -> None:
+            questions.append(question)
+            emit(QuestionAsked(question))
+
         caller = structs.replace(  # X5: listeners of the turn get the progress and questions of its tools
             conversation.caller,
-            progress=lambda value: emit(CallProgress(call.id, call.name, value)),
-            asked=lambda question: emit(QuestionAsked(question)),
+            box=conversation.box,
+            progress=lambda value: emit(CallProgress(call.id, call.name, strip_all(value))),
+            asked=ask,
         )
-        over_limit = refuse_call(call, place, conversation.counts, conversation.limits)
-        result = over_limit or await self._engine.call(ToolCall(call.name, call.arguments, call.id), caller)
+        wanted = ToolCall(call.name, call.arguments, call.id)
+        if call.id in refused:
+            result: ToolResult | Pending = await self._engine.refuse(wanted, caller, refused[call.id])
+        else:
+            result = await self._engine.call(wanted, caller)
         if type(result) is not Pending:
-            emit(_finished_event(call, result, asyncio.get_running_loop().time() - began))
+            took = asyncio.get_running_loop().time() - began
+            if questions and (stored := await self._ledger.find(call.id)) is not None:
+                took = stored.duration  # without the time of the person
+            emit(_finished_event(call, result, took))
         return result
 
     def _replay(self, call: CallPart, record: CallRecord, emit: Emit) -> ToolResult | Pending:
@@ -236,12 +270,26 @@ class Loop:
         return result if isinstance(result, ToolResult) else None
 
     def _result(self, conversation: Conversation, call: CallPart, result: ToolResult) -> CallResult:
-        return render_result(call, result, conversation.caller.box.find(call.name))
+        return render_result(call, result, conversation.box.find(call.name))
 
     def _end(self, emit: Emit, reason: EndReason, text: str = "", fault: TurnFault | UnsetType = UNSET) -> Ended:
         ended = Ended(reason, text, fault)
         emit(ended)
         return ended
+
+
+_Running: TypeAlias = asyncio.Task[ToolResult | Pending]
+
+
+async def _run_after(earlier: list[_Running], run: Coroutine[Any, Any, ToolResult | Pending]) -> ToolResult | Pending:
+    """Run a call after earlier ones of its group. While one of them waits for its outcome, this one does not begin."""
+    try:
+        await asyncio.wait(earlier)
+        if any(type(task.result()) is Pending for task in earlier):
+            return Pending()
+        return await run
+    finally:
+        run.close()
 
 
 _GIVEN_UP = Failure("cancelled", "Its client went on without answering this call: it may or may not have run.")
@@ -250,7 +298,8 @@ _NEVER_RAN = Failure("interrupted", "The turn was ended before this call was han
 
 def _finished_event(call: CallPart, result: ToolResult, took: float) -> CallFinished:
     status = result.code if type(result) is Failure else "success"
-    return CallFinished(call.id, call.name, status, took, encode_envelope(result).decode())
+    # S4: people and programs that watch the turn read it, too.
+    return CallFinished(call.id, call.name, status, took, strip_invisible(encode_envelope(result).decode()))
 
 
 def _show(event: object, emit: Emit) -> None:

@@ -7,7 +7,7 @@ with `Ended`.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Final, Protocol, TypeAlias
@@ -22,12 +22,14 @@ from handspan.agent.turn_events import Happening, last_turn, render_prompt
 from handspan.core.bus import Bus, TurnEvent
 from handspan.core.errors import StoreError, ToolError
 from handspan.core.events import Ended, Event, QuestionAsked, RoundBegan, Titled
-from handspan.core.messages import UserMessage
+from handspan.core.messages import Message, UserMessage
 from handspan.core.principals import Principal
 from handspan.core.records import SessionRecord
 
 Equip: TypeAlias = Callable[[Conversation], AbstractContextManager[None]]
 """Gives a conversation something for one turn, such as the tools of the client that asked."""
+EmitEvent: TypeAlias = Callable[[Event | Titled], None]
+"""Takes an event of a turn."""
 First: TypeAlias = Callable[[], Awaitable[bool]]
 """Is called before a resumed turn goes on. Returns False when it must not go on."""
 
@@ -72,13 +74,15 @@ async def _go_on_at_once() -> bool:
 class Session:
     """One session. Any client of its owner can make requests at any time."""
 
-    __slots__ = ("_host", "_listeners", "_queue", "_waiting", "conversation", "id", "owner", "turns")
+    __slots__ = ("_host", "_listeners", "_queue", "_waiting", "conversation", "id", "owner", "turns", "unstored")
 
     def __init__(self, session_id: str, owner: str, host: SessionHost) -> None:
         self.id = session_id
         self.owner = owner
         self.conversation: Conversation | None = None
         """Loaded for the first turn; the host may release it and load it again."""
+        self.unstored: SessionRecord | None = None
+        """What others see of it from the moment that a client knows its id until it is stored (SPEC W7)."""
         self._host = host
         self._queue = TurnQueue(session_id, host, self._end, self._release)
         self.turns = self._queue.turns
@@ -106,12 +110,13 @@ class Session:
         debug: bool = False,
         equip: Equip = _equip_nothing,
         gives_up: bool = False,
+        history: Sequence[Message] = (),
     ) -> Handle:
         """Answer this message in a turn.
 
         `join`: it becomes part of the running turn, if there is one. A message with a known id is not added twice: its
         sender gets the answer that it has, or will have. `gives_up`: a turn that waits for a page is ended first
-        (graph.md 4.8), and the handle's end raises a `StoreError`.
+        (graph.md 4.8), and the handle's end raises a `StoreError`. `history`: messages that a new session begins with.
         """
         running, its_own = self._queue.running, self._queue.turn_of(message.id)
         if its_own is not None:
@@ -122,7 +127,7 @@ class Session:
         if join and running is not None and running.can_be_joined:
             return Handle(running, is_own=False, joined=running.join(message, listener))
         turn = self._queue.line_up(Turn(listener, shows_prompt=debug))
-        work = partial(self._say, who, turn.add(message, listener), agent, name, equip, gives_up)
+        work = partial(self._say, who, turn.add(message, listener), agent, name, equip, gives_up, history)
         task = asyncio.create_task(self._queue.run(turn, work))
         return self._queue.follow(turn, task, raises=(StoreError,) if gives_up else ())
 
@@ -137,15 +142,30 @@ class Session:
         listener: Listener | None = None,
         equip: Equip = _equip_nothing,
         first: First = _go_on_at_once,
+        *,
+        cut_off: bool = False,
     ) -> Handle:
         """Resume a waiting turn if all its calls have their results; otherwise the end is `NOTHING_TO_DO`.
 
         `first` is called when no other turn runs, and may give the calls their results: a request that is refused
-        earlier changes nothing. The handle's end raises a `StoreError`.
+        earlier changes nothing. `cut_off`: also resume a turn whose process has ended. The handle's end raises a
+        `StoreError`.
         """
-        turn = self._queue.line_up(Turn(listener))
-        task = asyncio.create_task(self._queue.run(turn, partial(self._resume, who, equip, first)))
+        turn = self._queue.line_up(Turn(listener, checks_first=True))
+        work = partial(self._resume, who, equip, first, cut_off)
+        task = asyncio.create_task(self._queue.run(turn, work))
         return self._queue.follow(turn, task, raises=(StoreError,))
+
+    def go_on(self) -> Turn:
+        """Resume a waiting turn as `resume` does, and return the turn. The session's listeners get its events.
+
+        A request that still waits in the queue is enough: it sees every result that was stored before it runs.
+        """
+        queued = next((turn for turn in self.turns[1:] if turn.goes_on), None)
+        if queued is None:
+            queued = self.resume().turn
+            queued.goes_on = True
+        return queued
 
     def give_up(self, who: Principal, *, expired: bool = False) -> Handle:
         """End a turn that waits for a page: the end is `GIVEN_UP`, or `NOTHING_TO_DO` when there is none.
@@ -153,7 +173,7 @@ class Session:
         `expired`: only if none of its calls is open when this request runs (graph.md 5.5). The handle's end raises a
         `ToolError`.
         """
-        turn = self._queue.line_up(Turn())
+        turn = self._queue.line_up(Turn(checks_first=True))
         task = asyncio.create_task(self._queue.run(turn, partial(self._give_up, who, expired)))
         return self._queue.follow(turn, task, raises=(ToolError,))
 
@@ -215,7 +235,15 @@ class Session:
     # The work of turns.
 
     async def _say(
-        self, who: Principal, message: UserMessage, agent: str, name: str, equip: Equip, gives_up: bool, turn: Turn
+        self,
+        who: Principal,
+        message: UserMessage,
+        agent: str,
+        name: str,
+        equip: Equip,
+        gives_up: bool,
+        history: Sequence[Message],
+        turn: Turn,
     ) -> Ended:
         host = self._host
         conversation, record = await host.open(self, who, agent=agent, name=name)
@@ -233,6 +261,9 @@ class Session:
                     stored.waits = False
                     if stored.end(await host.loop.advance(conversation, emit)).reason == "pending":
                         raise ToolError("busy", waits_for(waited_for))
+                conversation.end_turn_skills()  # of a turn that ended just before
+                for earlier in () if conversation.messages else history:
+                    await conversation.append(earlier)
                 await conversation.append(message)
                 stored.waits = False
                 ended = stored.end(await host.loop.advance(conversation, emit))
@@ -247,7 +278,8 @@ class Session:
         if ended is not None:
             turn.is_over = True
             return ended
-        return await self._go_on(conversation, self._begin(turn, conversation), cut_off=True) or NOTHING_TO_DO
+        emit = self._begin(turn, conversation)
+        return await self._go_on(conversation, lambda: emit, cut_off=True) or NOTHING_TO_DO
 
     async def _regenerate(self, who: Principal, turn: Turn) -> Ended:
         host = self._host
@@ -264,38 +296,42 @@ class Session:
         self._tell_title(emit, stored.title)
         return ended
 
-    async def _resume(self, who: Principal | None, equip: Equip, first: First, turn: Turn) -> Ended:
+    async def _resume(self, who: Principal | None, equip: Equip, first: First, cut_off: bool, turn: Turn) -> Ended:
         conversation = await self._host.reopen(self, who)
         if conversation is None or not await first():
             return NOTHING_TO_DO
         turn.id = self._waiting or last_turn(conversation.messages) or turn.id  # it is the same turn
         with equip(conversation):
-            return await self._go_on(conversation, self._begin(turn, conversation)) or NOTHING_TO_DO
+            begin = partial(self._begin, turn, conversation)
+            return await self._go_on(conversation, begin, cut_off=cut_off) or NOTHING_TO_DO
 
     async def _give_up(self, who: Principal, expired: bool, turn: Turn) -> Ended:
         host = self._host
         conversation = await host.reopen(self, who)
         if conversation is None:
             return NOTHING_TO_DO
-        self._begin(turn, conversation)
         async with host.stored_turns.turn(conversation) as stored:
             waited = await host.loop.can_go_on(conversation) if expired else bool(open_calls(conversation.last))
             if waited:
+                self._begin(turn, conversation)
                 await host.loop.give_up(conversation)
                 stored.waits = False
         return self._end(turn, GIVEN_UP) if waited else NOTHING_TO_DO
 
     async def _go_on(
-        self, conversation: Conversation, emit: Callable[[Event | Titled], None], *, cut_off: bool = False
+        self, conversation: Conversation, begin: Callable[[], EmitEvent], *, cut_off: bool = False
     ) -> Ended | None:
         """Run the rest of a turn whose calls all have their results. Returns None when that is not so.
 
-        `cut_off`: also the rest of a turn whose process has ended.
+        `begin` begins the turn and returns the function for its events. It is called only if there is a rest to run: a
+        message that comes again before that gets a turn of its own. `cut_off`: also the rest of a turn whose process
+        has ended.
         """
         host = self._host
         async with host.stored_turns.turn(conversation) as stored:
             if not (cut_off and conversation.is_cut_off) and not await host.loop.can_go_on(conversation):
                 return None
+            emit = begin()
             stored.waits = False
             ended = stored.end(await host.loop.advance(conversation, emit))
         self._tell_title(emit, stored.title)
@@ -304,12 +340,13 @@ class Session:
     async def _end_waiting(self, turn: Turn, conversation: Conversation) -> None:
         """End a waiting turn before another one begins. Raises `SessionBusy` while it still waits."""
         waiting = self._waiting or last_turn(conversation.messages)
-        await self._go_on(conversation, self._begin(turn, conversation, waiting))
+        emit = self._begin(turn, conversation, waiting)
+        await self._go_on(conversation, lambda: emit)
         if waited_for := open_calls(conversation.last):
             raise SessionBusy(waits_for(waited_for))
         turn.begin(conversation)
 
-    def _begin(self, turn: Turn, conversation: Conversation, turn_id: str = "") -> Callable[[Event | Titled], None]:
+    def _begin(self, turn: Turn, conversation: Conversation, turn_id: str = "") -> EmitEvent:
         """Begin a turn. Returns the function for its events; with `turn_id`, they count as another turn's events."""
         turn.begin(conversation)
 
@@ -327,6 +364,6 @@ class Session:
 
         return emit
 
-    def _tell_title(self, emit: Callable[[Event | Titled], None], title: str) -> None:
+    def _tell_title(self, emit: EmitEvent, title: str) -> None:
         if title:
             emit(Titled(title))

@@ -7,6 +7,7 @@ import asyncio
 import logging
 import os
 import re
+import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, TypeAlias
@@ -52,6 +53,7 @@ class Bound(Struct, frozen=True):
     """The agent that the client named: for `say`. The session's own agent may change while a client is bound."""
     removed: int = 0
     """How many messages were removed from it so far."""
+    is_stored: bool = False
 
 
 class RunningTurn(Struct, frozen=True):
@@ -95,6 +97,8 @@ class Sessions:
         self.tasks = Tasks()
         self.patience = patience
         self.is_open = True
+        self.cut_off: set[str] = set()
+        """Sessions whose turn was cut off by the end of an earlier process, until a new message begins another turn."""
         bus.subscribe(QuestionOpened, self._question_opened)
         bus.subscribe(QuestionEnded, self._question_ended)
 
@@ -128,18 +132,61 @@ class Sessions:
         if not session_id:
             if agent:  # the default agent is looked up with the first message: devices never send one
                 await self._agent(agent, None, who.owner)
-            return Bound(os.urandom(12).hex(), 0, name, agent, agent)
+            return Bound(os.urandom(16).hex(), 0, name, agent, agent)
         self._check_owner(session_id, who.owner)
         record = await self._find(session_id, who.owner)
         await self._agent(agent, record, who.owner)
         if record is None:
             return Bound(session_id, 0, name, agent, agent)
-        return Bound(session_id, record.length, record.name or name, agent or record.agent, agent, record.removed)
+        shown_name, shown_agent = record.name or name, agent or record.agent
+        return Bound(session_id, record.length, shown_name, shown_agent, agent, record.removed, is_stored=True)
+
+    def announce(self, bound: Bound, owner: str) -> Callable[[], None]:
+        """Let the session exist for everybody from now on, until the returned function is called (SPEC W7).
+
+        The client that is told its id may not have sent a message yet. Raises `SessionRefused` for another owner.
+        """
+        session = self.get(bound.session_id, owner)
+        if session.unstored is None and not bound.is_stored:
+            now = time.time()
+            session.unstored = SessionRecord(session.id, owner, bound.agent, bound.name, now, now, "idle", 0)
+        return session.listen(_ignore)
+
+    async def record(self, session_id: str, owner: str) -> SessionRecord:
+        """Returns the record of a session, stored or not yet. Raises `ToolError` (`file_not_found`)."""
+        session = self.find(session_id, owner)
+        if session is not None and session.unstored is not None:
+            return await self._with_agent(session.unstored)
+        return await self._conversations.get(session_id, owner=owner)
+
+    async def unstored(self, owner: str) -> list[SessionRecord]:
+        """Returns the owner's sessions that are not stored yet, the newest first."""
+        used = [session for session in self._sessions.values() if session.owner == owner and session.is_used]
+        records = [session.unstored for session in reversed(used) if session.unstored is not None]
+        return [await self._with_agent(record) for record in records]
+
+    async def _with_agent(self, record: SessionRecord) -> SessionRecord:
+        """Returns the record with the name of the default agent, if the client named none."""
+        return (
+            record if record.agent else structs.replace(record, agent=(await self._agent("", None, record.owner)).name)
+        )
+
+    def change_unstored(self, session_id: str, owner: str, *, name: str | None) -> bool:
+        """Rename a session that is not stored yet; without a name, forget it. Returns False when there is none."""
+        session = self.find(session_id, owner)
+        if session is None or session.unstored is None:
+            return False
+        session.unstored = None if name is None else structs.replace(session.unstored, name=shorten(name, _MOST_NAME))
+        return True
 
     def running(self, owner: str) -> list[RunningTurn]:
         """Returns the owner's turns that run in this process."""
         sessions = (session for session in self._sessions.values() if session.owner == owner and session.turns)
         return [_running_in(session) for session in sessions]
+
+    def count_running(self) -> int:
+        """Returns how many turns of all owners run in this process."""
+        return sum(bool(session.turns) for session in self._sessions.values())
 
     def state(self, session_id: str, owner: str) -> RunningTurn | None:
         """Returns the turn that runs in this session, if it runs in this process."""
@@ -157,7 +204,7 @@ class Sessions:
         If the caller is cancelled, the turn goes on.
         """
         try:
-            turn = self.get(session_id, owner).resume().turn
+            turn = self.get(session_id, owner).go_on()
             await asyncio.wait([turn.task])
             if not turn.task.cancelled():
                 turn.task.result()
@@ -199,10 +246,13 @@ class Sessions:
         choice = await self._choice(acting.model)
         if record is None:
             session.conversation = None  # it was deleted meanwhile
-            record = await self._make(session.id, session.owner, acting, name)
+            given = session.unstored.name if session.unstored is not None else ""
+            record = await self._make(session.id, session.owner, acting, given or name)
         elif name and not record.name:
             record = structs.replace(record, name=shorten(name, _MOST_NAME))
             await self._conversations.rename(session.id, record.name, owner=session.owner)
+        session.unstored = None
+        self.cut_off.discard(session.id)
         return await self._load(session, record, acting, choice, who), record
 
     async def reopen(self, session: Session, who: Principal | None = None) -> Conversation | None:
@@ -293,6 +343,10 @@ class Sessions:
             _, stuck = await asyncio.wait(left, timeout=_TIDY_SECONDS)
             for task in stuck:
                 _log.error("A turn did not end when it was aborted: %r", task)
+
+
+def _ignore(_: Happening, turn: str) -> None:
+    """Listens for a client that has not connected to the session yet."""
 
 
 def _running_in(session: Session) -> RunningTurn:

@@ -57,6 +57,8 @@ class StoredTurns:
             if not record.name and stored.ended is not None and stored.ended.reason not in _NO_NAME_AFTER:
                 stored.title = await self._name(conversation)
         finally:
+            if not stored.waits:
+                conversation.end_turn_skills()
             try:
                 if conversation.inbox and not open_calls(conversation.last):  # the turn failed: store its messages
                     await self._loop.take_inbox(conversation)

@@ -26,10 +26,16 @@ _log = logging.getLogger(__name__)
 class Turn:
     """One turn: its listeners, its messages, and the task that runs it."""
 
-    def __init__(self, listener: Listener | None = None, *, shows_prompt: bool = False) -> None:
+    def __init__(
+        self, listener: Listener | None = None, *, shows_prompt: bool = False, checks_first: bool = False
+    ) -> None:
         self.id = new_call_id()
+        self.checks_first = checks_first
+        """Whether it looks first if there is anything to do. Until it has begun, no message can be part of it."""
         self.requested_at = time.time()
         """Seconds since 1970."""
+        self.goes_on = False
+        """Whether it only resumes a waiting turn, for no client in particular."""
         self.listeners: list[Listener] = [] if listener is None else [listener]
         """Listeners of the clients that sent a message in it; they get the same events as the session's listeners."""
         self.shows_prompt = shows_prompt
@@ -69,7 +75,8 @@ class Turn:
     @property
     def can_be_joined(self) -> bool:
         """Whether a message can still join this turn."""
-        return not self.is_over and not self.task.cancelling()
+        may_be_empty = self.checks_first and self._conversation is None
+        return not self.is_over and not may_be_empty and not self.task.cancelling()
 
     def join(self, message: UserMessage, listener: Listener) -> UserMessage:
         """Add a message to this turn from its next round on, and return it with the turn's id."""
@@ -114,7 +121,7 @@ class Turn:
         assert before is not None
         _, listeners = self._messages.pop(message.id)
         _check_same_content(before, message)
-        answered = find_answer(before, conversation.messages)
+        answered = find_answer(before, conversation.messages, conversation.limits)
         for listener in listeners:
             tell_one(listener, MessageStored(before.id), before.turn if answered else self.id)
             if answered is not None:

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from handspan.agent.conversation import Conversation
+from handspan.agent.limits import TurnCounts, TurnLimits
 from handspan.core.events import Ended, EndReason, Event, Titled
 from handspan.core.messages import AssistantMessage, Message, StopReason, UserMessage
 from handspan.core.questions import QuestionKind
@@ -58,10 +59,11 @@ def last_turn(messages: Sequence[Message]) -> str:
     return next((message.turn for message in reversed(messages) if type(message) is UserMessage), "")
 
 
-def find_answer(question: UserMessage, messages: Sequence[Message]) -> AnsweredBefore | None:
+def find_answer(question: UserMessage, messages: Sequence[Message], limits: TurnLimits) -> AnsweredBefore | None:
     """Returns the answer to this message of the conversation; None while it has none."""
     texts: list[str] = []
     last: AssistantMessage | None = None
+    counts = TurnCounts()
     for message in messages[messages.index(question) + 1 :]:
         if type(message) is UserMessage:
             if last is not None and message.turn != question.turn:
@@ -70,14 +72,16 @@ def find_answer(question: UserMessage, messages: Sequence[Message]) -> AnsweredB
         elif type(message) is AssistantMessage:
             texts.append(message.text)
             last = None if message.calls else message
+        counts.note(message)
     if last is None:
         return None
-    return AnsweredBefore(Ended(END_REASONS.get(last.stop, "done"), last.text), "".join(texts))
+    reason: EndReason = END_REASONS.get(last.stop) or counts.is_over(limits) or "done"
+    return AnsweredBefore(Ended(reason, last.text), "".join(texts))
 
 
 def render_prompt(conversation: Conversation) -> Prompted:
     """Returns the prompt of this conversation's next request to its model."""
-    specs = conversation.caller.box.specs()
+    specs = conversation.box.specs()
     tools = [{"name": spec.name, "description": spec.description, "parameters": spec.parameters} for spec in specs]
     messages = [_without_ids(message) for message in conversation.messages]
     prompt = {"instructions": conversation.caller.agent.instructions, "tools": tools, "messages": messages}

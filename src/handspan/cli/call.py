@@ -16,9 +16,9 @@ from handspan.cli.requests import RemoteRefused, Requests, segment
 from handspan.cli.terminal_questions import ask_here, questions_for
 from handspan.core.context import Progress
 from handspan.core.errors import ErrorCode, WireError
-from handspan.core.questions import Questions
+from handspan.core.questions import Questions, find_waiting_note
 from handspan.core.results import Failure, encode_envelope
-from handspan.core.values import Json, JsonObject, strip_invisible
+from handspan.core.values import Json, JsonObject, escape_invisible, strip_invisible
 from handspan.wire import strict_json
 from handspan.wire.rest.agents import ShownAgent
 from handspan.wire.rest.questions import AcceptedAnswer, QuestionList
@@ -29,6 +29,9 @@ _DATA: Final = b"data: "
 """Before the JSON of an event."""
 _SECONDS: Final = "1"
 """How long one request waits for a result, before the command looks whether a person is asked something."""
+_INTERRUPTED: Final = 130
+"""The exit code of a command that Ctrl-C ended."""
+_CANCELLING: Final = "Cancels the call. Ctrl-C again leaves it to the gateway."
 _ABOUT_THE_CALL: Final[dict[int, ErrorCode]] = {
     404: "tool_not_found",
     413: "invalid_arguments",
@@ -71,18 +74,17 @@ def command(
 ) -> None:
     """Run TOOL with ARGUMENTS, a JSON object ('-' reads it from standard input), and print the result envelope.
 
-    The exit code is 0 for a success, 1 when a tool failed, 2 for wrong usage.
+    The exit code is 0 for a success, 1 when a tool failed, 2 for wrong usage, 130 after Ctrl-C, which cancels the call.
     """
     if batch == (tool is not None):
         raise click.UsageError("Name a TOOL, or use --batch: one of the two.")
     lines = _batch(sys.stdin.buffer) if batch else iter([(tool or "", _arguments(arguments))])
-    show = None if quiet or not sys.stderr.isatty() else _show_progress
-    is_failed = ask_gateway(lambda requests: _call_each(Calls(requests, agent or "", questions_for(yes), show), lines))
-    sys.exit(1 if is_failed else 0)
+    show = None if quiet else _show_progress if sys.stderr.isatty() else _show_waiting
+    sys.exit(ask_gateway(lambda requests: _call_each(Calls(requests, agent or "", questions_for(yes), show), lines)))
 
 
-async def _call_each(calls: "Calls", lines: Iterator[_Line]) -> bool:
-    """Run line after line, since a later one may need what an earlier one did; whether any failed."""
+async def _call_each(calls: "Calls", lines: Iterator[_Line]) -> int:
+    """Run line after line, since a later one may need what an earlier one did. Returns the exit code."""
     is_failed = False
     refused = await calls.check()
     for line in lines:
@@ -90,11 +92,13 @@ async def _call_each(calls: "Calls", lines: Iterator[_Line]) -> bool:
         envelope = encode_envelope(given) if isinstance(given, Failure) else await calls.call(*given)
         status = msgspec.json.decode(envelope, type=_Status)
         is_failed |= status.status != "success"
-        sys.stdout.buffer.write(envelope + b"\n")
+        sys.stdout.buffer.write(escape_invisible(envelope.decode()).encode() + b"\n")
         sys.stdout.buffer.flush()
+        if calls.is_cancelled:
+            return _INTERRUPTED
         if status.code == "tool_not_found":
             await calls.print_broken()
-    return is_failed
+    return int(is_failed)
 
 
 class Calls:
@@ -106,6 +110,8 @@ class Calls:
         self._agent = agent
         self._questions = questions
         self._show = show
+        self.is_cancelled = False
+        """Whether the person has cancelled a call."""
 
     async def check(self) -> Failure | None:
         """The failure of every call when the agent is not there; the person at the terminal reads it, too."""
@@ -157,10 +163,23 @@ class Calls:
         try:
             await self._requests.stream(path, body, {"Accept": "text/event-stream"}, on_line)
             return envelope or await (waiting or self._wait(call_id))
+        except asyncio.CancelledError:
+            if not call_id:  # the gateway has not said that it began
+                raise
+            self.is_cancelled = True
+            return await self._cancel(call_id)
         finally:
             if waiting is not None:
                 waiting.cancel()
                 await asyncio.gather(waiting, return_exceptions=True)
+
+    async def _cancel(self, call_id: str) -> bytes:
+        """Cancel the call and return its envelope. The person pressed Ctrl-C; a second time ends the command."""
+        click.echo(_CANCELLING, err=True)
+        lines: list[bytes] = []  # a stream has a connection of its own: the other one may still be in use
+        await self._requests.stream(f"/api/calls/{segment(call_id)}/cancel", {}, {}, lines.append)
+        await asyncio.sleep(0)  # the last line may come after the answer
+        return bytes(msgspec.json.decode(b"".join(lines), type=_Record).result)
 
     async def _wait(self, call_id: str) -> bytes:
         """The envelope that comes later: each wait is bounded here, all of them by the call's own time there."""
@@ -177,7 +196,7 @@ class Calls:
             if question.call_id == call_id and question.id not in asked:
                 asked.add(question.id)
                 answer = await ask_here(question.to_question(), self._questions)
-                given: JsonObject = {"decision": answer.decision, "always": answer.always}
+                given: JsonObject = {"decision": answer.decision, "always": answer.always, "reason": answer.reason}
                 await self._give(question.id, given if answer.value is None else {**given, "value": answer.value})
 
     async def _give(self, question_id: str, answer: JsonObject) -> None:
@@ -190,9 +209,19 @@ class Calls:
 
 def _show_progress(value: Json) -> None:
     """Show what a tool reports: a text as it comes, any other value on a line."""
+    if find_waiting_note(value) is not None:
+        _show_waiting(value)
+        return
     text = value.get("text") if isinstance(value, dict) else None
     is_text = isinstance(text, str)
     click.echo(strip_invisible(str(text if is_text else value)), err=True, nl=not is_text)
+
+
+def _show_waiting(value: Json) -> None:
+    """Show that a person is asked at a device. What every client may answer, the command asks here itself."""
+    text, device = find_waiting_note(value) or ("", "")
+    if device:
+        click.echo(strip_invisible(text), err=True, nl=False)
 
 
 def _read(tool: str, arguments: bytes | str) -> Json | Failure:

@@ -18,7 +18,7 @@ from handspan.wire.rest.calls import CallPage, ShownCallRecord
 @place_options
 @click.pass_context
 def command(ctx: click.Context, limit: int, session: str, tool: str, as_json: bool) -> None:
-    """List the calls, the last one first: id, tool, origin, agent, status, when, how long."""
+    """List the calls, the last one first: id, tool, origin, agent, status, when, how long, how long for a person."""
     if ctx.invoked_subcommand is not None:
         return
     query = {"limit": str(limit), "session": session, "tool": tool}
@@ -27,10 +27,19 @@ def command(ctx: click.Context, limit: int, session: str, tool: str, as_json: bo
         print_json(found.calls)
         return
     rows = [
-        (call.id, call.tool, call.origin, call.agent, call.status, render_time(call.at), f"{call.duration:.3f} s")
+        (
+            call.id,
+            call.tool,
+            call.origin,
+            call.agent,
+            call.status,
+            render_time(call.at),
+            f"{call.duration:.3f} s",
+            f"{call.waited:.0f} s" if call.waited else "",
+        )
         for call in found.calls
     ]
-    print_rows(("id", "tool", "origin", "agent", "status", "at", "took"), rows)
+    print_rows(("id", "tool", "origin", "agent", "status", "at", "took", "waited"), rows)
 
 
 @command.command("show")

@@ -18,7 +18,7 @@ COMMANDS: Final = ("/help", "/tools", "/agent", "/skill", "/usage")
 HELP: Final = """\
 /tools           what tools this agent may use
 /agent [NAME]    which agent answers; with a name, let that one go on
-/skill [NAME]    which skills are on; with a name, switch that one on
+/skill [NAME]    which skills are on; with a name, switch that one on, with -NAME off
 /usage           what this conversation used
 /help            this
 /quit            the end (so is Ctrl-D)

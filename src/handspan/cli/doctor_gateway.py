@@ -52,12 +52,20 @@ class _Looking:
             yield Finding("gateway", False, f"{self._url} {_describe_answer(reached)}", remedy)
             return
         yield Finding("gateway", True, f"{self._url} answers")
+        yield self._ready_check()
         yield self._host_check()
         if not self._token:
             yield Finding("gateway token", False, "there is none to try", "give one with --token")
             return
         yield self._token_check()
         yield self._socket_check()
+
+    def _ready_check(self) -> Finding:
+        answered = self._ask("/ready")
+        if answered.status == 200:
+            return Finding("gateway store", True, "takes writes")
+        remedy = "make room on the disk, or end the program that holds the database; the gateway's log says which"
+        return Finding("gateway store", False, f"a look at /ready {_describe_answer(answered)}", remedy)
 
     def _host_check(self) -> Finding:
         answered = self._ask("/health", {"Host": _STRANGER})

@@ -3,15 +3,15 @@
 from typing import Final
 
 import click
-import msgspec
 
 from handspan.cli.door import ask_gateway, place_options
 from handspan.cli.options import json_option, settings_options
 from handspan.cli.render import print_done, print_json, print_rows
 from handspan.cli.requests import segment
-from handspan.core.values import Json, JsonObject
+from handspan.cli.terminal_questions import options_of
+from handspan.core.values import Json, JsonObject, encode, escape_invisible
 from handspan.wire import strict_json
-from handspan.wire.rest.questions import AcceptedAnswer, ForgottenRules, QuestionList, RuleList
+from handspan.wire.rest.questions import AcceptedAnswer, ForgottenRules, QuestionList, RuleList, ShownQuestion
 
 _DECISIONS: Final = {"allow": "allow", "deny": "deny", "never": "deny_forever"}
 
@@ -22,7 +22,7 @@ _DECISIONS: Final = {"allow": "allow", "deny": "deny", "never": "deny_forever"}
 @place_options
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:
-    """List the questions that wait for your answer: id, kind, tool, arguments, what is asked."""
+    """List the questions that wait for your answer: id, kind, agent, tool, arguments, what is asked."""
     if ctx.invoked_subcommand is not None:
         return
     found = ask_gateway(lambda requests: requests.get("/api/questions", QuestionList), says=not as_json)
@@ -30,10 +30,21 @@ def command(ctx: click.Context, as_json: bool) -> None:
         print_json(found.questions)
         return
     rows = [
-        (one.id, one.kind, one.tool, msgspec.json.encode(one.arguments).decode(), one.subject)
+        (one.id, one.kind, one.agent, one.tool, escape_invisible(encode(one.arguments).decode()), _asks(one))
         for one in found.questions
     ]
-    print_rows(("id", "kind", "tool", "arguments", "asks"), rows)
+    print_rows(("id", "kind", "agent", "tool", "arguments", "asks"), rows)
+
+
+def _asks(question: ShownQuestion) -> str:
+    """What is asked, and what has to be known to answer it: the choice, the form of a value, the address of a login."""
+    action = question.action
+    if question.schema is not None:
+        values: Json = options_of(question.schema) or question.schema
+        return f"{question.subject} --value: {escape_invisible(encode(values).decode())}"
+    if action is not None and (action.url or action.intent):
+        return f"{question.subject} {action.url or action.intent} {action.hint}".rstrip()
+    return question.subject
 
 
 @command.command("answer")
@@ -41,13 +52,14 @@ def command(ctx: click.Context, as_json: bool) -> None:
 @click.argument("decision", type=click.Choice(list(_DECISIONS)))
 @click.option("--always", is_flag=True, help="Answer every question like it so, for this tool as it is now.")
 @click.option("--value", help="What the question asks for, as JSON; with 'allow'.")
+@click.option("--reason", default="", help="Why not, in words that the model reads; with 'deny' and 'never'.")
 @json_option
 @settings_options
 @place_options
-def answer(question_id: str, decision: str, always: bool, value: str | None, as_json: bool) -> None:
+def answer(question_id: str, decision: str, always: bool, value: str | None, reason: str, as_json: bool) -> None:
     """Answer the question ID: allow it, deny it, or never allow it. The first answer counts."""
     given: Json = None if value is None else strict_json.parse(value)
-    body: JsonObject = {"decision": _DECISIONS[decision], "always": always, "value": given}
+    body: JsonObject = {"decision": _DECISIONS[decision], "always": always, "value": given, "reason": reason}
     path = f"/api/questions/{segment(question_id)}/answer"
     accepted = ask_gateway(lambda requests: requests.change("POST", path, AcceptedAnswer, body), says=not as_json)
     print_done(accepted, "The answer counts.", as_json=as_json)

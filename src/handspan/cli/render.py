@@ -9,10 +9,10 @@ import click
 import msgspec
 from msgspec import structs
 
-from handspan.core.agents import Agent
+from handspan.core.agents import GENERAL, Agent
 from handspan.core.principals import Origin
 from handspan.core.sources import SourceState
-from handspan.core.values import JsonObject, strip_invisible
+from handspan.core.values import JsonObject, escape_invisible, strip_invisible
 from handspan.wire.rest.agents import Checkbox, KeptWhere, ShownAgent
 from handspan.wire.rest.tokens import MadeToken, ShownToken
 from handspan.wire.rest.tools import ShownTool, Why
@@ -23,7 +23,7 @@ _TOKEN_COLUMNS: Final = ("id", "name", "scopes", "made", "last seen", "")
 
 def print_json(value: object) -> None:
     """Print JSON for programs, indented for people."""
-    click.echo(msgspec.json.format(msgspec.json.encode(value)).decode())
+    click.echo(escape_invisible(msgspec.json.format(msgspec.json.encode(value)).decode()))
 
 
 def print_done(answer: object, text: str, *, as_json: bool) -> None:
@@ -141,7 +141,11 @@ def print_agent(agent: ShownAgent, boxes: Sequence[Checkbox], as_json: bool) -> 
     click.echo(f"model:        {agent.model or 'whichever the gateway uses'}")
     click.echo(f"mode:         {agent.mode}")
     click.echo(f"rounds:       {agent.max_tool_iterations or 'no limit'}")
-    click.echo(f"instructions: {agent.instructions or 'none'}")
+    for name, most in msgspec.structs.asdict(agent.limits).items():
+        if most is not None:
+            click.echo(f"limits:       {name} {most}")
+    none = "made from the live state" if agent.name == GENERAL.name else "none"
+    click.echo(f"instructions: {agent.instructions or none}")
     click.echo(f"skills:       {', '.join(agent.skills) or 'none'}")
     click.echo(f"tools:        {_globs(agent)}")
     for box in boxes:

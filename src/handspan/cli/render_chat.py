@@ -12,11 +12,13 @@ from handspan.core.events import (
     Ended,
     EndReason,
     Event,
+    RequestQueued,
     RetryComing,
     TextArrived,
     ThinkingArrived,
 )
-from handspan.core.values import Json, strip_invisible
+from handspan.core.questions import find_waiting_note
+from handspan.core.values import Json, escape_invisible, strip_invisible
 
 _END_WORDS: Final[dict[EndReason, str]] = {
     "limit": "(stopped: the limit of tool rounds is reached)",
@@ -75,7 +77,7 @@ class JsonLines:
         self._write(_Note(text))
 
     def _write(self, value: Struct) -> None:
-        self._out.write(msgspec.json.encode(value).decode() + "\n")
+        self._out.write(escape_invisible(msgspec.json.encode(value).decode()) + "\n")
         self._out.flush()
 
 
@@ -119,12 +121,17 @@ class TerminalRenderer:
                 self._words(text)
             case CallStarted():
                 self._show_start(event)
+            case CallProgress(value=value) if (waiting := find_waiting_note(value)) is not None:
+                if waiting[1]:  # at a device; the person is asked here about all others
+                    self._line(waiting[0].rstrip("\n"))
             case CallProgress(value=value) if self._verbose:
                 self._progress(value)
             case CallFinished():
                 self._show_result(event)
             case RetryComing(reason=reason, seconds=seconds):
                 self._line(f"({reason}; trying again in {seconds:.0f} s)")
+            case RequestQueued(model=model, running=running):
+                self._line(f"({running} requests to {model} run already; this one waits for its turn)")
             case Ended():
                 self._show_end(event)
 

@@ -19,7 +19,7 @@ from handspan.core.errors import ConfigError
 from handspan.core.principals import OPERATOR
 from handspan.gateway.entry.pairing import pairing_url, qr_text, sign_in_url
 from handspan.gateway.listening import url_for_others
-from handspan.gateway.server import find_uvloop, serve
+from handspan.gateway.server import DRAIN_SECONDS, find_uvloop, serve
 
 if TYPE_CHECKING:
     from handspan.gateway.gateway import Gateway
@@ -68,19 +68,29 @@ async def _serve(loaded: LoadedSettings, model: str, ready_file: Path | None) ->
             saying.append(asyncio.create_task(_say(gateway, settings, url)))
 
         try:
-            await serve(gateway, settings.gateway, on_ready=on_ready)
+            await serve(
+                gateway, settings.gateway, on_ready=on_ready, on_stopping=lambda: _say_what_is_waited_for(gateway)
+            )
         finally:
             for task in saying:
                 task.cancel()
             await asyncio.gather(*saying, return_exceptions=True)
 
 
+def _say_what_is_waited_for(gateway: "Gateway") -> None:
+    """Print what the end waits for, if it waits: silence would look as if Ctrl-C did nothing."""
+    turns, calls = gateway.work_left()
+    work = [f"{count} {word}{'s' if count > 1 else ''}" for count, word in ((turns, "turn"), (calls, "call")) if count]
+    if work:
+        click.echo(
+            f"Stopping: waits up to {DRAIN_SECONDS:.0f} s for {' and '.join(work)} to end. Ctrl-C again ends at once."
+        )
+
+
 async def _say(gateway: "Gateway", settings: Settings, url: str) -> None:
     """Print what a person needs to know, a line each. The gateway serves already while the sandbox is tried out."""
     await asyncio.sleep(_A_MOMENT)
-    link = sign_in_url(url, gateway.pairing.new_link(OPERATOR))
-    click.echo(f"Page     {link}")
-    click.echo("         signs one browser in, within 10 minutes; `handspan pair --browser` shows a new link")
+    _say_where_the_page_is(gateway, url)
     report = await gateway.app.sandbox.ready()
     click.echo(f"Sandbox  {'active' if report.active else 'NOT active'}: {report.reason}")
     for more in (report.warning, report.remedy):
@@ -89,13 +99,28 @@ async def _say(gateway: "Gateway", settings: Settings, url: str) -> None:
     click.echo(f"Model    {(await gateway.model_choice()).why}")
     for broken in gateway.app.broken:
         click.echo(f"Tool     {broken.where} can't be used: {broken.problem}")
+    for note in gateway.app.setting_notes:
+        click.echo(f"Setting  {note}")
     _say_how_to_pair(gateway, settings, url)
     click.echo(f"Files    {settings.workspace} is the workspace, in which tools read, write and run")
     click.echo(f"State    {settings.state}")
 
 
+def _say_where_the_page_is(gateway: "Gateway", url: str) -> None:
+    """Print the page's address. A link that signs in is a secret: a log file must not have it (SPEC S5)."""
+    if sys.stdout.isatty():
+        click.echo(f"Page     {sign_in_url(url, gateway.pairing.new_link(OPERATOR))}")
+        click.echo("         signs one browser in, within 10 minutes; `handspan pair --browser` shows a new link")
+    else:
+        click.echo(f"Page     {url}")
+        click.echo("         `handspan pair --browser` shows a link that signs one browser in")
+
+
 def _say_how_to_pair(gateway: "Gateway", settings: Settings, url: str) -> None:
     click.echo("Device   `handspan device` offers the tools of this computer")
+    if not sys.stdout.isatty():  # a code is a secret, as the link is
+        click.echo("         `handspan pair` shows a code for another program, computer or phone")
+        return
     code = gateway.pairing.new_code(OPERATOR).code
     port = int(url.removesuffix(settings.gateway.path_prefix).rpartition(":")[2])
     others = url_for_others(settings.gateway, port)
@@ -104,16 +129,17 @@ def _say_how_to_pair(gateway: "Gateway", settings: Settings, url: str) -> None:
         click.echo("         phones can't reach this address: start with --host 0.0.0.0 to let them")
         return
     click.echo(f"         another computer or phone pairs at {others} with the code {code} within 5 minutes")
-    if sys.stdout.isatty():
-        click.echo(qr_text(pairing_url(others, code)))
+    click.echo(qr_text(pairing_url(others, code)))
 
 
 def _where_it_is(settings: Settings) -> str:
-    """Say where the running gateway is, with a new link to its page."""
+    """Say where the running gateway is; at a terminal with a new link to its page."""
     running = find_running(settings.state)
     if running is None:
         return ""
     where = f" It is at {running.url} (process {running.pid})."
+    if not sys.stderr.isatty():
+        return where
     try:
         tls = own_tls(settings.gateway.tls_cert)
     except OSError:

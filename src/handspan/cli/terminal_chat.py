@@ -9,7 +9,7 @@ from handspan.agent.loading import LAST, usage_lines
 from handspan.cli.conversation import tool_line
 from handspan.cli.render_chat import Show
 from handspan.cli.requests import RemoteRefused, Requests, find_agent, segment
-from handspan.cli.terminal_questions import ask_here
+from handspan.cli.terminal_questions import TerminalQuestions, ask_here
 from handspan.client.chat import Chat
 from handspan.core.errors import HandspanError
 from handspan.core.events import CallFinished, Ended, QuestionAsked
@@ -75,6 +75,8 @@ class TerminalChat:
 
     async def say(self, text: str) -> Ended:
         """One turn; Ctrl-C aborts it, a second one does not wait for the gateway to say so."""
+        if isinstance(self._questions, TerminalQuestions):
+            self._questions.note_typed()
         if self._is_lost or self._chat is None:
             await self._go_over(self._named)
         await self._await_choice()
@@ -111,7 +113,8 @@ class TerminalChat:
                 return [self._agent.name]
             case "/skill":
                 if argument:
-                    body = {"name": argument, "agent": self._named}
+                    is_on = not argument.startswith("-")
+                    body = {"name": argument.removeprefix("-").strip(), "on": is_on, "agent": self._named}
                     return (await self._requests.change("POST", self._skills_path(), SessionSkills, body)).skills
                 return (await self._skills()).skills
             case _:
@@ -147,9 +150,7 @@ class TerminalChat:
         try:
             await asyncio.wait((asking, over), return_when=asyncio.FIRST_COMPLETED)
             if asking.done():
-                answer = asking.result()
-                assert answer.decision != "expired"
-                await self._talking.answer(question.id, answer.decision, always=answer.always, value=answer.value)
+                await self._talking.give(question.id, asking.result())
         finally:
             await _cancel(asking, over)
 

@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
+import math
 import sys
 import termios
+import time
 from typing import Final, TextIO
 
 import msgspec
@@ -11,7 +13,7 @@ import msgspec
 from handspan.core.errors import InvalidAnswer, WireError
 from handspan.core.question_checks import check_answer
 from handspan.core.questions import Answer, Question, QuestionAction, Questions
-from handspan.core.values import Json, JsonObject, strip_invisible
+from handspan.core.values import Json, JsonObject, escape_invisible, strip_invisible
 from handspan.engine.questions import RuleAnswers
 from handspan.wire import strict_json
 
@@ -19,10 +21,14 @@ _ANSWERS: Final = {
     "y": Answer("allow"),
     "a": Answer("allow", always=True),
     "n": Answer("deny"),
-    "never": Answer("deny_forever", how_to_enable="the settings of this gateway"),
+    "never": Answer("deny_forever"),
 }
 _MOST_SHOWN: Final = 1000
 _ONCE: Final = {"y": _ANSWERS["y"], "n": _ANSWERS["n"]}
+_CALL_PROMPT: Final = "  [y]es, this call; [a]lways; [n]o, not this call; never? "
+_GRANT_PROMPT: Final = "  [y]es, this and later calls of this tool; [n]o, not this call; never? "
+_REACTION: Final = 5.0
+"""Seconds in which a person may still type an answer to the question that was there before."""
 
 
 def questions_for(yes: bool) -> Questions:
@@ -31,27 +37,35 @@ def questions_for(yes: bool) -> Questions:
         return RuleAnswers(Answer("allow"))
     if sys.stdin.isatty() and sys.stderr.isatty():
         return TerminalQuestions(sys.stdin, sys.stderr)
-    return RuleAnswers(Answer("expired"))
+    return RuleAnswers(Answer("expired", reason="the command has no terminal to ask at (--yes answers every question)"))
 
 
 async def ask_here(question: Question, questions: Questions) -> Answer:
     """What the person here answers. No answer is a no: the command waits for no other person."""
-    answer = await questions.ask(question)
-    return Answer("deny") if answer is None or answer.decision == "expired" else answer
+    answer = await questions.ask(question) or Answer("expired")
+    if answer.decision != "expired":
+        return answer
+    return Answer("deny", reason=answer.reason or "no person answered in time")
 
 
 class TerminalQuestions:
-    """Asks on a terminal, one question after another."""
+    """Asks on a terminal, one question after another. A question that is cancelled is taken back visibly."""
 
-    def __init__(self, read_from: TextIO, write_to: TextIO) -> None:
+    def __init__(self, read_from: TextIO, write_to: TextIO, *, grants_once: bool = False) -> None:
+        """`grants_once`: a permission is granted for one call. A gateway remembers those that it asks for (P2)."""
         self._read_from = read_from
         self._write_to = write_to
+        self._grants_once = grants_once
         self._one_at_a_time = asyncio.Lock()
+        self._taken_back_at = -math.inf
+        self._is_doubtful = False
+        """The next line may be meant for the question before, which was taken back."""
 
     async def ask(self, question: Question) -> Answer:
         """What the person types; `expired` when they type nothing in time."""
         async with self._one_at_a_time:
             self._forget_typed()
+            self._is_doubtful = time.monotonic() - self._taken_back_at < _REACTION
             self._write_to.write(render_question(question))
             try:
                 async with asyncio.timeout(question.expires_in):
@@ -61,10 +75,22 @@ class TerminalQuestions:
             except TimeoutError:
                 self._write_to.write("\n(no answer: the call is refused)\n")
                 return Answer("expired")
+            except asyncio.CancelledError:
+                self._taken_back_at = time.monotonic()
+                self._write_to.write("\n(this question is over: it was answered elsewhere, or its call has ended)\n")
+                self._write_to.flush()
+                raise
+
+    def note_typed(self) -> None:
+        """The person has typed something since the last question, so the next line is for the next one."""
+        self._taken_back_at = -math.inf
 
     async def _read_answer(self, question: Question) -> Answer:
-        is_login = question.kind == "login"  # it is about this once
-        answers, prompt = (_ONCE, "  [y]es, [n]o? ") if is_login else (_ANSWERS, "  [y]es, [a]lways, [n]o, never? ")
+        answers, prompt = _ANSWERS, _CALL_PROMPT
+        if question.kind == "login":  # it is about this once
+            answers, prompt = _ONCE, "  [y]es, [n]o? "
+        elif question.kind == "permission" and not self._grants_once:
+            prompt = _GRANT_PROMPT
         while True:
             line = await self._prompt(prompt)
             if not line:
@@ -86,9 +112,14 @@ class TerminalQuestions:
 
     async def _prompt(self, prompt: str) -> str:
         """The line that is typed; empty at the end of the input."""
-        self._write_to.write(prompt)
-        self._write_to.flush()
-        return await self._line()
+        while True:
+            self._write_to.write(prompt)
+            self._write_to.flush()
+            line = await self._line()
+            if not self._is_doubtful:
+                return line
+            self._is_doubtful = False
+            self._write_to.write("  (The question before this one is over. Please answer this one again.)\n")
 
     def _forget_typed(self) -> None:
         """What was typed before the question is no answer to it."""
@@ -110,22 +141,30 @@ class TerminalQuestions:
 
 def render_question(question: Question) -> str:
     """The lines that come before the prompt. Words of others must not steer the terminal."""
-    tool = strip_invisible(f"{question.tool} {_short(question.arguments) if question.arguments else ''}".strip())
-    subject, action = strip_invisible(question.subject), question.action or QuestionAction()
+    call, subject, action = _call_line(question), strip_invisible(question.subject), question.action or QuestionAction()
     match question.kind:
         case "permission":
-            return f"\n{tool}\nneeds the permission {question.subject!r}. Grant it?\n"
+            return f"\n{call}\nIt needs the permission {subject!r}. Grant it?\n"
         case "approval":
-            return f"\n{tool}\n{subject} Run it?\n"
+            return f"\n{call}\n{subject} Run it?\n"
         case "input":
-            return f"\n{tool}\n{subject}\n{_render_schema(question.schema or {})}"
+            return f"\n{call}\n{subject}\n{_render_schema(question.schema or {})}"
         case "login":
             start = f"Open {strip_invisible(action.url)}" if action.url else f"Start {strip_invisible(action.intent)}"
             hint = f"{strip_invisible(action.hint)}\n" if action.hint else ""
-            return f"\n{tool}\n{subject}\n  {start}\n{hint}Are you logged in?\n"
+            return f"\n{call}\n{subject}\n  {start}\n{hint}Are you logged in?\n"
         case "trust":
             old = "  (there was none)\n" if action.old is None else _indent(action.old)
-            return f"\n{tool}\n{subject}\nBefore:\n{old}Now:\n{_indent(action.new or {})}Trust it?\n"
+            return f"\n{call}\n{subject}\nBefore:\n{old}Now:\n{_indent(action.new or {})}Trust it?\n"
+
+
+def _call_line(question: Question) -> str:
+    """Who asks, and with which arguments: exactly these, so what is invisible in them is shown by its code."""
+    arguments = f" {_short(question.arguments)}" if question.arguments else ""
+    tool = strip_invisible(question.tool)
+    if question.agent:
+        return f"The agent {strip_invisible(question.agent)!r} calls {tool}{arguments}"
+    return f"A call of {tool}{arguments}" if question.call_id else f"{tool}{arguments}"
 
 
 def prompt_for_value(question: Question) -> str:
@@ -185,13 +224,12 @@ def _is_text(schema: JsonObject) -> bool:
 
 def _indent(value: JsonObject) -> str:
     """JSON in lines, each indented; a long one is cut and says so."""
-    text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
-    lines = "".join(f"  {strip_invisible(line)}\n" for line in _cut(text).splitlines())
-    return lines
+    text = escape_invisible(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+    return "".join(f"  {line}\n" for line in _cut(text).split("\n"))
 
 
 def _short(value: object) -> str:
-    return _cut(msgspec.json.encode(value).decode())
+    return _cut(escape_invisible(msgspec.json.encode(value).decode()))
 
 
 def _cut(text: str) -> str:

@@ -12,6 +12,7 @@ Imports: wire, core. `websockets` loads with the first connection, so that impor
 To add:  a frame's meaning in `client_state.py` (calls) or `chat_state.py` (turns), with a case in `protocol/vectors/`.
 """
 
+from handspan.client.calls import PermissionQuestion
 from handspan.client.chat import Chat
 from handspan.client.client import Client
 from handspan.client.context import CallContext
@@ -28,6 +29,7 @@ __all__ = [
     "GatewayUnreachable",
     "Image",
     "MessageTooLarge",
+    "PermissionQuestion",
     "ToolCallRequest",
     "ToolCallResult",
 ]

@@ -54,6 +54,12 @@ class AskPerson(Struct, frozen=True):
     request: PermissionRequest
 
 
+class StopAsking(Struct, frozen=True):
+    """Stop asking the person: the call of this question has ended."""
+
+    question_id: str
+
+
 class DeliverFrame(Struct, frozen=True):
     """Give this frame to the owner of the connection."""
 
@@ -69,5 +75,14 @@ class DeliverEvent(Struct, frozen=True):
 
 
 Action: TypeAlias = (
-    SendFrame | SaveState | ShrinkAnswer | RunCall | SetTimeout | StopCall | AskPerson | DeliverFrame | DeliverEvent
+    SendFrame
+    | SaveState
+    | ShrinkAnswer
+    | RunCall
+    | SetTimeout
+    | StopCall
+    | AskPerson
+    | StopAsking
+    | DeliverFrame
+    | DeliverEvent
 )

@@ -7,6 +7,8 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, Protocol, TypeAlias
 
+from msgspec import Struct
+
 from handspan.client.actions import RunCall
 from handspan.client.context import CallContext
 from handspan.client.fast_results import encode_plain
@@ -21,13 +23,33 @@ from handspan.client.tools import ClientTools
 from handspan.core.context import Deadline
 from handspan.core.errors import ToolError
 from handspan.core.fast import IS_FAST
-from handspan.core.values import Json
+from handspan.core.values import Arguments, Json
 from handspan.wire.ws_frames import CallRequest, Decision, FailureFrame, PermissionRequest, ResultFrame, WireLimits
 
 PermissionReply: TypeAlias = Decision | tuple[Decision, str]
-AskPermission: TypeAlias = Callable[[str, str, str], PermissionReply | Awaitable[PermissionReply]]
-"""Permission, tool and call id → the person's decision, for a no also with how to allow it later."""
 
+
+class PermissionQuestion(Struct, frozen=True):
+    """A question to the person at this client: may this tool use this permission, for this call?"""
+
+    permission: str
+    tool: str
+    """The tool, by the client's own name for it."""
+    call_id: str
+    arguments: Arguments = {}
+    """What the tool will be called with."""
+    agent: str = ""
+    """The agent that calls it; empty if an older gateway asks."""
+
+
+AskPermission: TypeAlias = Callable[[PermissionQuestion], PermissionReply | Awaitable[PermissionReply]]
+"""Returns the person's decision, for a no also with how to allow it later. It holds for this call.
+
+An async one is cancelled when the call ends before the answer.
+"""
+
+GRACE: Final = 2.0
+"""Seconds that stopped code on a thread has to end. After that the device goes on without it."""
 _NO_QUESTIONS: Final = "Give the program that offers this tool an `ask_permission`: it has no way to ask its person."
 
 
@@ -97,6 +119,8 @@ class CallRunner:
         self._tasks = EagerTasks()
         self._loop: asyncio.AbstractEventLoop
         self._thread = 0
+        self._asking: dict[str, asyncio.Task[None]] = {}
+        """Questions that the gateway asks the person here, by id."""
         self._side_tasks: set[asyncio.Task[None]] = set()
         """Questions to the person, and uploads of answers that fit into no message."""
         self._shrinking: set[str] = set()
@@ -123,14 +147,25 @@ class CallRunner:
         call.task = self._tasks.start(self._serve(call, code, permissions), request.id)
 
     def stop(self, call_id: str) -> None:
-        """Stop this call: async code is cancelled, code on a thread sees `CallContext.cancelled`."""
+        """Stop this call: async code is cancelled, code on a thread sees `CallContext.cancelled`.
+
+        Code on a thread that does not end within the grace time is left behind: other calls can run then.
+        """
         call = self._calls.get(call_id)
-        if call is not None:
-            call.stop()
-            if call.is_on_loop and call.task is not None:
-                call.task.cancel()
-                if not call.has_begun:  # a task cancelled before its first step never reaches `finally`
-                    self._end_call(call_id, None)
+        if call is None:
+            return
+        call.stop()
+        if not call.is_on_loop:
+            self._loop.call_later(GRACE, self._leave_behind, call)
+        elif call.task is not None:
+            call.task.cancel()
+            if not call.has_begun:  # a task cancelled before its first step never reaches `finally`
+                self._end_call(call_id, None)
+
+    def _leave_behind(self, call: _RunningCall) -> None:
+        """End a stopped call whose code still runs on its thread."""
+        if self._calls.get(call.request.id) is call and call.task is not None:
+            call.task.cancel()
 
     def set_timeout(self, call_id: str, seconds: float) -> None:
         """Call `expire_call` of the listener after this many seconds."""
@@ -138,7 +173,13 @@ class CallRunner:
 
     def ask(self, request: PermissionRequest) -> None:
         """Ask the person for a permission, until the question expires."""
-        self._run_beside(self._ask_permission_for(request))
+        task = self._asking[request.id] = self._run_beside(self._ask_permission_for(request))
+        task.add_done_callback(lambda _: self._asking.pop(request.id, None))
+
+    def stop_asking(self, question_id: str) -> None:
+        """Stop asking the person this question."""
+        if question_id in self._asking:
+            self._asking[question_id].cancel()
 
     def shrink(self, answer: ResultFrame) -> None:
         """Make this answer fit into a message, once, even if several links ask for it meanwhile."""
@@ -168,8 +209,8 @@ class CallRunner:
         call.has_begun = True
         request, answer = call.request, None
         try:
-            for permission in permissions:
-                await self._require_permission(permission, request)
+            if permissions:
+                await self._require_permissions(permissions, call)
             value = await (code.run(request.args, call.context) if call.is_on_loop else self._run_on_thread(call, code))
             given = (request.id, value, self._listener.capabilities, self._listener.limits)
             answer = (IS_FAST and encode_plain(*given)) or await self._encoder.encode(*given)
@@ -208,10 +249,11 @@ class CallRunner:
             self._shrinking.discard(answer.call)
         self._listener.replace_answer(small)
 
-    def _run_beside(self, work: Coroutine[Any, Any, None]) -> None:
+    def _run_beside(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         task = asyncio.create_task(work)
         self._side_tasks.add(task)
         task.add_done_callback(self._side_tasks.discard)
+        return task
 
     # Called by the code of tools, from any thread.
 
@@ -235,27 +277,34 @@ class CallRunner:
     # Permissions.
 
     async def _ask_permission_for(self, request: PermissionRequest) -> None:
+        about = (request.permission, request.tool, request.call_id, request.arguments, request.agent)
         try:
             async with asyncio.timeout(request.expires_ms / 1000):
-                decision, how = await self._ask_person(request.permission, request.tool, request.call_id)
+                decision, how = await self._ask_person(PermissionQuestion(*about))
         except TimeoutError:  # the gateway ends the question itself
             return
         self._listener.answer_permission(request.id, decision, how)
 
-    async def _require_permission(self, permission: str, request: CallRequest) -> None:
+    async def _require_permissions(self, permissions: tuple[str, ...], call: _RunningCall) -> None:
         """Ask the person in place of a gateway that does not ask (ws.md 5.9). Raises `ToolError` for a no."""
-        decision, how = await self._ask_person(permission, request.name, request.id)
+        is_on_loop, call.is_on_loop = call.is_on_loop, True  # `stop` ends the question too, whatever runs the code
+        for permission in permissions:
+            await self._require_permission(permission, call.request)
+        call.is_on_loop = is_on_loop
+
+    async def _require_permission(self, permission: str, request: CallRequest) -> None:
+        question = PermissionQuestion(permission, request.name, request.id, request.args)
+        decision, how = await self._ask_person(question)
         if decision != "allow":
             text = f"Permission {permission!r} was denied by the user{f': {how}' if how else ''}"
             raise ToolError("permission_denied" if decision == "deny" else "permission_denied_forever", text)
 
-    async def _ask_person(self, permission: str, tool: str, call_id: str) -> tuple[Decision, str]:
+    async def _ask_person(self, question: PermissionQuestion) -> tuple[Decision, str]:
         ask = self._ask_permission
         if ask is None:
             return "deny", _NO_QUESTIONS
         try:
-            given = (permission, tool, call_id)
-            reply: Any = ask(*given) if is_async(ask) else await self._threads.run(ask, *given)
+            reply: Any = ask(question) if is_async(ask) else await self._threads.run(ask, question)
             reply = await reply if inspect.isawaitable(reply) else reply
         except Exception as error:  # the program's own code
             return "deny", f"Asking failed: {str(error) or type(error).__name__}"

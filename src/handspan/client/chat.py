@@ -1,8 +1,10 @@
 """A conversation over the gateway: messages out, events in. It survives drops of the link."""
 
 import asyncio
+import logging
+from collections.abc import Awaitable, Callable
 from types import TracebackType
-from typing import Final
+from typing import Final, TypeAlias
 
 from handspan.client.chat_state import ChatState, Opening
 from handspan.client.client_state import ClientState
@@ -12,9 +14,9 @@ from handspan.client.memory import CallMemory
 from handspan.client.tools import ClientTools
 from handspan.core.calls import new_call_id
 from handspan.core.errors import HandspanError
-from handspan.core.events import Ended, Event
+from handspan.core.events import Ended, Event, QuestionAsked
 from handspan.core.question_checks import check_answer
-from handspan.core.questions import Answer
+from handspan.core.questions import Answer, Question
 from handspan.core.values import Json, JsonObject
 from handspan.wire.ws_frames import (
     Abort,
@@ -31,9 +33,15 @@ from handspan.wire.ws_frames import (
     TitleUpdated,
 )
 
+AnswerInChat: TypeAlias = Callable[[Question], Awaitable[Answer | bool | None]]
+"""Asks the program's person: True, False or an `Answer`; None leaves the question to other clients.
+
+It is cancelled when the question is answered elsewhere, has expired, or its call has ended.
+"""
 _SECONDS_TO_OPEN: Final = 30.0
 _LEAST_GRACE: Final = 30.0
 _CLOSED: Final = "The chat was closed."
+_log = logging.getLogger(__name__)
 
 
 class EventStream:
@@ -76,9 +84,18 @@ class Chat:
     """One session, on a connection of its own. `async with` opens and closes it."""
 
     def __init__(
-        self, options: ClientOptions, capabilities: list[str], tools: ClientTools, session: str, agent: str, name: str
+        self,
+        options: ClientOptions,
+        capabilities: list[str],
+        tools: ClientTools,
+        session: str,
+        agent: str,
+        name: str,
+        on_question: AnswerInChat | None = None,
     ) -> None:
         self._options = options
+        self._on_question = on_question
+        self._asking: set[asyncio.Task[None]] = set()
         self._chat_state = ChatState()
         self._chat_state.session_id = session
         self._agent = agent
@@ -147,7 +164,12 @@ class Chat:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._connection.close()
-        await self._serving
+        try:
+            await self._serving
+        finally:
+            for asking in self._asking:
+                asking.cancel()
+            await asyncio.gather(*self._asking, return_exceptions=True)
 
     def send(self, text: str, *, join: bool = False, debug: bool = False) -> EventStream:
         """Send a message, and iterate over the events of the turn that answers it, up to its `Ended`.
@@ -184,8 +206,11 @@ class Chat:
         always: bool = False,
         arguments: JsonObject | None = None,
         value: Json = None,
+        reason: str = "",
     ) -> None:
         """Answer a question (`QuestionAsked`): `always` remembers the decision, `arguments` replaces those of the call.
+
+        `reason` says why not, in words that the model reads.
 
         A question with a schema is allowed with a `value` that fits it. Raises `InvalidAnswer` when the value does not
         fit, and `MessageTooLarge` when the frame is too large; then nothing is sent, and the question stays open.
@@ -193,9 +218,22 @@ class Chat:
         question = self._chat_state.questions.get(question_id)
         if question is not None:
             check_answer(question, Answer(decision, always, arguments, value=value))
-        answer = AnswerFrame(question_id, decision, always, arguments, value)
-        self._connection.check_size(answer)
-        self._connection.send(answer)
+        frame = AnswerFrame(question_id, decision, always, arguments, value, reason)
+        self._connection.check_size(frame)
+        self._connection.send(frame)
+
+    async def give(self, question_id: str, answer: Answer) -> None:
+        """Answer a question as `answer` does. An answer that has expired sends nothing: only time decides that."""
+        if answer.decision != "expired":
+            arguments = None if answer.arguments is None else dict(answer.arguments)
+            await self.answer(
+                question_id,
+                answer.decision,
+                always=answer.always,
+                arguments=arguments,
+                value=answer.value,
+                reason=answer.reason,
+            )
 
     async def closed(self, question_id: str) -> bool:
         """Wait until a question is closed. Returns whether the answer of this chat was the one that counts."""
@@ -203,6 +241,22 @@ class Chat:
             return False
         waiting = self._closing.setdefault(question_id, asyncio.get_running_loop().create_future())
         return await asyncio.shield(waiting)
+
+    async def _ask(self, question: Question, ask: AnswerInChat) -> None:
+        """Ask the program's person, until the question is closed."""
+        asking: asyncio.Future[Answer | bool | None] = asyncio.ensure_future(ask(question))
+        over = asyncio.create_task(self.closed(question.id))
+        try:
+            await asyncio.wait((asking, over), return_when=asyncio.FIRST_COMPLETED)
+            if not asking.done() or (given := asking.result()) is None:
+                return
+            await self.give(question.id, given if isinstance(given, Answer) else Answer("allow" if given else "deny"))
+        except Exception:  # the program's own code; the question stays open for other clients
+            _log.exception("The question %s could not be answered by on_question", question.id)
+        finally:
+            for task in (asking, over):
+                task.cancel()
+            await asyncio.gather(asking, over, return_exceptions=True)
 
     async def _start_turn(self, opening: Opening, listener: EventStream) -> None:
         """Send the frame that begins a turn, and give its events to this stream."""
@@ -254,6 +308,10 @@ class Chat:
 
     def on_event(self, event: Event, is_own: bool) -> None:
         """An event has arrived. Events of other turns go only to streams made with `watch`."""
+        if isinstance(event, QuestionAsked) and self._on_question is not None:
+            asking = asyncio.create_task(self._ask(event.question, self._on_question))
+            self._asking.add(asking)
+            asking.add_done_callback(self._asking.discard)
         self._listeners = [
             listener for listener in self._listeners if not (is_own or listener.is_endless) or listener.put(event)
         ]
@@ -278,6 +336,8 @@ class Chat:
         for waiting in self._closing.values():
             waiting.set_result(False)
         self._closing.clear()
+        for asking in self._asking:
+            asking.cancel()
         for listener in self._listeners:
             listener.put(None)
         self._listeners.clear()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from handspan.client.address import Address
 from handspan.client.builder import Callbacks, ClientBuilder
 from handspan.client.calls import AskPermission
-from handspan.client.chat import Chat
+from handspan.client.chat import AnswerInChat, Chat
 from handspan.client.client_state import ClientState
 from handspan.client.connection import ClientConnection, ClientOptions, State
 from handspan.client.memory import CallMemory, StateFile
@@ -19,7 +19,17 @@ from handspan.client.tools import ClientTools
 from handspan.client.ws import Backoff, OpenLink
 from handspan.core.calls import new_call_id
 from handspan.core.events import Event
-from handspan.wire.ws_frames import Abort, Capability, ClientFrame, Connect, Role, Say, ServerFrame, SessionStart
+from handspan.wire.ws_frames import (
+    Abort,
+    Capability,
+    ClientFrame,
+    Connect,
+    Role,
+    Say,
+    ServerFrame,
+    SessionStart,
+    ToolsRegistered,
+)
 
 if TYPE_CHECKING:
     import ssl
@@ -73,7 +83,7 @@ class Client:
         """`role`: the tools of a device are for every session of its owner, those of a chat for its own session.
 
         `state`: a file with which the client resumes even after it was killed. `concurrency`: how many calls run at
-        once. `ask_permission(permission, tool, call_id)` asks the person here; without it the answer is no. `tls`
+        once. `ask_permission(question)` asks the person here; without it the answer is no. `tls`
         replaces the certificates that this computer trusts. `open_link` opens each connection in place of a WebSocket.
         """
         self._options = ClientOptions(
@@ -168,8 +178,11 @@ class Client:
             self._loop.call_soon_threadsafe(self._close)
 
     async def connected(self) -> None:
-        """Wait until the gateway has answered. Raises what `run` raises when it ends before."""
-        while self._state != "connected":
+        """Wait until the gateway has answered, and has taken or rejected each tool.
+
+        Raises what `run` raises when it ends before.
+        """
+        while self._client_state is None or self._state != "connected" or not self._client_state.is_ready:
             if self._end is not None:
                 raise self._end
             await self._changed.wait()
@@ -191,14 +204,22 @@ class Client:
         self.close()
         await self._serving
 
-    def chat(self, session: str | None = None, agent: str | None = None, *, name: str = "") -> Chat:
+    def chat(
+        self,
+        session: str | None = None,
+        agent: str | None = None,
+        *,
+        name: str = "",
+        on_question: AnswerInChat | None = None,
+    ) -> Chat:
         """A conversation, on a connection of its own: `async with client.chat() as chat`.
 
+        `on_question` answers the questions of its session; without it they are events (`QuestionAsked`, `chat.answer`).
         It offers this client's tools to its session, unless the client runs and offers them to every session already.
         """
         tools = ClientTools() if self._connection is not None else self._tools.copy()
         capabilities: list[str] = [*CAPABILITIES, "events", "questions", "question_kinds"]
-        return Chat(self._options, capabilities, tools, session or "", agent or "", name)
+        return Chat(self._options, capabilities, tools, session or "", agent or "", name, on_question)
 
     def send_message(self, content: str, debug: bool = False) -> None:
         """Send a message in the session of a client with role `chat`. The callbacks get the answer.
@@ -233,6 +254,8 @@ class Client:
         """A frame of the gateway has arrived."""
         if isinstance(frame, SessionStart):
             self._session = frame.session_id
+        elif isinstance(frame, ToolsRegistered):
+            self._notify_waiters()
         await self._callbacks.receive(frame)
 
     def on_event(self, event: Event, is_own: bool) -> None:

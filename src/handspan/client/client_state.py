@@ -19,6 +19,7 @@ from handspan.client.actions import (
     SendFrame,
     SetTimeout,
     ShrinkAnswer,
+    StopAsking,
     StopCall,
 )
 from handspan.client.chat_state import ChatState, Opening
@@ -46,6 +47,7 @@ from handspan.wire.ws_frames import (
     PermissionAnswer,
     PermissionRequest,
     ProgressFrame,
+    QuestionClosed,
     Regenerate,
     RegisterTools,
     ResultFrame,
@@ -109,6 +111,13 @@ class ClientState:
         """Seconds for which the gateway waits for this client after a drop."""
         self.rejected: dict[str, str] = {}
         """Tools that the gateway did not take, and why."""
+        self._unanswered_offers = 0
+        """How many `register_tools` of this link wait for their `tools_registered`."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the gateway is connected and has answered every offer of tools."""
+        return self.is_connected and not self._unanswered_offers
 
     # The link.
 
@@ -116,6 +125,7 @@ class ClientState:
         """A link is open: introduce the client and offer its tools, without waiting (ws.md 1.5)."""
         self.is_open = True
         self.rejected.clear()
+        self._unanswered_offers = 0
         last_event = None if self._chat is None else self._chat.last_event
         token = self.memory.resume_token or None
         hello = msgspec.structs.replace(self._introduction, resume=token, last_event=last_event if token else None)
@@ -147,9 +157,12 @@ class ClientState:
                 return self._receive_cancel(frame, now)
             case PermissionRequest():
                 return self._receive_permission(frame)
+            case QuestionClosed(id=question_id) if question_id in self._permissions:
+                return self._stop_asking([question_id])
             case Connected():
                 return self._receive_connected(frame, now)
             case ToolsRegistered(rejected=rejected):
+                self._unanswered_offers -= 1
                 self.rejected.update((one.name, one.reason) for one in rejected)
             case MessageAccepted(id=message_id) | ErrorFrame(id=message_id):
                 self._unaccepted.pop(message_id, None)
@@ -223,8 +236,10 @@ class ClientState:
     def expire_call(self, call_id: str, now: float) -> list[Action]:
         """The call has timed out."""
         call = self._calls.get(call_id)
-        if call is None or call.is_settled:
+        if call is None:
             return []
+        if call.is_settled:  # the link dropped without `resume`: its code may still hold the place of other calls
+            return [StopCall(call_id, "timeout")] if call.is_running else []
         call.is_settled = True
         name, limit = call.request.name, f"{call.seconds:.3g} s"
         if not call.is_running:
@@ -261,6 +276,8 @@ class ClientState:
         if "resume" not in self.capabilities:
             self._unaccepted.clear()
         actions: list[Action] = [SaveState(), DeliverFrame(frame)]
+        if not frame.resumed:  # the gateway does not know what the old link asked, and asks again where it has to
+            actions += self._stop_asking(list(self._permissions))
         for answer in self.memory.unacknowledged():
             actions += self._resend_answer(answer, now)
         resent: list[ClientFrame] = []
@@ -348,6 +365,13 @@ class ClientState:
         self._permissions[frame.id] = None
         return [AskPerson(msgspec.structs.replace(frame, tool=self._own_name(frame.tool)))]
 
+    def _stop_asking(self, question_ids: list[str]) -> list[Action]:
+        """Take back the questions of these that have no answer yet: their calls have ended (ws.md 5.9)."""
+        unanswered = [one for one in question_ids if self._permissions[one] is None]
+        for question_id in unanswered:
+            del self._permissions[question_id]
+        return [StopAsking(question_id) for question_id in unanswered]
+
     # Calls and tools.
 
     def _end_calls(self) -> None:
@@ -392,6 +416,7 @@ class ClientState:
                 left = most
             left -= size
             frames[-1].append(offer)
+        self._unanswered_offers += len(frames)
         return [SendFrame(RegisterTools(tools)) for tools in frames]
 
     def _own_name(self, name: str) -> str:

@@ -21,6 +21,7 @@ from handspan.client.actions import (
     SendFrame,
     SetTimeout,
     ShrinkAnswer,
+    StopAsking,
     StopCall,
 )
 from handspan.client.address import Address
@@ -358,6 +359,8 @@ class ClientConnection:
                 self._runner.stop(call_id)
             case AskPerson(request=request):
                 self._runner.ask(request)
+            case StopAsking(question_id=question_id):
+                self._runner.stop_asking(question_id)
             case DeliverFrame(frame=frame):
                 if self._is_owner_async:
                     return False

@@ -22,4 +22,4 @@ def encode_plain(call_id: str, value: Any, capabilities: frozenset[str], limits:
         return None
     # Each level has a bracket. The frame's own bracket counts as much as that of the envelope in `encoded`.
     is_flat = success.encoded.count(b"{") + success.encoded.count(b"[") <= limits.depth
-    return ResultFrame(id=call_id, output=success.value) if is_flat else None
+    return ResultFrame(id=call_id, output=success.value, success=True) if is_flat else None

@@ -10,7 +10,8 @@ from typing import Any, Final
 from websockets.protocol import State
 
 from handspan.client.socket import MAX_MESSAGE, ClientSocket
-from handspan.wire.fast_frames import FrameSplitter, masked_text
+from handspan.wire.fast_frames import masked_text
+from handspan.wire.frame_splitter import FrameSplitter
 
 _BUFFER: Final = 64 * 1024
 _END_OF_HEAD: Final = b"\r\n\r\n"

@@ -1,11 +1,13 @@
 """The link to the gateway: a WebSocket that is opened again after a drop. It does not read the messages."""
 
 import asyncio
+import contextlib
 import logging
 import random
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
+import msgspec
 from msgspec import Struct
 
 from handspan.client.errors import GatewayRefused, GatewayUnreachable, NotOpened
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     import ssl
 
 _DELIBERATE: Final = 1000
+_UNAVAILABLE: Final = 503
 _REMOVED: Final = 1008
 _WRONG_ADDRESS: Final = frozenset((400, 404, 405, 426))
 """Statuses that mean a wrong address, as long as no gateway has ever answered there."""
@@ -163,8 +166,7 @@ class Link:
         except NotOpened as error:
             self._raise_if_final(error.status, error.body)
             if not waits_for_gateway and not self._was_connected:
-                hint = "Is the gateway running (`handspan serve`)?"
-                raise GatewayUnreachable(f"No gateway answers at {self._address}: {error}. {hint}") from None
+                raise GatewayUnreachable(self._explain_no_link(error)) from None
             _log.info("no link to %s: %s", self._address, error)
             return False
         try:
@@ -182,6 +184,12 @@ class Link:
         if socket.close_code == _REMOVED and not self._is_closed:
             raise self._removal_error(socket.close_reason or "")
         return socket.close_code == _DELIBERATE
+
+    def _explain_no_link(self, error: NotOpened) -> str:
+        if error.status == _UNAVAILABLE:
+            said = f" It says: {text}" if (text := _readable(error.body)) else ""
+            return f"The gateway at {self._address} takes no connections now (HTTP 503): try again in a moment.{said}"
+        return f"No gateway answers at {self._address}: {error}. Is the gateway running (`handspan serve`)?"
 
     async def _open(self) -> LinkSocket:
         if self._open_link is not None:
@@ -205,7 +213,7 @@ class Link:
 
     def _raise_if_final(self, status: int, body: bytes) -> None:
         """Raises `GatewayRefused` for a refusal that another attempt would get again."""
-        text = strip_invisible(body.decode("utf-8", "replace")).strip()[:300]
+        text = _readable(body)
         if status in (401, 403):
             what = "refused the token" if self._token else "wants a token"
             hint = _PAIR_AGAIN if status == 401 else "see what it says"
@@ -214,3 +222,15 @@ class Link:
         if status in _WRONG_ADDRESS and not self._was_connected:
             message = f"There is no gateway at {self._address} (HTTP {status}): check the address and its path. {text}"
             raise GatewayRefused(status, message.rstrip())
+
+
+def _readable(body: bytes) -> str:
+    """The text of a refusal: of an error in JSON its message."""
+    text = body.decode("utf-8", "replace")
+    with contextlib.suppress(msgspec.DecodeError, ValueError):
+        text = msgspec.json.decode(body, type=_RefusedUpgrade).error
+    return strip_invisible(text).strip()[:300]
+
+
+class _RefusedUpgrade(Struct, frozen=True):
+    error: str

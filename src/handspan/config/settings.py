@@ -10,7 +10,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta, Struct, field
 
-from handspan.core.agents import Mode
+from handspan.core.agents import AgentLimits, Mode
 from handspan.core.names import Disabled
 from handspan.core.principals import OriginKind
 from handspan.core.values import JsonObject
@@ -76,12 +76,16 @@ KnownOrigin: TypeAlias = Annotated[
 class CommandSettings(Struct, frozen=True):
     """Which commands `exec_shell` and `spawn` may run (SPEC S3)."""
 
-    mode: Literal["allowlist", "denylist"] = "allowlist"
-    """`allowlist`: only listed commands run. `denylist`: all but those that hold a listed pattern."""
+    mode: Literal["auto", "allowlist", "denylist"] = "auto"
+    """`allowlist`: only listed commands run. `denylist`: all but those that hold a listed pattern. `auto`: in a
+    sandbox, which is the boundary, the deny list, unless `allowlist` has entries; without a sandbox the allow list."""
     allowlist: tuple[Text, ...] = ()
-    """Commands by their base name, in place of the built-in list; empty: the built-in list."""
+    """Commands by their base name, in place of the built-in list; empty: the built-in list. An entry of several words,
+    such as `git log`, allows the commands that begin with these words."""
+    allow_also: tuple[Text, ...] = ()
+    """Commands beside those of the allow list, written in the same way."""
     denylist: tuple[Text, ...] = ()
-    """Patterns that refuse a command, in place of the built-in list; empty: the built-in list."""
+    """Patterns that refuse a command, beside the built-in ones."""
 
 
 class SandboxSettings(Struct, frozen=True):
@@ -91,6 +95,13 @@ class SandboxSettings(Struct, frozen=True):
     """`auto`: used when it works here. `on`: without it no command runs. `off`: never used."""
     uid: Annotated[int, Meta(ge=1, le=2**32 - 2, description="a user id other than 0, root's")] = 65534
     """The user that commands run as where the gateway itself is root."""
+    network: Literal["none", "guarded", "host"] = "none"
+    """`none`: commands have no network. `guarded`: http and https through a proxy of the gateway that applies
+    `tools.url_policy`; ssh, UDP and DNS stay closed. `host`: the whole network of the machine, private hosts too."""
+    network_connections: Count = 32
+    """Guarded network: how many connections one command may have open at once; more of them wait."""
+    network_bytes: Bytes = 1024 * 1024 * 1024
+    """Guarded network: how many bytes one command may send and receive; then its connections are closed."""
 
 
 class UrlPolicy(Struct, frozen=True):
@@ -163,6 +174,19 @@ class McpServer(Struct, frozen=True):
         return f"McpServer(command={self.command!r}, args={self.args!r}, env={sorted(self.env)!r}, url={self.url!r})"
 
 
+class MediaSettings(Struct, frozen=True):
+    """The processes that read images and PDF for models (SPEC X4). A file that needs more is not shown to the model."""
+
+    seconds: Seconds = 20.0
+    """How long one file may take."""
+    memory: Bytes = 1024 * 1024 * 1024
+    """How much memory one process may have."""
+    pixels: Count = 100_000_000
+    """Width times height of the largest image that is decoded."""
+    processes: Count = 2
+    """How many of them may run at once; other files wait."""
+
+
 class ToolSettings(Struct, frozen=True):
     """What holds for all tools and all callers."""
 
@@ -172,8 +196,15 @@ class ToolSettings(Struct, frozen=True):
     """Switched off for everyone: names, globs, `origin:KIND` or `origin:KIND(NAME)` (SPEC R9)."""
     allow_shadowing: tuple[Text, ...] = ()
     """Names of built-in tools that tools from outside may take the place of (SPEC R2)."""
-    result_limit: Annotated[int, Meta(ge=1024, description="a whole number of bytes, 1024 or more")] = 65536
-    """Bytes of a result that go to the model; the rest is kept as an artifact (SPEC X3)."""
+    result_limit: Bytes = 65536
+    """Bytes of a result that go to the model; a larger one is kept as an artifact, and cut (SPEC X3)."""
+    result_preview: Bytes = 65536
+    """Bytes of a cut result that go to the model: three quarters from its beginning, one from its end; `result_limit`
+    at most."""
+    output_limit: Annotated[
+        int, Meta(ge=1024, le=64 * 1024 * 1024, description="a number of bytes from 1024 to 67108864")
+    ] = 10 * 1024 * 1024
+    """Bytes of each stream of `exec_shell` and `spawn` that are kept; of more the result says how much is missing."""
     concurrency: dict[OriginKind, Count] = {}
     """How many calls may run at once, by kind of origin."""
     question_timeout: Seconds = 300.0
@@ -185,6 +216,7 @@ class ToolSettings(Struct, frozen=True):
     url_policy: UrlPolicy = UrlPolicy()
     http_request: HttpRequestSettings = HttpRequestSettings()
     web_search: WebSearchSettings = WebSearchSettings()
+    media: MediaSettings = MediaSettings()
     mcp_servers: dict[ServerName, McpServer] = {}
     """MCP servers by name; their tools are called `NAME__TOOL`."""
 
@@ -195,7 +227,9 @@ class HookSettings(Struct, frozen=True):
     type: Text
     """A built-in one (`audit_log`, `rate_limit`, `path_prefix`) or the name of an entry point `handspan.hooks`."""
     config: JsonObject = {}
-    """The options of this type."""
+    """The options of this type. `audit_log`: `arguments` (false: not written), `file` (`audit.jsonl` in the state
+    folder), `max_bytes` (10,000,000) and `backups` (5 full files are kept). `rate_limit`: `per_minute`, `tools`.
+    `path_prefix`: `prefix`, `tools`, `parameter`."""
     timeout: Seconds = 5.0
     """Seconds for one verdict; a before-hook that takes longer refuses the call (SPEC E7)."""
 
@@ -257,7 +291,7 @@ class AgentSettings(Struct, frozen=True):
     mode: Mode = "automatic"
     """When a person is asked (SPEC P4)."""
     instructions: str = ""
-    """The instructions that the model reads first."""
+    """The instructions that the model reads first; empty: none, and for `General` a text made from the live state."""
     model: str = ""
     """The model that it talks to, as `model` at the top level; empty: the gateway's own."""
     description: str = ""
@@ -268,6 +302,7 @@ class AgentSettings(Struct, frozen=True):
     """Skills that are on from the start (SPEC A3)."""
     nodes: tuple[Text, ...] | None = None
     """Nodes of web pages and programs over HTTP whose tools it may use; unset: all (SPEC H1)."""
+    limits: AgentLimits = AgentLimits()
 
 
 class RemoteLimits(Struct, frozen=True):
@@ -291,6 +326,28 @@ class RemoteLimits(Struct, frozen=True):
     """How many calls may wait for its answer at once."""
     backlog_bytes: Bytes = 4 * 1024 * 1024
     """How many unread bytes may wait for it; a client that reads too slowly is dropped."""
+
+
+class ConnectionLimits(Struct, frozen=True):
+    """How much of the gateway one connection may take, also before it has shown a token (SPEC S7)."""
+
+    most: Count | None = None
+    """How many connections may be open; unset: as many as the process may open files, without a reserve for its own
+    files. One more closes the connection that has been without a request for the longest time."""
+    idle_by_address: Count = 256
+    """How many connections of one address may be open without a request; one more closes the oldest of them. The
+    gateway's own computer is not counted."""
+    head_seconds: Seconds = 10.0
+    """How long a connection may take for TLS, and then for the head of a request."""
+    stall_seconds: Seconds = 60.0
+    """How long an answer waits for a client that does not read it; then the connection is closed."""
+    pipelined: Count = 1000
+    """How many requests a connection may send before it has the answer to the one before; then it is closed."""
+    frames_per_second: Count = 1000
+    """How many WebSocket frames that are no whole text message a client may send: fragments, pings, pongs, binary
+    frames. One that sends more is read more slowly; one that goes on is closed with 1008."""
+    fragments: Count = 4096
+    """How many fragments one WebSocket message may have; one more closes the connection with 1008."""
 
 
 class RemotePolicy(Struct, frozen=True):
@@ -334,6 +391,7 @@ class GatewaySettings(Struct, frozen=True):
     """The largest size of the body of a request."""
     upload_bytes: Bytes = 64 * 1024 * 1024
     """The largest size of an upload."""
+    connections: ConnectionLimits = ConnectionLimits()
     limits: RemoteLimits = RemoteLimits()
     remote: RemotePolicy = RemotePolicy()
 
@@ -354,6 +412,8 @@ class Settings(Struct, frozen=True):
     `anthropic:claude-sonnet-5`; empty: the first that is found (a key in the environment, a local Ollama, offline)."""
     models: dict[Text, ModelSettings] = {}
     """Models by name."""
+    model_requests: Count = 100
+    """How many requests to one model may run at once. Further ones wait for their turn, and the turn says so."""
     tools: ToolSettings = ToolSettings()
     hooks: HookChain = HookChain()
     agents: dict[Text, AgentSettings] = field(default_factory=lambda: {"General": AgentSettings()})

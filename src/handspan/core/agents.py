@@ -1,13 +1,28 @@
-"""An agent as data, and what its mode means for a tool."""
+"""An agent as data, what its mode means for a tool, and the tools of its active skills."""
 
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from handspan.core.tool import Annotations
 
 Mode: TypeAlias = Literal["automatic", "ask_destructive", "ask_always", "read_only"]
 """When a person is asked (SPEC P4)."""
+
+
+MostTimes: TypeAlias = Annotated[
+    Annotated[int, Meta(ge=1)] | None,
+    Meta(description="a whole number of 1 or more, or 0 for no limit", extra={"read_as": ((0, None),)}),
+]
+
+
+class AgentLimits(Struct, frozen=True, forbid_unknown_fields=True):
+    """Guards against an agent that repeats itself. They are off by default: an equal call is a legal call (SPEC E4)."""
+
+    repeats: MostTimes = None
+    """How often a call with the same arguments may run in one turn; a further one is refused. Unset: no limit."""
+    failed_rounds: MostTimes = None
+    """After so many rounds in a row in which every call failed the agent has to answer. Unset: no limit."""
 
 
 class Agent(Struct, frozen=True):
@@ -31,10 +46,20 @@ class Agent(Struct, frozen=True):
     """Skills that are active from the start (SPEC A3)."""
     nodes: tuple[str, ...] | None = None
     """Nodes of page clients whose tools it may use; None means all (graph.md 3.6)."""
+    limits: AgentLimits = AgentLimits()
 
 
 GENERAL = Agent()
 """The built-in agent of every owner: all tools, no questions. It can't be removed."""
+
+
+class SkillTools(Struct, frozen=True):
+    """The tools of the active skills that limit the toolbox (SPEC A3)."""
+
+    skills: tuple[str, ...]
+    """The names of these skills."""
+    globs: tuple[str, ...]
+    """The union of their globs."""
 
 
 def mode_refuses(mode: Mode, annotations: Annotations) -> bool:

@@ -1,5 +1,6 @@
 """Artifacts: data that is too large for a message, stored apart and read in parts (SPEC X3)."""
 
+from collections.abc import AsyncIterator
 from typing import Protocol
 
 from msgspec import Struct
@@ -21,6 +22,22 @@ class Artifacts(Protocol):
         self, data: bytes, *, owner: str, session: str = "", media_type: str = "text/plain", name: str = ""
     ) -> ArtifactRef:
         """Store these bytes. Raises `ToolError` when they are too large or can't be written."""
+        ...
+
+    async def receive(
+        self,
+        pieces: AsyncIterator[bytes],
+        *,
+        owner: str,
+        session: str = "",
+        media_type: str = "text/plain",
+        name: str = "",
+    ) -> ArtifactRef:
+        """Store what arrives in pieces, without holding all of it in memory.
+
+        It is on the disk when this returns. Raises `ToolError` when it is too large or can't be written. Nothing stays
+        behind when the pieces break off, whatever is raised.
+        """
         ...
 
     async def get(self, artifact_id: str, *, owner: str) -> ArtifactRef:

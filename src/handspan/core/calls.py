@@ -78,6 +78,11 @@ class CallRecord(Struct, gc=False):
     expires_at: float | None = None
     """When a call that is pending, or may outlive its process, ends without an answer; in seconds since 1970."""
     duration: float = 0.0
+    """Seconds from its begin to its result, without `waited`."""
+    waited: float = 0.0
+    """Seconds that it waited for a person."""
+    is_edited: bool = False
+    """Whether a person changed its arguments before approving it."""
     result: ToolResult | UnsetType = UNSET
     true_result: ToolResult | UnsetType = UNSET
     """What the tool answered, if a hook has replaced that."""

@@ -63,6 +63,8 @@ class ToolContext(Struct, gc=False):
     workspace: Path
     """The folder that file tools work in."""
     person: Person = NO_PERSON
+    answer: Json = None
+    """What the person answered before the call ran, for a tool that says by `Handling.asks` what to ask."""
 
     async def ask(
         self,

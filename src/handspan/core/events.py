@@ -96,6 +96,14 @@ class RetryComing(Struct, frozen=True, tag="retry"):
 
 
 @final
+class RequestQueued(Struct, frozen=True, tag="queued"):
+    """The request to the model waits: as many as may run at once run already (setting `model_requests`)."""
+
+    model: str
+    running: int
+
+
+@final
 class TurnFault(Struct, frozen=True):
     """Why a turn has failed, for programs; `Ended.text` is for people."""
 
@@ -134,5 +142,6 @@ Event: TypeAlias = (
     | QuestionAsked
     | UsageCounted
     | RetryComing
+    | RequestQueued
     | Ended
 )

@@ -2,9 +2,12 @@
 
 from typing import Final
 
+from msgspec import structs
+
 from handspan.core.errors import DefinitionError, InvalidAnswer
 from handspan.core.questions import Answer, Question
 from handspan.core.schema import Validator
+from handspan.core.values import strip_invisible
 
 _MOST_PROBLEMS: Final = 5
 
@@ -23,6 +26,23 @@ def check_question(question: Question) -> None:
         raise DefinitionError(f"The address of a login begins with https:// or http://, not {action.url[:60]!r}")
     if question.schema is not None:
         Validator(question.schema, whole="the value")
+
+
+def clean_question(question: Question) -> Question:
+    """Return the question without invisible characters in its texts (SPEC S4).
+
+    The arguments stay exactly those of the call. A client that shows them must show what is invisible in them.
+    """
+    action = question.action
+    if action is not None:
+        action = structs.replace(
+            action,
+            url=strip_invisible(action.url),
+            intent=strip_invisible(action.intent),
+            hint=strip_invisible(action.hint),
+        )
+    subject, agent = strip_invisible(question.subject), strip_invisible(question.agent)
+    return structs.replace(question, subject=subject, agent=agent, action=action)
 
 
 def check_answer(question: Question, answer: Answer) -> None:

@@ -9,6 +9,8 @@ from handspan.core.values import Arguments, Json, JsonObject
 QuestionKind: TypeAlias = Literal["permission", "approval", "input", "login", "trust"]
 Decision: TypeAlias = Literal["allow", "deny", "deny_forever", "expired"]
 
+OFFERING_CLIENT: Final = "the client that offers the tool"
+"""In place of a device's label, for tools of a chat's own client."""
 FIRST_KINDS: Final[frozenset[QuestionKind]] = frozenset(("permission", "approval"))
 """Every client that shows questions can show these (ws.md 3.8)."""
 
@@ -49,6 +51,10 @@ class Question(Struct, frozen=True, omit_defaults=True):
     schema: JsonObject | None = None
     """`input`: the JSON Schema of the answer's `value`."""
     action: QuestionAction | None = None
+    agent: str = ""
+    """The agent whose call asks; empty if none does."""
+    device: str = ""
+    """The label of the device at which the person is asked; empty: at every client of the owner."""
 
 
 class ToolQuestion(Struct, frozen=True):
@@ -74,6 +80,41 @@ class Answer(Struct, frozen=True):
     """With `deny_forever`: where the person can change that."""
     value: Json = None
     """With `allow`, if the question has a schema: a value that fits it."""
+    reason: str = ""
+    """With a no: why, in words for the model. Also why no person could be asked."""
+    is_rule: bool = False
+    """It was given before, with "always" or "never": no person was asked this time."""
+
+
+def waiting_text(question: Question) -> str:
+    """Return whose answer a call waits for, where the person is asked, and what."""
+    device, how = question.device, ""
+    if not device:
+        where, how = "", " Answer in a chat, or with `handspan questions`."
+    else:
+        where = f" at {device}" if device == OFFERING_CLIENT else f" on the device {device!r}"
+    match question.kind:
+        case "permission":
+            asked = f"may {question.tool!r} use the permission {question.subject!r}?"
+        case "approval":
+            asked = f"may {question.tool!r} run? {question.subject}"
+        case _:
+            asked = question.subject
+    return f"Waiting for your answer{where}: {asked}{how}"
+
+
+def waiting_note(question: Question) -> Json:
+    """Return the progress that the caller gets while a person is asked: a text, and facts for programs."""
+    facts: JsonObject = {"question": question.id, "kind": question.kind, "device": question.device}
+    return {"text": f"{waiting_text(question)}\n", "waiting_for": facts}
+
+
+def find_waiting_note(progress: Json) -> tuple[str, str] | None:
+    """Return text and device of a `waiting_note`; None for other progress. No device: every client is asked."""
+    match progress:
+        case {"text": str(text), "waiting_for": {"device": str(device)}}:
+            return text, device
+    return None
 
 
 class Questions(Protocol):

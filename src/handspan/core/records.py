@@ -34,6 +34,8 @@ class SessionRecord(Struct, frozen=True):
     """The number of messages, which is the sequence number of the last one."""
     removed: int = 0
     """The number of removed messages. A new message's number is its sequence number plus this."""
+    skills: str | None = None
+    """The names of the skills that are on, one a line, if a person has changed them; None: those of its agent."""
 
 
 class SessionPage(Struct, frozen=True):

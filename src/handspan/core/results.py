@@ -34,6 +34,8 @@ class Success(Struct, frozen=True, gc=False):
     attachments: tuple[Attachment, ...] = ()
     encoded: bytes = b""
     """The envelope as bytes, after the engine has encoded it: so it is encoded once."""
+    notice: str = ""
+    """What the model has to know beside the value, such as arguments that a person changed."""
 
 
 @final
@@ -62,11 +64,11 @@ class Pending(Struct, frozen=True):
 def envelope(result: ToolResult) -> JsonObject:
     """Return the result in the form that every model, API and command line shows (SPEC X1)."""
     match result:
-        case Success(value=value, attachments=()):
-            return {"status": "success", "result": value}
-        case Success(value=value, attachments=attachments):
-            items: list[Json] = [_describe_attachment(item) for item in attachments]
-            return {"status": "success", "result": value, "attachments": items}
+        case Success(value=value, attachments=attachments, notice=notice):
+            found: JsonObject = {"status": "success", "result": value}
+            if attachments:
+                found["attachments"] = [_describe_attachment(item) for item in attachments]
+            return {**found, "notice": notice} if notice else found
         case Failure(code=code, message=message):
             return {"status": "error", "error_type": ERROR_TYPES[code], "code": code, "message": message}
 
@@ -99,6 +101,14 @@ def succeed(value: object, attachments: tuple[Attachment, ...] = ()) -> Success:
     except (TypeError, ValueError) as error:
         raise _no_json_error(str(error)) from error
     return Success(plain, attachments, encoded)
+
+
+def add_notice(result: ToolResult, notice: str) -> ToolResult:
+    """Return the result with this notice for the model; a failure has it at the end of its message."""
+    if isinstance(result, Failure):
+        return Failure(result.code, f"{result.message} {notice}")
+    with_notice = Success(result.value, result.attachments, notice=f"{result.notice} {notice}".lstrip())
+    return Success(result.value, result.attachments, encode_envelope(with_notice), with_notice.notice)
 
 
 def _no_json_error(reason: str) -> ToolError:

@@ -12,6 +12,7 @@ import jsonschema_rs
 import msgspec
 
 from handspan.core.errors import DefinitionError, ToolError
+from handspan.core.lenient import read_leniently
 from handspan.core.names import did_you_mean
 from handspan.core.schema_cost import SchemaCost, drop_repeated_all_of, has_references
 from handspan.core.values import Arguments, Json, JsonObject
@@ -21,6 +22,8 @@ MAX_DEPTH: Final = 64
 ARGUMENTS: Final = "the arguments object"
 
 _MAX_PROBLEMS: Final = 20
+_MAX_READINGS: Final = 4
+"""How often arguments are read again: an object that came as a text may hold a number that did, too."""
 _MAX_QUOTED: Final = 80
 _MAX_TEXT: Final = 4000
 _MAX_HINTED: Final = 500
@@ -83,6 +86,25 @@ class Validator:
         if problems:
             text = _clip("; ".join(problems), _MAX_TEXT)
             raise ToolError("invalid_arguments", f"Invalid arguments: {text}{'' if text.endswith('?') else '.'}")
+
+    def read(self, arguments: JsonObject) -> JsonObject:
+        """Return arguments that are not valid as their sender meant them (SPEC A6).
+
+        Raises `ToolError` (`invalid_arguments`) with every problem when that is not clear.
+        """
+        read: Json = arguments
+        try:
+            for _ in range(_MAX_READINGS):
+                before, errors = read, itertools.islice(self._errors(read), _MAX_PROBLEMS)
+                read = read_leniently(before, errors)
+                if read is before:
+                    break
+                if isinstance(read, dict) and self.is_valid(read):
+                    return read
+        except (RecursionError, ValueError):
+            pass  # `check` says so
+        self.check(arguments)
+        return arguments
 
     def _is_cheap_and_valid(self, arguments: Json | Arguments) -> bool:
         """Replace `is_valid` for a schema whose branches multiply: arguments that take too many steps are not valid."""

@@ -6,13 +6,13 @@ database can't be used. A method that returns a count or a bool says what it has
 """
 
 from asyncio import Future
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Final, Protocol, Self, TypeAlias, TypeVar
 
 from handspan.core.agents import Agent
-from handspan.core.artifacts import ArtifactRef, Artifacts
+from handspan.core.artifacts import Artifacts
 from handspan.core.calls import CallRecord, Note, ToolFacts
 from handspan.core.messages import AssistantMessage, Message, UserMessage
 from handspan.core.questions import Answer, Question, Questions
@@ -72,7 +72,13 @@ class Ledger(Protocol):
         """
 
     def finish(self, record: CallRecord, result: ToolResult) -> NowOrLater[bool]:
-        """Store the call's one result. The value is False if it has one already; then nothing changes."""
+        """Store the call's one result. The value is False if it has one already; then nothing changes.
+
+        Raises `StoreError` when the result can't be stored now; see `unwritten`.
+        """
+
+    def unwritten(self, call_id: str) -> Future[bool] | None:
+        """Return the value of `finish` to come, for a result that is kept in memory and tried again; else None."""
 
     async def find(self, call_id: str) -> CallRecord | None:
         """Return the record of this call, or None; while the call runs here, the engine's own record."""
@@ -178,7 +184,10 @@ class Conversations(Protocol):
         """Set the first name. Return False if it has a name; inside a `unit_of_work` always True."""
 
     async def choose_agent(self, session: str, agent: str, *, owner: str) -> None:
-        """Continue this session with another agent."""
+        """Continue this session with another agent, and with that agent's own skills."""
+
+    async def choose_skills(self, session: str, skills: Sequence[str], *, owner: str) -> None:
+        """Store which skills are on in this session, in place of its agent's own."""
 
     async def delete(self, session: str, *, owner: str) -> None:
         """Remove the session with everything in it (SPEC S6). Raises `ToolError` (`busy`) while it runs."""
@@ -394,22 +403,7 @@ class Idempotency(Protocol):
 
 
 class ArtifactStore(Artifacts, Protocol):
-    """The artifacts of tools, with what doors need in addition: uploads, and the end of a session."""
-
-    async def receive(
-        self,
-        pieces: AsyncIterator[bytes],
-        *,
-        owner: str,
-        session: str = "",
-        media_type: str = "text/plain",
-        name: str = "",
-    ) -> ArtifactRef:
-        """Store a file that arrives in pieces, without holding all of it in memory.
-
-        It is on the disk when this returns. Raises `ToolError` when it is too large or can't be written. Nothing stays
-        behind when the pieces break off, whatever is raised.
-        """
+    """The artifacts of tools, with what doors need in addition: the end of a session."""
 
     async def forget_session(self, session: str, *, owner: str) -> int:
         """Remove the artifacts of this session and return their number (SPEC S6). Raises `StoreError` if one stays."""
@@ -500,6 +494,9 @@ class Store(Protocol):
 
     async def expire(self) -> tuple[str, ...]:
         """Give calls that waited too long their result, and return their ids. Call it now and then."""
+
+    async def check_writes(self) -> str:
+        """Return why the store takes no writes, with a remedy; empty when it does."""
 
     async def prune(self) -> int:
         """Remove the calls that ended too long ago, and return their number."""

@@ -1,7 +1,7 @@
 """What a tool is (SPEC T1): a spec that describes it, and `run`."""
 
 import hashlib
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
@@ -12,7 +12,7 @@ from handspan.core.context import ToolContext
 from handspan.core.values import Arguments, JsonObject
 
 if TYPE_CHECKING:  # worker processes load this file, but neither of these
-    from handspan.core.questions import Questions
+    from handspan.core.questions import Questions, ToolQuestion
     from handspan.core.schema import Validator
 
 DEFAULT_TIMEOUT: Final = 30.0
@@ -33,6 +33,9 @@ class Annotations(Struct, frozen=True):
     idempotent: bool = False
     open_world: bool = False
     serial: bool = False
+    group: str | UnsetType = UNSET
+    """Names what the tool works on, such as "workspace". Inside one reply of the model, the calls of one group and one
+    origin keep their order around each call that is not read-only (SPEC E3)."""
 
     @property
     def claims_destructive(self) -> bool:
@@ -42,6 +45,8 @@ class Annotations(Struct, frozen=True):
 
 NO_CLAIMS: Final = Annotations()
 READ_ONLY: Final = Annotations(read_only=True, idempotent=True)
+READS_WORKSPACE: Final = Annotations(read_only=True, idempotent=True, group="workspace")
+"""For built-in tools that only read files of the workspace."""
 UNKNOWN_EFFECTS: Final = Annotations(destructive=True, open_world=True)
 """The effects that count for a tool from outside without annotations (SPEC P4)."""
 
@@ -76,6 +81,8 @@ class Handling(Struct, frozen=True):
     """The outcome may still come when this process is gone, because the client can come back (ws.md 6.7 i)."""
     longest: float | UnsetType | None = UNSET
     """Seconds that the engine waits at most, if the tool has its own clock; unset: the timeout of its spec."""
+    can_be_stopped: bool = True
+    """Whether its work ends when its call is cancelled; False for a client that can't be told so."""
     asks_itself: bool = False
     """Its permissions are asked for where it runs, by the platform's own prompt, not by the gateway (SPEC P2)."""
     questions: "Questions | None" = None
@@ -84,6 +91,13 @@ class Handling(Struct, frozen=True):
     """Its compiled parameters; None: they are compiled at registration."""
     internal: bool = False
     """Hidden from every agent until an active skill names it (SPEC C2)."""
+    asks: "Callable[[Arguments], ToolQuestion] | None" = None
+    """What the person is asked before each call; `run` finds the answer in `ctx.answer`. Such a call waits for its
+    answer like one that needs approval: also across a restart of the gateway (SPEC P5)."""
+    missing: str = ""
+    """What the tool needs and does not have, such as a setting; no model sees it until then. Empty: it has all."""
+    is_read_only: Callable[[Arguments], bool] | None = None
+    """Whether a call with these arguments changes nothing; None: the annotations say it for all calls."""
 
 
 PLAIN_HANDLING: Final = Handling()

@@ -33,6 +33,32 @@ def strip_invisible(text: str) -> str:
     return text if text.isascii() and text.isprintable() else re.sub(_INVISIBLE, "", text)
 
 
+def escape_invisible(json: str) -> str:
+    """Return JSON text with invisible characters as escapes: a person sees them, and a program reads the same value."""
+    if json.isascii() and json.isprintable():
+        return json
+    return re.sub(_INVISIBLE, lambda found: _escape(found[0]), json)
+
+
+def strip_all(value: Json) -> Json:
+    """Return the value without invisible characters in any of its texts and keys."""
+    match value:
+        case str():
+            return strip_invisible(value)
+        case Mapping():
+            return {strip_invisible(key): strip_all(item) for key, item in value.items()}
+        case list() | tuple():
+            return [strip_all(item) for item in value]
+        case _:
+            return value
+
+
+def _escape(character: str) -> str:
+    """Return the character as JSON escapes it: one that needs two UTF-16 units as a pair."""
+    units = character.encode("utf-16-be").hex()
+    return "".join(f"\\u{units[place : place + 4]}" for place in range(0, len(units), 4))
+
+
 def sanitize(text: str) -> str:
     """Return the text with question marks for lone surrogates, which no database stores."""
     return text if text.isascii() else text.encode(errors="replace").decode()

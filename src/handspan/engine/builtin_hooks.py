@@ -1,4 +1,4 @@
-"""The hooks that come with Handspan: an audit log, a rate limit, a path prefix (SPEC E7).
+"""The hooks that come with Handspan: an audit log (`audit_log.py`), a rate limit, a path prefix (SPEC E7).
 
 Settings name them, and those of entry point `handspan.hooks`, by type:
 
@@ -7,10 +7,10 @@ Settings name them, and those of entry point `handspan.hooks`, by type:
     config = { per_minute = 60, tools = ["web_*"] }
 """
 
-import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
@@ -20,8 +20,9 @@ from handspan.config.entry_points import entry_points_of
 from handspan.config.settings import HookSettings
 from handspan.core.errors import ConfigError
 from handspan.core.names import did_you_mean, matches_any
-from handspan.core.results import Failure, ToolResult
+from handspan.core.results import ToolResult
 from handspan.core.values import Json
+from handspan.engine.audit_log import AuditLog, AuditLogConfig
 from handspan.engine.hooks import BeforeVerdict, CancelCall, Hook, HookedCall, ModifyCall, NamedHook
 
 if TYPE_CHECKING:
@@ -29,40 +30,8 @@ if TYPE_CHECKING:
 
 GROUP: Final = "handspan.hooks"
 
-_log = logging.getLogger("handspan.audit")
-
 MakeHook: TypeAlias = Callable[[dict[str, Json]], Hook]
 """What an entry point of the group is: it makes a hook of its config."""
-
-
-class AuditLogConfig(Struct, frozen=True, forbid_unknown_fields=True):
-    """The `config` of `audit_log`."""
-
-    arguments: bool = False
-    """Write the arguments too. They may be private."""
-
-
-class AuditLog:
-    """Writes the begin and the end of every call to the log `handspan.audit`, with its tool, owner and session."""
-
-    def __init__(self, config: AuditLogConfig) -> None:
-        self._config = config
-
-    async def before(self, call: HookedCall) -> BeforeVerdict:
-        """Write that the call begins."""
-        self._write(call, {"event": "call"})
-        return None
-
-    async def after(self, call: HookedCall, result: ToolResult) -> None:
-        """Write how the call ended."""
-        status = result.code if isinstance(result, Failure) else "success"
-        self._write(call, {"event": "result", "status": status})
-
-    def _write(self, call: HookedCall, more: dict[str, Json]) -> None:
-        line: dict[str, Json] = {"id": call.id, "tool": call.name, "owner": call.owner, "session": call.session, **more}
-        if self._config.arguments and more["event"] == "call":
-            line["arguments"] = dict(call.arguments)
-        _log.info("%s", msgspec.json.encode(line).decode())
 
 
 class RateLimitConfig(Struct, frozen=True, forbid_unknown_fields=True):
@@ -128,24 +97,29 @@ class PathPrefixHook:
         """Nothing to do."""
 
 
-BUILTIN_HOOKS: Final[Mapping[str, tuple[Callable[[Any], Hook], type[Struct]]]] = {
+BUILTIN_HOOKS: Final[Mapping[str, tuple[Callable[[Any, Path], Hook], type[Struct]]]] = {
     "audit_log": (AuditLog, AuditLogConfig),
-    "rate_limit": (RateLimit, RateLimitConfig),
-    "path_prefix": (PathPrefixHook, PathPrefixConfig),
+    "rate_limit": (lambda config, _: RateLimit(config), RateLimitConfig),
+    "path_prefix": (lambda config, _: PathPrefixHook(config), PathPrefixConfig),
 }
-"""Each hook with the type of its config."""
+"""What makes each hook of its config and the state folder, and the type of its config."""
 
 
-def make_hooks(chain: Iterable[HookSettings], found: "Iterable[EntryPoint] | None" = None) -> list[NamedHook]:
-    """Return the hooks that the settings name, in their order. Raises `ConfigError` when one can't be made."""
+def make_hooks(
+    chain: Iterable[HookSettings], state: Path, found: "Iterable[EntryPoint] | None" = None
+) -> list[NamedHook]:
+    """Return the hooks that the settings name, in their order. Raises `ConfigError` when one can't be made.
+
+    `state` is the folder of files that a hook writes.
+    """
     links = list(chain)
     if found is None:
         found = entry_points_of(GROUP) if links else ()
     plugins = {point.name: point for point in found}
-    return [NamedHook(link.type, _make_hook(link, plugins), link.timeout) for link in links]
+    return [NamedHook(link.type, _make_hook(link, plugins, state), link.timeout) for link in links]
 
 
-def _make_hook(link: HookSettings, plugins: "Mapping[str, EntryPoint]") -> Hook:
+def _make_hook(link: HookSettings, plugins: "Mapping[str, EntryPoint]", state: Path) -> Hook:
     where = f"hooks.chain, type {link.type!r}"
     plugin = plugins.get(link.type)
     if plugin is None and link.type not in BUILTIN_HOOKS:
@@ -157,6 +131,6 @@ def _make_hook(link: HookSettings, plugins: "Mapping[str, EntryPoint]") -> Hook:
             hook: Hook = plugin.load()(link.config)
             return hook
         make, config = BUILTIN_HOOKS[link.type]
-        return make(msgspec.convert(link.config, config))
+        return make(msgspec.convert(link.config, config), state)
     except Exception as error:  # code that is not ours, or a config that does not fit
         raise ConfigError(f"{where}: the hook can't be made: {error}") from error

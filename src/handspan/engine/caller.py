@@ -60,13 +60,14 @@ def _identity(entry: Entry) -> tuple[str, str, str]:
 
 
 def read_arguments(entry: Entry, raw: Arguments | bytes | str) -> Arguments:
-    """Return the arguments, parsed and valid by the tool's schema. Raises `ToolError` when they are not."""
+    """Return the arguments, parsed and valid by the tool's schema. Raises `ToolError` when they are not.
+
+    Arguments that the schema refuses are read as their sender meant them, where that is clear (SPEC A6).
+    """
     try:
         arguments = parse(raw or b"{}") if isinstance(raw, (bytes, str)) else raw
         if isinstance(arguments, dict):
-            if not entry.is_valid(arguments):
-                entry.validator.check(arguments)
-            return arguments
+            return arguments if entry.is_valid(arguments) else entry.validator.read(arguments)
     except (WireError, ValueError, RecursionError) as error:
         raise ToolError("invalid_arguments", f"The arguments of {entry.spec.name!r} can't be read: {error}.") from None
     raise ToolError("invalid_arguments", f"The arguments of {entry.spec.name!r} must be a JSON object.")

@@ -1,38 +1,88 @@
-"""Cuts results that are too large for a model: head and tail stay, an artifact holds the whole (SPEC X3)."""
+"""Cuts results that are too large for a model: head and tail stay, an artifact holds the whole (SPEC X3).
+
+A text stays a text. An object whose long texts make it large keeps its other fields, and each long text is an artifact
+of its own. Everything else is kept as JSON with one value a line, and shown with the first and last items of its lists.
+"""
 
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 from handspan.core.artifacts import Artifacts
 from handspan.core.errors import ToolError
+from handspan.core.long_text import fit_texts, json_size, whole_text
 from handspan.core.results import Failure, Success, succeed
 from handspan.core.values import Json, JsonObject
 
 RESULT_LIMIT: Final = 65_536
-_HEAD: Final = 4096
-_TAIL: Final = 2048
+_LONG_TEXT: Final = 2048
+"""Bytes from which on a text in an object is worth an artifact of its own."""
+_SMALLEST: Final = 256
+"""Bytes below which nothing useful can be shown of a large value."""
+_DEEPEST: Final = 6
+"""Levels of nested lists and objects that are cut item by item: each level encodes its values once more."""
+_MOST_COUNTED: Final = 20
 
 
-async def cut_result(success: Success, artifacts: Artifacts, owner: str, session: str, tool: str) -> Success:
-    """Return a result that fits: its size, its head and tail, and how to read the rest."""
-    value = success.value
-    is_text = isinstance(value, str)
-    whole = value.encode() if isinstance(value, str) else msgspec.json.encode(value)
-    summary: JsonObject = {"truncated": True, "bytes": len(whole), **_counts(value)}
-    try:
-        media_type = "text/plain" if is_text else "application/json"
-        ref = await artifacts.keep(whole, owner=owner, session=session, media_type=media_type, name=f"{tool} result")
-        summary["artifact"] = ref.id
-        summary["how_to_read"] = (
-            f"The whole result is kept. Call read_artifact with id {ref.id!r} and offset and limit (bytes), "
-            "or with query to search in it."
-        )
-    except ToolError as error:
-        summary["how_to_read"] = f"The whole result could not be kept ({error.message}). Ask for less at once."
-    summary["head"] = whole[:_HEAD].decode("utf-8", "ignore")
-    summary["tail"] = whole[-_TAIL:].decode("utf-8", "ignore")
-    return succeed(summary, success.attachments)
+class ResultCutter(Struct, frozen=True):
+    """Cuts the results of one call, and keeps the whole for its owner."""
+
+    artifacts: Artifacts
+    owner: str
+    session: str
+    tool: str
+    room: int = RESULT_LIMIT
+    """Bytes of a cut result, with its envelope."""
+
+    async def cut(self, success: Success) -> Success:
+        """Return a result that fits: what the model sees of it, and how to read the rest."""
+        room = self.room - len(succeed(None, success.attachments).encoded)
+        value = success.value
+        if isinstance(value, str):
+            return succeed(await self._cut_text(value, room), success.attachments)
+        if isinstance(value, dict):
+            others = {key: item for key, item in value.items() if not _is_long_text(item)}
+            if len(others) < len(value) and (size := json_size(others)) <= room // 2:
+                return succeed(await self._cut_texts(value, room - size), success.attachments)
+        return succeed(await self._cut_json(value, room), success.attachments)
+
+    async def _cut_text(self, text: str, room: int) -> str:
+        return whole_text(text, *await self._keep_text("result", text)).render(room)
+
+    async def _cut_texts(self, value: JsonObject, room: int) -> JsonObject:
+        """Return the object with its long texts cut."""
+        texts = {key: whole_text(item) for key, item in value.items() if isinstance(item, str) and _is_long_text(item)}
+        room -= sum(json_size(key) + 2 for key in texts)
+        return value | await fit_texts(texts, room, self._keep_text)
+
+    async def _cut_json(self, value: Json, room: int) -> JsonObject:
+        whole = msgspec.json.format(msgspec.json.encode(value), indent=1)
+        summary: JsonObject = {"truncated": True, "bytes": len(whole), **_counts(value)}
+        artifact, problem = await self._keep(whole, "application/json", "result")
+        if artifact:
+            summary["artifact"] = artifact
+            summary["how_to_read"] = (
+                f"The whole result is kept as JSON, one value a line. Call read_artifact with id {artifact!r} and "
+                "offset and limit (bytes), or with query to search in it."
+            )
+        else:
+            summary["how_to_read"] = f"The whole result could not be kept ({problem}). Ask for less at once."
+        summary["preview"] = shrink(value, room - json_size(summary) - len(',"preview":'))
+        return summary
+
+    async def _keep_text(self, name: str, text: str) -> tuple[str, str]:
+        return await self._keep(text.encode(), "text/plain", name[:60])
+
+    async def _keep(self, data: bytes, media_type: str, name: str) -> tuple[str, str]:
+        """Return the id of the artifact; or why the data could not be kept."""
+        try:
+            ref = await self.artifacts.keep(
+                data, owner=self.owner, session=self.session, media_type=media_type, name=f"{self.tool} {name}"
+            )
+        except ToolError as error:
+            return "", error.message
+        return ref.id, ""
 
 
 def cut_message(failure: Failure, limit: int) -> Failure:
@@ -44,17 +94,73 @@ def cut_message(failure: Failure, limit: int) -> Failure:
     return Failure(failure.code, f"{message[:half]} [… {left_out} characters left out …] {message[-half:]}")
 
 
+def shrink(value: Json, room: int, depth: int = 0) -> Json:
+    """Return the value with the first and last items of long lists and texts, so that it fits."""
+    if json_size(value) <= room:
+        return value
+    match value:
+        case str():
+            return whole_text(value).shorten(room)
+        case list() if depth < _DEEPEST:
+            return _shrink_list(value, room, depth + 1)
+        case dict() if depth < _DEEPEST:
+            return _shrink_object(value, room, depth + 1)
+        case _:  # nested deeply, or a number of very many digits
+            return whole_text(msgspec.json.encode(value).decode()).shorten(room)
+
+
+def _shrink_list(items: list[Json], room: int, depth: int) -> list[Json]:
+    room -= _mark_size(items)
+    last = _fitting(items[::-1], room // 4)
+    first = _fitting(items, room - sum(map(json_size, last)) - len(last)) or [shrink(items[0], room * 3 // 4, depth)]
+    left_out = len(items) - len(first) - len(last)
+    return [*first, f"[… {left_out} of {len(items)} items left out …]", *last[::-1]] if left_out > 0 else first
+
+
+def _fitting(items: list[Json], room: int) -> list[Json]:
+    """Return the first items that fit."""
+    found: list[Json] = []
+    for item in items:
+        room -= json_size(item) + 1
+        if room < 0:
+            break
+        found.append(item)
+    return found
+
+
+def _shrink_object(value: JsonObject, room: int, depth: int) -> JsonObject:
+    """Return the object with its small values whole; the large ones share what is left, each an equal part."""
+    shrunk: JsonObject = {}
+    room -= _mark_size(list(value))
+    for place, (key, item) in enumerate(sorted(value.items(), key=lambda pair: json_size(pair[1]))):
+        room -= json_size(key) + 2
+        share = room // (len(value) - place)
+        if share < min(_SMALLEST, json_size(item)):
+            break
+        shrunk[key] = shrink(item, share, depth)
+        room -= json_size(shrunk[key])
+    shown: JsonObject = {key: shrunk[key] for key in value if key in shrunk}
+    if len(shown) < len(value):
+        shown["…"] = f"{len(value) - len(shown)} of {len(value)} keys left out"
+    return shown
+
+
+def _mark_size(items: list[Json] | list[str]) -> int:
+    return 64 + 2 * len(str(len(items)))
+
+
+def _is_long_text(value: Json) -> bool:
+    return isinstance(value, str) and len(value) > _LONG_TEXT
+
+
 def _counts(value: Json) -> JsonObject:
-    """Return how many items or lines the value has, where that says more than bytes."""
+    """Return how many items the value has, where that says more than bytes."""
     match value:
         case list():
             return {"items": len(value)}
         case dict():
-            lists: JsonObject = {
-                key[:60]: len(inner) for key, inner in list(value.items())[:50] if isinstance(inner, list)
-            }
-            return {"items": lists} if lists else {}
-        case str():
-            return {"lines": value.count("\n") + 1}
+            lists = [(key, len(inner)) for key, inner in value.items() if isinstance(inner, list)]
+            counted: JsonObject = {key[:60]: count for key, count in lists[:_MOST_COUNTED]}
+            return {"items": counted} if counted else {}
         case _:
             return {}

@@ -18,6 +18,7 @@ from collections.abc import Coroutine, Generator
 from math import inf
 from typing import Any, Final, Protocol
 
+from handspan.core.errors import ToolError
 from handspan.engine.fast_alarm import Alarm, new_alarm
 
 GRACE = 2.0
@@ -272,8 +273,8 @@ def drive(
                 wanted = coroutine.send(None) if thrown is None else coroutine.throw(thrown)
             except BaseException as end:
                 reason = wait.reason() if wait.was_disturbed else None
-                if reason is not None:
-                    raise reason from None
+                if reason is not None:  # by the error of a tool, the engine knows how the stopped call ended
+                    raise reason from end if isinstance(end, ToolError) else None
                 if isinstance(end, StopIteration):
                     return end.value
                 if isinstance(end, asyncio.CancelledError):

@@ -10,19 +10,20 @@ import logging
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Final
 
 from msgspec import UnsetType, structs
 
 from handspan.core.artifacts import Artifacts
 from handspan.core.bus import Bus
 from handspan.core.calls import CallRecord, ToolCall
-from handspan.core.errors import ToolError
-from handspan.core.questions import Questions
-from handspan.core.results import Failure, Pending, Success, ToolResult, succeed
+from handspan.core.errors import StoreError, ToolError
+from handspan.core.questions import QuestionKind, Questions
+from handspan.core.results import Failure, Pending, Success, ToolResult, add_notice, succeed
 from handspan.core.store import Ledger, NowOrLater
-from handspan.core.values import Arguments
+from handspan.core.values import Arguments, encode
 from handspan.engine.caller import Caller, find_tool, read_arguments, recheck_approved
-from handspan.engine.cut import RESULT_LIMIT, cut_message, cut_result
+from handspan.engine.cut import RESULT_LIMIT, ResultCutter, cut_message
 from handspan.engine.gates import Gates
 from handspan.engine.hooks import HookedCall, Hooks
 from handspan.engine.ledger import MemoryLedger, publish_when_stored
@@ -35,6 +36,8 @@ from handspan.engine.watchdog import Watchdog
 from handspan.registry.entry import Entry
 
 _log = logging.getLogger(__name__)
+_EDITED: Final = "The user changed the arguments before approving this call. It ran with:"
+_LONGEST_EDIT: Final = 1000
 
 
 class Engine:
@@ -52,21 +55,28 @@ class Engine:
         ledger: Ledger | None = None,
         gates: Gates | None = None,
         result_limit: int = RESULT_LIMIT,
+        result_preview: int = RESULT_LIMIT,
         bus: Bus | None = None,
     ) -> None:
-        """`bus` gets a `CallCompleted` for each call, once the ledger has stored its result."""
+        """`result_preview`: bytes that a model gets of a result above `result_limit`.
+
+        `bus` gets a `CallCompleted` for each call, once the ledger has stored its result.
+        """
         self._artifacts = artifacts
         self._policy = policy or ModePolicy()
         self._asker = Asker(questions or OpenQuestions(), question_timeout)
         self._hooks = hooks or None  # None skips their stations: most gateways have no hooks
         self._ledger = ledger or MemoryLedger()
         self._result_limit = result_limit
+        self._result_preview = min(result_preview, result_limit)
         self._bus = bus
         gates = gates or Gates()
         self.runner = Runner(artifacts, workspace, gates)
         self.watchdog = Watchdog(gates.is_busy)
         self._pending = PendingCalls(self.settle)
         self._resuming: set[str] = set()
+        self.is_stopping = False
+        """Whether the program ends: cancelled calls say so."""
         self._waiting_for_answer: dict[str, asyncio.Future[None]] = {}
         """Calls that wait here for a person, and go on when the answer comes. Each future ends with the wait."""
 
@@ -88,12 +98,14 @@ class Engine:
                     if type(outcome) is Pending:
                         return outcome
             except asyncio.CancelledError:
-                await self._finish(record, _late_cancellation(record, record.early), started.began)
+                await self._finish(record, self._late_cancellation(record, record.early), started.began)
                 raise
             except GeneratorExit:  # the task itself is closed: nothing can be awaited any more
-                publish_when_stored(self._bus, self._ledger.finish(record, _cancellation(record.name)), record)
+                cancelled = self._ledger.finish(record, self._cancellation(record.name))
+                publish_when_stored(self._bus, self._ledger, cancelled, record)
                 raise
-            if type(outcome) is not Success or len(outcome.encoded) > self._result_limit or self._hooks is not None:
+            is_plain = type(outcome) is Success and len(outcome.encoded) <= self._result_limit
+            if not is_plain or self._hooks is not None or record.is_edited:
                 outcome = await self._shape(record, outcome)
             written = self._store(record, outcome, started.began)
             is_first = written is True or await _await_written(written, record)
@@ -116,7 +128,8 @@ class Engine:
                 call, entry, arguments = await self._before(self._hooks, call, entry, arguments, caller)
             record = new_record(call, caller, entry, arguments)
             started = Started(entry, arguments, caller, record, call.deadline, began, self._asker)
-            verdict = self._policy.decide(entry.spec, call, caller)
+            spec = entry.spec if entry.is_read_only is None else entry.effects(arguments)
+            verdict = self._policy.decide(spec, call, caller)
             if verdict is not ALLOW or not entry.starts_at_once:
                 if verdict is not ALLOW or entry.asks_first:  # permissions, approval
                     return await self._start_with_consent(started, verdict, call)
@@ -127,15 +140,21 @@ class Engine:
             if written is not None:
                 await written
             return started
+        except StoreError as error:
+            return await self._refuse(record or refused_record(call, caller, entry), _interruption(call.name, error))
         except ToolError as error:
             return await self._refuse(record or refused_record(call, caller, entry), Failure(error.code, error.message))
         except asyncio.CancelledError:
-            await self._refuse(record or refused_record(call, caller, entry), _cancellation(call.name))
+            await self._refuse(record or refused_record(call, caller, entry), self._cancellation(call.name))
             raise
         except Exception as error:  # also of a hook or the policy: a call without a verdict does not run
             _log.exception("The call of %r could not begin", call.name)
             failure = Failure("internal_error", f"Tool {call.name!r} was not run: {describe_error(error)}")
             return await self._refuse(record or refused_record(call, caller, entry), failure)
+
+    async def refuse(self, call: ToolCall, caller: Caller, failure: Failure) -> ToolResult:
+        """Give a call that its caller does not want to run this result. It stands in the journal like every call."""
+        return await self._refuse(refused_record(call, caller, caller.box.find(call.name)), failure)
 
     async def _finish(self, record: CallRecord, result: ToolResult, began: float) -> ToolResult | None:
         """Go from the outcome to the journal. Return None when the call has its result already."""
@@ -149,12 +168,16 @@ class Engine:
             if self._hooks is not None:
                 result = await self._after(self._hooks, record, result)
             if type(result) is not Success:
-                return cut_message(result, self._result_limit)
-            if len(result.encoded) <= self._result_limit:
-                return result
-            return await cut_result(result, self._artifacts, record.owner, record.session, record.name)
+                result = cut_message(result, self._result_limit)
+            elif len(result.encoded) > self._result_limit:
+                room = self._result_preview
+                cutter = ResultCutter(self._artifacts, record.owner, record.session, record.name, room)
+                result = await cutter.cut(result)
+            if record.is_edited:  # P5: the model is told what it ran with
+                result = add_notice(result, f"{_EDITED} {encode(record.arguments).decode()[:_LONGEST_EDIT]}")
+            return result
         except asyncio.CancelledError:  # the caller was cancelled: the call still gets its result
-            await self._refuse(record, _late_cancellation(record, result))
+            await self._refuse(record, self._late_cancellation(record, result))
             raise
 
     def _store(self, record: CallRecord, result: ToolResult, began: float) -> NowOrLater[bool]:
@@ -163,7 +186,7 @@ class Engine:
             record.size += len(result.encoded)
         record.duration = time.monotonic() - began
         written = self._ledger.finish(record, result)
-        return written if self._bus is None else publish_when_stored(self._bus, written, record)
+        return written if self._bus is None else publish_when_stored(self._bus, self._ledger, written, record)
 
     async def call_all(self, calls: Iterable[ToolCall], caller: Caller) -> list[ToolResult | Pending]:
         """Run several calls at the same time. Return their results in the order of the calls (SPEC E3)."""
@@ -192,7 +215,7 @@ class Engine:
             return None
         record = structs.replace(found)  # two callers may settle at once: a copy keeps their writes apart
         # Another process may have begun the call: only the wall clock is the same there.
-        took = max(0.0, time.time() - record.at)
+        took = max(0.0, time.time() - record.at - record.waited)
         try:
             result = await self._finish(record, _encode(outcome), time.monotonic() - took)
         except asyncio.CancelledError:  # the call got its result all the same
@@ -227,15 +250,18 @@ class Engine:
         if found is None or found.state != "accepted" or found.owner != caller.who.owner:
             return None
         record = take_over(found)
+        record.waited = max(0.0, time.time() - record.at)
         began = time.monotonic()
         call = ToolCall(record.name, record.arguments, record.id)
         try:
             entry = find_tool(call.name, caller)
             arguments = read_arguments(entry, call.arguments)
-            verdict = self._policy.decide(entry.spec, call, caller)
+            verdict = self._policy.decide(entry.effects(arguments), call, caller)
             started = await self._start_with_consent(
                 Started(entry, arguments, caller, record, None, began, self._asker), verdict, call
             )
+        except StoreError as error:
+            return await self._refuse(record, _interruption(record.name, error))
         except ToolError as error:
             return await self._refuse(record, Failure(error.code, error.message))
         return await self.call(call, caller, started) if isinstance(started, Started) else started
@@ -247,10 +273,12 @@ class Engine:
             self._pending.add(record.id, pending)
             try:
                 await self._ledger.suspend(record)
-            except ToolError as error:  # no outcome could find the call again: it ends here
+            except StoreError as error:  # no outcome could find the call again: it ends here, and no client has it
+                self._pending.keep_early(record, _interruption(record.name, error))
+            except ToolError as error:
                 self._pending.keep_early(record, Failure(error.code, error.message))
             except BaseException:  # the caller was cancelled: the call ends here too
-                self._pending.keep_early(record, _cancellation(record.name))
+                self._pending.keep_early(record, self._cancellation(record.name))
                 raise
         return record.early or pending
 
@@ -280,9 +308,7 @@ class Engine:
         record = started.record
         if isinstance(verdict, Deny):
             raise ToolError("policy_denied", verdict.reason)
-        approval = verdict.reason if isinstance(verdict, Ask) else None
-        if started.entry.is_new and approval is None:
-            approval = f"{started.entry.spec.name!r} is new at {started.entry.origin}: no person has approved it yet."
+        approval = _reason_for_approval(started.entry, verdict)
         if record.state is not None or not self._asker.has_to_ask(started.entry, approval, started.caller):
             return await self._ask_and_start(started, approval, call)
         await self._ledger.accept(record)  # the answer finds it, even after the end of this process
@@ -295,17 +321,23 @@ class Engine:
 
     async def _ask_and_start(self, started: Started, approval: str | None, call: ToolCall) -> Started | Pending:
         """Ask for permissions, and for approval where there is a reason for it; then start the call."""
-        record = started.record
+        record, asked_at = started.record, time.monotonic()
         try:
             consent = await self._consent(started, approval, call)
         except AnswerComesLater:
             return Pending()
+        finally:
+            if record.state is not None:  # a person was asked
+                took = time.monotonic() - asked_at
+                record.waited += took
+                started.began += took
         if consent.waited:
             started.entry = recheck_approved(started.entry, started.caller)
             record.tool = started.entry.facts
         if started.entry.is_new:  # T5: the person who approves the first call agrees to the tool
             started.caller.box.accept(started.entry)
         record.arguments = started.arguments = consent.arguments
+        record.is_edited = consent.is_edited
         started.deadline = started.deadline and started.deadline.later(consent.waited)
         if started.entry.outlives:
             record.expires_at = find_expiry(started.entry, started.deadline, time.time())
@@ -318,17 +350,36 @@ class Engine:
         """Return what the person agreed to. Raises `ToolError` when the person did not."""
         entry, arguments, caller = started.entry, started.arguments, started.caller
         consent = await self._asker.ask_permissions(entry, call, arguments, caller)
+        if entry.asks is not None:
+            started.answer, waited = await self._asker.ask_input(entry.asks(arguments), entry, call, arguments, caller)
+            consent = Consent(arguments, consent.is_edited, consent.waited + waited)
         if approval is None:
             return consent
         approved = await self._asker.ask_approval(approval, entry, call, arguments, caller)
         # Arguments that a person edited are checked like all others.
-        return Consent(read_arguments(entry, approved.arguments), consent.waited + approved.waited)
+        edited, waited = read_arguments(entry, approved.arguments), consent.waited + approved.waited
+        return Consent(edited, approved.is_edited, waited)
 
     async def _refuse(self, record: CallRecord, failure: Failure) -> ToolResult:
         """Store the failure of a call that goes no further, and return it."""
-        written = publish_when_stored(self._bus, self._ledger.finish(record, failure), record)
+        written = publish_when_stored(self._bus, self._ledger, self._ledger.finish(record, failure), record)
         await _await_written(written, record)
         return failure
+
+    def _cancellation(self, name: str) -> Failure:
+        why = ": the gateway was stopped" if self.is_stopping else ""
+        return Failure("cancelled", f"The call of {name!r} was cancelled{why}.")
+
+    def _late_cancellation(self, record: CallRecord, result: ToolResult | None) -> Failure:
+        """Return the result of a cancelled call. If the tool had its result already, the journal keeps that too."""
+        if result is None:
+            return self._cancellation(record.name)
+        if isinstance(result, Failure):
+            return result
+        if isinstance(record.true_result, UnsetType):
+            record.true_result = result
+            record.size += len(result.encoded)
+        return Failure("cancelled", f"The call of {record.name!r} was cancelled after the tool had run.")
 
     async def _after(self, hooks: Hooks, record: CallRecord, result: ToolResult) -> ToolResult:
         """Return the result after the after-hooks. The record keeps the tool's own result where they replaced it."""
@@ -340,6 +391,15 @@ class Engine:
         record.true_result = result
         record.size += len(result.encoded) if isinstance(result, Success) else 0
         return _encode(replaced)
+
+    def consents_needed(self, entry: Entry, caller: Caller) -> list[tuple[QuestionKind, str]]:
+        """Return kind and subject of each question that a call of this tool asks, unless a rule answers it."""
+        verdict = self._policy.decide(entry.spec, ToolCall(entry.spec.name, {}, ""), caller)
+        asked: list[tuple[QuestionKind, str]] = [("permission", one) for one in entry.permissions_to_ask]
+        approval = _reason_for_approval(entry, verdict)
+        if approval is not None:
+            asked.append(("approval", approval))
+        return asked
 
     # Opening and closing.
 
@@ -358,29 +418,25 @@ class Engine:
         await self.runner.close()
 
 
+def _reason_for_approval(entry: Entry, verdict: Verdict) -> str | None:
+    """Return why a person has to approve a call of this tool; None if none has to."""
+    if isinstance(verdict, Ask) and entry.asks is None:  # a call that asks the person itself needs no other question
+        return verdict.reason
+    return f"{entry.spec.name!r} is new at {entry.origin}: no person has approved it yet." if entry.is_new else None
+
+
 async def _await_written(written: NowOrLater[bool], record: CallRecord) -> bool:
     """Whether this was the first result. When the ledger can't write, the caller gets its result anyway."""
     try:
         return written if isinstance(written, bool) else await written
     except ToolError as error:
-        _log.error("The result of the call %s (%s) could not be stored: %s", record.id, record.name, error.message)
+        _log.error("The result of the call %s (%s) is not stored yet: %s", record.id, record.name, error.message)
         return True
 
 
-def _cancellation(name: str) -> Failure:
-    return Failure("cancelled", f"The call of {name!r} was cancelled.")
-
-
-def _late_cancellation(record: CallRecord, result: ToolResult | None) -> Failure:
-    """Return the result of a cancelled call. If the tool had its result already, the journal keeps that too."""
-    if result is None:
-        return _cancellation(record.name)
-    if isinstance(result, Failure):
-        return result
-    if isinstance(record.true_result, UnsetType):
-        record.true_result = result
-        record.size += len(result.encoded)
-    return Failure("cancelled", f"The call of {record.name!r} was cancelled after the tool had run.")
+def _interruption(name: str, error: StoreError) -> Failure:
+    """Return the result of a call that was handed to no tool, because the store could not record it."""
+    return Failure("interrupted", f"Tool {name!r} was not run: {error.message} It is safe to call it again.")
 
 
 def _encode(result: ToolResult) -> ToolResult:

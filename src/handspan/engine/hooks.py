@@ -1,10 +1,13 @@
 """Hooks: a list that is called in order before and after each call (SPEC E7).
 
 A before-hook may let the call go on, cancel it or change it. An after-hook may read the result or replace it. A
-before-hook that fails or hangs refuses the call.
+before-hook that fails or hangs refuses the call. Hooks run on the event loop: one that blocks it holds up everything. A
+log line names it, and its call is refused too.
 """
 
 import asyncio
+import logging
+import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, Protocol, TypeAlias
 
@@ -17,6 +20,7 @@ from handspan.engine.drive import DeadlineReached, Reaper, drive_all
 from handspan.engine.outcome import describe_error
 
 DEFAULT_TIMEOUT = 5.0
+_log = logging.getLogger(__name__)
 
 
 class HookedCall(Struct, frozen=True):
@@ -110,18 +114,40 @@ class Hooks:
 
     async def _run(self, named: NamedHook, ask: Callable[..., Coroutine[Any, Any, object]], *about: object) -> object:
         """Return what the hook returns in its time. Raises `_HookFailed` with the reason when it fails."""
+        began = time.monotonic()
         try:
-            return await drive_all(ask(*about), named.timeout, self._reaper)
+            answer = await drive_all(_contain(ask, *about), named.timeout, self._reaper)
         except DeadlineReached as error:
-            raise _HookFailed(f"no answer within {named.timeout:g} s") from error
-        except (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt):  # meant for us, not for the hook
+            raise _too_late(named) from error
+        except (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt):  # meant for us: `_contain` stops the hook's
+            raise
+        except _HookFailed:
             raise
         except BaseException as error:  # code that is not ours
             raise _HookFailed(describe_error(error)) from error
+        took = time.monotonic() - began
+        if took > named.timeout:  # no deadline could stop it
+            _log.warning(
+                "The hook %r has blocked the event loop, and everything waited: it took %.3g s", named.name, took
+            )
+            raise _too_late(named)
+        return answer
+
+
+async def _contain(ask: Callable[..., Coroutine[Any, Any, object]], *about: object) -> object:
+    """Return what the hook returns. Raises `_HookFailed` when it raises what would end the task or the gateway."""
+    try:
+        return await ask(*about)
+    except (GeneratorExit, KeyboardInterrupt, SystemExit) as error:
+        raise _HookFailed(describe_error(error)) from error
 
 
 class _HookFailed(Exception):
     """A hook gave no answer. The text has the reason."""
+
+
+def _too_late(named: NamedHook) -> _HookFailed:
+    return _HookFailed(f"no answer within {named.timeout:g} s")
 
 
 def _no_verdict(named: NamedHook, why: str) -> ToolError:

@@ -11,6 +11,7 @@ from handspan.core.bus import Bus, CallCompleted
 from handspan.core.calls import MOST_NOTES, CallRecord, Note, cut_note
 from handspan.core.errors import ToolError
 from handspan.core.results import Failure, ToolResult
+from handspan.core.store import Ledger
 
 
 class MemoryLedger:
@@ -61,6 +62,10 @@ class MemoryLedger:
         if len(done) > self._most or self._bytes > self._keep_bytes:
             self._forget_oldest()
         return True
+
+    def unwritten(self, call_id: str) -> asyncio.Future[bool] | None:
+        """Return None: every result is stored at once."""
+        return None
 
     async def find(self, call_id: str) -> CallRecord | None:
         """Return the record of this call."""
@@ -123,7 +128,9 @@ def _duplicate_id(record: CallRecord) -> ToolError:
     return ToolError("invalid_arguments", f"The call id {record.id!r} was used before: every call needs its own.")
 
 
-def publish_when_stored(bus: Bus | None, written: Awaitable[bool] | bool, record: CallRecord) -> Awaitable[bool] | bool:
+def publish_when_stored(
+    bus: Bus | None, ledger: Ledger, written: Awaitable[bool] | bool, record: CallRecord
+) -> Awaitable[bool] | bool:
     """Return the ledger's answer. Publish the call once its result is stored, even if the caller was cancelled."""
     if bus is None:
         return written
@@ -132,7 +139,7 @@ def publish_when_stored(bus: Bus | None, written: Awaitable[bool] | bool, record
             _publish(bus, record)
         return written
     stored = asyncio.ensure_future(written)
-    stored.add_done_callback(partial(_publish_if_stored, bus, record))
+    stored.add_done_callback(partial(_publish_if_stored, bus, ledger, record))
     return _Shielded(stored)
 
 
@@ -148,9 +155,14 @@ class _Shielded:
         return asyncio.shield(self._stored).__await__()
 
 
-def _publish_if_stored(bus: Bus, record: CallRecord, stored: asyncio.Future[bool]) -> None:
-    if not stored.cancelled() and stored.exception() is None and stored.result():
-        _publish(bus, record)
+def _publish_if_stored(bus: Bus, ledger: Ledger, record: CallRecord, stored: asyncio.Future[bool]) -> None:
+    if stored.cancelled():
+        return
+    if stored.exception() is None:
+        if stored.result():
+            _publish(bus, record)
+    elif (later := ledger.unwritten(record.id)) is not None:  # the ledger tries again
+        later.add_done_callback(partial(_publish_if_stored, bus, ledger, record))
 
 
 def _publish(bus: Bus, record: CallRecord) -> None:

@@ -32,7 +32,10 @@ ALLOW = Allow()
 
 
 class Policy(Protocol):
-    """Decides from the tool, the call and the caller alone: no I/O, no questions."""
+    """Decides from the tool, the call and the caller alone: no I/O, no questions.
+
+    The annotations of `spec` are those of this call: a tool may only read with some arguments.
+    """
 
     def decide(self, spec: ToolSpec, call: ToolCall, who: Caller) -> Verdict: ...
 
@@ -46,7 +49,7 @@ class ModePolicy:
         if mode == "automatic":
             return ALLOW
         if mode_refuses(mode, spec.annotations):
-            return Deny(f"Tool {spec.name!r} may change things, and the agent {who.agent.name!r} is read-only.")
+            return Deny(f"This call of {spec.name!r} may change things, and the agent {who.agent.name!r} is read-only.")
         if mode_asks(mode, spec.annotations):
             return Ask(f"The agent {who.agent.name!r} asks before it uses {spec.name!r} (mode {mode!r}).")
         return ALLOW

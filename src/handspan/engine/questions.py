@@ -2,19 +2,32 @@
 
 import asyncio
 import time
-from typing import TypeAlias
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 
 from handspan.core.calls import ToolCall
 from handspan.core.errors import DefinitionError, ErrorCode, ToolError
-from handspan.core.question_checks import check_answer, check_question
-from handspan.core.questions import Answer, Decision, Question, QuestionKind, Questions
-from handspan.core.values import Arguments
+from handspan.core.question_checks import check_answer, check_question, clean_question
+from handspan.core.questions import (
+    OFFERING_CLIENT,
+    Answer,
+    Decision,
+    Question,
+    QuestionKind,
+    Questions,
+    ToolQuestion,
+    waiting_note,
+)
+from handspan.core.values import Arguments, Json, strip_invisible
 from handspan.engine.caller import Caller
 from handspan.registry.entry import Entry
 
 QUESTION_TIMEOUT = 300.0
+_MOMENT: Final = 0.25
+"""Seconds until the caller is told that a person is asked: a rule or a device may answer at once."""
 
 _Key: TypeAlias = tuple[str, QuestionKind, str, str, str]
 """Owner, kind, tool, fingerprint of its definition, subject of the question."""
@@ -29,6 +42,8 @@ class Consent(Struct, frozen=True):
 
     arguments: Arguments
     """The arguments that the person agreed to: the call's own, or as the person edited them."""
+    is_edited: bool = False
+    """Whether the person changed them."""
     waited: float = 0.0
     """Seconds that the person took. They do not count against the call's deadline."""
 
@@ -47,7 +62,7 @@ class Asker:
         keys = [_key("permission", permission, entry, caller) for permission in entry.permissions_to_ask]
         if approval is not None:
             keys.append(_key("approval", approval, entry, caller))
-        return any(key not in self._remembered for key in keys)
+        return entry.asks is not None or any(key not in self._remembered for key in keys)
 
     async def ask_permissions(self, entry: Entry, call: ToolCall, arguments: Arguments, caller: Caller) -> Consent:
         """Ask for each permission that the tool needs and does not have. Raises `ToolError` when one is denied."""
@@ -56,8 +71,8 @@ class Asker:
             answer, took = await self._ask("permission", permission, entry, call, arguments, caller)
             waited += took
             if answer.decision != "allow":
-                raise _permission_error(answer, permission)
-        return Consent(arguments, waited)
+                raise _permission_error(answer, permission, entry)
+        return Consent(arguments, waited=waited)
 
     async def ask_approval(
         self, reason: str, entry: Entry, call: ToolCall, arguments: Arguments, caller: Caller
@@ -66,7 +81,43 @@ class Asker:
         answer, waited = await self._ask("approval", reason, entry, call, arguments, caller)
         if answer.decision != "allow":
             raise _approval_error(answer, entry)
-        return Consent(arguments if answer.arguments is None else answer.arguments, waited)
+        edited = arguments if answer.arguments is None else answer.arguments
+        return Consent(edited, edited != arguments, waited)
+
+    async def ask_input(
+        self, asked: ToolQuestion, entry: Entry, call: ToolCall, arguments: Arguments, caller: Caller
+    ) -> tuple[Json, float]:
+        """Return what the person answers before the call runs, and the seconds that took. Raises `ToolError` on a no.
+
+        The question is stored under an id that follows from the call, so that a resumed call finds its answer.
+        """
+        spec = entry.spec
+        question = Question(
+            id=f"{call.id}/{asked.kind}/{spec.fingerprint[:16]}",
+            kind=asked.kind,
+            call_id=call.id,
+            tool=spec.name,
+            arguments=arguments,
+            subject=asked.subject,
+            owner=caller.who.owner,
+            session=caller.session,
+            fingerprint=spec.fingerprint,
+            expires_in=self.expires_in if asked.expires_in is None else asked.expires_in,
+            schema=asked.schema,
+            action=asked.action,
+            agent=caller.agent.name,
+        )
+        check_question(question)
+        question = clean_question(question)
+        began = time.monotonic()
+        with _announce(question, caller):
+            answer = await self._questions.ask(question)
+        if answer is None:
+            raise AnswerComesLater
+        if answer.decision != "allow":
+            raise _input_error(answer)
+        check_answer(question, answer)
+        return answer.value, time.monotonic() - began
 
     def forget(self, tool: str, owner: str) -> None:
         """Forget what this owner answered about this tool."""
@@ -79,8 +130,9 @@ class Asker:
             check_question(question)
         except DefinitionError as error:
             raise ToolError("execution_failed", f"{error}.") from None
-        caller.asked(question)
-        answer = await self._questions.ask(question) or Answer("expired")  # a tool that runs can't wait for days
+        question = clean_question(question)
+        with _announce(question, caller):
+            answer = await self._questions.ask(question) or Answer("expired")  # a tool that runs can't wait for days
         check_answer(question, answer)
         return answer
 
@@ -91,6 +143,8 @@ class Asker:
         known = self._remembered.get(key)
         if known is not None:
             return known, 0.0
+        # P2: the platform's own prompt on the device asks for its permissions.
+        device: Questions | None = entry.questions if kind == "permission" else None
         question = Question(
             # The fingerprint is part of it: an answer about another definition does not count.
             id=f"{call.id}/{kind}/{spec.fingerprint[:16]}/{subject}",
@@ -103,21 +157,41 @@ class Asker:
             session=caller.session,
             fingerprint=spec.fingerprint,
             expires_in=self.expires_in,
+            agent=caller.agent.name,
+            device="" if device is None else _device_name(entry),
         )
+        question = clean_question(question)
         began = time.monotonic()
-        caller.asked(question)
-        # P2: the platform's own prompt on the device asks for its permissions.
-        device: Questions | None = entry.questions if kind == "permission" else None
-        answer = await (self._questions if device is None else device).ask(question)
+        with _announce(question, caller):
+            answer = await (self._questions if device is None else device).ask(question)
         if answer is None:
             raise AnswerComesLater
-        if device is not None and answer.decision != "allow":
-            return answer, time.monotonic() - began  # the device remembers its own "no", and may forget it (P2)
-        if answer.decision == "deny_forever" or (answer.always and answer.decision != "expired"):
-            self._remembered[key] = Answer(answer.decision, always=True, how_to_enable=answer.how_to_enable)
-        elif kind == "permission" and answer.decision == "allow":
-            self._remembered[key] = answer  # P2: a grant is remembered, a single "no" is not
+        if device is None and _is_remembered(kind, answer):  # P2: a device remembers its answers itself
+            lasting = Answer(answer.decision, always=True, how_to_enable=answer.how_to_enable, is_rule=True)
+            self._remembered[key] = lasting
         return answer, time.monotonic() - began
+
+
+@contextmanager
+def _announce(question: Question, caller: Caller) -> Iterator[None]:
+    """Tell the caller that a person is asked; and after a moment, as progress, who is asked and where (P5)."""
+    caller.asked(question)
+    later = asyncio.get_running_loop().call_later(_MOMENT, caller.progress, waiting_note(question))
+    try:
+        yield
+    finally:
+        later.cancel()
+
+
+def _device_name(entry: Entry) -> str:
+    return entry.origin.name if entry.origin.kind == "device" else OFFERING_CLIENT
+
+
+def _is_remembered(kind: QuestionKind, answer: Answer) -> bool:
+    """P2: a granted permission is remembered, a single "no" is not."""
+    if answer.decision == "deny_forever" or (answer.always and answer.decision != "expired"):
+        return True
+    return kind == "permission" and answer.decision == "allow"
 
 
 def _key(kind: QuestionKind, subject: str, entry: Entry, caller: Caller) -> _Key:
@@ -125,23 +199,55 @@ def _key(kind: QuestionKind, subject: str, entry: Entry, caller: Caller) -> _Key
     return caller.who.owner, kind, entry.spec.name, entry.spec.fingerprint, subject
 
 
-def _permission_error(answer: Answer, permission: str) -> ToolError:
+def _permission_error(answer: Answer, permission: str, entry: Entry) -> ToolError:
     codes: dict[Decision, ErrorCode] = {"deny_forever": "permission_denied_forever", "expired": "question_expired"}
-    text = f"Permission {permission!r} was denied by the user"
+    code = codes.get(answer.decision, "permission_denied")
+    if answer.is_rule:
+        return ToolError(code, _rule_text(f"The permission {permission!r} is refused", answer, entry))
+    if answer.decision == "expired":
+        asked = "could be asked" if answer.reason else "answered"
+        text = f"No person {asked} whether the permission {permission!r} is granted, so this call is refused"
+        return ToolError(code, f"{text}{_because(answer)}.")
+    by = "" if answer.reason else " by the user"  # with a reason, a client may have said no in place of its person
+    text = f"Permission {permission!r} was denied{by}"
     if answer.decision == "deny_forever":
         enable = answer.how_to_enable or "the settings of the device or the gateway"
         text += f", who does not want to be asked again: it can be enabled in {enable}"
-    elif answer.decision == "expired":
-        text = f"No person answered whether the permission {permission!r} is granted, so this call is refused"
-    return ToolError(codes.get(answer.decision, "permission_denied"), f"{text}.")
+    return ToolError(code, f"{text}{_because(answer)}.")
 
 
 def _approval_error(answer: Answer, entry: Entry) -> ToolError:
-    if answer.decision == "expired":
-        return ToolError(
-            "question_expired", f"No person approved the call of {entry.spec.name!r} in time, so it did not run."
+    name = entry.spec.name
+    if answer.is_rule:
+        return ToolError("approval_denied", _rule_text(f"The call of {name!r} is refused", answer, entry))
+    if answer.decision != "expired":
+        text = (
+            f"The call of {name!r} was not approved"
+            if answer.reason
+            else f"The user did not approve the call of {name!r}"
         )
-    return ToolError("approval_denied", f"The user did not approve the call of {entry.spec.name!r}, so it did not run.")
+        return ToolError("approval_denied", f"{text}, so it did not run{_because(answer)}.")
+    could = f"could be asked to approve the call of {name!r}"
+    text = f"No person {could if answer.reason else f'approved the call of {name!r} in time'}, so it did not run"
+    return ToolError("question_expired", f"{text}{_because(answer)}.")
+
+
+def _rule_text(refused: str, answer: Answer, entry: Entry) -> str:
+    """Return the refusal by a rule. It blames no person: none was asked this time."""
+    text = f'{refused} by a rule of the user ("never"); the user was not asked again. '
+    if answer.how_to_enable:
+        text += f"It can be enabled in {answer.how_to_enable}. "
+    return f"{text}`handspan questions forget {entry.spec.name}` takes the rule back."
+
+
+def _because(answer: Answer) -> str:
+    return f": {strip_invisible(answer.reason).removesuffix('.')}" if answer.reason else ""
+
+
+def _input_error(answer: Answer) -> ToolError:
+    if answer.decision == "expired":
+        return ToolError("question_expired", "No person answered the question in time. Go on without the answer.")
+    return ToolError("approval_denied", "The person does not want to answer this question. Go on without the answer.")
 
 
 class OpenQuestions:

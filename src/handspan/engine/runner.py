@@ -40,6 +40,8 @@ class Started(Struct, gc=False):
     """The caller's own deadline, if it has one. A person's time does not count."""
     began: float
     asker: Asker
+    answer: Json = None
+    """What the person answered before the call ran, if the tool asks for something first."""
     asked: int = 0
     """How many questions the tool has asked the person."""
     open_questions: int = 0
@@ -63,6 +65,8 @@ class Started(Struct, gc=False):
             answer = await self.asker.ask_for_tool(self._make_question(asked), self.caller)
         finally:
             waited = self._resume()
+            self.record.waited += waited
+            self.began += waited
             self.asking_tasks = tuple(one for one in self.asking_tasks if one is not task)
         return answer, waited
 
@@ -87,6 +91,7 @@ class Started(Struct, gc=False):
             expires_in=self.asker.expires_in if asked.expires_in is None else asked.expires_in,
             schema=asked.schema,
             action=asked.action,
+            agent=self.caller.agent.name,
         )
 
     def _pause(self) -> None:
@@ -129,9 +134,12 @@ class Runner:
         gate: Gate = entry.gate or self._find_gate(entry)
         try:
             if not gate.try_enter():
-                await gate.enter(_patience(entry, started.deadline))
+                await gate.enter(_patience(started.deadline))
         except ToolError as error:
             return Failure(error.code, error.message)
+        except asyncio.CancelledError:
+            started.record.early = started.record.early or _disconnection(started)
+            raise
         now = time.monotonic()
         deadline = None
         try:
@@ -149,6 +157,7 @@ class Runner:
                     self._artifacts,
                     self._workspace,
                     started,
+                    started.answer,
                 )
                 if entry.placement == "loop":
                     coroutine = entry.run(started.arguments, ctx)
@@ -172,7 +181,9 @@ class Runner:
             return _timeout_failure(entry, deadline, now, reached)
         except CancelledItself:
             return Failure("cancelled", f"Tool {entry.spec.name!r} cancelled itself.")
-        except (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt):  # meant for the engine, not for the tool
+        except (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt) as error:  # for the engine, not for the tool
+            if isinstance(error.__cause__, ToolError):  # a tool that is cancelled may say how its call ended
+                started.record.early = convert_error(error.__cause__)
             raise
         except BaseException as error:  # a tool's own code
             return Failure("execution_failed", f"Tool {entry.spec.name!r} failed: {describe_error(error)}")
@@ -218,20 +229,34 @@ def find_expiry(entry: Entry, callers: Deadline | None, now: float) -> float | N
     return now + min(left) if left else None
 
 
-def _patience(entry: Entry, callers: Deadline | None) -> float | None:
-    """Return how long a call waits for its turn: the tool's own timeout, but not beyond the caller's deadline."""
-    if callers is None:
-        return entry.timeout
-    left = max(0.0, callers.at - time.monotonic())
-    return left if entry.timeout is None else min(left, entry.timeout)
+def _patience(callers: Deadline | None) -> float | None:
+    """Return how long a call waits for its turn: until the caller's deadline; without one, as long as it takes (E3)."""
+    return None if callers is None else max(0.0, callers.at - time.monotonic())
 
 
 def _timeout_failure(entry: Entry, deadline: Deadline | None, began: float, reached: DeadlineReached) -> Failure:
     assert deadline is not None  # `DeadlineReached` is raised only where there is one
-    text = f"Tool {entry.spec.name!r} timed out after {deadline.at - began:.3g} s ({deadline.whose}) and was stopped"
-    if reached.stuck:
-        text += ", but it did not end in time: part of it may still be at work"
+    took = f"{deadline.at - began:.3g} s ({deadline.whose})"
+    if entry.facts.answered_by == "connection":
+        told = "was told to stop" if entry.can_be_stopped else "can't be stopped from here"
+        text = (
+            f"Tool {entry.spec.name!r} gave no answer within {took}. Its client {told}, and may still be at work on it"
+        )
+    elif reached.stuck:
+        text = f"Tool {entry.spec.name!r} timed out after {took} and was stopped, but it did not end in time"
+        text += ": part of it may still be at work"
+    else:
+        text = f"Tool {entry.spec.name!r} timed out after {took} and was stopped"
     return Failure("timeout", f"{text}.")
+
+
+def _disconnection(started: Started) -> Failure | None:
+    """Return the result of a call that was cancelled before its client was asked, if that client is gone."""
+    entry = started.entry
+    if not entry.origin.connection or started.caller.box.find(entry.spec.name) is entry:
+        return None
+    text = f"The client of {entry.spec.name!r} disconnected before it was asked to run it: it is safe to call it again."
+    return Failure("disconnected", text)
 
 
 def _report_on_loop(progress: Progress) -> Progress:

@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable
 
+from handspan.engine.hooks import NamedHook
 from handspan.registry.entry import Entry
 
 _log = logging.getLogger(__name__)
@@ -66,6 +67,8 @@ class Watchdog:
 def _tool_on_stack(thread: int) -> str | None:
     frame = sys._current_frames().get(thread)
     while frame is not None:
+        if isinstance(frame.f_locals.get("named"), NamedHook):
+            return None  # a hook blocks, and not the tool that it checks: `Hooks` names it
         entry = frame.f_locals.get("entry")
         if isinstance(entry, Entry):
             return entry.spec.name

@@ -5,9 +5,9 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Final, Generic, TypeVar
 
 from handspan.agent.conversation import Conversation
-from handspan.core.artifacts import Artifacts
 from handspan.core.context import ToolContext
 from handspan.core.errors import ToolError
+from handspan.core.images import ImageReader
 from handspan.core.messages import AssistantMessage, CallPart, Message, ResultsMessage, Text, UserMessage
 from handspan.core.principals import Origin, Scope
 from handspan.core.tool import ToolSpec
@@ -113,7 +113,7 @@ class ModelWithFinalAnswer:
         return WatchedProjection(self._model.projection(instructions))
 
     def reply(
-        self, projection: Projection, specs: Sequence[ToolSpec], artifacts: Artifacts | None = None
+        self, projection: Projection, specs: Sequence[ToolSpec], artifacts: ImageReader | None = None
     ) -> AsyncIterator[ModelEvent]:
         """Return what the model replies, or the text that is known already."""
         assert isinstance(projection, WatchedProjection), "a projection belongs to the model that made it"

@@ -95,7 +95,7 @@ class OpenAgent:
 
 def new_session_id() -> str:
     """Return an id that no other session has."""
-    return os.urandom(12).hex()
+    return os.urandom(16).hex()
 
 
 async def _model_chooser(app: App, given: str | Model) -> ChooseModel:

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Final, Protocol, Self, runtime_checkable
 
 from handspan.agent.agents import Agents
+from handspan.agent.instructions import DefaultInstructions
 from handspan.agent.loading import ConversationLoader
 from handspan.config import mcp_file
 from handspan.config.listing import SettingsAtStart
@@ -30,6 +31,9 @@ from handspan.engine.engine import Engine
 from handspan.engine.gates import Gates
 from handspan.engine.hooks import Hooks
 from handspan.gateway.listening import browser_url
+from handspan.gateway.setting_notes import setting_notes
+from handspan.media.attachments import OwnerImages
+from handspan.media.workers import MediaWorkers
 from handspan.models.choice import Choice, choose, falls_back_to_offline, find_ollama
 from handspan.net.guard import NetGuard
 from handspan.registry.pins import PinnedSpecs
@@ -88,9 +92,11 @@ class App:
             hidden=[settings.state, *([config_folder] if config_folder else [])],
             uid=settings.tools.sandbox.uid,
             switch=settings.tools.sandbox.enabled,
+            network=settings.tools.sandbox.network,
         )
         self.guard = NetGuard(settings.tools.url_policy)
         self.artifacts: ArtifactStore = FolderArtifacts(settings.state / "artifacts")
+        self.media = MediaWorkers(settings.tools.media)
         self.store: Store | None = (
             SqliteStore(settings.state, self.artifacts, journal_days=settings.journal_days) if durable else None
         )
@@ -103,10 +109,11 @@ class App:
             settings.workspace,
             questions=questions,
             question_timeout=settings.tools.question_timeout,
-            hooks=Hooks(make_hooks(settings.hooks.chain)) if settings.hooks.enabled else None,
+            hooks=Hooks(make_hooks(settings.hooks.chain, settings.state)) if settings.hooks.enabled else None,
             ledger=self.store.ledger if self.store else None,
             gates=Gates(settings.tools.concurrency),
             result_limit=settings.tools.result_limit,
+            result_preview=settings.tools.result_preview,
             bus=bus,
         )
         self.agents = Agents(settings, self.store.agents if self.store else None)
@@ -119,7 +126,7 @@ class App:
             list(sources(self))
             if sources is not None
             else [
-                BuiltinTools(self.registry, settings, self.sandbox, self.guard),
+                BuiltinTools(self.registry, settings, self.sandbox, self.guard, self.media),
                 PluginTools(self.registry),
                 *([self._folder] if self._folder else []),
             ]
@@ -152,6 +159,7 @@ class App:
             await self.store.open()
             self.recovery = await self.store.recover()
         await self._pinned.open()
+        self.media.open()
         for source in self.sources:
             await source.open()
         if self._starts_servers:
@@ -189,6 +197,11 @@ class App:
         """The parts of sources that can't be used."""
         return [broken for source in self.all_sources for broken in source.state.broken]
 
+    @property
+    def setting_notes(self) -> list[str]:
+        """What the settings name and is not there."""
+        return setting_notes(self.settings, (entry.spec.name for entry in self.registry))
+
     async def refresh_tools(self, *, is_forced: bool = False) -> None:
         """Read the files of the tools folder that have changed since the last look; `is_forced`: all of them."""
         if self._folder is not None:
@@ -221,7 +234,7 @@ class App:
             return chosen
         try:
             async with asyncio.timeout(_OLLAMA_SECONDS):
-                found = await find_ollama(self.guard, os.environ)
+                found = await find_ollama(self.guard, os.environ, requests=self.settings.model_requests)
         except TimeoutError:
             found = None
         return self._close_at_end(found) if found else chosen
@@ -236,8 +249,18 @@ class App:
         if self.store is None:
             raise ConfigError("Conversations need a store: open App with durable=True.")
         if self._loader is None:
-            self._loader = ConversationLoader(self.store, self.engine, self.registry, self.skills)
+            instructions = DefaultInstructions(self.settings.workspace, self.describe_shell)
+            images_of = partial(OwnerImages, self.artifacts, self.media)
+            self._loader = ConversationLoader(
+                self.store, self.engine, self.registry, self.skills, instructions, images_of
+            )
         return self._loader
+
+    async def describe_shell(self) -> str:
+        """Returns a sentence for the model on where its commands run."""
+        if (await self.sandbox.ready()).active:
+            return "Commands (exec_shell, spawn) run in a sandbox: of this computer they can change the workspace only."
+        return "Commands (exec_shell, spawn) run without a sandbox here: only a short list of them is allowed."
 
     def caller(
         self,

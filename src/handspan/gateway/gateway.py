@@ -100,6 +100,7 @@ class Gateway:
         self.auth = Auth(settings, self.store.tokens, settings.state, self.bus)
         self.pairing = Pairing(self.auth)
         self.devices = Devices(self.store.devices)
+        self.app.registry.explain_absence = self.devices.explain_absence
         self._choosing: asyncio.Task[Choice] | None = None
         self._model = model
         self._is_inside = is_inside
@@ -147,13 +148,19 @@ class Gateway:
         if self._is_inside:
             return
         self._unfinished.open(await store.ledger.take_over_calls(), self.settings.gateway.resume_grace)
+        self.sessions.cut_off.update(app.recovery.closed)
         await self._resumable.recover(app.recovery)
         self._watch()
 
     async def drain(self, seconds: float) -> None:
         """Take no new work. Turns and calls that run end, or are ended, within so many seconds (SPEC G3)."""
         self.peers.is_open = False
+        self.app.engine.is_stopping = True
         await asyncio.gather(self.sessions.drain(seconds), *(door.drain(seconds) for door in self.doors.values()))
+
+    def work_left(self) -> tuple[int, int]:
+        """Returns how many turns and how many other calls run: a gateway that stops waits for them."""
+        return self.sessions.count_running(), sum(door.count_running() for door in self.doors.values())
 
     async def close(self) -> None:
         """Close the doors and all parts."""
@@ -293,19 +300,35 @@ class Gateway:
         return await self.questions.answer(question_id, Answer(decision), owner=OPERATOR.owner)
 
     def _late(self, peer: Peer, frame: ResultFrame | FailureFrame) -> None:
-        """Note a result whose call is over in the journal (ws.md 6.7 k)."""
+        """Acknowledge a result that no open call of the peer waits for, and note it (ws.md 5.3, 5.4, 6.7 c, k)."""
         self.metrics.results.add("late" if "resume" in peer.can else "unknown")
-        if "resume" in peer.can and len(self._notes) < self._limits.pending_calls:
+        if "resume" not in peer.can:
+            peer.calls.acknowledge(frame.call)
+        if len(self._notes) < self._limits.pending_calls:  # else a client with `resume` sends it again on its next link
             task = asyncio.create_task(self._note(peer, frame))
             self._notes.add(task)
             task.add_done_callback(self._notes.discard)
 
     async def _note(self, peer: Peer, frame: ResultFrame | FailureFrame) -> None:
+        can_resume = "resume" in peer.can
         try:
             record = await self.store.ledger.find(frame.call)
             origin = None if record is None else record.tool.origin
-            if origin is not None and origin.connection == peer.id:
+            if record is not None and (origin is None or origin.connection != peer.id):  # SPEC W6
+                client = peer.label or f"session {peer.session}"
+                _log.warning(
+                    "A result of %r for the call %s of %r was dropped: that call was sent to another client.",
+                    client,
+                    record.id,
+                    record.name,
+                )
+            elif record is not None and can_resume:
+                if record.state != "done" or self.store.ledger.unwritten(frame.call) is not None:
+                    peer.calls.acknowledge_later(frame.call)  # its first copy is not on the disk yet
+                    return
                 await self.store.ledger.note(frame.call, msgspec.json.encode(frame).decode())
+            if can_resume:
+                peer.calls.acknowledge(frame.call)
         except HandspanError as error:
             _log.warning("A late result of the call %s was not stored: %s", frame.call, error)
 

@@ -1,4 +1,4 @@
-"""One HTTP connection: uvicorn's, with a limit on headers and trailers, and refusals that programs can read.
+"""One HTTP connection: uvicorn's, with limits on headers, pipelined requests and time, and refusals in JSON.
 
 No token was checked at this point: a request that is refused here never reaches the application.
 """
@@ -6,25 +6,35 @@ No token was checked at this point: a request that is refused here never reaches
 import asyncio
 import contextlib
 import re
-from typing import Any, Final
+from typing import Any, Final, cast
 from urllib.parse import unquote
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from handspan.config.settings import ConnectionLimits
+from handspan.gateway.entry.host_policy import address_of, is_local
 from handspan.gateway.fast_uvicorn import HttpToolsProtocol, RequestResponseCycle
 from handspan.gateway.http.refusals import Refusal, body_of, raw_headers, send_refusal
+from handspan.gateway.idle_connections import IdleConnections
 
 MOST_HEAD_BYTES: Final = 64 * 1024
 """The limit for a request's line and headers together, and for the trailers after a body. Bytes that arrive together
 with the end of the head, or with the body, are not counted."""
 
-_LINES: Final = {400: b"HTTP/1.1 400 Bad Request\r\n", 431: b"HTTP/1.1 431 Request Header Fields Too Large\r\n"}
+_AT_ONCE: Final = 2048
+"""Bytes that are parsed at once where the end of a request can't be seen in advance."""
+_LINES: Final = {
+    400: b"HTTP/1.1 400 Bad Request\r\n",
+    408: b"HTTP/1.1 408 Request Timeout\r\n",
+    431: b"HTTP/1.1 431 Request Header Fields Too Large\r\n",
+    503: b"HTTP/1.1 503 Service Unavailable\r\n",
+}
 _NOT_IN_PATH: Final = re.compile(rb"^[a-z][a-z0-9+.-]*://[^/?#]*|[?#].*$", re.IGNORECASE | re.DOTALL)
 """The parts of an address that are not its path: the host before it, the query after it."""
 
 
 class HttpProtocol(HttpToolsProtocol):
-    """uvicorn's connection, with a limit on headers."""
+    """uvicorn's connection with limits. While a request waits for its turn, no further bytes are parsed."""
 
     url = b""
     """The address of the last request that has begun, as far as it has arrived."""
@@ -32,24 +42,157 @@ class HttpProtocol(HttpToolsProtocol):
     """Bytes since the last ones that belonged to a body, or ended a head or a request."""
     _is_in_body = False
     """Whether arriving bytes belong to the request whose head is complete."""
+    _body_left = 0
+    """Bytes of the body that have not come; 0 also where its length is unknown."""
     _is_refused = False
     """Whether arriving bytes are ignored."""
+    _is_upgraded = False
+    """Whether the connection is a WebSocket now."""
     _before: RequestResponseCycle | None = None
     """The request before the last one, if it was not answered when the last one began."""
+    _at_work: RequestResponseCycle | None = None
+    """The request that is being answered, or was answered last."""
+    _unread = b""
+    """Bytes that wait until the requests before them are answered. At most two reads: reading is paused meanwhile."""
+    _has_waited = False
+    """Whether the bytes that are parsed now came before the last answer."""
+    _pipelined = 0
+    """Requests that came before the answer to the one before them."""
+    _stalling: asyncio.TimerHandle | None = None
+    """Set while the client does not read its answer."""
+    _address = ""
+    """The address of the client; empty for this computer."""
 
-    def __init__(self, prefix: str = "", **parts: Any) -> None:
-        """`prefix`: the path prefix of the gateway."""
+    def __init__(self, prefix: str, limits: ConnectionLimits, idle: IdleConnections, **parts: Any) -> None:
+        """`prefix`: the path prefix of the gateway. `idle`: the idle connections of the whole server."""
         super().__init__(**parts)
         self._prefix = prefix
+        self._limits = limits
+        self._idle = idle
+
+    # The connection.
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn does
+        """Begin to wait for a request, or refuse the connection when there are too many."""
+        super().connection_made(transport)
+        address = address_of({"client": self.client})
+        self._address = "" if is_local(address) else address
+        if self._idle.make_room(len(self.connections)):
+            self._idle.add(self, self._address)
+        else:
+            self._refuse(Refusal(503, "too_many_connections", "Too many connections are open: come back in a moment."))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        self._idle.remove(self, self._address)
+        self._unread = b""
+        self._cancel_stall()
+        super().connection_lost(exc)
+        if self._at_work is not None and not self._at_work.response_complete:
+            self._at_work.disconnected = True  # uvicorn tells only the last request that has come
+            self._at_work.message_event.set()
+        self.pipeline.clear()
+        self._at_work = self._before = self.cycle = cast(Any, None)  # each refers to this connection
+
+    def drop(self) -> None:
+        """Close the connection at once: another one needs its place."""
+        self._idle.remove(self, self._address)
+        self._is_refused = True
+        self.transport.abort()
+
+    def end_late(self) -> None:
+        """Close the connection: the head of a request did not come in time."""
+        self._idle.remove(self, self._address)
+        if self._is_refused or self.transport.is_closing():
+            self.transport.abort()
+        elif self._head_bytes and not self._is_in_body:
+            text = f"The head of the request did not come within {self._limits.head_seconds:g} s. Send it faster."
+            self._refuse(Refusal(408, "too_slow", text))
+        else:
+            self.transport.close()
+
+    def handle_websocket_upgrade(self) -> None:
+        """Give the connection to its WebSocket protocol."""
+        self._is_upgraded = True
+        self._idle.remove(self, self._address)
+        super().handle_websocket_upgrade()
+        self.parser = self.cycle = cast(Any, None)  # each refers to this object: it would wait for the collector
+
+    def pause_writing(self) -> None:
+        """Begin to wait for a client that does not read."""
+        super().pause_writing()
+        if self._stalling is None:
+            self._stalling = self.loop.call_later(self._limits.stall_seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Go on: the client reads."""
+        super().resume_writing()
+        self._cancel_stall()
+
+    def _cancel_stall(self) -> None:
+        if self._stalling is not None:
+            self._stalling.cancel()
+            self._stalling = None
+
+    # Bytes.
 
     def data_received(self, data: bytes) -> None:
-        """Read bytes, and count those of a head."""
-        if self._is_refused:
+        """Parse bytes, but not beyond a request that waits for its turn."""
+        if self._unread:
+            self._unread += data
+            self.flow.pause_reading()
             return
+        if self._is_refused and self._pipelined >= self._limits.pipelined:
+            self.flow.pause_reading()  # the rest of a flood is not even read
+            return
+        at, end = 0, len(data)
+        while at < end and not self._is_refused and not self._is_upgraded:
+            if self.pipeline:
+                self._unread = data[at:]
+                return  # uvicorn has paused reading when the request began to wait
+            until = self._find_cut(data, at)
+            self._parse(data if at == 0 and until >= end else data[at:until])
+            at = until
+
+    def _find_cut(self, data: bytes, at: int) -> int:
+        """Return where the request that these bytes belong to ends, as far as that can be seen."""
+        if self._is_in_body:
+            return at + (self._body_left or _AT_ONCE)
+        head = data.find(b"\r\n\r\n", at, at + _AT_ONCE)
+        return at + _AT_ONCE if head < 0 else head + 4
+
+    def _parse(self, data: bytes) -> None:
+        """Parse bytes, and count those of a head."""
         self._head_bytes += len(data)
         super().data_received(data)
         if self._head_bytes > MOST_HEAD_BYTES and not self.transport.is_closing():
             self._refuse(Refusal(431, "too_large", f"The headers have more than {MOST_HEAD_BYTES} bytes. Send less."))
+
+    def _parse_rest(self) -> None:
+        """Parse the bytes that waited, if nothing is before them any more."""
+        if self._unread and not self.pipeline and not self.transport.is_closing():
+            unread, self._unread = self._unread, b""
+            self._has_waited = True
+            self.data_received(unread)
+            self._has_waited = False
+            if not self._unread and not self.pipeline:
+                self.flow.resume_reading()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._at_work = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def on_response_complete(self) -> None:
+        """Begin the next request that has come, or wait for one."""
+        super().on_response_complete()
+        if self.transport.is_closing():
+            return
+        if self._unread:
+            self.flow.pause_reading()  # uvicorn has resumed it
+            if not self.pipeline:
+                self.loop.call_soon(self._parse_rest)  # the next request has its turn after other connections
+        if self.cycle.response_complete:
+            self._idle.add(self, self._address)
 
     def send_400_response(self, msg: str) -> None:
         """Refuse bytes that are no HTTP request."""
@@ -62,16 +205,25 @@ class HttpProtocol(HttpToolsProtocol):
         self._before = None if before is None or before.response_complete else before
         super().on_headers_complete()
         self._is_in_body = True
+        self._body_left = _find_length(self.headers)
+        self._idle.remove(self, self._address)
+        if self._before is not None or self._has_waited:
+            self._pipelined += 1
+            if self._pipelined >= self._limits.pipelined:
+                self.cycle.keep_alive = False  # this request is still answered, and is the last one
 
     def on_body(self, body: bytes) -> None:
         """Take a piece of the body."""
         self._head_bytes = 0
+        self._body_left = max(0, self._body_left - len(body))
         super().on_body(body)
 
     def on_message_complete(self) -> None:
         """End the request: the next one may begin."""
         self._head_bytes = 0
         self._is_in_body = False
+        self._body_left = 0
+        self._is_refused = self._is_refused or self._pipelined >= self._limits.pipelined
         super().on_message_complete()
 
     def _refuse(self, refused: Refusal) -> None:
@@ -101,6 +253,14 @@ class HttpProtocol(HttpToolsProtocol):
         headers = [*self.server_state.default_headers, *raw_headers(refused), length, (b"connection", b"close")]
         lines = b"".join(b"%b: %b\r\n" % header for header in headers)
         self.transport.write(_LINES[refused.status] + lines + b"\r\n" + body)
+
+
+def _find_length(headers: list[tuple[bytes, bytes]]) -> int:
+    """Return the length of the body; 0 where it is unknown."""
+    for name, value in headers:
+        if name == b"content-length" and value.isdigit() and len(value) < 16:
+            return int(value)
+    return 0
 
 
 class Answering:

@@ -29,7 +29,7 @@ _HEAD: Final = {
     "root_path": "",
 }
 _ABNORMAL: Final = 1006
-_NEED_SERVERS: Final = ("/api/tools", "/api/mcp", "/api/sources")
+_NEED_SERVERS: Final = ("/api/tools", "/api/mcp", "/api/sources", "/api/doctor")
 _WAITS: Final = "/login/wait"
 """It is asked again and again while a person logs in: the servers need not be tried each time."""
 _SERVER_SECONDS: Final = 10.0

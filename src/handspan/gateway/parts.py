@@ -46,6 +46,11 @@ async def _end_nothing(seconds: float = 0.0) -> None:
     """For doors whose work ends with the request."""
 
 
+def _count_nothing() -> int:
+    """For the same doors."""
+    return 0
+
+
 class Door(Struct, frozen=True):
     """An open door."""
 
@@ -57,6 +62,8 @@ class Door(Struct, frozen=True):
     """Waits so many seconds for work that outlives its request, then ends it."""
     close: Callable[[], Awaitable[None]] = _end_nothing
     """Closes the door; called after `drain`."""
+    count_running: Callable[[], int] = _count_nothing
+    """Counts the calls for which `drain` waits."""
 
 
 OpenDoor: TypeAlias = Callable[[GatewayParts], Door]

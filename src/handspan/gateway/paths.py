@@ -47,6 +47,12 @@ class Health(Struct, frozen=True):
     runtime: dict[str, str] = {}
 
 
+class Ready(Struct, frozen=True):
+    """The answer of `/ready`, when the gateway can do work."""
+
+    status: Literal["ready"] = "ready"
+
+
 class PongMetadata(Struct, frozen=True):
     """Constants too: a client without a token does not even learn the time."""
 

@@ -6,6 +6,7 @@ import importlib
 import logging
 import os
 import signal
+import socket
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -13,11 +14,12 @@ from typing import Any, Final, Protocol, cast
 
 from starlette.types import ASGIApp
 
-from handspan.config.settings import GatewaySettings
+from handspan.config.settings import ConnectionLimits, GatewaySettings
 from handspan.core.fast import IS_FAST
 from handspan.gateway.fast_uvicorn import Config
 from handspan.gateway.fast_uvicorn import Server as UvicornServer
 from handspan.gateway.http_protocol import Answering, HttpProtocol
+from handspan.gateway.idle_connections import IdleConnections
 from handspan.gateway.listening import listen, tls_context, url_of
 
 DRAIN_SECONDS: Final = 10.0
@@ -38,10 +40,12 @@ _SOCKET: Final = (
 _log = logging.getLogger(__name__)
 
 
-def _socket_protocol(**arguments: Any) -> Any:
+def _socket_protocol(limits: ConnectionLimits, **arguments: Any) -> Any:
     """Returns the protocol of a WebSocket connection. Its module is loaded late, for a fast start."""
     module, name = _SOCKET
-    return vars(importlib.import_module(module))[name](**arguments)
+    protocol = vars(importlib.import_module(module))[name](**arguments)
+    protocol.frame_limits = limits
+    return protocol
 
 
 class Servable(Protocol):
@@ -101,11 +105,12 @@ class Server:
         return self.url
 
     async def _start(self, tls: Any) -> UvicornServer:
-        prefix = self._settings.path_prefix
+        prefix, limits = self._settings.path_prefix, self._settings.connections
+        idle = IdleConnections(limits)
         config = Config(
             cast(Any, Answering(self._gateway.asgi, prefix)),
-            http=cast(Any, partial(HttpProtocol, prefix)),
-            ws=cast(Any, _socket_protocol),
+            http=cast(Any, partial(HttpProtocol, prefix, limits, idle)),
+            ws=cast(Any, partial(_socket_protocol, limits)),
             ws_max_size=self._settings.limits.message_bytes,
             ws_ping_interval=20.0,
             ws_ping_timeout=20.0,
@@ -123,9 +128,21 @@ class Server:
         server = UvicornServer(config)
         server.lifespan = config.lifespan_class(config)
         await server.on_tick(0)  # the date is known before the first answer
-        await server.startup(sockets=self._sockets)
-        self._ticking = asyncio.create_task(_tick(server))
+        server.servers = [await self._accept(server, bound) for bound in self._sockets]
+        self._ticking = asyncio.create_task(_tick(server, idle))
         return server
+
+    async def _accept(self, server: UvicornServer, bound: socket.socket) -> asyncio.Server:
+        """Accept connections. uvicorn's own `startup` would leave a whole minute for the handshake of TLS."""
+        config, state = server.config, server.server_state
+        limit = None if config.ssl is None else self._settings.connections.head_seconds
+        return await asyncio.get_running_loop().create_server(
+            partial(cast(Any, config.http_protocol_class), config=config, server_state=state, app_state={}),
+            sock=bound,
+            ssl=cast(Any, config.ssl),
+            backlog=config.backlog,
+            ssl_handshake_timeout=limit,
+        )
 
     async def close(self, seconds: float = 0.0) -> None:
         """Wait for running work, at most so many seconds; tell the clients (1012), then close everything."""
@@ -182,11 +199,12 @@ class Server:
                 task.cancel()
 
 
-async def _tick(server: UvicornServer) -> None:
-    """Update uvicorn's date header every second."""
+async def _tick(server: UvicornServer, idle: IdleConnections) -> None:
+    """Update uvicorn's date header and end connections that are too slow, every second."""
     while True:
         await asyncio.sleep(1.0)
         await server.on_tick(0)
+        idle.end_late()
 
 
 def tune_garbage_collection() -> None:
@@ -196,8 +214,17 @@ def tune_garbage_collection() -> None:
     gc.enable()
 
 
-async def serve(gateway: Servable, settings: GatewaySettings, *, on_ready: Callable[[str], None]) -> None:
-    """Serve until a signal comes, then stop in order. `on_ready` gets the address once requests are answered."""
+async def serve(
+    gateway: Servable,
+    settings: GatewaySettings,
+    *,
+    on_ready: Callable[[str], None],
+    on_stopping: Callable[[], None] | None = None,
+) -> None:
+    """Serve until a signal comes, then stop in order.
+
+    `on_ready` gets the address once requests are answered; `on_stopping` is called when the signal has come.
+    """
     server, stopping = Server(gateway, settings), Stopping()
     stopping.open()
     await server.open()
@@ -205,6 +232,8 @@ async def serve(gateway: Servable, settings: GatewaySettings, *, on_ready: Calla
     try:
         on_ready(server.url)
         await stopping.asked.wait()
+        if on_stopping is not None:
+            on_stopping()
     finally:
         await server.close(DRAIN_SECONDS if stopping.asked.is_set() else 0.0)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from handspan.config.secrets import read_secret
-from handspan.config.settings import ModelPrice, ModelSettings, Settings
+from handspan.config.settings import ModelPrice, Settings
 from handspan.core.errors import ConfigError
 from handspan.core.messages import Api
 from handspan.core.names import did_you_mean
@@ -26,7 +26,7 @@ from handspan.models.vendors import (
     key_of,
     vendor_at_address,
 )
-from handspan.net.guard import NetGuard
+from handspan.net.guard import MAX_CONNECTIONS, NetGuard
 
 if TYPE_CHECKING:
     from handspan.models.schema.lowering import Target
@@ -77,7 +77,7 @@ def choose(settings: Settings, guard: NetGuard, environ: Environ, named: str = "
     for vendor in VENDORS:
         if variable := first_set(vendor.key_variables, environ):
             model = environ.get(vendor.model_variable, "").strip() or vendor.model
-            made = _at_vendor(vendor_at_address(vendor, environ), model, guard, environ)
+            made = _at_vendor(vendor_at_address(vendor, environ), model, guard, environ, settings.model_requests)
             return Choice(made, f"{model}, because {variable} is set and no model is named in the settings.")
     variables = ", ".join(name for vendor in VENDORS for name in vendor.key_variables)
     return Choice(
@@ -93,14 +93,16 @@ def falls_back_to_offline(settings: Settings, environ: Environ, named: str = "")
     )
 
 
-async def find_ollama(guard: NetGuard, environ: Environ, seconds: float = 2.0) -> Choice | None:
+async def find_ollama(
+    guard: NetGuard, environ: Environ, seconds: float = 2.0, requests: int = MAX_CONNECTIONS
+) -> Choice | None:
     """Return a model of the local Ollama, if possible one that can call tools; None when Ollama does not answer."""
     found = await find_ollama_model(guard, environ, seconds)
     if found is None:
         return None
     tools = "" if found.can_call else ", which does not say that it can call tools"
     why = f"{found.model}{tools}, because a local Ollama answers at {found.address} and no other model is set."
-    return Choice(_at_ollama(found.model, guard, environ), why)
+    return Choice(_at_ollama(found.model, guard, environ, requests), why)
 
 
 def codec_for(api: Api, model: str = "", base_url: str = "") -> Codec:
@@ -109,8 +111,6 @@ def codec_for(api: Api, model: str = "", base_url: str = "") -> Codec:
     match api:
         case "openai-chat":
             codec: Codec = make(_load(_SERVER_AT)(base_url), model)
-        case "anthropic":
-            codec = make()
         case _:
             codec = make(model)
     return codec
@@ -128,16 +128,17 @@ def target_for(api: Api, *, strict: bool = False) -> "Target":
 def _resolve(wanted: str, settings: Settings, guard: NetGuard, environ: Environ) -> Choice:
     """Return the model of this name. Raises `NoModel` when there is none."""
     if wanted in settings.models:
-        return _from_settings(wanted, settings.models[wanted], guard, environ)
+        return _from_settings(wanted, settings, guard, environ)
     if wanted == OFFLINE:
         return Choice(_load(_OFFLINE_MODEL)(), "offline, a rule-based stand-in, because it is named so.")
     prefix, _, model = wanted.partition(":")
     nicknames = {name: vendor_at_address(vendor, environ) for name, vendor in _BY_NICKNAME.items()}
     vendors: dict[str, Vendor] = {vendor.api: vendor for vendor in _BY_API.values()} | nicknames
     if model and prefix == OLLAMA:
-        return Choice(_at_ollama(model, guard, environ), f"{wanted}, because it is named so.")
+        return Choice(_at_ollama(model, guard, environ, settings.model_requests), f"{wanted}, because it is named so.")
     if model and prefix in vendors:
-        return Choice(_at_vendor(vendors[prefix], model, guard, environ), f"{wanted}, because it is named so.")
+        made = _at_vendor(vendors[prefix], model, guard, environ, settings.model_requests)
+        return Choice(made, f"{wanted}, because it is named so.")
     known = [*settings.models, OFFLINE]
     raise NoModel(
         "unknown_model",
@@ -153,8 +154,8 @@ def _read_key(reference: str, environ: Environ, setting: str) -> str:
         raise NoModel("auth", str(error)) from None
 
 
-def _from_settings(name: str, given: ModelSettings, guard: NetGuard, environ: Environ) -> Choice:
-    place = f"models.{name}"
+def _from_settings(name: str, settings: Settings, guard: NetGuard, environ: Environ) -> Choice:
+    given, place = settings.models[name], f"models.{name}"
     if given.api == "custom" and not given.base_url:
         raise NoModel("rejected", f"{place}.base_url: a custom model needs the address of its server.")
     api: Api = "openai-chat" if given.api == "custom" else given.api
@@ -171,17 +172,19 @@ def _from_settings(name: str, given: ModelSettings, guard: NetGuard, environ: En
         options=given.options,
         strict=given.strict,
         stream=given.stream,
+        requests=settings.model_requests,
     )
     return Choice(model, f"{name} ({given.model or name}), because the settings say so.", given.context, given.price)
 
 
-def _at_vendor(vendor: Vendor, model: str, guard: NetGuard, environ: Environ) -> Model:
-    key = key_of(vendor, environ, "model")
-    return _over_http(vendor.api, model, guard, base_url=base_url_of(vendor, environ), key=key, name=model)
+def _at_vendor(vendor: Vendor, model: str, guard: NetGuard, environ: Environ, requests: int) -> Model:
+    key, url = key_of(vendor, environ, "model"), base_url_of(vendor, environ)
+    return _over_http(vendor.api, model, guard, base_url=url, key=key, name=model, requests=requests)
 
 
-def _at_ollama(model: str, guard: NetGuard, environ: Environ) -> Model:
-    return _over_http("openai-chat", model, guard, base_url=f"{ollama_address(environ)}/v1", key="", name=model)
+def _at_ollama(model: str, guard: NetGuard, environ: Environ, requests: int) -> Model:
+    url = f"{ollama_address(environ)}/v1"
+    return _over_http("openai-chat", model, guard, base_url=url, key="", name=model, requests=requests)
 
 
 def _over_http(
@@ -195,6 +198,7 @@ def _over_http(
     options: JsonObject | None = None,
     strict: bool = False,
     stream: bool = True,
+    requests: int = MAX_CONNECTIONS,
 ) -> Model:
     made: Model = _load(_HTTP_MODEL)(
         codec_for(api, model, base_url),
@@ -206,6 +210,7 @@ def _over_http(
         options=options,
         stream=stream,
         name=name,
+        requests=requests,
     )
     return made
 

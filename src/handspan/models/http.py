@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 import msgspec
 
-from handspan.core.artifacts import Artifacts
 from handspan.core.errors import ToolError, WireError
+from handspan.core.images import ImageReader
 from handspan.core.messages import AssistantMessage, CallPart
 from handspan.core.tool import ToolSpec
 from handspan.core.values import JsonObject
 from handspan.models.kept_messages import message_events
-from handspan.models.model import Codec, Decoder, ModelError, ModelEvent, NoModel, Projection, Replied, Retrying
+from handspan.models.model import Codec, Decoder, ModelError, ModelEvent, NoModel, Projection, Queued, Replied, Retrying
 from handspan.models.projection import EncodedProjection
-from handspan.models.retry import FailedTry, RetryPolicy, pause_before_retry, requested_wait
+from handspan.models.retry import STREAM_TYPES, FailedTry, RetryPolicy, pause_before_retry, requested_wait
 from handspan.models.schema.lowering import Target, Toolset, drop_nulls, lower_all
 from handspan.models.sse import SseReader
 from handspan.net.exchange import network_error
-from handspan.net.guard import NetGuard
+from handspan.net.guard import MAX_CONNECTIONS, NetGuard
 from handspan.net.urls import parse_url
 
 if TYPE_CHECKING:
@@ -37,9 +37,6 @@ SILENCE_SECONDS: Final = 300.0
 _MAX_ERROR_BYTES: Final = 64 * 1024
 _MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
 _MAX_QUOTED: Final = 200
-_EVENT_TYPES: Final = frozenset(
-    {"text/event-stream", "application/x-ndjson", "application/ndjson", "application/jsonl"}
-)
 _VERSION: Final = re.compile(r"/v\d+\w*")
 _HEADERS: Final = {"content-type": "application/json", "accept": "text/event-stream, application/json"}
 
@@ -62,8 +59,12 @@ class HttpModel:
         retry: RetryPolicy = RetryPolicy(),  # noqa: B008 - frozen
         silence: float = SILENCE_SECONDS,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        requests: int = MAX_CONNECTIONS,
     ) -> None:
-        """`target` is the target of the schema compiler. `options` are extra fields of every request."""
+        """`target` is the target of the schema compiler. `options` are extra fields of every request.
+
+        At most so many `requests` run at once; the others wait for their turn and say so (`Queued`).
+        """
         self.name = name or model
         self.model = model
         self.base_url = base_url.rstrip("/")
@@ -76,6 +77,8 @@ class HttpModel:
         self._retry = retry
         self._silence = silence
         self._pause = pause
+        self._requests = requests
+        self._slots = asyncio.Semaphore(requests)
         self._client: httpx2.AsyncClient | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -110,13 +113,15 @@ class HttpModel:
         )
 
     async def reply(
-        self, projection: Projection, specs: Sequence[ToolSpec], artifacts: Artifacts | None = None
+        self, projection: Projection, specs: Sequence[ToolSpec], artifacts: ImageReader | None = None
     ) -> AsyncGenerator[ModelEvent, None]:
         """Send the conversation. Yields events, `Replied` last; raises `ModelError` when it fails.
 
         A failed request is sent again only while nothing was yielded, so that a person never sees a text twice.
         """
         toolset = self.lower(specs)
+        if artifacts is not None and isinstance(projection, EncodedProjection):
+            await projection.fit_images(artifacts)
         body = self._body(projection, toolset)
         began, tried, is_delivered = time.monotonic(), 0, False
         while True:
@@ -124,7 +129,7 @@ class HttpModel:
             try:
                 async with aclosing(self._attempt(body, toolset.names)) as events:
                     async for event in events:
-                        is_delivered = True
+                        is_delivered = is_delivered or type(event) is not Queued
                         yield Replied(_drop_nulls(event.message, toolset)) if type(event) is Replied else event
                 return
             except _AttemptFailed as failed:
@@ -152,9 +157,11 @@ class HttpModel:
         url = join_url(self.base_url, self._codec.path(self.model, stream=self._stream))
         headers = {**_HEADERS, **self._codec.headers(self._key)}
         client = await self._open_client()
-        has_begun = False
+        slots, has_begun = self._slots, False
+        if slots.locked():
+            yield Queued(self._requests)
         try:
-            async with client.stream("POST", url, headers=headers, content=body) as response:
+            async with slots, client.stream("POST", url, headers=headers, content=body) as response:
                 has_begun = response.status_code == 200
                 async with aclosing(self._events(response, names)) as events:
                     async for event in events:
@@ -173,6 +180,10 @@ class HttpModel:
         try:
             if response.status_code != 200:
                 body = await _read_head(response, _MAX_ERROR_BYTES)
+                if (failed := self._read_failed_reply(body, names)) is not None:
+                    for event in message_events(failed):
+                        yield event
+                    return
                 requested = self._codec.retry_after(body) if isinstance(self._codec, _HasRetryAfter) else None
                 raise self._error_of(response, body)
             async with aclosing(self._read(response, names)) as events:
@@ -187,7 +198,7 @@ class HttpModel:
     async def _read(self, response: "httpx2.Response", names: dict[str, str]) -> AsyncGenerator[ModelEvent, None]:
         """Yield the events of a stream, or of an answer that came whole."""
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind in _EVENT_TYPES or (not kind and self._stream):
+        if kind in STREAM_TYPES or (not kind and self._stream):
             async with aclosing(self._read_stream(response, names)) as events:
                 async for event in events:
                     yield event
@@ -222,6 +233,10 @@ class HttpModel:
                 yield event
         yield Replied(_finish(decoder, broken))
 
+    def _read_failed_reply(self, body: bytes, names: dict[str, str]) -> AssistantMessage | None:
+        codec = self._codec
+        return codec.failed_reply(body, names, self.model) if isinstance(codec, _HasFailedReplies) else None
+
     def _error_of(self, response: "httpx2.Response", body: bytes) -> ModelError:
         """Return the error for an answer without success."""
         status = response.status_code
@@ -235,9 +250,9 @@ class HttpModel:
         """Return the client of this event loop. A thread makes it: loading library and certificates takes 0.2 s."""
         loop = asyncio.get_running_loop()
         if self._client is None or self._loop is not loop:
-            client = await asyncio.to_thread(self._guard.client, timeout=self._silence)
+            client = await asyncio.to_thread(self._guard.client, timeout=self._silence, connections=self._requests)
             if self._client is None or self._loop is not loop:  # another turn may have been faster
-                self._client, self._loop = client, loop
+                self._client, self._loop, self._slots = client, loop, asyncio.Semaphore(self._requests)
         return self._client
 
     def _hide_key(self, error: ModelError) -> ModelError:
@@ -271,6 +286,13 @@ class _HasRetryAfter(Protocol):
     """A codec whose API asks in the body of an error to wait."""
 
     def retry_after(self, body: bytes) -> float | None: ...
+
+
+@runtime_checkable
+class _HasFailedReplies(Protocol):
+    """A codec whose API answers with an error when the model wrote a call wrongly."""
+
+    def failed_reply(self, body: bytes, names: dict[str, str], model: str) -> AssistantMessage | None: ...
 
 
 def join_url(base_url: str, path: str) -> str:

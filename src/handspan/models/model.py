@@ -9,8 +9,8 @@ from typing import Literal, Protocol, TypeAlias, final
 
 from msgspec import UNSET, Struct, UnsetType
 
-from handspan.core.artifacts import Artifacts
 from handspan.core.errors import ConfigError, HandspanError
+from handspan.core.images import ImageLimits, ImageReader
 from handspan.core.messages import Api, AssistantMessage, Message
 from handspan.core.tool import ToolSpec
 from handspan.core.values import JsonObject
@@ -54,7 +54,14 @@ class Retrying(Struct, frozen=True):
     seconds: float
 
 
-ModelEvent: TypeAlias = TextDelta | ThinkingDelta | CallDelta | Retrying | Replied
+@final
+class Queued(Struct, frozen=True):
+    """The request waits for its turn: so many requests to this model run already."""
+
+    running: int
+
+
+ModelEvent: TypeAlias = TextDelta | ThinkingDelta | CallDelta | Retrying | Queued | Replied
 
 ModelFault: TypeAlias = Literal[
     "auth", "quota", "unknown_model", "overloaded", "rejected", "too_long", "cut", "network", "refused", "unreadable"
@@ -103,9 +110,12 @@ class Model(Protocol):
         ...
 
     def reply(
-        self, projection: Projection, specs: Sequence[ToolSpec], artifacts: Artifacts | None = None
+        self, projection: Projection, specs: Sequence[ToolSpec], artifacts: ImageReader | None = None
     ) -> AsyncIterator[ModelEvent]:
-        """Send the conversation and the tools. Yields events, `Replied` last; raises `ModelError` when it fails."""
+        """Send the conversation and the tools. Yields events, `Replied` last; raises `ModelError` when it fails.
+
+        `artifacts` reads the images of the conversation. Without it, only images that came inline can be sent.
+        """
         ...
 
 
@@ -134,6 +144,8 @@ class Codec(Protocol):
     """One wire format: what to send and how to read the answer. Stateless, and without sockets."""
 
     api: Api
+    images: ImageLimits
+    """The images that the API takes."""
 
     def encode(self, message: Message, before: Message | UnsetType | None = UNSET) -> list[bytes]:
         """Return the message as JSON items of this API's list (messages, input items or contents).

@@ -2,21 +2,29 @@
 
 from collections.abc import Sequence
 
+from handspan.core.images import ImageReader
 from handspan.core.messages import AssistantMessage, Message, UnpairedCalls, UserMessage, check_next, merge_replies
+from handspan.models.images import find_images, fit_images
 from handspan.models.model import Codec
 
 
 class EncodedProjection:
     """The conversation as the items that `codec` encodes. It only grows.
 
-    Old versions stored several replies in a row. They are encoded as one, because not every API takes two.
+    A message with images waits until they are fitted, and so do the messages after it. Old versions stored several
+    replies in a row. They are encoded as one, because not every API takes two.
     """
 
     def __init__(self, codec: Codec, instructions: str = "") -> None:
         self.instructions = instructions
         self.api = codec.api
+        self._limits = codec.images
         self._encode = codec.encode
         self._items: list[bytes] = []
+        self._waiting: list[Message] = []
+        """Messages that are not encoded yet."""
+        self._image_bytes = 0
+        self._encoded_last: Message | None = None
         self._last: Message | None = None
         self._before_last: Message | None = None
         self._start_of_last = 0
@@ -30,16 +38,31 @@ class EncodedProjection:
         merged = merge_replies(self._last, message)
         if merged is not None:  # only in conversations of old versions: `check_next` refuses a new one
             message, self._last = merged, self._before_last
-            del self._items[self._start_of_last :]
+            self._drop_last()
         check_next(self._last, message)
-        start = len(self._items)
-        self._items.extend(self._encode_message(message))
-        self._before_last, self._last, self._start_of_last = self._last, message, start
+        if self._waiting or find_images(message):
+            self._waiting.append(message)
+        else:
+            self._add(message)
+        self._before_last, self._last = self._last, message
         self._count += 1
+
+    async def fit_images(self, reader: ImageReader) -> None:
+        """Encode the messages that wait, with images that the API takes."""
+        while self._waiting:
+            message = self._waiting[0]
+            limits = self._limits.for_next(len(find_images(message)), self._image_bytes)
+            fitted = await fit_images(message, reader, limits)
+            self._image_bytes += sum(len(image.data) for image in find_images(fitted))
+            self._add(fitted)
+            del self._waiting[0]
 
     @property
     def items(self) -> Sequence[bytes]:
-        """Return the items of the API's list, each as encoded JSON."""
+        """Return the items of the API's list, each as encoded JSON. Images that still wait are taken as they are."""
+        for message in self._waiting:
+            self._add(message)
+        self._waiting.clear()
         return self._items
 
     def check_complete(self) -> None:
@@ -49,6 +72,18 @@ class EncodedProjection:
 
     def __len__(self) -> int:
         return self._count
+
+    def _drop_last(self) -> None:
+        if self._waiting:
+            self._waiting.pop()
+        else:
+            del self._items[self._start_of_last :]
+            self._encoded_last = self._last
+
+    def _add(self, message: Message) -> None:
+        start = len(self._items)
+        self._items.extend(self._encode_message(message))
+        self._encoded_last, self._start_of_last = message, start
 
     def _encode_message(self, message: Message) -> list[bytes]:
         """Return the items of the message. The codec sends the model's own ids of calls if it sees the message before.
@@ -61,5 +96,5 @@ class EncodedProjection:
             self._uses_wire_ids = len(set(ids)) == len(ids) and self._wire_ids.isdisjoint(ids)
             self._wire_ids.update(ids)
         if self._uses_wire_ids or type(message) is UserMessage:
-            return self._encode(message, self._last)
+            return self._encode(message, self._encoded_last)
         return self._encode(message)

@@ -8,6 +8,11 @@ from msgspec import Struct
 
 from handspan.models.model import ModelFault
 
+STREAM_TYPES: Final = frozenset(
+    {"text/event-stream", "application/x-ndjson", "application/ndjson", "application/jsonl"}
+)
+API_TYPES: Final = STREAM_TYPES | {"application/json"}
+"""The types of answers that a model's API gives."""
 _RETRYABLE_STATUSES: Final = frozenset({408, 409, 429})
 _TEMPORARY: Final[frozenset[ModelFault]] = frozenset({"overloaded", "network", "cut"})
 """Faults that may be gone a moment later."""
@@ -54,6 +59,8 @@ def is_retryable(failure: FailedTry) -> bool:
     advice = failure.headers.get("x-should-retry")
     if advice in ("true", "false"):  # OpenAI and Anthropic send this header
         return advice == "true"
+    if failure.fault == "unreadable":  # an answer of another type comes from another server: base_url is wrong
+        return failure.headers.get("content-type", "").partition(";")[0].strip().lower() in API_TYPES
     if failure.status is None or failure.status == 200:
         return failure.fault in _TEMPORARY
     return failure.status in _RETRYABLE_STATUSES or failure.status >= 500

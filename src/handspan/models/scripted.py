@@ -20,9 +20,9 @@ from typing import TypeAlias, final
 import msgspec
 from msgspec import Struct
 
-from handspan.core.artifacts import Artifacts
 from handspan.core.calls import new_call_id
 from handspan.core.errors import HandspanError
+from handspan.core.images import ImageReader
 from handspan.core.messages import AssistantMessage, CallPart, Message, Part, StopReason, Text, Thinking, Usage
 from handspan.core.tool import ToolSpec
 from handspan.core.values import Json, JsonObject
@@ -100,7 +100,7 @@ class Scripted:
         return KeptMessages(instructions)
 
     async def reply(
-        self, projection: Projection, specs: Sequence[ToolSpec], artifacts: Artifacts | None = None
+        self, projection: Projection, specs: Sequence[ToolSpec], artifacts: ImageReader | None = None
     ) -> AsyncIterator[ModelEvent]:
         """Play the next turn. Raises it when it is an exception."""
         assert isinstance(projection, KeptMessages), "a projection belongs to the model that made it"

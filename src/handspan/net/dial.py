@@ -2,12 +2,13 @@
 
 import asyncio
 import contextlib
+import os
 import socket
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from handspan.core.errors import ToolError
 from handspan.net.policy import UrlRules
@@ -19,7 +20,12 @@ if TYPE_CHECKING:
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 """Looks a name up. Returns the addresses as text, the best first; raises `OSError` when there is none."""
 
+Streams: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+"""A connection: what comes in, and what goes out."""
+
 MAX_ADDRESSES: Final = 8
+
+_Connection = TypeVar("_Connection")
 
 
 async def resolve_by_system(host: str, port: int) -> Sequence[str]:
@@ -73,6 +79,35 @@ class Dialer:
         """Return a connection to the first checked address that answers."""
         import httpcore2  # noqa: PLC0415 - loaded with the first request, not with the gateway
 
+        async def connect(address: str, share: float | None) -> "httpcore2.AsyncNetworkStream":
+            return await httpcore2.AnyIOBackend().connect_tcp(address, port, share, local_address, socket_options)
+
+        return await self._connect(host, port, timeout, connect, (httpcore2.ConnectError, httpcore2.ConnectTimeout))
+
+    async def open_streams(self, host: str, port: int, timeout: float) -> Streams:
+        """Return a plain connection to the first checked address that answers. Raises `ToolError`."""
+
+        async def connect(address: str, share: float | None) -> Streams:
+            async with asyncio.timeout(share):
+                return await asyncio.open_connection(address, port)
+
+        try:
+            return await self._connect(host, port, timeout, connect, (OSError,))
+        except TimeoutError as error:
+            raise ToolError("network_error", f"Timeout: {host!r} port {port} did not answer in time.") from error
+        except OSError as error:
+            problem = os.strerror(error.errno) if error.errno else str(error)
+            raise ToolError("network_error", f"No connection to {host!r} port {port}: {problem}.") from error
+
+    async def _connect(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None,
+        connect: Callable[[str, float | None], Awaitable[_Connection]],
+        failures: tuple[type[Exception], ...],
+    ) -> _Connection:
+        """Return what `connect` makes of the first checked address that answers."""
         ends_at = None if timeout is None else time.monotonic() + timeout
         addresses = (await self._checked_addresses(host, port, timeout))[:MAX_ADDRESSES]
         failure: Exception | None = None
@@ -80,8 +115,8 @@ class Dialer:
             # Each address gets its share of the time: one that does not answer must not use all of it.
             share = None if ends_at is None else max(0.001, (ends_at - time.monotonic()) / left)
             try:
-                return await httpcore2.AnyIOBackend().connect_tcp(address, port, share, local_address, socket_options)
-            except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
+                return await connect(address, share)
+            except failures as error:
                 failure = failure or error
         raise failure or _dns_error(host, "no address")
 

@@ -68,8 +68,15 @@ class Hop(Struct, frozen=True):
     body: bytes
 
     def redirect(self, status: int, location: str) -> "Hop":
-        """Return the next request, changed as browsers do; without secrets if the origin changes."""
-        url = resolve_location(self.url, location)
+        """Return the next request, changed as browsers do; without secrets if the origin changes.
+
+        Raises `ToolError` (`network_error`) if the server sent a URL that can't be asked: the caller did not choose it.
+        """
+        try:
+            url = resolve_location(self.url, location)
+        except ToolError as error:
+            text = f"{self.url} redirects to {location!r:.200}, which can't be asked: {error.__cause__}."
+            raise ToolError("network_error", text) from error
         hop = replace(self, url=url)
         if (status == 303 and self.method != "HEAD") or (status in (301, 302) and self.method == "POST"):
             hop = replace(hop, method="GET", body=b"", headers=_drop_prefix(self.headers, "content-"))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, cast
 from msgspec.structs import replace
 
 from handspan.core.errors import ToolError
-from handspan.net.dial import Dialer, Resolve, resolve_by_system
+from handspan.net.dial import Dialer, Resolve, Streams, resolve_by_system
 from handspan.net.exchange import (
     REDIRECT_STATUSES,
     Fetched,
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 CONNECT_SECONDS: Final = 10.0
 SILENCE_SECONDS: Final = 30.0
+MAX_CONNECTIONS: Final = 100
+"""Of one client, if it is given no other number."""
 USER_AGENT: Final = "handspan"
 
 
@@ -63,6 +65,10 @@ class NetGuard:
         """Return a guard for only these hosts (`host` or `host:port`). Errors name the setting that lists them."""
         return NetGuard(self._policy, resolve=self._resolve, tls=self._given_tls, only=HostList(hosts, setting))
 
+    async def open_streams(self, host: str, port: int, timeout: float = CONNECT_SECONDS) -> Streams:
+        """Return a plain connection to this host. Raises `ToolError` when the policy refuses it or nothing answers."""
+        return await Dialer(self._rules, self._resolve).open_streams(host, port, timeout)
+
     def client(
         self,
         *,
@@ -70,15 +76,17 @@ class NetGuard:
         headers: Mapping[str, str] | None = None,
         timeout: float | None = SILENCE_SECONDS,
         auth: "httpx2.Auth | None" = None,
+        connections: int = MAX_CONNECTIONS,
     ) -> "httpx2.AsyncClient":
         """Return a client that checks every connection. It follows no redirects and ignores the environment.
 
-        `timeout` limits each silence, not the whole. A request to a refused host raises `ToolError`.
+        `timeout` limits each silence, not the whole. A request to a refused host raises `ToolError`. Requests beyond so
+        many `connections` wait.
         """
         import httpx2  # noqa: PLC0415 - loaded with the first request, not with the gateway
 
         return httpx2.AsyncClient(
-            transport=self._transport(),
+            transport=self._transport(connections),
             base_url=base_url,
             headers={"User-Agent": USER_AGENT, **(headers or {})},
             timeout=httpx2.Timeout(timeout, connect=CONNECT_SECONDS),
@@ -103,7 +111,7 @@ class NetGuard:
                 "Try again later or ask for less.",
             ) from error
 
-    def _transport(self) -> "httpx2.AsyncHTTPTransport":
+    def _transport(self, connections: int = MAX_CONNECTIONS) -> "httpx2.AsyncHTTPTransport":
         """Return a transport that connects through our dialer only."""
         import httpcore2  # noqa: PLC0415 - loaded with the first request, not with the gateway
         import httpx2  # noqa: PLC0415 - the same
@@ -117,7 +125,7 @@ class NetGuard:
         dialer = cast("httpcore2.AsyncNetworkBackend", Dialer(self._rules, self._resolve))
         transport._pool = httpcore2.AsyncConnectionPool(
             ssl_context=self._tls,
-            max_connections=100,
+            max_connections=connections,
             max_keepalive_connections=20,
             keepalive_expiry=5.0,
             network_backend=dialer,

@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from msgspec import UnsetType
+from msgspec import UnsetType, structs
 
 from handspan.core.calls import ToolFacts
 from handspan.core.errors import DefinitionError
@@ -13,24 +13,31 @@ from handspan.core.names import matches
 from handspan.core.principals import Origin, Scope
 from handspan.core.schema import Validator
 from handspan.core.signature import AnyFunction
-from handspan.core.tool import PLAIN_HANDLING, HandledTool, Handling, Placement, Tool
+from handspan.core.tool import DEFAULT_TIMEOUT, PLAIN_HANDLING, HandledTool, Handling, Placement, Tool, ToolSpec
+from handspan.core.values import Arguments
 from handspan.registry.pins import DefinitionChange
 
 OWN_LIMIT = "the tool's own limit"
+DEFAULT_LIMIT = "the default limit of tools"
+LONGEST_CALL = "the longest time of a client's call, setting gateway.longest_call"
 
 
 class Entry:
     """A tool in the registry: its definition is checked, its schema compiled, its handling resolved."""
 
     __slots__ = (
+        "asks",
         "asks_first",
+        "can_be_stopped",
         "change",
         "facts",
         "function",
         "gate",
         "internal",
         "is_new",
+        "is_read_only",
         "is_valid",
+        "missing",
         "origin",
         "outlives",
         "permissions_to_ask",
@@ -67,9 +74,13 @@ class Entry:
         self.is_valid = self.validator.is_valid
         self.placement = _find_placement(tool, handling.placement)
         self.outlives = handling.outlives
+        self.can_be_stopped = handling.can_be_stopped
         self.suspends = handling.suspends
         self.questions = handling.questions
         self.internal = handling.internal
+        self.asks = handling.asks
+        self.missing = handling.missing
+        self.is_read_only = handling.is_read_only
         self.facts = ToolFacts(
             origin, spec.version, spec.annotations.read_only, handling.outlives, handling.answered_by
         )
@@ -88,10 +99,17 @@ class Entry:
         """Store how the definition differs from what a person agreed to; None: it does not differ (SPEC T5)."""
         self.change = change
         self.is_new = change is not None and change.was is None
-        self.asks_first = self.is_new or bool(self.permissions_to_ask)
+        self.asks_first = self.is_new or bool(self.permissions_to_ask) or self.asks is not None
         """A call that the policy allows may still need a person's answer first."""
         self.starts_at_once = not (self.asks_first or self.suspends or self.outlives)
         """A call that the policy allows needs nothing first but its entry in the ledger."""
+
+    def effects(self, arguments: Arguments) -> ToolSpec:
+        """Return the spec with what a call with these arguments does: it may do less than the tool can."""
+        if self.is_read_only is None or not self.is_read_only(arguments):
+            return self.spec
+        only_reads = structs.replace(self.spec.annotations, read_only=True, destructive=False)
+        return structs.replace(self.spec, annotations=only_reads)
 
     def __repr__(self) -> str:
         return f"<{self.spec.name} of {self.origin} for {self.scope}>"
@@ -160,4 +178,11 @@ def _find_timeout(tool: Tool, handling: Handling, timeouts: Mapping[str, float |
     timeout = tool.spec.timeout if isinstance(handling.longest, UnsetType) else handling.longest
     if timeout is not None and not timeout > 0:  # this form refuses NaN, too
         raise DefinitionError(f"Tool {name!r} is refused: its timeout must be above 0 seconds, not {timeout!r}")
-    return timeout, OWN_LIMIT
+    return timeout, _describe_own_limit(tool.spec.timeout, timeout)
+
+
+def _describe_own_limit(wanted: float | None, timeout: float | None) -> str:
+    """Return where a timeout comes from that no setting names. `wanted` is that of the tool's spec."""
+    if timeout != wanted:
+        return LONGEST_CALL  # the tool has its own clock, which each report of progress starts again
+    return DEFAULT_LIMIT if timeout == DEFAULT_TIMEOUT else OWN_LIMIT

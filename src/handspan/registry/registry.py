@@ -6,7 +6,7 @@ from weakref import WeakValueDictionary
 
 from msgspec import Struct
 
-from handspan.core.agents import Agent
+from handspan.core.agents import Agent, SkillTools
 from handspan.core.errors import DefinitionError, NameTaken
 from handspan.core.names import check_own_name, is_outside_name, matches, matches_any
 from handspan.core.principals import BUILTIN, GLOBAL, Origin, Principal, Scope
@@ -17,8 +17,8 @@ from handspan.registry.pins import PinnedSpecs, PinPolicy, owner_of
 from handspan.registry.selection import ToolSelection
 from handspan.registry.toolbox import Toolbox
 
-_BoxKey: TypeAlias = tuple[Agent, str, str, bool, tuple[str, ...] | None]
-_SelectionKey: TypeAlias = tuple[Agent, str, tuple[str, ...] | None]
+_BoxKey: TypeAlias = tuple[Agent, str, str, bool, SkillTools | None]
+_SelectionKey: TypeAlias = tuple[Agent, str, SkillTools | None]
 
 
 class RegistryRules(Struct, frozen=True):
@@ -46,6 +46,8 @@ class Registry:
         """
         self._pins = pinned or PinnedSpecs()
         self._changed = changed
+        self.explain_absence: Callable[[str, str], str] = lambda owner, name: ""
+        """Says why a tool of this name is not here for this owner, if its supplier is known and away; else ""."""
         self._rules = rules or RegistryRules()
         self._disabled = set(self._rules.disabled)
         self._scopes: WeakValueDictionary[Scope, ScopedTools] = WeakValueDictionary()
@@ -172,12 +174,12 @@ class Registry:
         session: str = "",
         *,
         in_turn: bool = False,
-        skill_tools: tuple[str, ...] | None = None,
+        skill_tools: SkillTools | None = None,
     ) -> Toolbox:
         """Return what this agent may use for this person in this session: of each name the tool of the nearest scope.
 
-        `in_turn` adds the tools that exist only during the session's turn. `skill_tools` are the globs of the active
-        skills: they replace the agent's own, and show internal tools, too (SPEC A3, C2).
+        `in_turn` adds the tools that exist only during the session's turn. The globs of `skill_tools` replace
+        the agent's own, and show internal tools, too (SPEC A3, C2).
         """
         key = (agent, who.owner, session, in_turn, skill_tools)
         box = self._toolboxes.get(key)
@@ -188,12 +190,20 @@ class Registry:
             box = self._toolboxes[key] = Toolbox(turn, scoped, self._selection(agent, who.owner, skill_tools))
         return box
 
-    def _selection(self, agent: Agent, owner: str, skill_tools: tuple[str, ...] | None) -> ToolSelection:
+    def _selection(self, agent: Agent, owner: str, skill_tools: SkillTools | None) -> ToolSelection:
         key = (agent, owner, skill_tools)
         selection = self._selections.get(key)
         if selection is None:
             scoped = self._tools_in(Scope("owner", owner))
-            selection = ToolSelection(agent, scoped, self._global, self.disabled_by, self.accept, skill_tools)
+            selection = ToolSelection(
+                agent,
+                scoped,
+                self._global,
+                self.disabled_by,
+                self.accept,
+                skill_tools,
+                lambda name: self.explain_absence(owner, name),
+            )
             self._selections[key] = selection
         return selection
 

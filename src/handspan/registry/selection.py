@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from handspan.core.agents import Agent, mode_refuses
+from handspan.core.agents import Agent, SkillTools, mode_refuses
 from handspan.core.errors import ToolError
 from handspan.core.names import matches, matches_any
 from handspan.core.principals import Scope
@@ -29,10 +29,15 @@ class ToolSelection:
         global_tools: ScopedTools,
         disabled_by: Callable[[Entry], str | None],
         accept: Callable[[str, str, Scope], bool],
-        skill_tools: tuple[str, ...] | None = None,
+        skill_tools: SkillTools | None = None,
+        explain_absence: Callable[[str], str] = lambda name: "",
     ) -> None:
-        """`skill_tools`: the globs of the active skills, which replace the agent's own (SPEC A3)."""
+        """`skill_tools`: the globs of the active skills replace the agent's own (SPEC A3).
+
+        `explain_absence` says why a tool of this name is away, if its supplier is known; else it returns "".
+        """
         self.accept = accept
+        self.explain_absence = explain_absence
         self.skill_tools = skill_tools
         self.agent = agent
         self.owner_tools = owner_tools
@@ -52,19 +57,26 @@ class ToolSelection:
 
     def allows(self, entry: Entry) -> bool:
         """Whether this agent may use this tool. The tool may be of any scope."""
-        refused = mode_refuses(self.agent.mode, entry.spec.annotations)  # R4: a tool that can't be called is not listed
-        if refused or not self.names(entry) or self.hides(entry) or self.disabled_by(entry) is not None:
+        # R4: a tool that can't be called is not listed
+        if self.refuses(entry) or not self.names(entry) or self.hides(entry) or self.disabled_by(entry) is not None:
+            return False
+        if entry.missing:
             return False
         return entry.change is None or not entry.change.blocks
 
+    def refuses(self, entry: Entry) -> bool:
+        """Whether the agent's mode refuses every call of this tool."""
+        return entry.is_read_only is None and mode_refuses(self.agent.mode, entry.spec.annotations)
+
     def names(self, entry: Entry) -> bool:
         """Whether the agent's lists, or those of its active skills, name this tool."""
-        tools, name = self.agent.tools if self.skill_tools is None else self.skill_tools, entry.spec.name
+        tools, name = self.agent.tools if self.skill_tools is None else self.skill_tools.globs, entry.spec.name
         return (tools is None or matches_any(tools, name)) and not matches_any(self.agent.deny, name)
 
     def hides(self, entry: Entry) -> bool:
         """Whether this tool is internal and no active skill names it (SPEC C2)."""
-        return entry.internal and not (self.skill_tools is not None and matches_any(self.skill_tools, entry.spec.name))
+        skill_tools = self.skill_tools
+        return entry.internal and not (skill_tools is not None and matches_any(skill_tools.globs, entry.spec.name))
 
 
 class Reason(Struct, frozen=True):
@@ -77,6 +89,8 @@ class Reason(Struct, frozen=True):
 def refusal(selection: ToolSelection, entry: Entry) -> ToolError:
     """Return the error for a call of a tool that exists and that this agent can't use."""
     name, agent, pattern = entry.spec.name, selection.agent.name, selection.disabled_by(entry)
+    if selection.skill_tools is not None and not matches_any(selection.skill_tools.globs, name):
+        return _refusal_by_skill(selection.skill_tools, name)
     if not selection.names(entry):
         return ToolError("tool_not_available", f"Tool {name!r} is not available to the agent {agent!r}.")
     text = f"Tool {name!r} is not available:"
@@ -84,16 +98,27 @@ def refusal(selection: ToolSelection, entry: Entry) -> ToolError:
         return ToolError("tool_not_available", f"{text} {_HIDDEN}.")
     if pattern is not None:
         return ToolError("tool_disabled", f"{text} it is switched off for everybody ({pattern!r}).")
+    if entry.missing:
+        return ToolError("tool_not_available", f"{text} {entry.missing}.")
     if entry.change is not None and entry.change.blocks:
         return ToolError("tool_not_available", f"{text} {_CHANGED}.")
     return ToolError("policy_denied", f"{text} it may change things, and the agent {agent!r} is read-only.")
+
+
+def _refusal_by_skill(skill_tools: SkillTools, name: str) -> ToolError:
+    on = "(a skill that is on) leaves" if len(skill_tools.skills) == 1 else "(skills that are on) leave"
+    skills, tools = _quote_all(skill_tools.skills), _quote_all(skill_tools.globs)
+    return ToolError(
+        "tool_not_available",
+        f"Tool {name!r} is not available now: {skills} {on} only {tools}. "
+        "What you switched on with use_skill is off again in the next turn; the rest only a person switches off.",
+    )
 
 
 def reasons(selection: ToolSelection, entry: Entry) -> list[Reason]:
     """Return every reason for and against the use of this tool by this agent."""
     name, agent, pattern = entry.spec.name, selection.agent, selection.disabled_by(entry)
     denied = [glob for glob in agent.deny if matches(glob, name)]
-    refused = mode_refuses(agent.mode, entry.spec.annotations)
     return [
         Reason(True, f"It exists: {entry.origin}, scope {entry.scope}, version {entry.spec.version}."),
         _agent_reason(agent, name) if selection.skill_tools is None else _skill_reason(selection.skill_tools, name),
@@ -101,9 +126,7 @@ def reasons(selection: ToolSelection, entry: Entry) -> list[Reason]:
             not denied, f"The agent's deny list names it: {_quote_all(denied)}." if denied else "No deny rule names it."
         ),
         Reason(pattern is None, f"It is switched off by {pattern!r}." if pattern else "It is switched on."),
-        Reason(
-            not refused, f"Mode {agent.mode!r} " + ("refuses it: it is not read-only." if refused else "permits it.")
-        ),
+        _mode_reason(selection, entry),
         *_definition_reasons(selection, entry),
     ]
 
@@ -116,14 +139,26 @@ def _agent_reason(agent: Agent, name: str) -> Reason:
     return Reason(False, f"The tool list of the agent {agent.name!r} does not name it: {_quote_all(agent.tools)}.")
 
 
-def _skill_reason(globs: Sequence[str], name: str) -> Reason:
-    if matches_any(globs, name):
+def _mode_reason(selection: ToolSelection, entry: Entry) -> Reason:
+    mode = selection.agent.mode
+    if selection.refuses(entry):
+        return Reason(False, f"Mode {mode!r} refuses it: it is not read-only.")
+    if mode_refuses(mode, entry.spec.annotations):
+        return Reason(True, f"Mode {mode!r} permits those calls of it that only read.")
+    return Reason(True, f"Mode {mode!r} permits it.")
+
+
+def _skill_reason(skill_tools: SkillTools, name: str) -> Reason:
+    if matches_any(skill_tools.globs, name):
         return Reason(True, "A skill that is on names it.")
-    return Reason(False, f"The skills that are on do not name it: {_quote_all(globs)}.")
+    on = _quote_all(skill_tools.skills)
+    return Reason(False, f"The skills that are on ({on}) do not name it: {_quote_all(skill_tools.globs)}.")
 
 
 def _definition_reasons(selection: ToolSelection, entry: Entry) -> Iterator[Reason]:
-    """Reasons that only internal, new or changed tools have."""
+    """Reasons that only tools have which miss something, or are internal, new or changed."""
+    if entry.missing:
+        yield Reason(False, f"It can't be used yet: {entry.missing}.")
     if entry.internal and selection.hides(entry):
         yield Reason(False, f"I{_HIDDEN[1:]}.")
     elif entry.internal:

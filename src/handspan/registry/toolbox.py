@@ -46,6 +46,8 @@ class Toolbox:
     def refusal(self, name: str) -> ToolError:
         """Return the error for a call of a tool that `find` does not return."""
         entry = self._find_nearest(name)
+        if entry is None and (why := self._selection.explain_absence(name)):
+            return ToolError("tool_not_available", f"Tool {_clip(name)!r} is not available: {why}")
         if entry is None:
             hint = did_you_mean(name, (spec.name for spec in self.specs()))
             return ToolError("tool_not_found", f"Tool {_clip(name)!r} is not available: there is no such tool.{hint}")
@@ -62,6 +64,8 @@ class Toolbox:
     def explain(self, name: str) -> list[Reason]:
         """Return every reason for and against the use of this tool by this agent."""
         entry = self._find_nearest(name)
+        if entry is None and (why := self._selection.explain_absence(name)):
+            return [Reason(False, f"{why[0].upper()}{why[1:]}")]
         if entry is None:
             hint = did_you_mean(name, self._all_names())
             return [Reason(False, f"There is no tool {_clip(name)!r} in any scope of this session.{hint}")]

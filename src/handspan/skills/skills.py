@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from handspan.core.agents import Agent
+from handspan.core.agents import SkillTools
 from handspan.core.errors import ConfigError, ErrorCode, ToolError
 from handspan.core.names import did_you_mean
 from handspan.core.store import SkillSwitches
@@ -20,6 +20,8 @@ from handspan.skills.folders import FoundSkill, SkillFolder, SkillReader, Where
 from handspan.skills.text import clean_text
 
 _CACHE_SECONDS: Final = 1.0
+_ALWAYS_THERE: Final = ("use_skill", "read_artifact")
+"""The tools that no skill takes away: those to switch on another skill, and to read the rest of a long result."""
 _MOST_DESCRIPTION: Final = 300
 """The most characters of a description in the model's list."""
 
@@ -149,16 +151,19 @@ class Skills:
         return checked
 
 
-def allowed_globs(skills: Iterable[Skill]) -> tuple[str, ...] | None:
-    """Returns the union of the skills' globs, for `Registry.toolbox`; None when no skill has globs."""
-    lists = [skill.allowed_tools for skill in skills if skill.allowed_tools is not None]
-    return tuple(dict.fromkeys(glob for globs in lists for glob in globs)) if lists else None
+def tools_of_skills(skills: Iterable[Skill]) -> SkillTools | None:
+    """Returns the tools of these skills, for `Registry.toolbox`; None when no skill has a list of tools."""
+    limiting = {skill.name: skill.allowed_tools for skill in skills if skill.allowed_tools is not None}
+    if not limiting:
+        return None
+    globs = dict.fromkeys(glob for tools in (*limiting.values(), _ALWAYS_THERE) for glob in tools)
+    return SkillTools(tuple(limiting), tuple(globs))
 
 
-def build_instructions(agent: Agent, skills: Iterable[Skill], offered: Iterable[Skill] = ()) -> str:
-    """Returns the agent's instructions, those of active skills, and a list of skills that the model may switch on."""
+def build_instructions(own: str, skills: Iterable[Skill], offered: Iterable[Skill] = ()) -> str:
+    """Returns the agent's own instructions, those of active skills, and a list of those that a model may switch on."""
     on = {skill.name: skill for skill in skills}
-    parts = [agent.instructions.strip(), *map(_skill_section, on.values())]
+    parts = [own.strip(), *map(_skill_section, on.values())]
     lines = [_offer_line(skill) for skill in offered if skill.name not in on and not skill.disable_model_invocation]
     if lines:
         parts.append("\n".join(["# Skills that you can switch on with use_skill", "", *lines]))

@@ -1,18 +1,20 @@
 """The tool by which a model switches a skill on: `use_skill` (SPEC A3)."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeAlias, cast
 
 from handspan.core.context import ToolContext
 from handspan.core.errors import ToolError
+from handspan.core.messages import AssistantMessage, CallPart, Message, ResultsMessage, UserMessage
 from handspan.core.tool import READ_ONLY, ToolSpec
 from handspan.core.values import Arguments, JsonObject
 from handspan.skills.file import Skill, fill
 from handspan.skills.skills import Skills
+from handspan.wire.strict_json import parse
 
 SwitchOn: TypeAlias = Callable[[str, Skill], Awaitable[None]]
-"""(session, skill): the skill, with its variables filled in, is on from the next round of the session."""
+"""(session, skill): the skill, with its variables filled in, is on from the next round to the end of the turn."""
 
 
 class UseSkill:
@@ -20,7 +22,10 @@ class UseSkill:
 
     spec: Final = ToolSpec(
         name="use_skill",
-        description="Switch on a skill by its name and get its instructions, to be followed from then on.",
+        description=(
+            "Switch on a skill by its name for this turn and get its instructions. "
+            "A skill that lists tools leaves you only those, until the turn ends."
+        ),
         parameters={
             "type": "object",
             "properties": {
@@ -60,3 +65,26 @@ class UseSkill:
                 f"Skill {name!r} is not for a model to switch on. Ask the person to do it, or go on without it.",
             )
         return fill(skill, values)
+
+
+def skills_switched_on(messages: Sequence[Message]) -> list[str]:
+    """Returns the names of the skills that the model switched on since the last turn began, in order."""
+    turn = next((message.turn for message in reversed(messages) if type(message) is UserMessage), "")
+    names: list[str] = []
+    calls: tuple[CallPart, ...] = ()
+    for message in messages:
+        if type(message) is UserMessage and (message.turn != turn or not turn):
+            names = []
+        elif type(message) is AssistantMessage:
+            calls = message.calls
+        elif type(message) is ResultsMessage:
+            done = zip(calls, message.results, strict=False)
+            names += [name for call, result in done if not result.is_error and (name := _switched_on_by(call))]
+    return names
+
+
+def _switched_on_by(call: CallPart) -> str:
+    if call.name != UseSkill.spec.name:
+        return ""
+    arguments = parse(call.arguments)  # the call succeeded, so they can be read
+    return str(arguments["name"]) if isinstance(arguments, dict) else ""

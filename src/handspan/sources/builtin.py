@@ -6,15 +6,20 @@ from handspan.config.settings import Settings, ToolSettings
 from handspan.core.names import matches_any
 from handspan.core.principals import BUILTIN
 from handspan.core.sources import SourceState, SourceStatus
-from handspan.core.tool import Tool
+from handspan.core.tool import Tool, ToolSpec
+from handspan.media.workers import MediaWorkers
+from handspan.net.forward_proxy import ForwardProxy, ProxyLimits
 from handspan.net.guard import NetGuard
 from handspan.registry.registry import Registry
 from handspan.tools.artifact import ReadArtifact
+from handspan.tools.ask import AskUser
 from handspan.tools.clock import GetCurrentTime
 from handspan.tools.files import file_tools
 from handspan.tools.memory import memory_tools
 from handspan.tools.message import MessageOutlet, SendMessage
+from handspan.tools.output import OutputLimits
 from handspan.tools.sandbox import Sandbox
+from handspan.tools.search.search import search_tools
 from handspan.tools.shell.policy import CommandPolicy
 from handspan.tools.shell.shell import shell_tools
 from handspan.tools.web import web_tools
@@ -32,6 +37,7 @@ class BuiltinTools:
         settings: Settings,
         sandbox: Sandbox,
         guard: NetGuard,
+        media: MediaWorkers,
         outlet: MessageOutlet | None = None,
         *,
         only: tuple[str, ...] = ("*",),
@@ -41,9 +47,20 @@ class BuiltinTools:
         self._settings = settings
         self._sandbox = sandbox
         self._guard = guard
+        self._media = media
         self._outlet = outlet
         self._only = only
         self._workspace: Workspace | None = None
+        self._described: dict[Tool, ToolSpec] = {}
+        tools, policy = settings.tools, settings.tools.command_policy
+        self._shell = shell_tools(
+            settings.workspace,
+            CommandPolicy(policy.mode, policy.allowlist, policy.allow_also, policy.denylist),
+            sandbox,
+            unsafe_shell_without_sandbox=tools.unsafe_shell_without_sandbox,
+            open_proxy=self._open_proxy,
+            limits=OutputLimits(tools.result_limit, min(tools.result_preview, tools.result_limit), tools.output_limit),
+        )
 
     @property
     def state(self) -> SourceState:
@@ -59,6 +76,8 @@ class BuiltinTools:
         for tool in self._tools(workspace):
             if matches_any(self._only, tool.spec.name):
                 self._registry.register(tool, BUILTIN)
+        self._described = {tool: tool.spec for tool in self._shell if matches_any(self._only, tool.spec.name)}
+        self._sandbox.listen(self._describe_shell_anew)
 
     async def close(self) -> None:
         """Unregister them."""
@@ -67,22 +86,31 @@ class BuiltinTools:
             self._workspace.close()
             self._workspace = None
 
+    def _describe_shell_anew(self) -> None:
+        """Register the shell tools again if the test of the sandbox has shown something else than expected."""
+        for tool, spec in self._described.items():
+            if tool.spec != spec and self._workspace is not None:
+                self._registry.register_or_replace(tool, BUILTIN)
+
+    def _open_proxy(self) -> ForwardProxy:
+        """Return the proxy of one command with a guarded network."""
+        sandbox = self._settings.tools.sandbox
+        return ForwardProxy(self._guard, ProxyLimits(sandbox.network_connections, sandbox.network_bytes))
+
     def _tools(self, workspace: Workspace) -> Iterator[Tool]:
         tools: ToolSettings = self._settings.tools
         yield GetCurrentTime()
-        yield from file_tools(workspace)
+        yield from file_tools(workspace, tools.result_limit, self._media)
+        yield from search_tools(workspace, tools.result_limit)
         yield from memory_tools(self._settings.state / "memory")
-        yield from shell_tools(
-            self._settings.workspace,
-            CommandPolicy(tools.command_policy.mode, tools.command_policy.allowlist, tools.command_policy.denylist),
-            self._sandbox,
-            unsafe_shell_without_sandbox=tools.unsafe_shell_without_sandbox,
-        )
+        yield from self._shell
         yield from web_tools(
             self._guard,
+            workspace,
             search_endpoint=tools.web_search.endpoint or None,
             search_api_key=tools.web_search.api_key or None,
             http_hosts=tools.http_request.allowed_hosts,
         )
         yield ReadArtifact(tools.result_limit)
         yield SendMessage(self._outlet)
+        yield AskUser()

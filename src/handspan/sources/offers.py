@@ -1,7 +1,8 @@
 """What clients may offer as a tool, over WebSocket or the graph API: the rules, and a cache of schemas (SPEC W5)."""
 
+from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -10,7 +11,7 @@ from msgspec import Struct
 from handspan.core.errors import DefinitionError
 from handspan.core.names import matches_any
 from handspan.core.schema import Validator
-from handspan.core.tool import UNKNOWN_EFFECTS, Annotations
+from handspan.core.tool import UNKNOWN_EFFECTS, Annotations, ToolSpec
 from handspan.core.values import Json, JsonObject
 from handspan.wire.ws_frames import WireLimits
 
@@ -72,13 +73,40 @@ class SchemaCache:
         return schema
 
 
+class SessionOffers:
+    """The first definitions that clients offered in the sessions used last: a later one may differ (SPEC T5)."""
+
+    def __init__(self, most: int = 256) -> None:
+        """`most` is the number of sessions that are remembered."""
+        self._most = most
+        self._specs: OrderedDict[str, dict[str, ToolSpec]] = OrderedDict()
+
+    def compare(self, session: str, spec: ToolSpec) -> ToolSpec | None:
+        """Returns the session's first definition of this tool if it differs from this one."""
+        specs = self._specs.setdefault(session, {})
+        self._specs.move_to_end(session)
+        if len(self._specs) > self._most:
+            self._specs.popitem(last=False)
+        first = specs.setdefault(spec.name, spec)
+        return None if first.fingerprint == spec.fingerprint else first
+
+
 def annotations_of(claims: JsonObject | None) -> Annotations:
     """What a client claims about its tool's effects. Without a known claim the tool is not trusted (SPEC P4)."""
-    known = {name: value for name, value in (claims or {}).items() if name in _ANNOTATIONS and isinstance(value, bool)}
-    return Annotations(**known) if known else UNKNOWN_EFFECTS
+    given = claims or {}
+    known: dict[str, Any] = {
+        name: value for name, value in given.items() if name in _EFFECTS and isinstance(value, bool)
+    }
+    if not known:
+        return UNKNOWN_EFFECTS
+    group = given.get("group")
+    if not isinstance(group, str) or not 0 < len(group) <= _LONGEST_GROUP:
+        return Annotations(**known)
+    return Annotations(**known, group=group)
 
 
-_ANNOTATIONS: Final = frozenset(Annotations.__struct_fields__)
+_EFFECTS: Final = frozenset(Annotations.__struct_fields__) - {"group"}
+_LONGEST_GROUP: Final = 64
 
 
 def _depth(value: Json) -> int:

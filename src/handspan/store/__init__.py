@@ -1,7 +1,8 @@
 """WHAT MUST LAST: everything that has to be there after a restart.
 
 Holds:   `sqlite/`, which fills all of `core/store.py`; beside it what is stored as files: `artifacts.py` with
-         `partial_file.py` (uploads), `switches.py`, `idempotency.py`. All of it is in the state folder; folders have
+         `partial_file.py` (uploads), `switches.py`, `idempotency.py`; `unwritten_results.py`, what a database did not
+         take at once; `journal_clock.py`, how the journal ages. All of it is in the state folder; folders have
          mode 700, files 600 (SPEC S6).
 Imports: config, core. Only `gateway/app.py` imports from here: a contract checks that.
 To add:  a thing that lasts: its Protocol in `core/store.py` as a property of `Store`, its nouns in `core/records.py`, a

@@ -18,7 +18,9 @@ from handspan.core.artifacts import ArtifactRef
 from handspan.core.errors import StoreError, ToolError
 from handspan.store.partial_file import PartialFile, too_large
 
-_ID_BYTES: Final = 12
+_ID_BYTES: Final = 16
+_ID_LENGTHS: Final = (2 * _ID_BYTES, 24)
+"""The digits of an id; older versions drew shorter ones."""
 _PARTIAL: Final = ".part"
 _ABANDONED_AFTER: Final = 3600.0
 """Seconds without a write after which the process that received a partial file counts as gone."""
@@ -162,7 +164,7 @@ class FolderArtifacts:
 
     def _record(self, artifact_id: str, owner: str) -> _Record:
         """Return the record. Raises `ToolError` if it is missing, damaged, too old or another owner's."""
-        if len(artifact_id) != 2 * _ID_BYTES or not set(artifact_id) <= set("0123456789abcdef"):
+        if len(artifact_id) not in _ID_LENGTHS or not set(artifact_id) <= set("0123456789abcdef"):
             raise _missing(artifact_id)
         try:
             record = msgspec.json.decode((self._folder / f"{artifact_id}.json").read_bytes(), type=_Record)
@@ -189,7 +191,7 @@ class FolderArtifacts:
     def _bodies(self, names: set[str]) -> Iterator[tuple[float, int, Path]]:
         """Return time, size and path of every body. Skips bodies that another process removes meanwhile."""
         for name in names:
-            if len(name) == 2 * _ID_BYTES:
+            if len(name) in _ID_LENGTHS:
                 with contextlib.suppress(FileNotFoundError):
                     found = os.stat(self._folder / name)
                     yield found.st_mtime, found.st_size, self._folder / name

@@ -20,8 +20,8 @@ from typing import Final, final
 import msgspec
 from msgspec import Struct
 
-from handspan.core.artifacts import Artifacts
 from handspan.core.calls import new_call_id
+from handspan.core.images import ImageReader
 from handspan.core.messages import (
     AssistantMessage,
     CallPart,
@@ -60,7 +60,7 @@ class Spoken:
         return KeptMessages(instructions)
 
     async def reply(
-        self, projection: Projection, specs: Sequence[ToolSpec], artifacts: Artifacts | None = None
+        self, projection: Projection, specs: Sequence[ToolSpec], artifacts: ImageReader | None = None
     ) -> AsyncIterator[ModelEvent]:
         """Do what the next round of the script says."""
         assert isinstance(projection, KeptMessages), "a projection belongs to the model that made it"

@@ -1,10 +1,12 @@
 """BUILT-INS: the tools that come with Handspan, and what keeps their effects inside of the workspace.
 
 Holds:   one file for each family of tools: `clock.py`, `files.py`, `memory.py`, `web.py`, `message.py`, `artifact.py`,
-         `shell/`.
-         Below the file tools: `workspace.py` (read it first), which uses `paths.py`, `directories.py`, `decoding.py`.
-         Below the shell tools: `sandbox.py` (with `mounts.py`, `seccomp.py`), `processes.py`, `shell/policy.py`.
+         `ask.py`, `search/`, `shell/`.
+         Below the file tools: `workspace.py` (read it first), which uses `paths.py`, `directories.py`, `new_file.py`;
+         `text_pages.py` and `decoding.py` read texts, `media_files.py` images and PDF.
+         Below the shell tools: `sandbox.py` (with `mounts.py`, `seccomp.py`, `starter.py`, `self_test.py`),
+         `processes.py`, `output.py`, `shell/policy.py`.
          Below the web tools: `markdown.py`.
-Imports: net, core. Not the registry, not the engine: a tool knows nothing of its caller.
+Imports: net, media, core. Not the registry, not the engine: a tool knows nothing of its caller.
 To add:  a class with `spec` and `run` in the file of its family, and its line in `sources/builtin.py`.
 """

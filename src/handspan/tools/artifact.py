@@ -76,7 +76,10 @@ class ReadArtifact:
             raise ToolError(
                 "invalid_arguments", f"offset {offset} is beyond the end of {ref.id!r}, which has {ref.size} bytes."
             )
-        is_text = _is_text(await ctx.artifacts.read(ref.id, owner=ctx.who.owner, limit=_SAMPLE))
+        # A command may write a NUL: what was stored as text is text.
+        is_text = ref.media_type == "text/plain" or _is_text(
+            await ctx.artifacts.read(ref.id, owner=ctx.who.owner, limit=_SAMPLE)
+        )
         if (query := arguments.get("query")) is not None:
             return await self._search(ctx, ref, str(query), offset, is_text=is_text)
         limit = min(max(_number(arguments, "limit", _DEFAULT_LIMIT), 4), _MAX_LIMIT)  # 4: a character fits

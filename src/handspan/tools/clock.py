@@ -45,7 +45,7 @@ class GetCurrentTime:
         """Returns the time as one string."""
         form = str(arguments.get("format", "iso8601"))
         if form.lower() not in _FORMATS:
-            raise ToolError("invalid_arguments", f"Unknown format {form!r}. Use 'iso8601' or 'human_readable'.")
+            raise ToolError("invalid_arguments", f"Unknown format {form!r:.80}. Use 'iso8601' or 'human_readable'.")
         name = arguments.get("timezone")
         zone = None if name is None else await _find_zone(str(name))
         now = self._clock(UTC).astimezone(zone)
@@ -61,7 +61,8 @@ async def _find_zone(name: str) -> tzinfo:
         known = await asyncio.to_thread(zoneinfo.available_timezones)
     raise ToolError(
         "invalid_arguments",
-        f"Invalid timezone: {name!r}. {_hint(name, known)}Use an IANA time zone such as 'America/New_York' or 'UTC'.",
+        f"Invalid timezone: {name!r:.80}. {_hint(name, known)}"
+        "Use an IANA time zone such as 'America/New_York' or 'UTC'.",
     )
 
 

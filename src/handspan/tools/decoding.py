@@ -1,17 +1,20 @@
-"""Decoding the bytes of a file: byte order marks, encodings, and ranges that end between two characters."""
+"""Decoding the bytes of a file: byte order marks and encodings."""
 
 import codecs
+import shlex
+from collections.abc import Iterator
 from typing import Final
 
 from msgspec import Struct
 
 from handspan.core.errors import ToolError
 from handspan.tools.paths import quote_path
+from handspan.tools.workspace import OpenedFile
 
 HEAD: Final = 4
 """The number of bytes at the beginning of a file that are needed to find its byte order mark."""
 
-_EXTRA: Final = 8  # no character of any encoding is longer
+_CHUNK: Final = 256 * 1024
 
 # UTF-32 comes first: its little-endian mark begins with the mark of UTF-16.
 _MARKS: Final = (
@@ -26,16 +29,6 @@ _WITHOUT_MARK: Final = {"utf-8": "utf-8", "utf-8-sig": "utf-8", "utf-16": "utf-1
 
 # Python has these encodings, but no file uses them, and some are very slow or warn.
 _NOT_FOR_FILES: Final = frozenset(("idna", "punycode", "unicode-escape", "raw-unicode-escape", "charmap"))
-# Their bytes can only be decoded after all bytes before.
-_WITH_MEMORY: Final = ("iso2022", "hz", "utf-7")
-
-
-class TextPart(Struct, frozen=True):
-    """A piece of text, and the range of the file's bytes that it comes from."""
-
-    text: str
-    start: int
-    end: int
 
 
 class FileEncoding(Struct, frozen=True):
@@ -44,11 +37,6 @@ class FileEncoding(Struct, frozen=True):
     name: str
     mark: int = 0
     """Length of the byte order mark in bytes. The mark is not part of the text."""
-
-    @property
-    def has_ranges(self) -> bool:
-        """Whether decoding can begin in the middle of the file."""
-        return not self.name.startswith(_WITH_MEMORY)
 
     @property
     def unit(self) -> int:
@@ -79,50 +67,26 @@ def detect_encoding(head: bytes, asked: str) -> FileEncoding:
     return FileEncoding(asked, len(mark) if marked == asked else 0)
 
 
-def decode_part(data: bytes, offset: int, length: int, encoding: FileEncoding, path: str) -> TextPart:
-    """Returns the text of the `length` bytes at `offset`. It is cut between two characters and has at least one.
-
-    `data` begins at the offset and has `padded_length(length)` bytes, or fewer where the file ends.
-    """
-    skipped = max(encoding.mark - offset, 0) or _rest_of_character(data, offset, encoding)
-    _refuse_binary(data[:length], encoding, path)
-    for more in range(_EXTRA):
-        is_last = length + more >= len(data)
-        text, used = _decode(data[skipped : length + more], is_last, encoding, path, offset + skipped)
-        if text or is_last:
-            break
-    return TextPart(text, offset + skipped, offset + skipped + used)
-
-
-def padded_length(length: int) -> int:
-    """Returns how many bytes `decode_part` needs to cut after `length` bytes."""
-    return length + _EXTRA
-
-
-def _decode(data: bytes, is_last: bool, encoding: FileEncoding, path: str, at: int) -> tuple[str, int]:
+def decode_chunks(file: OpenedFile, encoding: FileEncoding, path: str) -> Iterator[str]:
+    """Yields the text of the whole file in pieces. Raises `execution_failed` where it is not text."""
     decoder = codecs.getincrementaldecoder(encoding.name)("strict")
-    try:
-        text = decoder.decode(data, is_last)
-    except UnicodeDecodeError as error:
-        raise ToolError(
-            "execution_failed",
-            f"{quote_path(path)} is not {encoding.name} text: wrong byte at {at + error.start}. If it is text, give "
-            "its encoding, such as 'latin-1'; if it is binary, use another way, such as exec_shell with file or xxd.",
-        ) from None
-    return text, len(data) - len(decoder.getstate()[0])
-
-
-def _rest_of_character(data: bytes, offset: int, encoding: FileEncoding) -> int:
-    """Returns the number of bytes that belong to a character that began before the offset."""
-    if not offset:
-        return 0
-    if encoding.name == "utf-8":
-        return next((place for place, byte in enumerate(data[:3]) if byte & 0xC0 != 0x80), len(data[:3]))
-    skipped = -offset % encoding.unit
-    if encoding.unit == 2:
-        high = data[skipped + (1 if encoding.name == "utf-16-le" else 0) :][:1]
-        skipped += 2 if b"\xdc" <= high <= b"\xdf" else 0
-    return skipped
+    at = encoding.mark
+    while True:
+        data = file.read(at, _CHUNK)
+        _refuse_binary(data, encoding, path)
+        pending = len(decoder.getstate()[0])
+        try:
+            text = decoder.decode(data, final=len(data) < _CHUNK)
+        except UnicodeDecodeError as error:
+            raise ToolError(
+                "execution_failed",
+                f"{quote_path(path)} is not {encoding.name} text: wrong byte at {at - pending + error.start}. If it is "
+                f"text, give its encoding, such as 'latin-1'. {_how_to_see(path)}",
+            ) from None
+        yield text
+        if len(data) < _CHUNK:
+            return
+        at += len(data)
 
 
 def _refuse_binary(data: bytes, encoding: FileEncoding, path: str) -> None:
@@ -130,6 +94,12 @@ def _refuse_binary(data: bytes, encoding: FileEncoding, path: str) -> None:
     if encoding.unit == 1 and b"\0" in data:
         raise ToolError(
             "execution_failed",
-            f"{quote_path(path)} is a binary file. Use another way: exec_shell with file, strings or xxd; "
-            "or give its encoding if it is text, such as 'utf-16'.",
+            f"{quote_path(path)} is a binary file. If it is text, give its encoding, such as 'utf-16'. "
+            f"{_how_to_see(path)}",
         )
+
+
+def _how_to_see(path: str) -> str:
+    """Returns a command that shows the readable pieces of a binary file. It also runs where there is no sandbox."""
+    command = f"grep -a -o '[[:print:]]\\{{4,\\}}' -- {shlex.quote(path)}"
+    return f"To see the readable pieces of a binary file, use exec_shell with the command: {command}"

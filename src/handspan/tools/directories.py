@@ -16,6 +16,7 @@ from typing import Final, Literal, TypeAlias
 from msgspec import Struct
 
 from handspan.core.context import Deadline
+from handspan.tools.new_file import hide_temporary
 from handspan.tools.paths import HiddenPaths, Identity, Parts, check_deadline, identity
 
 OpenBeneath: TypeAlias = Callable[[int, Parts, int], int]
@@ -132,7 +133,7 @@ def list_children(
     def visible_names() -> Iterator[str]:
         nonlocal total
         for name in _read_names(descriptor, deadline):
-            if not hidden.has_name((*folder, os.fsencode(name))):
+            if not hide_temporary(descriptor, name) and not hidden.has_name((*folder, os.fsencode(name))):
                 total += 1
                 yield name
 

@@ -4,38 +4,50 @@ from typing import Final, cast
 
 from handspan.core.context import ToolContext
 from handspan.core.errors import ToolError
-from handspan.core.tool import READ_ONLY, Annotations, Tool, ToolSpec
+from handspan.core.results import Success
+from handspan.core.tool import READS_WORKSPACE, Annotations, Tool, ToolSpec
 from handspan.core.values import Arguments, JsonObject
-from handspan.tools.decoding import HEAD, decode_part, detect_encoding, find_encoding, padded_length
+from handspan.media.workers import MediaWorkers
+from handspan.tools.decoding import HEAD, detect_encoding, find_encoding
 from handspan.tools.directories import DirectoryEntry
+from handspan.tools.media_files import MediaFiles, is_media
 from handspan.tools.paths import quote_path
-from handspan.tools.workspace import OpenedFile, Workspace
+from handspan.tools.text_pages import PageReader
+from handspan.tools.workspace import Workspace
 
-READ_LIMIT: Final = 1024 * 1024
-"""The most bytes of one read."""
+RESULT_LIMIT: Final = 64 * 1024
 EDIT_LIMIT: Final = 16 * 1024 * 1024
 LIST_LIMIT: Final = 10_000
 
+_ENVELOPE: Final = 64
+"""Bytes of a result around its text."""
 _SECONDS: Final = 10.0
 # Serial: two appends of one model response keep their order.
-_CHANGES_FILES: Final = Annotations(destructive=True, serial=True)
+_CHANGES_FILES: Final = Annotations(destructive=True, serial=True, group="workspace")
 _PATH: Final[JsonObject] = {
     "type": "string",
     "description": "Path of the file, relative to the workspace, such as 'notes/today.txt'.",
 }
 
 
-def file_tools(workspace: Workspace) -> tuple[Tool, ...]:
-    """Returns all file tools for this workspace."""
-    return ReadFile(workspace), WriteFile(workspace), EditFile(workspace), ListDirectory(workspace)
+def file_tools(
+    workspace: Workspace, result_limit: int = RESULT_LIMIT, media: MediaWorkers | None = None
+) -> tuple[Tool, ...]:
+    """Returns all file tools for this workspace. `result_limit`: the engine's limit, below which pages stay.
+
+    Without `media`, images and PDF count as binary files.
+    """
+    read = ReadFile(workspace, result_limit, media)
+    return read, WriteFile(workspace), EditFile(workspace), ListDirectory(workspace)
 
 
 class ReadFile:
-    """Reads the text of a file, whole or a range."""
+    """Reads the text of a file or PDF, whole or a page of lines; or an image."""
 
     spec = ToolSpec(
         name="read_file",
-        description="Read a text file of the workspace, whole or from a byte offset on.",
+        description="Read a text file, an image or a PDF of the workspace. An image comes as an image, a PDF as text. "
+        "A long text comes in pages; the last line says how to read on.",
         parameters={
             "type": "object",
             "properties": {
@@ -45,62 +57,38 @@ class ReadFile:
                     "default": "UTF-8",
                     "description": "Encoding of the text, such as 'UTF-8'.",
                 },
-                "offset": {"type": "integer", "minimum": 0, "description": "First byte to read; default 0."},
-                "limit": {
+                "offset": {
                     "type": "integer",
-                    "minimum": 1,
-                    "description": f"Bytes to read, {READ_LIMIT} at most; next_offset in the answer: where to go on.",
+                    "minimum": 0,
+                    "description": "The line to begin at; 1, the first line, by default.",
                 },
+                "limit": {"type": "integer", "minimum": 1, "description": "How many lines; as many as fit by default."},
             },
             "required": ["path"],
             "additionalProperties": False,
         },
         timeout=_SECONDS,
-        annotations=READ_ONLY,
+        annotations=READS_WORKSPACE,
     )
 
-    def __init__(self, workspace: Workspace) -> None:
+    def __init__(
+        self, workspace: Workspace, result_limit: int = RESULT_LIMIT, media: MediaWorkers | None = None
+    ) -> None:
         self._workspace = workspace
+        self._room = result_limit - _ENVELOPE
+        self._media = None if media is None else MediaFiles(media, self._room)
 
-    def run(self, arguments: Arguments, ctx: ToolContext) -> JsonObject:
+    def run(self, arguments: Arguments, ctx: ToolContext) -> str | Success:
         path = cast(str, arguments["path"])
         asked = find_encoding(cast(str, arguments.get("encoding", "UTF-8")))
+        # JSON Schema accepts 5.0 as an integer.
+        first = max(1, int(cast(float, arguments.get("offset", 1))))
+        limit = int(cast(float, arguments["limit"])) if "limit" in arguments else None
         with self._workspace.open_file(path) as file:
-            if "offset" not in arguments and "limit" not in arguments:
-                return _read_whole(file, asked, path)
-            # JSON Schema accepts 5.0 as an integer.
-            offset = int(cast(float, arguments.get("offset", 0)))
-            limit = int(cast(float, arguments.get("limit", READ_LIMIT)))
-            return _read_range(file, offset, min(limit, READ_LIMIT), asked, path)
-
-
-def _read_whole(file: OpenedFile, asked: str, path: str) -> JsonObject:
-    if file.size > READ_LIMIT:
-        raise ToolError(
-            "file_too_large",
-            f"{quote_path(path)} has {file.size} bytes, more than the {READ_LIMIT} that are read at once. "
-            "Read it in parts with offset and limit, for example offset=0 and limit=60000.",
-        )
-    data = file.read(0, READ_LIMIT)
-    encoding = detect_encoding(data[:HEAD], asked)
-    return {"content": decode_part(data, 0, len(data), encoding, path).text}
-
-
-def _read_range(file: OpenedFile, offset: int, limit: int, asked: str, path: str) -> JsonObject:
-    encoding = detect_encoding(file.read(0, HEAD), asked)
-    if not encoding.has_ranges:
-        raise ToolError(
-            "invalid_arguments", f"A file in {encoding.name} can't be read in parts. Leave out offset and limit."
-        )
-    # The operating system refuses an offset above 63 bits.
-    start = min(offset, file.size)
-    part = decode_part(file.read(start, padded_length(limit)), start, limit, encoding, path)
-    return {
-        "content": part.text,
-        "offset": part.start,
-        "size": file.size,
-        "next_offset": part.end if part.end < file.size else None,
-    }
+            if self._media is not None and is_media(file):
+                return self._media.read(file, path, first, limit, ctx.deadline)
+            encoding = detect_encoding(file.read(0, HEAD), asked)
+            return PageReader(file, encoding, path, self._room, ctx.deadline).read(first, limit)
 
 
 class WriteFile:
@@ -146,11 +134,11 @@ class WriteFile:
 
 
 class EditFile:
-    """Replaces one piece of text."""
+    """Replaces one piece of text, or all of its occurrences."""
 
     spec = ToolSpec(
         name="edit_file",
-        description="Replace a piece of text that occurs exactly once in a file of the workspace.",
+        description="Replace a text in a file of the workspace. It must occur exactly once, or replace_all be true.",
         parameters={
             "type": "object",
             "properties": {
@@ -158,9 +146,14 @@ class EditFile:
                 "old_text": {
                     "type": "string",
                     "minLength": 1,
-                    "description": "The text to replace; it must occur exactly once.",
+                    "description": "The text to replace, exactly as it stands in the file.",
                 },
                 "new_text": {"type": "string", "description": "The text to put in its place."},
+                "replace_all": {
+                    "type": "boolean",
+                    "default": False,
+                    "description": "True replaces every occurrence, such as a name in the whole file.",
+                },
             },
             "required": ["path", "old_text", "new_text"],
             "additionalProperties": False,
@@ -177,29 +170,66 @@ class EditFile:
         old, new = encode_argument(arguments, "old_text"), encode_argument(arguments, "new_text")
         if old == new:
             raise ToolError("invalid_arguments", "old_text and new_text are the same: there is nothing to edit.")
-        self._workspace.edit(path, lambda data: _replace_once(data, old, new, path), EDIT_LIMIT, ctx.deadline)
-        return {"message": f"Successfully edited {path}", "path": path}
+        is_for_all = bool(arguments.get("replace_all", False))
+        edit = _Replacement(old, new, path, is_for_all)
+        self._workspace.edit(path, edit.apply, EDIT_LIMIT, ctx.deadline)
+        answer: JsonObject = {"message": f"Successfully edited {path}", "path": path}
+        return answer | {"replaced": edit.count} if is_for_all else answer
 
 
-def _replace_once(data: bytes, old: bytes, new: bytes, path: str) -> bytes:
-    if b"\0" in data:
-        raise ToolError(
-            "execution_failed", f"{quote_path(path)} is a binary file or UTF-16 text; only UTF-8 text can be edited."
-        )
-    old, new = _match_line_endings(data, old, new)
-    place = data.find(old)
-    if place < 0:
-        raise ToolError(
-            "invalid_arguments",
-            f"old_text was not found in {quote_path(path)} (0 matches). Read the file and copy the text exactly.",
-        )
-    if data.find(old, place + 1) >= 0:
+class _Replacement:
+    """Replaces a text in the bytes of a file, and counts how often."""
+
+    def __init__(self, old: bytes, new: bytes, path: str, is_for_all: bool) -> None:
+        self._old = old
+        self._new = new
+        self._path = path
+        self._is_for_all = is_for_all
+        self.count = 0
+
+    def apply(self, data: bytes) -> bytes:
+        """Returns the bytes with the new text. Raises `ToolError` when the old text is missing or not unique."""
+        if b"\0" in data:
+            raise ToolError(
+                "execution_failed",
+                f"{quote_path(self._path)} is a binary file or UTF-16 text; only UTF-8 text can be edited.",
+            )
+        old, new = _match_line_endings(data, self._old, self._new)
+        place = data.find(old)
+        if place < 0:
+            raise ToolError("invalid_arguments", self._missing(data, old))
+        if not self._is_for_all and data.find(old, place + 1) >= 0:
+            raise ToolError("invalid_arguments", self._not_unique(data, old))
+        self.count = data.count(old) if self._is_for_all else 1
+        return data.replace(old, new, self.count)
+
+    def _missing(self, data: bytes, old: bytes) -> str:
+        text = f"old_text was not found in {quote_path(self._path)} (0 matches)."
+        first = next((line.strip() for line in old.splitlines() if line.strip()), b"")
+        place = data.find(first) if first else -1
+        if place >= 0:
+            text += f" Its first line is in line {_line_of(data, place)}; the text around it differs."
+        return f"{text} Read the file and copy the text exactly."
+
+    def _not_unique(self, data: bytes, old: bytes) -> str:
+        lines: list[str] = []
+        place = data.find(old)
+        while place >= 0 and len(lines) < _MOST_PLACES:
+            lines.append(str(_line_of(data, place)))
+            place = data.find(old, place + 1)
         count = max(data.count(old), 2)  # `count` does not see matches that overlap
-        raise ToolError(
-            "invalid_arguments",
-            f"old_text appears {count} times in {quote_path(path)}; provide more context to make it unique.",
+        more = ", …" if place >= 0 else ""
+        return (
+            f"old_text appears {count} times in {quote_path(self._path)} (lines {', '.join(lines)}{more}); provide "
+            "more context to make it unique, or set replace_all."
         )
-    return data[:place] + new + data[place + len(old) :]
+
+
+_MOST_PLACES: Final = 10
+
+
+def _line_of(data: bytes, place: int) -> int:
+    return data.count(b"\n", 0, place) + 1
 
 
 def _match_line_endings(data: bytes, old: bytes, new: bytes) -> tuple[bytes, bytes]:
@@ -238,7 +268,7 @@ class ListDirectory:
             "additionalProperties": False,
         },
         timeout=_SECONDS,
-        annotations=READ_ONLY,
+        annotations=READS_WORKSPACE,
     )
 
     def __init__(self, workspace: Workspace) -> None:
@@ -252,7 +282,7 @@ class ListDirectory:
             answer["total"] = listing.total
             answer["message"] = (
                 f"Showing the first {len(listing.entries)} of {listing.total} entries. "
-                "To see others use exec_shell, for example with ls and grep."
+                "find_files finds others by a pattern of their names."
             )
         return answer
 

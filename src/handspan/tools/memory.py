@@ -11,7 +11,7 @@ from typing import Final, cast
 
 from handspan.core.context import Deadline, ToolContext
 from handspan.core.errors import ConfigError, ToolError
-from handspan.core.tool import READ_ONLY, Annotations, Tool, ToolSpec
+from handspan.core.tool import Annotations, Tool, ToolSpec
 from handspan.core.values import Arguments, Json, JsonObject
 from handspan.tools.files import encode_argument
 from handspan.tools.workspace import Workspace
@@ -48,7 +48,7 @@ class MemoryRead:
             "additionalProperties": False,
         },
         timeout=_SECONDS,
-        annotations=READ_ONLY,
+        annotations=Annotations(read_only=True, idempotent=True, group="memory"),
     )
 
     def __init__(self, root: Path) -> None:
@@ -84,7 +84,7 @@ class MemoryWrite:
             "additionalProperties": False,
         },
         timeout=_SECONDS,
-        annotations=Annotations(destructive=True, serial=True),
+        annotations=Annotations(destructive=True, serial=True, group="memory"),
     )
 
     def __init__(self, root: Path) -> None:
@@ -127,7 +127,7 @@ class _MemoryFolders:
 
     def _open_folder(self, owner: str) -> Workspace:
         try:
-            return Workspace(self._folder_of(owner), file_mode=0o600, folder_mode=0o700)
+            return Workspace(self._folder_of(owner), file_mode=0o600, folder_mode=0o700, is_shared=False)
         except ConfigError as error:
             raise ToolError(
                 "execution_failed", "The memory can't be opened. Ask the person to check the folder."

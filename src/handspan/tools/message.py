@@ -5,7 +5,7 @@ from typing import Final, Protocol
 
 from handspan.core.context import ToolContext
 from handspan.core.errors import ToolError
-from handspan.core.tool import Annotations, ToolSpec
+from handspan.core.tool import Annotations, Handling, ToolSpec
 from handspan.core.values import Json, JsonObject
 
 
@@ -38,17 +38,14 @@ class SendMessage:
 
     def __init__(self, outlet: MessageOutlet | None = None) -> None:
         self._outlet = outlet
+        missing = "" if outlet else "no channel is configured, and this version has none"
+        self.handling = Handling(missing=missing)
 
     async def run(self, arguments: Mapping[str, Json], ctx: ToolContext) -> JsonObject:
         """Returns the channel, the chat and the length of the content in bytes."""
         channel, chat_id, content = (str(arguments[name]) for name in ("channel", "chat_id", "content"))
-        if self._outlet is None:
-            raise ToolError(
-                "execution_failed",
-                f"The message was not sent: no channel {channel!r} is configured here (setting 'channels.<name>',"
-                " which this version does not have yet)."
-                " Give the text to the person in this conversation instead.",
-            )
+        if self._outlet is None:  # the engine calls no tool that misses something
+            raise ToolError("tool_not_available", f"The message was not sent: {self.handling.missing}.")
         await self._outlet.send(channel, chat_id, content)
         length = len(content.encode("utf-8", "replace"))
         return {"status": "sent", "channel": channel, "chat_id": chat_id, "content_length": length}

@@ -10,6 +10,12 @@ SANDBOX_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/
 
 _LINKS_TO_USR: Final = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _ETC: Final = ("ld.so.cache", "alternatives", "localtime")
+# Certificates that programs trust, where distributions keep them. The folders beside them may hold private keys.
+_CERTIFICATES: Final = (
+    *("ssl/certs", "ssl/cert.pem", "ssl/openssl.cnf", "ca-certificates/extracted"),
+    *("pki/tls/certs", "pki/tls/cert.pem", "pki/tls/openssl.cnf", "pki/ca-trust/extracted"),
+)
+_NAME_LOOKUP: Final = ("resolv.conf", "hosts", "nsswitch.conf", "services", "protocols")
 _TAKEN: Final = frozenset((*_LINKS_TO_USR, "usr", "etc", "dev", "proc", "sys", WORKSPACE[1:]))
 _READ_ONLY_IN_GIT: Final = ("hooks", "config", "config.worktree")
 
@@ -22,10 +28,11 @@ class Mounts:
         self._hidden = hidden
         self._scratch = str(scratch)
 
-    def options(self) -> Iterator[str]:
-        """Yields bubblewrap's options for all mounts."""
+    def options(self, network: str = "none") -> Iterator[str]:
+        """Yields bubblewrap's options for all mounts. A command with a network (see `sandbox.py`) gets certificates."""
         real = os.path.realpath(self._workspace)
-        yield from _system_options()
+        certificates = () if network == "none" else _CERTIFICATES
+        yield from _system_options((*_ETC, *certificates, *(_NAME_LOOKUP if network == "host" else ())))
         yield from ("--dev", "/dev", "--proc", "/proc")
         for folder in ("/dev/shm", "/tmp"):
             yield from ("--size", self._scratch, "--perms", "1777", "--tmpfs", folder)
@@ -50,7 +57,7 @@ class Mounts:
                 yield from _cover(path, path)
 
 
-def _system_options() -> Iterator[str]:
+def _system_options(etc: Sequence[str]) -> Iterator[str]:
     yield from ("--ro-bind", "/usr", "/usr")
     for name in _LINKS_TO_USR:
         path = f"/{name}"
@@ -58,8 +65,10 @@ def _system_options() -> Iterator[str]:
             yield from ("--symlink", os.readlink(path), path)
         elif os.path.isdir(path):
             yield from ("--ro-bind", path, path)
-    yield from ("--perms", "0755", "--dir", "/etc")
-    for name in _ETC:
+    folders = {str(folder) for name in etc for folder in Path("/etc", name).parents} - {"/"}
+    for folder in sorted(folders):  # bubblewrap would make those for its own user alone
+        yield from ("--perms", "0755", "--dir", folder)
+    for name in etc:
         yield from ("--ro-bind-try", f"/etc/{name}", f"/etc/{name}")
 
 

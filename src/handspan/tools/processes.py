@@ -5,27 +5,29 @@ returns when the last process of the sandbox is gone.
 """
 
 import asyncio
-import codecs
 import os
 import signal
 import socket
 import struct
+import subprocess
+import threading
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from msgspec import Struct
 
 from handspan.core.context import Progress, no_progress
 from handspan.core.errors import ToolError
+from handspan.core.long_text import LongText
+from handspan.tools.output import DEFAULT_LIMITS, OutputLimits, OutputStream, StoreOutput
 
-KEPT_BYTES: Final = 65_536
-"""Bytes of each stream that are kept. More is read and dropped, so that the child is not blocked."""
-MOST_SHOWN_CHARACTERS: Final = 4_096
-"""The most characters of one progress report."""
 _ENDING_SECONDS: Final = 5.0
 _LAST_BYTES_SECONDS: Final = 1.0
 _CREDENTIALS: Final = struct.Struct("=iII")
 """The kernel's `struct ucred`: process, user, group."""
+_DESCRIPTOR: Final = struct.Struct("=i")
 
 
 class Launch(Struct, frozen=True):
@@ -43,161 +45,134 @@ class SandboxHandshake(Struct, frozen=True):
     """A socket pair to the first process of a sandbox. That process reports that it is ready, and waits for a release.
 
     From the report on, all processes of the sandbox die with the gateway. If the gateway dies before, the release does
-    not come, and the first process ends by itself.
+    not come, and the first process ends by itself. At the end it reports how many processes the command leaves behind.
     """
 
     theirs: socket.socket
     """Standard input of the first process."""
     ours: socket.socket
     """The gateway's end, with `SO_PASSCRED`: so the report carries the process id."""
+    on_listener: Callable[[socket.socket], None] | None = None
+    """Gets the listening socket that the sandbox's starter hands out before the command begins; None: there is none."""
 
 
 class ChildResult(Struct, frozen=True):
     """The result of a child. The child and everything that it started is gone."""
 
     exit_code: int
-    stdout: str
-    stderr: str
+    output: LongText
+    """Standard output."""
+    errors: LongText
+    """Standard error."""
     seconds: float
     timed_out: bool = False
     started: bool = True
     """False: the sandbox failed and stderr says why. The program did not run."""
+    left_behind: int = 0
+    """How many processes were still running in the sandbox when the command ended, and ended with it."""
+
+    @property
+    def stdout(self) -> str:
+        """Standard output as text; of a long one its beginning."""
+        return self.output.head
+
+    @property
+    def stderr(self) -> str:
+        """Standard error as text; of a long one its beginning."""
+        return self.errors.head
 
 
 async def run_child(
-    launch: Launch, *, timeout: float, progress: Progress = no_progress, keep: int = KEPT_BYTES
+    launch: Launch,
+    *,
+    timeout: float,
+    progress: Progress = no_progress,
+    limits: OutputLimits = DEFAULT_LIMITS,
+    store: StoreOutput | None = None,
 ) -> ChildResult:
     """Runs one child and returns its result. Raises `ToolError` when it can't be started.
 
-    On a timeout or a cancellation everything is killed first.
+    On a timeout or a cancellation everything is killed first. `store` takes a stream that is too long to be shown.
     """
-    child = _Child(launch, progress, keep)
+    child = _Child(launch, progress, limits, store)
     loop = asyncio.get_running_loop()
     began = loop.time()
     timed_out = False
     starting = asyncio.ensure_future(child.start())
     try:
-        await asyncio.shield(starting)  # a cancellation now would leave a half-started child that can't be killed
-        async with asyncio.timeout(timeout):
-            await child.exited.wait()
-    except TimeoutError:
-        timed_out = True
-    finally:
-        await asyncio.wait((starting,))
-        await child.end()
-    return child.result(loop.time() - began, timed_out)
+        try:
+            await asyncio.shield(starting)  # a cancellation now would leave a half-started child that can't be killed
+            async with asyncio.timeout(timeout):
+                await child.exited.wait()
+        except TimeoutError:
+            timed_out = True
+        finally:
+            await asyncio.wait((starting,))
+            await child.end()
+        return await child.result(loop.time() - began, timed_out)
+    except BaseException:
+        await child.discard()
+        raise
 
 
-class HeadAndTail:
-    """Keeps the head and the tail of a stream, and counts the bytes between them."""
+class _PipeReader(asyncio.Protocol):
+    """Passes the bytes of one pipe on to its child."""
 
-    def __init__(self, limit: int = KEPT_BYTES) -> None:
-        self._half = limit // 2
-        self._head = bytearray()
-        self._tail = bytearray()
-        self._total = 0
+    def __init__(self, child: "_Child", fd: int) -> None:
+        self._child = child
+        self._fd = fd
 
-    def add(self, data: bytes) -> None:
-        self._total += len(data)
-        room = self._half - len(self._head)
-        self._head += data[:room]
-        self._tail += data[room:][-self._half :]
-        del self._tail[: -self._half]
+    def data_received(self, data: bytes) -> None:
+        self._child.pipe_data_received(self._fd, data)
 
-    def text(self) -> str:
-        """Returns the kept bytes as text. Invalid UTF-8 becomes replacement characters."""
-        if self._total == len(self._head) + len(self._tail):
-            return (self._head + self._tail).decode("utf-8", "replace")
-        head, tail = _drop_cut_end(bytes(self._head)), _drop_cut_start(bytes(self._tail))
-        left_out = self._total - len(head) - len(tail)
-        return f"{head.decode('utf-8', 'replace')}\n[… {left_out} bytes left out …]\n{tail.decode('utf-8', 'replace')}"
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._child.pipe_connection_lost(self._fd)
 
 
-def _drop_cut_end(data: bytes) -> bytes:
-    """Returns the bytes without an incomplete character at the end."""
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    decoder.decode(data)
-    return data[: len(data) - len(decoder.getstate()[0])]
+class _Child:
+    """One running child. Its exit and the end of its pipes are separate: a background process may hold the pipes.
 
+    It is started by `subprocess`, which closes every other descriptor in the child. The event loop's own way does not
+    do so with uvloop: a command would get descriptors that the gateway inherited, and the socket of the handshake.
+    """
 
-def _drop_cut_start(data: bytes) -> bytes:
-    start = 0
-    while start < min(3, len(data)) and data[start] & 0xC0 == 0x80:
-        start += 1
-    return data[start:]
-
-
-class OutputProgress:
-    """Reports a stream as progress: at once when it is slow, and less often when it is fast (SPEC X5)."""
-
-    def __init__(self, stream: str, progress: Progress, loop: asyncio.AbstractEventLoop) -> None:
-        self._stream = stream
-        self._progress = progress
-        self._loop = loop
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._unreported = ""
-        self._skipped = 0
-        self._reports = 0
-        self._next_at = 0.0
-        self._timer: asyncio.TimerHandle | None = None
-
-    def add(self, data: bytes) -> None:
-        self._take(self._decoder.decode(data))
-        if self._timer is None and self._unreported:
-            delay = self._next_at - self._loop.time()
-            if delay <= 0:
-                self._report()
-            else:
-                self._timer = self._loop.call_later(delay, self._report)
-
-    def close(self) -> None:
-        """Reports the rest."""
-        self._take(self._decoder.decode(b"", final=True))
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._unreported:
-            self._report()
-
-    def _take(self, text: str) -> None:
-        waiting = self._unreported + text
-        self._skipped += max(0, len(waiting) - MOST_SHOWN_CHARACTERS)
-        self._unreported = waiting[-MOST_SHOWN_CHARACTERS:]
-
-    def _report(self) -> None:
-        mark = f"[… {self._skipped} characters not shown …]\n" if self._skipped else ""
-        self._progress({"stream": self._stream, "text": mark + self._unreported})
-        self._timer, self._unreported, self._skipped = None, "", 0
-        self._reports += 1
-        # Ten reports a second at first. After many reports there is one every two seconds.
-        self._next_at = self._loop.time() + min(2.0, 0.1 * 2.0 ** (self._reports // 50))
-
-
-class _Child(asyncio.SubprocessProtocol):
-    """One running child. Its exit and the end of its pipes are separate: a background process may hold the pipes."""
-
-    def __init__(self, launch: Launch, progress: Progress, keep: int) -> None:
+    def __init__(self, launch: Launch, progress: Progress, limits: OutputLimits, store: StoreOutput | None) -> None:
         self._launch = launch
         self._loop = asyncio.get_running_loop()
-        self._outputs = {1: HeadAndTail(keep), 2: HeadAndTail(keep)}
-        self._progress = {
-            1: OutputProgress("stdout", progress, self._loop),
-            2: OutputProgress("stderr", progress, self._loop),
+        self._outputs = {
+            fd: OutputStream(name, limits, store, progress, partial(self._pause_reading, fd))
+            for fd, name in ((1, "stdout"), (2, "stderr"))
         }
         self._open_pipes = {1, 2}
-        self._transport: asyncio.SubprocessTransport | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._pipes: list[asyncio.BaseTransport] = []
+        self._exit: int | None = None
+        """A descriptor that is readable when the child has ended, where the system has such descriptors."""
         self._init: int | None = None
         self._exit_code = -1
         self._started = launch.sandbox is None
+        self._left_behind = 0
         self.exited = asyncio.Event()
         self._drained = asyncio.Event()
 
     async def start(self) -> None:
+        process = self._process = self._spawn()
+        self._watch_exit(process)
+        for fd, pipe in ((1, process.stdout), (2, process.stderr)):
+            transport, _ = await self._loop.connect_read_pipe(partial(_PipeReader, self, fd), pipe)
+            self._pipes.append(transport)
+        if self._launch.sandbox is not None:
+            self._loop.add_reader(self._launch.sandbox.ours, self._release_sandbox)
+
+    def _spawn(self) -> "subprocess.Popen[bytes]":
         launch = self._launch
         try:
-            self._transport, _ = await self._loop.subprocess_exec(
-                lambda: self,
-                *launch.argv,
-                stdin=launch.sandbox.theirs.fileno() if launch.sandbox else asyncio.subprocess.DEVNULL,
+            return subprocess.Popen(
+                launch.argv,
+                stdin=launch.sandbox.theirs.fileno() if launch.sandbox else subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
                 cwd=launch.cwd,
                 env=launch.env,
                 pass_fds=launch.fds,
@@ -207,26 +182,41 @@ class _Child(asyncio.SubprocessProtocol):
             raise ToolError(
                 "execution_failed", f"Could not start {launch.argv[0]!r} in {launch.cwd!r}: {error}"
             ) from error
-        if launch.sandbox is not None:
-            self._loop.add_reader(launch.sandbox.ours, self._release_sandbox)
+
+    def _watch_exit(self, process: "subprocess.Popen[bytes]") -> None:
+        """Sets `exited` when the child has ended: by a descriptor, or by a thread where there is none (macOS)."""
+        try:
+            self._exit = os.pidfd_open(process.pid)
+        except (AttributeError, OSError):
+            threading.Thread(target=self._wait_on_thread, args=(process,), daemon=True).start()
+        else:
+            self._loop.add_reader(self._exit, self._on_exit, process)
+
+    def _on_exit(self, process: "subprocess.Popen[bytes]") -> None:
+        assert self._exit is not None
+        self._loop.remove_reader(self._exit)
+        process.poll()
+        self.exited.set()
+
+    def _wait_on_thread(self, process: "subprocess.Popen[bytes]") -> None:
+        process.wait()
+        with suppress(RuntimeError):  # the loop is closed: the caller is gone
+            self._loop.call_soon_threadsafe(self.exited.set)
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         self._outputs[fd].add(data)
-        self._progress[fd].add(data)
 
-    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+    def pipe_connection_lost(self, fd: int) -> None:
         self._open_pipes.discard(fd)
         if not self._open_pipes:
             self._drained.set()
 
-    def process_exited(self) -> None:
-        self.exited.set()
-
     async def end(self) -> None:
         """Kills what still runs and waits until it is gone. Then reads the last bytes and closes everything."""
-        if self._transport is None:
+        if self._process is None:
             return
         try:
+            self._left_behind = self._read_left_behind()
             self._kill()
             async with asyncio.timeout(_ENDING_SECONDS):
                 await self.exited.wait()
@@ -238,23 +228,35 @@ class _Child(asyncio.SubprocessProtocol):
         except TimeoutError:
             pass
         finally:
-            self._close(self._transport)
+            self._close(self._process)
 
-    def result(self, seconds: float, timed_out: bool) -> ChildResult:
+    async def result(self, seconds: float, timed_out: bool) -> ChildResult:
+        """Returns the result once all output is stored."""
         code = self._exit_code
         return ChildResult(
             exit_code=code if code >= 0 else 128 - code,  # like a shell: 128 plus the number of the signal
-            stdout=self._outputs[1].text(),
-            stderr=self._outputs[2].text(),
+            output=await self._outputs[1].finish(),
+            errors=await self._outputs[2].finish(),
             seconds=seconds,
             timed_out=timed_out,
             started=self._started,
+            left_behind=self._left_behind,
         )
 
+    async def discard(self) -> None:
+        """Drops the output, and what is stored of it."""
+        for output in self._outputs.values():
+            await output.discard()
+
+    def _pause_reading(self, fd: int, is_paused: bool) -> None:
+        pipe = self._pipes[fd - 1] if len(self._pipes) >= fd else None
+        if isinstance(pipe, asyncio.ReadTransport) and not pipe.is_closing():
+            (pipe.pause_reading if is_paused else pipe.resume_reading)()
+
     def _kill(self) -> None:
-        assert self._transport is not None
+        assert self._process is not None
         with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._transport.get_pid(), signal.SIGKILL)
+            os.killpg(self._process.pid, signal.SIGKILL)
         if self._launch.sandbox is not None:  # its first process may have left the group and still wait for the release
             self._loop.remove_reader(self._launch.sandbox.ours)
             self._launch.sandbox.ours.shutdown(socket.SHUT_RDWR)
@@ -273,6 +275,27 @@ class _Child(asyncio.SubprocessProtocol):
             self._init = os.pidfd_open(pid)
         self._started = True
         line.send(b"\n")
+        if self._launch.sandbox.on_listener is not None:
+            self._loop.add_reader(line, self._receive_listener, line, self._launch.sandbox.on_listener)
+
+    def _receive_listener(self, line: socket.socket, on_listener: Callable[[socket.socket], None]) -> None:
+        """Takes the first message after the release. It comes from our own starter: the command does not run yet."""
+        self._loop.remove_reader(line)
+        space = socket.CMSG_SPACE(_CREDENTIALS.size) + socket.CMSG_SPACE(_DESCRIPTOR.size)
+        _, ancillary, _, _ = line.recvmsg(1, space, socket.MSG_CMSG_CLOEXEC)
+        for _, kind, data in ancillary:
+            if kind == socket.SCM_RIGHTS:
+                on_listener(socket.socket(fileno=_DESCRIPTOR.unpack(data)[0]))
+
+    def _read_left_behind(self) -> int:
+        """Returns the number that the first process reports at its end: 0 when it was killed."""
+        if self._launch.sandbox is None or not self.exited.is_set():
+            return 0
+        try:
+            number = self._launch.sandbox.ours.recv(16, socket.MSG_DONTWAIT).strip()
+        except OSError:
+            return 0
+        return int(number) if number.isdigit() else 0
 
     async def _wait_for_sandbox(self) -> None:
         """Waits for the end of the sandbox's first process. The kernel ends it after all others of the sandbox."""
@@ -285,14 +308,15 @@ class _Child(asyncio.SubprocessProtocol):
         finally:
             self._loop.remove_reader(self._init)
 
-    def _close(self, transport: asyncio.SubprocessTransport) -> None:
-        if self._init is not None:
-            os.close(self._init)
-        code = transport.get_returncode()
-        self._exit_code = code if code is not None else -signal.SIGKILL
-        for reported in self._progress.values():
-            reported.close()
-        transport.close()
+    def _close(self, process: "subprocess.Popen[bytes]") -> None:
+        if self._exit is not None:
+            self._loop.remove_reader(self._exit)
+        for descriptor in (self._exit, self._init):
+            if descriptor is not None:
+                os.close(descriptor)
+        self._exit_code = process.returncode if process.returncode is not None else -signal.SIGKILL
+        for pipe in self._pipes:
+            pipe.close()
 
 
 def find_program(name: str, search_path: str | None = None) -> str | None:

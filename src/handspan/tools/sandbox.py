@@ -1,4 +1,4 @@
-"""The sandbox for commands: bubblewrap without network and secrets. Only /usr and the workspace are visible.
+"""The sandbox for commands: bubblewrap without secrets. Only /usr and the workspace are visible.
 
 A command gets: /usr read-only, the workspace at /workspace (its real path is a link to it), an empty /tmp that is
 deleted afterwards, only its own processes, a few environment variables, and limits for all resources. The paths in
@@ -12,6 +12,12 @@ may read. The owner of a person's files is never changed. Instead:
 - For an existing workspace `report.warning` says that commands can't write, and how a person can change that.
 When the gateway does not run as root, commands run as the gateway's own user.
 
+The network of commands (`network`):
+- `none`: an empty network, in which a command reaches only what it starts itself.
+- `guarded`: the same, and one listening socket in it. The starter (`starter.py`) opens that socket, hands it out to the
+  gateway, and becomes the command. The gateway serves a forward proxy on it (`net/forward_proxy.py`).
+- `host`: the network of the machine.
+
 `hidden` should name existing folders, not files: a cover is mounted when a command starts. A file that is replaced by
 renaming loses its cover for the commands that run at that moment.
 """
@@ -20,34 +26,41 @@ import asyncio
 import os
 import socket
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
 from handspan.core.errors import ToolError
 from handspan.tools.mounts import SANDBOX_PATH, WORKSPACE, Mounts
-from handspan.tools.processes import ChildResult, Launch, SandboxHandshake, find_program, run_child
+from handspan.tools.processes import Launch, SandboxHandshake, find_program, run_child
 from handspan.tools.seccomp import system_call_filter
+from handspan.tools.self_test import NO_ENTRY, PROBE_SECONDS, SELF_TEST, explain_failure
+from handspan.tools.starter import STARTER_LINE, find_starter_problem, proxy_variables, start_with_listener
 
 SANDBOX_UID: Final = 65534
 _PROGRAMS: Final = {"bwrap": "bubblewrap", "prlimit": "util-linux", "setpriv": "util-linux"}
-_PROBE_SECONDS: Final = 10.0
-_NO_ENTRY: Final = 96
 _NO_RELEASE: Final = 97
 
 # The first process inside. It dies with bubblewrap, which dies with the gateway, and all other processes die with it.
 # bubblewrap asks the kernel for that late. So the first process reports that it is there and waits for the gateway's
-# release: `read` fails when the gateway is gone. It keeps bubblewrap's own user, so that bubblewrap may kill it.
-_FIRST_PROCESS: Final = f"""
-echo >&0; read -r word || exit {_NO_RELEASE}
-"$@" </dev/null
-exit $?
+# release: `read` fails when the gateway is gone. It keeps bubblewrap's own user, so that bubblewrap may kill it. At the
+# end it reports how many processes are left: they end with it, and the caller should know. (A zombie has no words.)
+_FIRST_PROCESS: Final = """
+echo >&0; read -r word || exit {no_release}
+"$@" {descriptors}
+code=$? left=0
+for file in /proc/[0-9]*/cmdline; do
+    words=; IFS= read -r words <$file
+    [ -n "$words" ] && [ $file != /proc/1/cmdline ] && left=$((left + 1))
+done 2>/dev/null
+[ $left = 0 ] || echo $left >&0
+exit $code
 """
 # Not bubblewrap's --chdir: as root it can't enter a folder that only the commands' user may enter.
-_IN_WORKSPACE: Final = f'cd {WORKSPACE} || exit {_NO_ENTRY}; exec "$@"'
+_IN_WORKSPACE: Final = f'cd {WORKSPACE} || exit {NO_ENTRY}; exec "$@"'
 
 _ENVIRONMENT: Final = {
     "PATH": SANDBOX_PATH,
@@ -61,44 +74,20 @@ _ENVIRONMENT: Final = {
     "GIT_CONFIG_VALUE_0": "*",
 }
 
-_SELF_TEST: Final = """
-[ "$(echo forked)" = forked ] || exit 90
-[ "$(id -u)" = "$1" ] || exit 91
-[ -e /etc/shadow ] && exit 92
-[ "$(grep -c : /proc/net/dev)" -le 1 ] || exit 93
-[ "$(ulimit -n)" = "$2" ] || exit 94
-unshare -U true 2>/dev/null && exit 95
-[ -w . ] && echo writable
-exit 0
-"""
-
-_SELF_TEST_REASONS: Final = {
-    90: "no process can be started inside it",
-    91: "it does not run under the user it should",
-    92: "files of the machine are visible inside it",
-    93: "the network is visible inside it",
-    94: "its limits do not hold",
-    95: "new user namespaces can be made inside it",
-    _NO_ENTRY: "the user that commands run as may not enter the workspace",
-}
-
 _SYSTEMS: Final = {"darwin": "macOS", "win32": "Windows"}
 _WITHOUT_LINUX: Final = "a short list of commands runs without it; for all others run the gateway on Linux"
 
-_REMEDIES: Final = {
-    "namespace": "allow user namespaces (sysctl kernel.unprivileged_userns_clone=1, on Ubuntu "
-    "kernel.apparmor_restrict_unprivileged_userns=0), or in a container allow CAP_SYS_ADMIN and its mount calls",
-    "uid map": "allow user namespaces (on Ubuntu: sysctl kernel.apparmor_restrict_unprivileged_userns=0)",
-    "Operation not permitted": "in a container, allow CAP_SYS_ADMIN and the mount system calls",
-    "Unknown option": "install bubblewrap 0.8 or newer",
-}
+Network: TypeAlias = Literal["none", "guarded", "host"]
+TakeListener: TypeAlias = Callable[[socket.socket], None]
 
 
 class CommandLimits(Struct, frozen=True):
     """Limits of one command, in bytes, seconds and counts. All but `scratch` hold for each of its processes."""
 
     cpu_seconds: int = 300
-    address_space: int = 2 * 1024**3
+    memory: int = 2 * 1024**3
+    address_space: int = 64 * 1024**3
+    """Much more than `memory`: Node.js and Java reserve large ranges that they never use."""
     file_size: int = 1024**3
     open_files: int = 256
     processes: int = 256
@@ -111,6 +100,7 @@ class CommandLimits(Struct, frozen=True):
         return (
             program,
             f"--cpu={self.cpu_seconds}",
+            f"--data={self.memory}",
             f"--as={self.address_space}",
             f"--fsize={self.file_size}",
             f"--nofile={self.open_files}",
@@ -127,6 +117,8 @@ class SandboxReport(Struct, frozen=True):
     reason: str
     remedy: str = ""
     warning: str = ""
+    network: Network = "none"
+    """The network that commands really have."""
 
     def __str__(self) -> str:
         state = f"sandbox: {'on' if self.active else 'off'} ({self.reason})"
@@ -146,6 +138,7 @@ class Sandbox:
         limits: CommandLimits | None = None,
         as_root: bool | None = None,
         switch: Literal["auto", "on", "off"] = "auto",
+        network: Network = "none",
     ) -> None:
         """`report`: the result of an earlier test. `switch` "off" never uses the sandbox, "on" requires it."""
         self.workspace = workspace
@@ -153,6 +146,9 @@ class Sandbox:
         self.is_required = switch == "on"
         self._is_off = switch == "off"
         self._report = report
+        self._assumed: SandboxReport | None = None
+        self._wanted_network = network
+        self._listeners: list[Callable[[], None]] = []
         self._test_lock = asyncio.Lock()
         self._as_root = os.geteuid() == 0 if as_root is None else as_root
         self._wanted_uid = uid
@@ -169,9 +165,10 @@ class Sandbox:
         hidden: Sequence[Path] = (),
         uid: int = SANDBOX_UID,
         limits: CommandLimits | None = None,
+        network: Network = "none",
     ) -> "Sandbox":
         """Returns the tested sandbox for this workspace; its `report` says whether it is active, and why not."""
-        sandbox = cls(workspace, hidden=hidden, uid=uid, limits=limits)
+        sandbox = cls(workspace, hidden=hidden, uid=uid, limits=limits, network=network)
         await sandbox.ready()
         return sandbox
 
@@ -180,11 +177,30 @@ class Sandbox:
         async with self._test_lock:
             if self._report is None:
                 self._report = self._find_obstacle() or await self._test()
+                for on_tested in self._listeners:
+                    on_tested()
         return self._report
+
+    def listen(self, on_tested: Callable[[], None]) -> None:
+        """Calls `on_tested` once the test has shown what `report` says from then on."""
+        if self._report is None:
+            self._listeners.append(on_tested)
 
     @property
     def report(self) -> SandboxReport:
         return self._report or _inactive("it was not tested yet")
+
+    @property
+    def expected(self) -> SandboxReport:
+        """The report; before the test, what it will be unless the test shows otherwise."""
+        if self._report is not None:
+            return self._report
+        if self._assumed is None:
+            obstacle = self._find_obstacle()
+            if obstacle is not None:
+                return obstacle  # not stored: it may go away, such as a workspace that is made later
+            self._assumed = SandboxReport(True, "bubblewrap, not tested yet", network=self._wanted_network)
+        return self._assumed
 
     @property
     def active(self) -> bool:
@@ -193,8 +209,7 @@ class Sandbox:
     @property
     def file_owner(self) -> tuple[int, int] | None:
         """User and group for new files of the workspace, so that commands can change them. None: the gateway's own."""
-        will_be_active = self.active if self._report else self._find_obstacle() is None
-        return (self._uid, self._uid) if self._as_root and will_be_active else None
+        return (self._uid, self._uid) if self._as_root and self.expected.active else None
 
     def _find_obstacle(self) -> SandboxReport | None:
         """Returns the reason why the sandbox can't be used, as far as it is known without a test."""
@@ -202,9 +217,16 @@ class Sandbox:
             return _inactive("it is switched off", "set tools.sandbox.enabled to auto")
         return _find_missing(self.workspace, self._wanted_uid)
 
+    def launch(self, argv: Sequence[str], on_listener: TakeListener | None = None) -> AbstractContextManager[Launch]:
+        """Returns how to start this program inside. Its descriptors are closed after the block.
+
+        `on_listener` gets the listening socket of a guarded network. Without it the command has no network then.
+        """
+        network = self.report.network
+        return self._launch(argv, "none" if network == "guarded" and on_listener is None else network, on_listener)
+
     @contextmanager
-    def launch(self, argv: Sequence[str]) -> Iterator[Launch]:
-        """Returns how to start this program inside. Its descriptors are closed after the block."""
+    def _launch(self, argv: Sequence[str], network: Network, on_listener: TakeListener | None) -> Iterator[Launch]:
         opened: list[int] = []
         options: list[str] = []
         ours, theirs = socket.socketpair()
@@ -213,30 +235,42 @@ class Sandbox:
             if self._filter is not None:
                 opened.append(_open_memory_file(self._filter))
                 options += ["--seccomp", str(opened[-1])]
-            for name, entry in (("passwd", "sandbox:x:{0}:{0}::/tmp:/bin/sh\n"), ("group", "sandbox:x:{0}:\n")):
-                opened.append(_open_memory_file(entry.format(self._uid).encode()))
+            for name, entry in self._etc_files(network).items():
+                opened.append(_open_memory_file(entry.encode()))
                 options += ["--perms", "0644", "--ro-bind-data", str(opened[-1]), f"/etc/{name}"]
             line = (
-                *self._namespace_options(),
-                *self._mounts.options(),
+                *self._namespace_options(network),
+                *self._mounts.options(network),
                 *options,
                 "--remount-ro",
                 "/",
                 "--",
-                *self._wrap_command(argv),
+                *self._wrap_command(argv, is_guarded=network == "guarded"),
             )
+            handshake = SandboxHandshake(theirs, ours, on_listener if network == "guarded" else None)
             # Commands can read bubblewrap's own environment, as that of process 1: so it is empty.
-            yield Launch(line, "/", {}, tuple(opened), SandboxHandshake(theirs, ours))
+            yield Launch(line, "/", {}, tuple(opened), handshake)
         finally:
             for descriptor in opened:
                 os.close(descriptor)
             ours.close()
             theirs.close()
 
-    def _namespace_options(self) -> Iterator[str]:
+    def _etc_files(self, network: Network) -> dict[str, str]:
+        """Returns the files of /etc that we write: names for the one user, for its commits, and for this machine."""
+        files = {
+            "passwd": f"sandbox:x:{self._uid}:{self._uid}::/tmp:/bin/sh\n",
+            "group": f"sandbox:x:{self._uid}:\n",
+            "gitconfig": "[user]\n\tname = sandbox\n\temail = sandbox@localhost\n",
+        }
+        return files if network == "host" else {**files, "hosts": "127.0.0.1 localhost sandbox\n::1 localhost\n"}
+
+    def _namespace_options(self, network: Network) -> Iterator[str]:
         """Yields bubblewrap and its options for namespaces, capabilities and environment."""
         yield find_program("bwrap") or "bwrap"
-        yield from ("--as-pid-1", "--unshare-pid", "--unshare-net")
+        yield from ("--as-pid-1", "--unshare-pid")
+        if network != "host":
+            yield "--unshare-net"
         yield from ("--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
         yield from ("--die-with-parent", "--new-session", "--hostname", "sandbox", "--cap-drop", "ALL")
         if self._as_root:  # root in a user namespace is root outside too; setpriv needs these three, then drops them
@@ -245,14 +279,18 @@ class Sandbox:
         else:
             yield from ("--unshare-user", "--disable-userns")
         yield "--clearenv"
-        for name, value in self._environment().items():
+        for name, value in self._environment(network).items():
             yield from ("--setenv", name, value)
 
-    def _environment(self) -> dict[str, str]:
+    def _environment(self, network: Network) -> dict[str, str]:
         zone = os.environ.get("TZ")
-        return {**_ENVIRONMENT, "TZ": zone} if zone else dict(_ENVIRONMENT)
+        return {
+            **_ENVIRONMENT,
+            **({"TZ": zone} if zone else {}),
+            **(proxy_variables() if network == "guarded" else {}),
+        }
 
-    def _wrap_command(self, argv: Sequence[str]) -> tuple[str, ...]:
+    def _wrap_command(self, argv: Sequence[str], *, is_guarded: bool) -> tuple[str, ...]:
         """Returns the words that set limits and user, then run the command. Inside, the process count begins at 0."""
         limits = self._limits.prlimit(find_program("prlimit", SANDBOX_PATH) or "prlimit")
         user: tuple[str, ...] = ()
@@ -260,21 +298,54 @@ class Sandbox:
             number = str(self._uid)
             user = (find_program("setpriv", SANDBOX_PATH) or "setpriv", "--reuid", number, "--regid", number)
             user += ("--clear-groups", "--bounding-set", "-all", "--inh-caps", "-all", "--no-new-privs", "--")
-        return ("/bin/sh", "-c", _FIRST_PROCESS, "sh", *limits, *user, "/bin/sh", "-c", _IN_WORKSPACE, "sh", *argv)
+        script = _FIRST_PROCESS.format(
+            no_release=_NO_RELEASE, descriptors=f"{STARTER_LINE}<&0 </dev/null" if is_guarded else "</dev/null"
+        )
+        command = ("/bin/sh", "-c", _IN_WORKSPACE, "sh", *argv)
+        return (
+            "/bin/sh",
+            "-c",
+            script,
+            "sh",
+            *limits,
+            *user,
+            *(start_with_listener(command) if is_guarded else command),
+        )
 
     async def _test(self) -> SandboxReport:
+        """Returns the report of a self-test with the wanted network or, if the starter can't run, without one."""
+        if self._wanted_network != "guarded":
+            return await self._test_with(self._wanted_network)
+        problem = find_starter_problem()
+        if not problem:
+            report = await self._test_with("guarded")
+            if report.active:
+                return report
+            problem = report.reason
+        warning = f"commands have no network, though tools.sandbox.network is 'guarded': {problem}"
+        return await self._test_with("none", warning)
+
+    async def _test_with(self, network: Network, warning: str = "") -> SandboxReport:
         """Runs the self-test inside of the sandbox and returns its report."""
-        script = ("sh", "-c", _SELF_TEST, "sh", str(self._uid), str(self._limits.open_files))
+        script = ("sh", "-c", SELF_TEST, "sh", str(self._uid), str(self._limits.open_files), network)
+        received: list[socket.socket] = []
         try:
-            with self.launch(script) as launch:
-                finished = await run_child(launch, timeout=_PROBE_SECONDS)
+            with self._launch(script, network, received.append) as launch:
+                finished = await run_child(launch, timeout=PROBE_SECONDS)
         except ToolError as error:
             return _inactive(error.message)
+        finally:
+            for listener in received:
+                listener.close()
         if finished.exit_code != 0 or not finished.started:
-            return _explain_failed_test(finished, self._how_to_allow_writing())
-        return SandboxReport(True, "bubblewrap, tested", warning=self._warning("writable" in finished.stdout))
+            return _inactive(*explain_failure(finished, self._how_to_allow_writing()))
+        if network == "guarded" and not received:
+            return _inactive("the starter of the guarded network handed out no socket")
+        reason = "bubblewrap, tested" if network == "none" else f"bubblewrap, tested; network: {network}"
+        warnings = self._warnings("writable" in finished.stdout)
+        return SandboxReport(True, reason, warning="; ".join(filter(None, (*warnings, warning))), network=network)
 
-    def _warning(self, writable: bool) -> str:
+    def _warnings(self, writable: bool) -> list[str]:
         warnings = []
         if not writable:
             warnings.append(
@@ -283,7 +354,7 @@ class Sandbox:
             )
         if self._filter is None:
             warnings.append(f"no system call filter is known for {os.uname().machine!r}")
-        return "; ".join(warnings)
+        return warnings
 
     def _how_to_allow_writing(self) -> str:
         return f"chown {self._uid} {self.workspace}, or setfacl -R -m u:{self._uid}:rwX {self.workspace}"
@@ -315,21 +386,6 @@ def _find_missing(workspace: Path, uid: int) -> SandboxReport | None:
             "commands would run as root, and no limit holds for root", "give the sandbox another user's number"
         )
     return None
-
-
-def _explain_failed_test(finished: ChildResult, how_to_allow_writing: str) -> SandboxReport:
-    if finished.timed_out:
-        return _inactive(f"its self-test did not end within {_PROBE_SECONDS:g} seconds", "see why bwrap hangs here")
-    if finished.started and finished.exit_code in _SELF_TEST_REASONS:
-        remedy = (
-            how_to_allow_writing
-            if finished.exit_code == _NO_ENTRY
-            else "report this, with what is special about the machine"
-        )
-        return _inactive(_SELF_TEST_REASONS[finished.exit_code], remedy)
-    output = finished.stderr.strip()
-    remedy = next((remedy for sign, remedy in _REMEDIES.items() if sign in output), "")
-    return _inactive(f"bubblewrap failed: {output[:500]}", remedy)
 
 
 def _inactive(reason: str, remedy: str = "") -> SandboxReport:

@@ -10,38 +10,58 @@ import msgspec
 
 from handspan.core.context import ToolContext
 from handspan.core.errors import ConfigError, ToolError
-from handspan.core.tool import Annotations, Tool, ToolSpec
+from handspan.core.tool import Annotations, Handling, Tool, ToolSpec
 from handspan.core.values import Arguments, Json, JsonObject
 from handspan.net.exchange import Fetched, OutgoingRequest, RequestLimits
 from handspan.net.guard import NetGuard
 from handspan.net.text import decode_text, media_type_of
 from handspan.net.urls import parse_url
 from handspan.tools.markdown import html_to_markdown
+from handspan.tools.workspace import Workspace
 
 HOSTS_SETTING: Final = "tools.http_request.allowed_hosts"
 ENDPOINT_SETTING: Final = "tools.web_search.endpoint"
 KEY_SETTING: Final = "tools.web_search.api_key"
 
 _READS_THE_WEB: Final = Annotations(read_only=True, open_world=True)
+_CHANGES_THE_WEB: Final = Annotations(destructive=True, open_world=True)
+_READING_METHODS: Final = frozenset({"GET", "HEAD"})
+_MOST_HEADERS: Final = 100
+_SHOWN_HEADERS: Final = 2000
 _HEADERS: Final[JsonObject] = {
     "type": "object",
     "description": "HTTP headers as key-value pairs",
     "additionalProperties": {"type": "string"},
+    "maxProperties": _MOST_HEADERS,
 }
+_SAVE_TO: Final[JsonObject] = {
+    "type": "string",
+    "minLength": 1,
+    "description": "Save the body, text or binary, as this file of the workspace instead of returning it.",
+}
+
+
+def _only_reads(arguments: Arguments) -> bool:
+    """Whether a request with these arguments changes nothing, neither there nor here."""
+    return arguments.get("method", "GET") in _READING_METHODS and "save_to" not in arguments
+
+
+_BY_ARGUMENTS: Final = Handling(is_read_only=_only_reads)
 
 
 def web_tools(
     guard: NetGuard,
+    workspace: Workspace,
     *,
     search_endpoint: str | None = None,
     search_api_key: str | None = None,
     http_hosts: tuple[str, ...] | None = None,
 ) -> tuple[Tool, ...]:
-    """Returns the three web tools. `http_hosts` limits `http_request` to some hosts."""
+    """Returns the three web tools. They save files in `workspace`; `http_hosts` limits `http_request` to some hosts."""
     return (
         WebSearch(guard, search_endpoint, search_api_key),
-        WebFetch(guard),
-        HttpRequest(guard, http_hosts),
+        WebFetch(guard, workspace),
+        HttpRequest(guard, workspace, http_hosts),
     )
 
 
@@ -50,36 +70,55 @@ class WebFetch:
 
     spec = ToolSpec(
         name="web_fetch",
-        description="Fetch the content of a web page or file by its URL; HTML comes as Markdown too.",
+        description="Fetch a web page or file by its URL. HTML comes as Markdown. With save_to it downloads the file.",
         parameters={
             "type": "object",
             "properties": {
                 "url": {"type": "string", "description": "URL to fetch (http:// or https://)"},
                 "method": {
                     "type": "string",
-                    "enum": ["GET", "HEAD"],
+                    "enum": ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"],
                     "default": "GET",
-                    "description": "HTTP method: GET, or HEAD for status and type only (http_request has the others)",
+                    "description": "HTTP method: HEAD for status and type only. http_request can also send a body.",
                 },
                 "headers": _HEADERS,
+                "raw": {
+                    "type": "boolean",
+                    "default": False,
+                    "description": "True for the HTML source of a page instead of its Markdown.",
+                },
+                "save_to": _SAVE_TO,
             },
             "required": ["url"],
             "additionalProperties": False,
         },
         permissions=("network",),
-        annotations=_READS_THE_WEB,
+        annotations=_CHANGES_THE_WEB,
     )
+    handling = _BY_ARGUMENTS
 
-    def __init__(self, guard: NetGuard) -> None:
+    def __init__(self, guard: NetGuard, workspace: Workspace) -> None:
         self._guard = guard
+        self._downloads = _Downloads(workspace)
 
     async def run(self, arguments: Arguments, ctx: ToolContext) -> Json:
-        """Returns status, type, size and body of the page."""
+        """Returns status, type and size of the page, and its body or where that was saved."""
         request = OutgoingRequest(_text(arguments, "url"), _text(arguments, "method", "GET"), _headers(arguments))
         limits = _limits(ctx)
         fetched = await self._guard.fetch(request, limits)
+        about: JsonObject = {
+            "status": fetched.status,
+            "content_type": fetched.headers.get("content-type", ""),
+            "url": fetched.url,
+        }
+        if "save_to" in arguments:
+            about |= await self._downloads.save(fetched, _text(arguments, "save_to"), limits, ctx)
+        if "saved_to" in about:
+            return about
         # Converting a long page takes seconds, so it runs on a thread.
-        return await asyncio.to_thread(_render_page, fetched, limits)
+        is_page = media_type_of(str(about["content_type"])) in _HTML_TYPES
+        wants_markdown = is_page and not arguments.get("raw", False)
+        return await asyncio.to_thread(_add_body, about, fetched, limits, wants_markdown=wants_markdown)
 
 
 class HttpRequest:
@@ -94,32 +133,61 @@ class HttpRequest:
                 "url": {"type": "string", "description": "The URL to request (http:// or https://)"},
                 "method": {
                     "type": "string",
-                    "enum": ["GET", "POST", "PUT", "DELETE"],
+                    "enum": ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"],
                     "default": "GET",
                     "description": "HTTP method",
                 },
                 "headers": _HEADERS,
-                "body": {"type": "string", "description": "Request body (for POST, PUT and DELETE)"},
+                "body": {
+                    "type": ["string", "object", "array"],
+                    "items": {},
+                    "description": "Request body, not for GET and HEAD: a text, or an object or array to send as JSON.",
+                },
+                "save_to": _SAVE_TO,
             },
             "required": ["url"],
             "additionalProperties": False,
         },
         permissions=("network",),
-        annotations=Annotations(destructive=True, open_world=True),
+        annotations=_CHANGES_THE_WEB,
     )
+    handling = _BY_ARGUMENTS
 
-    def __init__(self, guard: NetGuard, allowed_hosts: tuple[str, ...] | None = None) -> None:
+    def __init__(self, guard: NetGuard, workspace: Workspace, allowed_hosts: tuple[str, ...] | None = None) -> None:
         """`allowed_hosts`: `host` or `host:port`. None: only the guard's policy limits the hosts."""
         self._guard = guard if allowed_hosts is None else guard.restrict_to(allowed_hosts, HOSTS_SETTING)
+        self._downloads = _Downloads(workspace)
 
     async def run(self, arguments: Arguments, ctx: ToolContext) -> Json:
         """Returns status, headers and body of the answer. Raises `network_error` for a 5xx status (SPEC B)."""
         limits = _limits(ctx)
         fetched = await self._guard.fetch(_request_with_body(arguments), limits)
-        answer = await asyncio.to_thread(_add_body, {"status": fetched.status}, fetched, limits)
+        about: JsonObject = {"status": fetched.status, "url": fetched.url, "headers": dict(fetched.headers)}
         if fetched.status >= 500:
-            raise ToolError("network_error", f"HTTP {fetched.status} from {fetched.url}{_body_start(answer)}")
-        return {"status": answer.pop("status"), "url": fetched.url, "headers": dict(fetched.headers), **answer}
+            raise _server_error(fetched, await asyncio.to_thread(_add_body, {}, fetched, limits))
+        if "save_to" in arguments:
+            about |= await self._downloads.save(fetched, _text(arguments, "save_to"), limits, ctx)
+        return about if "saved_to" in about else await asyncio.to_thread(_add_body, about, fetched, limits)
+
+
+class _Downloads:
+    """Saves response bodies in the workspace."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+
+    async def save(self, fetched: Fetched, path: str, limits: RequestLimits, ctx: ToolContext) -> JsonObject:
+        """Returns where the body was saved, or why it was not. Raises `file_too_large` when it is cut."""
+        if not 200 <= fetched.status < 300:
+            return {"note": f"Nothing was saved: the server answered {fetched.status}."}
+        if fetched.truncated:
+            raise ToolError(
+                "file_too_large",
+                f"The body of {fetched.url} is longer than {limits.body_bytes} bytes, so nothing was saved. "
+                "Ask for a smaller file.",
+            )
+        await asyncio.to_thread(self._workspace.write, path, fetched.body, ctx.deadline)
+        return {"saved_to": path, "bytes": len(fetched.body)}
 
 
 class WebSearch:
@@ -148,19 +216,15 @@ class WebSearch:
     )
 
     def __init__(self, guard: NetGuard, endpoint: str | None, api_key: str | None = None) -> None:
-        self._endpoint = endpoint
+        self._endpoint = endpoint or ""
+        missing = "" if endpoint else f"no search API is set: the operator has to set {ENDPOINT_SETTING} to its URL"
+        self.handling = Handling(missing=missing)
         self._headers = _search_headers(endpoint, api_key)
         # The operator chose this host, so it may be private. Redirects are checked like all other requests.
         self._guard = guard.trust(endpoint) if endpoint else guard
 
     async def run(self, arguments: Arguments, ctx: ToolContext) -> Json:
         """Returns the query and at most `num_results` results of the endpoint."""
-        if not self._endpoint:
-            raise ToolError(
-                "execution_failed",
-                f"Web search is not configured: the operator has to set {ENDPOINT_SETTING} to the URL of a search API. "
-                "Until then use web_fetch with a known URL.",
-            )
         query, count = _text(arguments, "query"), cast("int", arguments.get("num_results", 5))
         joint = "&" if "?" in self._endpoint else "?"
         url = f"{self._endpoint}{joint}{urlencode({'q': query, 'count': count})}"
@@ -182,19 +246,14 @@ def _limits(ctx: ToolContext) -> RequestLimits:
 
 
 def _request_with_body(arguments: Arguments) -> OutgoingRequest:
-    method, body, headers = _text(arguments, "method", "GET"), _text(arguments, "body"), _headers(arguments)
-    if body and method == "GET":
-        raise ToolError("invalid_arguments", "A GET request has no body: use method 'POST' or leave out 'body'.")
+    method, given, headers = _text(arguments, "method", "GET"), arguments.get("body", ""), _headers(arguments)
+    body = given if isinstance(given, str) else msgspec.json.encode(given).decode()
+    if body and method in _READING_METHODS:
+        raise ToolError("invalid_arguments", f"A {method} request has no body: use method 'POST' or leave out 'body'.")
     if body and not any(name.lower() == "content-type" for name, _ in headers):
         kind = "application/json" if body.lstrip()[:1] in ("{", "[") else "text/plain; charset=utf-8"
         headers = (*headers, ("Content-Type", kind))
     return OutgoingRequest(_text(arguments, "url"), method, headers, body.encode("utf-8", "replace"))
-
-
-def _render_page(fetched: Fetched, limits: RequestLimits) -> JsonObject:
-    content_type = fetched.headers.get("content-type", "")
-    answer: JsonObject = {"status": fetched.status, "content_type": content_type, "url": fetched.url}
-    return _add_body(answer, fetched, limits, wants_markdown=media_type_of(content_type) in _HTML_TYPES)
 
 
 _HTML_TYPES: Final = frozenset({"text/html", "application/xhtml+xml"})
@@ -211,12 +270,12 @@ def _add_body(
     text = _body_text(fetched)
     if text is None:
         return answer | {"body": "", "binary": True, "warning": _binary_warning(fetched)}
-    if wants_markdown and text:
-        markdown = html_to_markdown(text, fetched.url)
-        answer["markdown"] = markdown.text
-        if markdown.truncated:
-            answer["markdown_truncated"] = True
-    return answer | {"body": text}
+    if not (wants_markdown and text):
+        return answer | {"body": text}
+    markdown = html_to_markdown(text, fetched.url)
+    if markdown.truncated:
+        answer["markdown_truncated"] = True
+    return answer | {"markdown": markdown.text}
 
 
 def _body_text(fetched: Fetched) -> str | None:
@@ -238,12 +297,17 @@ def _declared_size(fetched: Fetched) -> JsonObject:
 def _binary_warning(fetched: Fetched) -> str:
     kind = fetched.headers.get("content-type") or "of unknown type"
     cut = " or more" if fetched.truncated else ""
-    return f"The body is not text ({kind}, {len(fetched.body)} bytes{cut}) and is left out."
+    return f"The body is not text ({kind}, {len(fetched.body)} bytes{cut}) and is left out: save_to saves it as a file."
 
 
-def _body_start(answer: JsonObject) -> str:
+def _server_error(fetched: Fetched, answer: JsonObject) -> ToolError:
+    """Returns the error of a 5xx status: with the headers, which may say when to try again, and the body's head."""
     text = str(answer["body"] or answer.get("warning", "")).strip()
-    return f": {text[:1000]}{'…' if len(text) > 1000 else ''}" if text else " (with an empty body)."
+    body = f"Body: {text[:1000]}{'…' if len(text) > 1000 else ''}" if text else "The body is empty."
+    first = sorted(fetched.headers.items(), key=lambda header: header[0] != "retry-after")
+    headers = "; ".join(f"{name}: {value}" for name, value in first)
+    headers = headers if len(headers) <= _SHOWN_HEADERS else f"{headers[:_SHOWN_HEADERS]}…"
+    return ToolError("network_error", f"HTTP {fetched.status} from {fetched.url}. Headers: {headers}. {body}")
 
 
 def _search_headers(endpoint: str | None, api_key: str | None) -> tuple[tuple[str, str], ...]:

@@ -6,6 +6,7 @@ old content or the new one, never a mix, and a hard link elsewhere keeps the old
 """
 
 import contextlib
+import errno
 import os
 import stat
 import threading
@@ -21,6 +22,7 @@ from msgspec import Struct
 from handspan.core.context import Deadline
 from handspan.core.errors import ConfigError, ToolError
 from handspan.tools.directories import DIRECTORY, Listing, OpenBeneath, choose_opener, list_children, open_child
+from handspan.tools.new_file import NewFile, lock_folder
 from handspan.tools.paths import (
     HiddenPaths,
     Parts,
@@ -40,7 +42,6 @@ REWRITE_LIMIT: Final = 64 * 1024 * 1024
 _CHUNK: Final = 1024 * 1024
 # A pipe without a writer must not block, and a terminal must not become our controlling terminal.
 _READ: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
-_CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _LOCK_COUNT: Final = 64
 
 
@@ -89,9 +90,12 @@ class Workspace:
         *,
         file_mode: int = 0o666,
         folder_mode: int = 0o777,
+        is_shared: bool = True,
         opener: OpenBeneath | None = None,
     ) -> None:
         """`file_owner`: user and group id for new files and folders, when the gateway runs as root.
+
+        `is_shared`: other processes write there too. False when the caller has locked the folder itself.
 
         The umask narrows the modes of new files. Without `opener` the best one for this kernel is used.
         """
@@ -112,6 +116,7 @@ class Workspace:
         self._file_mode = file_mode
         self._folder_mode = folder_mode
         self._given_opener = opener
+        self._is_shared = is_shared
         self._locks = tuple(threading.Lock() for _ in range(_LOCK_COUNT))
 
     @cached_property
@@ -144,11 +149,13 @@ class Workspace:
     def open_file(self, path: str) -> Iterator[OpenedFile]:
         """Opens the file for reading, and closes it after the block."""
         with self._explain_refusals(path), self._open_parts(path, self._locate(path)) as file:
+            if _names_directory(path):
+                raise NotADirectoryError(errno.ENOTDIR, "")
             yield file
 
     def write(self, path: str, data: bytes, deadline: Deadline | None = None) -> None:
         """Replaces the whole content of the file. Creates missing directories."""
-        with self._lock_for_change(path) as parts:
+        with self._lock_for_change(path, deadline) as parts:
             self._replace(path, parts, (data,), None, deadline)
 
     def append(self, path: str, data: bytes, deadline: Deadline | None = None) -> None:
@@ -157,7 +164,7 @@ class Workspace:
         The file is replaced by a longer copy, so it must not be larger than `REWRITE_LIMIT`. O_APPEND could stop
         half-way, and would change the content under the other names of a hard link.
         """
-        with self._lock_for_change(path) as parts, contextlib.ExitStack() as stack:
+        with self._lock_for_change(path, deadline) as parts, contextlib.ExitStack() as stack:
             try:
                 old = stack.enter_context(self._open_parts(path, parts))
             except FileNotFoundError:
@@ -169,20 +176,31 @@ class Workspace:
 
     def edit(self, path: str, change: Callable[[bytes], bytes], limit: int, deadline: Deadline | None = None) -> None:
         """Replaces the content by the result of `change`. Raises `file_too_large` above `limit` bytes."""
-        with self._lock_for_change(path) as parts, self._open_parts(path, parts) as old:
+        with self._lock_for_change(path, deadline) as parts, self._open_parts(path, parts) as old:
             if old.size > limit:
                 raise too_large_error(path, old.size, limit, "Use another tool, such as exec_shell with sed.")
             self._replace(path, parts, (change(old.read(0, old.size)),), old.state, deadline)
 
     def entries(self, path: str, limit: int, deadline: Deadline | None = None) -> Listing:
         """Returns the first `limit` children of the directory by name."""
+        with self._explain_refusals(path), self.open_directory(path) as (descriptor, parts):
+            return list_children(descriptor, parts, self._hidden, limit, deadline)
+
+    @property
+    def hidden(self) -> HiddenPaths:
+        """The paths that no tool may use."""
+        return self._hidden
+
+    @contextlib.contextmanager
+    def open_directory(self, path: str) -> Iterator[tuple[int, Parts]]:
+        """Opens the directory for reading, and closes it after the block. Also returns its names below the root."""
         with self._explain_refusals(path):
             parts = self._locate(path)
             descriptor = self._opener(self._descriptor, parts, _READ | os.O_DIRECTORY)
-            try:
-                return list_children(descriptor, parts, self._hidden, limit, deadline)
-            finally:
-                os.close(descriptor)
+        try:
+            yield descriptor, parts
+        finally:
+            os.close(descriptor)
 
     # From a path to an open file
 
@@ -224,14 +242,38 @@ class Workspace:
             os.close(descriptor)
 
     @contextlib.contextmanager
-    def _lock_for_change(self, path: str) -> Iterator[Parts]:
-        """Returns the names of the file for this path. Other threads can't change the file during the block."""
+    def _lock_for_change(self, path: str, deadline: Deadline | None) -> Iterator[Parts]:
+        """Returns the names of the file for this path. Other threads and processes can't write it during the block."""
         with self._explain_refusals(path):
             parts = self._locate(path)
-            if not parts or path.endswith("/"):
+            if not parts or _names_directory(path):
                 raise wrong_kind_error(path, stat.S_IFDIR)
-            with self._locks[hash(parts) % _LOCK_COUNT]:
-                yield parts
+            folder = parts[:-1]
+            with self._locks[hash(folder) % _LOCK_COUNT], self._open_to_lock(folder) as descriptor:
+                if descriptor is None or not self._is_shared:
+                    yield parts
+                    return
+                with lock_folder(descriptor, path, deadline):
+                    yield parts
+
+    @contextlib.contextmanager
+    def _open_to_lock(self, folder: Parts) -> Iterator[int | None]:
+        """Opens the directory, or the nearest one above that exists; None when it can't be read."""
+        descriptor = None
+        while descriptor is None:
+            try:
+                descriptor = self._opener(self._descriptor, folder, _READ | os.O_DIRECTORY)
+            except FileNotFoundError:
+                if not folder:
+                    break
+                folder = folder[:-1]
+            except OSError:
+                break
+        try:
+            yield descriptor
+        finally:
+            if descriptor is not None:
+                os.close(descriptor)
 
     @contextlib.contextmanager
     def _explain_refusals(self, path: str) -> Iterator[None]:
@@ -258,28 +300,24 @@ class Workspace:
         name = parts[-1]
         with self._open_folder(parts[:-1]) as folder:
             old = _check_replaceable(folder, name, path)
-            temporary = b".handspan-" + os.urandom(8).hex().encode()
-            mode = self._file_mode if old is None else old.st_mode & 0o777
-            descriptor = os.open(temporary, _CREATE, mode, dir_fd=folder)
+            new = NewFile(folder, self._file_mode if old is None else old.st_mode & 0o777)
             try:
-                self._write_chunks(descriptor, chunks, old, deadline)
+                self._write_chunks(new.descriptor, chunks, old, deadline)
                 if expected is not None and _state_at(folder, name) != expected:
                     raise ToolError(
                         "execution_failed",
                         f"{quote_path(path)} was changed by another program meanwhile; nothing was written. Try again.",
                     )
-                os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    os.unlink(temporary, dir_fd=folder)
-                raise
+                new.rename(name)
+            finally:
+                new.close()
             _sync_folder(folder)
 
     def _write_chunks(
         self, descriptor: int, chunks: Iterable[bytes], old: os.stat_result | None, deadline: Deadline | None
     ) -> None:
         """Writes all chunks to the disk. The new file gets the owner and the mode of the file that it replaces."""
-        with open(descriptor, "wb") as file:
+        with open(descriptor, "wb", closefd=False) as file:
             for chunk in chunks:
                 check_deadline(deadline)
                 file.write(chunk)
@@ -343,6 +381,11 @@ class Workspace:
                 os.fchown(made, *self._file_owner)
         finally:
             os.close(made)
+
+
+def _names_directory(path: str) -> bool:
+    """Whether only a directory can be meant: the path ends with a slash, or with a dot after one."""
+    return path.endswith(("/", "/.", "/.."))
 
 
 def _check_replaceable(folder: int, name: bytes, path: str) -> os.stat_result | None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal, TypeAlias, get_args
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 from handspan.core.questions import QuestionAction
 from handspan.core.values import Json
@@ -115,12 +115,14 @@ class AnswerFrame(_Frame, frozen=True, tag="answer"):
     always: bool = False
     arguments: dict[str, Json] | None = None
     value: Json = None
+    reason: Annotated[str, Meta(max_length=1000)] = ""
+    """With a no: why, in words that the model reads."""
 
 
 class RegisterTools(_Frame, frozen=True, tag="register_tools"):
     """Tools that the client offers. Each is checked alone (`read_offer`)."""
 
-    tools: list[Json] = []
+    tools: list[Json]
 
 
 class UnregisterTools(_Frame, frozen=True, tag="unregister_tools"):
@@ -160,7 +162,8 @@ class ResultFrame(_AnswerToCall, frozen=True, tag="tool_result"):
     """The result of a call."""
 
     output: Json = ""
-    success: bool = True
+    success: bool = field(default_factory=lambda: True)
+    """Always sent, though it is true when it is missing: clients and gateways of the seed write it (SPEC W2)."""
     error: Json = None
     parts: list[MediaPart] = []
 
@@ -170,7 +173,8 @@ class FailureFrame(_AnswerToCall, frozen=True, tag="tool_error"):
 
     error: Json = "Unknown error"
     code: str = ""
-    success: bool = False
+    success: bool = field(default_factory=bool)
+    """Always sent, like that of a result."""
 
 
 class ProgressFrame(_AnswerToCall, frozen=True, tag="tool_progress"):
@@ -325,10 +329,12 @@ class QuestionFrame(_Frame, frozen=True, tag="question"):
     expires_ms: int
     schema: dict[str, Json] | None = None
     action: QuestionAction | None = None
+    agent: str = ""
+    """The agent whose call asks."""
 
 
 class QuestionClosed(_Frame, frozen=True, tag="question_closed"):
-    """A question is closed. `accepted`: this connection's answer closed it."""
+    """A question, or a `permission_request`, is closed. `accepted`: this connection's answer closed it."""
 
     id: str
     accepted: bool
@@ -387,6 +393,10 @@ class PermissionRequest(_Frame, frozen=True, tag="permission_request"):
     tool: str
     permission: str
     expires_ms: int
+    arguments: Mapping[str, Json] = {}
+    """What the tool will be called with."""
+    agent: str = ""
+    """The agent whose call needs it."""
 
 
 class Acknowledged(_Frame, frozen=True, tag="result_acknowledged"):

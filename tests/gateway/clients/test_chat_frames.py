@@ -17,6 +17,7 @@ from handspan.core.events import (
     EndReason,
     Event,
     QuestionAsked,
+    RequestQueued,
     RetryComing,
     RoundBegan,
     TextArrived,
@@ -246,6 +247,7 @@ EVENTS: list[Event] = [
     QuestionAsked(QUESTION),
     UsageCounted("m", Usage(1, None)),
     RetryComing("busy", 1.5),
+    RequestQueued("m", 100),
     Ended("done", "a"),
 ]
 
@@ -267,6 +269,7 @@ def test_every_event_of_a_turn_is_told_with_a_number() -> None:
         "question",
         "usage",
         "retry",
+        "queued",
         "ended",
     ]
     assert told[-1]["event"] == {"type": "ended", "reason": "done", "text": "a"}

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, cast
 
 import pytest
@@ -11,10 +11,13 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 from websockets.frames import Frame, Opcode
 
+from handspan.config.settings import ConnectionLimits
 from handspan.gateway.clients import transport as seam
 from handspan.gateway.clients.fast_socket import FastSocketProtocol
-from handspan.gateway.clients.socket import SocketProtocol
+from handspan.gateway.clients.socket import FRAMES_AT_ONCE, SocketProtocol
 from handspan.gateway.clients.transport import EXTENSION
+from tests.thoroughness import share
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -333,3 +336,137 @@ async def test_a_message_in_pieces_is_heard_whole_wherever_it_is_cut(place: Plac
             client.transport.write(frame[cut:])
             assert await asyncio.wait_for(client.recv(), 60) == "once"
             assert echo.heard == [b"once"]
+
+
+# Floods (SPEC S7).
+
+EMPTY_FRAGMENT = b"\x00\x80\x01\x02\x03\x04"
+FLOODS = {
+    "pings": b"\x89\x80\x01\x02\x03\x04",
+    "pongs": b"\x8a\x80\x01\x02\x03\x04",
+    "empty fragments": EMPTY_FRAGMENT,
+    "fragments": b"\x00\x81\x00\x00\x00\x00x",
+    "binary messages": b"\x82\x80\x01\x02\x03\x04",
+}
+
+
+def limit_frames(echo: Echo, limits: ConnectionLimits, flood_seconds: float = 0.2) -> SocketProtocol:
+    socket = cast(SocketProtocol, echo.socket)
+    socket.frame_limits, socket.flood_seconds = limits, flood_seconds
+    return socket
+
+
+@contextlib.contextmanager
+def most_at_once(count: Callable[[], int]) -> Iterator[list[int]]:
+    """How much the count grows in each turn of the loop."""
+    grown: list[int] = []
+
+    async def watch() -> None:
+        before = count()
+        while True:
+            await asyncio.sleep(0)
+            grown.append(count() - before)
+            before = count()
+
+    watching = asyncio.create_task(watch())
+    yield grown
+    watching.cancel()
+
+
+class Counter:
+    """Counts the frames that the library reads of one connection."""
+
+    def __init__(self, echo: Echo) -> None:
+        self.frames = 0
+        connection = cast(SocketProtocol, echo.socket).conn
+        self._receive = connection.recv_frame
+        connection.recv_frame = self._count  # type: ignore[method-assign]  # it counts
+
+    def _count(self, frame: Frame) -> None:
+        self.frames += 1
+        self._receive(frame)
+
+
+@pytest.mark.flood
+async def test_floods_of_frames_are_read_in_small_parts_and_then_closed(place: Place) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        counters, floods = [], []
+        for kind, frame in FLOODS.items():
+            client, flooded = await stack.enter_async_context(place.met())
+            limit_frames(flooded, ConnectionLimits(frames_per_second=1000, fragments=10**9))
+            counters.append(Counter(flooded))
+            floods.append(flooded)
+            begin = b"\x01\x80\x01\x02\x03\x04" if "fragments" in kind else b""
+            client.transport.write(begin + frame * share(1_000_000))
+        good, _ = await stack.enter_async_context(place.met())
+        with most_at_once(lambda: max(one.frames for one in counters)) as grown:
+            await good.send("still here")
+            assert await asyncio.wait_for(good.recv(), 60) == "still here"
+            for flooded in floods:
+                assert await ended(flooded) in (1006, 1008)
+        assert max(grown) <= 2 * FRAMES_AT_ONCE
+        assert all(1000 < one.frames < 10_000 for one in counters)
+
+
+async def test_a_client_within_its_rate_may_ping_and_send_fragments(place: Place) -> None:
+    async with place.met() as (client, echo):
+        limit_frames(echo, ConnectionLimits(frames_per_second=300, fragments=50))
+        for _ in range(3):
+            await client.send(["x"] * 40)
+            assert await client.recv() == "x" * 40
+            await asyncio.wait_for(await client.ping(), 60)
+
+
+async def test_a_message_of_too_many_fragments_closes_with_1008(place: Place) -> None:
+    async with place.met() as (client, echo):
+        limit_frames(echo, ConnectionLimits(fragments=50))
+        with pytest.raises(ConnectionClosed) as closed:
+            await client.send(["x"] * 120)
+            await client.recv()
+        assert closed.value.rcvd is not None and closed.value.rcvd.code == 1008
+        assert "fragments" in closed.value.rcvd.reason
+        assert await ended(echo) == 1008
+
+
+@pytest.mark.flood
+async def test_many_small_messages_are_read_in_small_parts_and_all_of_them(place: Place) -> None:
+    count = share(100_000)
+    async with place.met() as (client, echo):
+        echo.answer = lambda data: None
+        with most_at_once(lambda: len(echo.heard)) as grown:
+            client.transport.write(b"\x81\x81\x00\x00\x00\x00x" * count)
+            await until(lambda: len(echo.heard) == count)
+        assert max(grown) <= 2 * FRAMES_AT_ONCE
+
+
+async def test_messages_behind_a_pause_wait_for_its_end(place: Place) -> None:
+    async with place.met() as (client, echo):
+
+        def pause_once(data: bytes) -> None:
+            if len(echo.heard) == FRAMES_AT_ONCE // 2:
+                echo.socket.pause(0.2)
+
+        echo.answer = pause_once
+        send_at_once(client, *map(str, range(1000)))
+        await until(lambda: len(echo.heard) >= FRAMES_AT_ONCE // 2)
+        assert len(echo.heard) <= FRAMES_AT_ONCE
+        await until(lambda: len(echo.heard) == 1000)
+        assert echo.heard == [str(number).encode() for number in range(1000)]
+
+
+async def test_bytes_before_the_end_of_the_handshake_do_no_harm(place: Place) -> None:
+    port = int(place.url.rpartition(":")[2].strip("/"))
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    upgrade = (
+        b"GET / HTTP/1.1\r\nhost: 127.0.0.1\r\nupgrade: websocket\r\nconnection: upgrade\r\n"
+        b"sec-websocket-version: 13\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+    )
+    writer.write(upgrade)
+    await asyncio.sleep(0)
+    writer.write(b"\x81\x81\x00\x00\x00\x00x" * 100)
+    echo = await asyncio.wait_for(place.taken.get(), 60)
+    assert b"101" in await reader.readline()
+    writer.write(b"\x88\x80\x00\x00\x00\x00")
+    assert await ended(echo) == 1005
+    assert set(echo.heard) <= {b"x"} and len(echo.heard) in (0, 100)
+    writer.close()

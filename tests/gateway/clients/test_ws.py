@@ -1,22 +1,28 @@
 """`/ws/chat` as its clients see it: a real gateway, real sockets, raw frames (ws.md; origins.md 1.12 and 5.1)."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import httpx2
+import msgspec
 import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
+from handspan import tool
 from handspan.core.agents import GENERAL
 from handspan.core.calls import ToolCall, new_call_id
-from handspan.core.principals import OPERATOR
+from handspan.core.messages import ResultsMessage
+from handspan.core.principals import OPERATOR, Origin
+from handspan.core.results import Failure
 from handspan.core.values import Json
 from handspan.engine.caller import Caller
 from handspan.models.scripted import Scripted, call
 from tests.gateway.house import Client, Place, running
-from tests.waiting import WAIT
+from tests.waiting import WAIT, until
 
 pytestmark = pytest.mark.anyio
 
@@ -267,19 +273,27 @@ async def test_a_failing_model_is_an_error_and_the_next_turn_works(tmp_path: Pat
         assert error["code"] in ("PROVIDER_ERROR", "AGENT_ERROR")
 
 
-async def test_a_closed_socket_cancels_its_turn(tmp_path: Path) -> None:
-    async with running(tmp_path, scripted([call("device_info")], "never")) as place:
+async def test_a_closed_socket_cancels_its_turn_and_what_was_sent_has_an_unknown_outcome(tmp_path: Path) -> None:
+    serial: dict[str, Json] = {**INFO, "annotations": {"serial": True}}
+    sms = [call("device_info", to="Ann"), call("device_info", to="Bob")]  # the second one waits for the first
+    async with running(tmp_path, scripted(sms, "never")) as place:
         async with place.client("?session_id=c") as client:
             await client.connected()
-            await client.offers(INFO)
+            await client.offers(serial)
             await client.send("message", content="go")
-            request = await client.hears_of("tool_call_request")
+            await client.hears_of("tool_call_request")
             client.drop()
-        async with asyncio.timeout(WAIT):
-            while (await place.gateway.store.ledger.get(request["id"], owner="operator")).state != "done":
-                await asyncio.sleep(0.01)
-            while (await place.gateway.store.conversations.get("c", owner="operator")).state != "idle":
-                await asyncio.sleep(0.01)
+        store = place.gateway.store
+
+        async def is_over() -> bool:
+            record = await store.conversations.get("c", owner="operator")
+            return record.state == "idle" and record.length == 3
+
+        await until(is_over)
+        results = (await store.conversations.load("c", owner="operator"))[-1]
+        assert isinstance(results, ResultsMessage)  # the model is told so in the next turn, and looks first
+        codes = [msgspec.json.decode(one.envelope)["code"] for one in results.results]
+        assert codes == ["unknown_outcome", "disconnected"]
 
 
 # Remote tools.
@@ -328,7 +342,9 @@ async def test_results_without_an_id_are_skipped_and_unknown_ones_are_acknowledg
         assert await client.hears() == {"type": "result_acknowledged", "id": "550e8400-e29b-41d4-a716-446655440000"}
 
 
-async def test_a_result_of_another_connection_is_refused(tmp_path: Path) -> None:
+async def test_a_result_of_another_connection_is_refused_and_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async with (
         running(tmp_path, scripted([call("device_info")], "done")) as place,
         place.client() as phone,
@@ -343,6 +359,7 @@ async def test_a_result_of_another_connection_is_refused(tmp_path: Path) -> None
         assert (await thief.hears())["type"] == "result_acknowledged"
         await phone.send("tool_result", id=request["id"], output="mine")
         assert (await phone.hears_of("tool_result"))["output"] == "mine"
+        await until(lambda: request["id"] in caplog.text and "another client" in caplog.text)
 
 
 async def test_the_tools_of_a_closed_connection_are_gone_everywhere(place: Place) -> None:
@@ -353,6 +370,127 @@ async def test_the_tools_of_a_closed_connection_are_gone_everywhere(place: Place
     async with asyncio.timeout(WAIT):
         while any(entry.spec.name == "device_info" for entry in place.gateway.app.registry):
             await asyncio.sleep(0.01)
+
+
+@contextlib.asynccontextmanager
+async def rest_of(place: Place) -> AsyncIterator[httpx2.AsyncClient]:
+    headers = {"Authorization": f"Bearer {place.gateway.operator_token}"}
+    async with httpx2.AsyncClient(base_url=place.url, headers=headers, timeout=WAIT, trust_env=False) as client:
+        yield client
+
+
+async def test_a_session_and_its_tools_are_there_for_rest_before_the_first_message(place: Place) -> None:
+    async with rest_of(place) as rest:
+        async with place.client("?name=Phone") as chat:
+            session = (await chat.hears())["session_id"]
+            (listed,) = (await rest.get("/api/sessions")).json()["sessions"]
+            assert (listed["session_id"], listed["name"], listed["message_count"]) == (session, "Phone", 0)
+            await chat.send("connect", v=1)
+            await chat.offers(INFO)
+            found = {one["name"]: one for one in (await rest.get("/api/tools")).json()["tools"]}
+            assert (found["device_info"]["source_type"], found["device_info"]["agents"]) == ("remote", ["General"])
+            why = (await rest.get(f"/api/tools/device_info/why?session={session}")).json()
+            assert why["usable"] is True
+            calling = asyncio.create_task(
+                rest.post("/api/tools/device_info/call", json={"session": session, "args": {}})
+            )
+            await chat.send("tool_result", id=(await chat.hears_of("tool_call_request"))["id"], output=PIXEL)
+            assert (await calling).json() == {"status": "success", "result": PIXEL}
+            assert (await rest.get(f"/api/sessions/{session}/messages")).json()["messages"] == []
+            assert (await rest.get(f"/api/sessions/{session}/state")).json()["state"] == "idle"
+            await rest.put(f"/api/sessions/{session}", json={"name": "Renamed"})
+            assert (await rest.get(f"/api/sessions/{session}")).json()["name"] == "Renamed"
+
+        async def is_gone() -> bool:
+            return (await rest.get(f"/api/sessions/{session}")).status_code == 404
+
+        await until(is_gone)
+        assert (await rest.get("/api/sessions")).json()["sessions"] == []
+        assert await place.gateway.store.conversations.find(session, owner="operator") is None
+
+
+async def test_the_first_message_stores_the_session_under_the_name_that_rest_gave_it(tmp_path: Path) -> None:
+    async with running(tmp_path, scripted("Hi.")) as place, rest_of(place) as rest, place.client() as chat:
+        session = (await chat.connected())["session_id"]
+        assert (await rest.put(f"/api/sessions/{session}", json={"name": "Mine"})).status_code == 200
+        await chat.send("message", content="hello")
+        await chat.hears_of("done")
+        (listed,) = (await rest.get("/api/sessions")).json()["sessions"]
+        assert (listed["session_id"], listed["name"], listed["message_count"]) == (session, "Mine", 2)
+        assert (await rest.delete(f"/api/sessions/{session}")).status_code == 200
+        assert (await rest.get(f"/api/sessions/{session}")).status_code == 404
+
+
+async def test_a_device_is_no_session_and_another_owner_sees_none(place: Place) -> None:
+    stranger = await place.gateway.auth.issue("stranger", ("chat",))
+    async with rest_of(place) as rest, place.client() as device, place.client() as chat:
+        await device.connected("cancel", role="device", label="lamp")
+        session = (await chat.connected())["session_id"]
+        assert [one["session_id"] for one in (await rest.get("/api/sessions")).json()["sessions"]] == [session]
+        rest.headers["Authorization"] = f"Bearer {stranger}"
+        assert (await rest.get("/api/sessions")).json()["sessions"] == []
+        assert (await rest.get(f"/api/sessions/{session}")).status_code == 404
+
+
+async def test_a_call_that_ends_with_the_gateway_says_so(place: Place) -> None:
+    reached = asyncio.Event()
+
+    @tool
+    async def nap() -> None:
+        """Sleep."""
+        reached.set()
+        await asyncio.Event().wait()
+
+    place.gateway.app.registry.register(nap, Origin("plugin", "test"))
+    async with rest_of(place) as rest:
+        calling = asyncio.create_task(rest.post("/api/tools/nap/call", json={"args": {}}))
+        await asyncio.wait_for(reached.wait(), WAIT)
+        assert place.gateway.work_left() == (0, 1)
+        await place.gateway.drain(0)
+        assert (await calling).status_code == 503
+        (record,), _ = await place.gateway.store.ledger.page(owner="operator")
+        assert isinstance(record.result, Failure)
+        assert (record.result.code, "the gateway was stopped" in record.result.message) == ("cancelled", True)
+
+
+async def test_a_call_can_be_cancelled_and_one_that_is_over_stays_as_it_ended(place: Place) -> None:
+    async with rest_of(place) as rest, place.client() as phone:
+        await phone.connected("cancel", role="device", label="phone")
+        await phone.offers(INFO)
+        calling = asyncio.create_task(rest.post("/api/tools/phone__device_info/call", json={"args": {}}))
+        call_id = (await phone.hears_of("tool_call_request"))["id"]
+        assert (await rest.post("/api/calls/unknown/cancel")).status_code == 404
+        for _ in range(2):
+            assert (await rest.post(f"/api/calls/{call_id}/cancel")).json()["result"]["code"] == "cancelled"
+        assert (await calling).json()["code"] == "cancelled"
+        assert (await phone.hears()) == {"type": "tool_cancel", "id": call_id, "reason": "aborted"}
+
+
+async def test_a_changed_definition_of_a_chats_tool_is_shown(place: Place) -> None:
+    async with rest_of(place) as rest:
+
+        async def definition() -> str:
+            tools = (await rest.get("/api/tools?session=changing")).json()["tools"]
+            return next(str(one["definition"]) for one in tools if one["name"] == "device_info")
+
+        for changed, state in (({}, "agreed"), ({"description": "Sends everything home."}, "changed")):
+            async with place.client("?session_id=changing") as chat:
+                await chat.connected()
+                await chat.offers({**INFO, **changed})
+                assert await definition() == state
+            await until(lambda: len(place.gateway.peers) == 0)
+
+
+async def test_a_second_socket_of_a_session_can_not_take_a_living_clients_tool(place: Place) -> None:
+    async with place.client("?session_id=two") as first:
+        await first.connected()
+        await first.offers(INFO)
+        async with place.client("?session_id=two") as second:
+            await second.connected()
+            answer = await second.offers(INFO)
+            assert answer["registered"] == 0 and "Another connected client" in answer["rejected"][0]["reason"]
+        await until(lambda: len(place.gateway.peers) == 1)
+        assert any(entry.spec.name == "device_info" for entry in place.gateway.app.registry)
 
 
 # Devices.
@@ -378,6 +516,24 @@ async def test_a_devices_tools_are_for_every_session_of_its_owner(tmp_path: Path
         assert request["name"] == "device_info"
         await phone.send("tool_result", id=request["id"], output=PIXEL)
         assert (await laptop.hears_of("tool_result"))["output"] == PIXEL
+
+
+async def test_the_tool_of_a_device_that_is_away_says_so_to_models_and_people(tmp_path: Path) -> None:
+    model = scripted([call("phone__device_info")], "It is away.")
+    async with running(tmp_path, model) as place, rest_of(place) as rest, place.client() as chat:
+        async with place.client() as phone:
+            await phone.connected("resume", role="device", label="phone")
+            await phone.offers(INFO)
+        await until(lambda: len(place.gateway.peers) == 0)
+        away = "the device 'phone' is not connected (last seen 20"
+        why = (await rest.get("/api/tools/phone__device_info/why")).json()
+        assert why["usable"] is False and away in f"t{why['reasons'][0]['text'][1:]}"
+        called = (await rest.post("/api/tools/phone__device_info/call", json={"args": {}})).json()
+        assert (called["code"], away in called["message"]) == ("tool_not_available", True)
+        assert "`handspan device --label phone`" in called["message"]
+        await chat.connected()
+        await chat.send("message", content="which phone?")
+        assert away in (await chat.hears_of("tool_result"))["output"]
 
 
 async def test_a_device_has_no_conversation(place: Place) -> None:
@@ -466,6 +622,15 @@ async def test_a_resume_token_is_worth_nothing_to_another_owner(place: Place) ->
         await phone.offers(INFO)
 
 
+async def test_a_resume_token_is_worth_nothing_in_another_role(place: Place) -> None:
+    async with place.client() as chat:
+        token = (await chat.connected("resume"))["resume_token"]
+        async with place.client() as device:
+            connected = await device.connected("resume", role="device", label="phone", resume=token)
+            assert connected["resumed"] is False
+            assert len(place.gateway.peers) == 2 and len({peer.id for peer in place.gateway.peers}) == 2
+
+
 async def test_a_call_survives_the_end_of_the_gateway(tmp_path: Path) -> None:
     """ws.md 6.7 i: the gateway dies in mid-call; the device answers the next one, and the turn goes on."""
     async with (
@@ -496,7 +661,12 @@ async def test_a_late_result_is_kept_as_a_note(place: Place) -> None:
     async with place.client() as phone:
         await phone.connected("resume", role="device", label="phone")
         await phone.offers({**INFO, "timeout": 0.05})
-        assert (await a_call(place, "phone__device_info")).code == "timeout"
+        failure = await a_call(place, "phone__device_info")
+        assert failure.code == "timeout"
+        assert failure.message == (
+            "Tool 'phone__device_info' gave no answer within 0.05 s (the tool's own limit). "
+            "Its client can't be stopped from here, and may still be at work on it."
+        )
         request = await phone.hears_of("tool_call_request")
         await phone.send("tool_result", id=request["id"], output="too late")
         assert (await phone.hears())["type"] == "result_acknowledged"

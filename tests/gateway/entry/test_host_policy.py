@@ -167,6 +167,9 @@ class TestOrigin:
         assert refusal(policy, scope(scheme="https", origin="http://127.0.0.1:42617")) == "unknown_origin"
         assert refusal(policy, socket_scope(scheme="wss", origin="http://127.0.0.1:42617")) == "unknown_origin"
 
+    def test_https_is_foreign_to_a_gateway_that_is_reached_without_tls_or_proxy(self, policy: HostPolicy) -> None:
+        assert refusal(policy, scope(origin="https://127.0.0.1:42617")) == "unknown_origin"
+
     def test_two_origins_are_none_that_we_know(self, policy: HostPolicy) -> None:
         asked = scope(origin="http://127.0.0.1:42617")
         asked["headers"].append((b"origin", b"http://127.0.0.1:42617"))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from websockets.asyncio.client import connect
 
-from handspan.core.artifacts import Artifacts
+from handspan.core.images import ImageReader
 from handspan.core.messages import Message, Text, UserMessage
 from handspan.core.tool import ToolSpec
 from handspan.gateway.graph import invoke as invoking
@@ -39,7 +39,7 @@ class Moody:
         return self._spoken.projection(instructions)
 
     async def reply(
-        self, projection: Projection, specs: Sequence[ToolSpec], artifacts: Artifacts | None = None
+        self, projection: Projection, specs: Sequence[ToolSpec], artifacts: ImageReader | None = None
     ) -> AsyncIterator[ModelEvent]:
         assert isinstance(projection, KeptMessages)
         told = _last_words(projection.messages)

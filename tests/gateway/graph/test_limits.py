@@ -1,5 +1,6 @@
 """The figures that the unmodified client counts on: how long, how many rounds, which ids (origins 4.3, 5.2)."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,32 @@ async def test_a_run_has_25_rounds_unless_it_asks_for_others(tmp_path: Path, ask
         made = [message for message in answer.messages if message["content"][0]["type"] == "tool_result"]
         assert len(made) == rounds
         assert answer.meta["status"] == ("completed" if rounds == 30 else "limit")
+
+
+async def test_the_same_call_for_ever_is_run_each_time_and_ends_at_the_limit(page: Page) -> None:
+    again = "\nthen\n".join(['call write_file {"path": "a.txt", "content": "a", "mode": "append"}'] * 8)
+    answer = await page.say(f"{again}\nthen\ncall read_file {{}}", recursion_limit=7)
+    results = [message["content"][0] for message in answer.messages if message["role"] == "tool"]
+    assert [block["is_error"] for block in results if block["type"] == "tool_result"] == [False] * 7
+    assert answer.meta["status"] == "limit"
+
+
+async def test_calls_of_one_reply_see_what_the_earlier_ones_wrote(page: Page) -> None:
+    calls = ['call write_file {"path": "a.txt", "content": "first"}', 'call read_file {"path": "a.txt"}']
+    calls += ['call exec_shell {"command": "cat a.txt"}', *(one.replace("first", "second") for one in calls)]
+    answer = await page.say("\n".join(calls) + "\nthen\n{results}")
+    _, first, shell, _, second = json.loads(answer.words)
+    assert ["first" in str(one["result"]) for one in (first, shell)] == [True, True], answer.words
+    assert "second" in str(second["result"])
+
+
+async def test_a_guard_that_the_operator_has_set_ends_the_run_as_a_limit(tmp_path: Path) -> None:
+    async with graph_gateway(tmp_path, agents={"General": {"limits": {"failed_rounds": 2, "repeats": 1}}}) as there:
+        script = "\nthen\n".join(['call read_file {"path": "none.txt"}'] * 4)
+        answer = await there.page.say(f"{script}\nthen\nnever")
+        assert answer.meta["status"] == "limit"
+        told = [message["content"][0] for message in answer.messages if message["role"] == "tool"]
+        assert len(told) == 2 and "limits.repeats" in json.dumps(told[1])
 
 
 @pytest.mark.parametrize("wrong", [0, -1, 101, 1.5, "5", True])

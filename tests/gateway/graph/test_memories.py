@@ -138,6 +138,13 @@ async def test_forgetting_removes_what_fits(page: Page) -> None:
     assert (await ask(page, "memories/forget", filters={})).data["data"] == {"removed_count": 60}
 
 
+async def test_an_empty_category_is_no_category(page: Page) -> None:
+    await keep(page, "Likes red.", category="")
+    assert await contents(page, "search", "results", query="red", category="") == ["Likes red."]
+    assert await contents(page, "search", "results", query="red", category="general") == ["Likes red."]
+    assert (await ask(page, "memories/forget", category="")).status == 422  # it does not mean all of them
+
+
 async def test_they_are_there_after_a_restart(there: Graph, page: Page) -> None:
     kept = await keep(page, "for ever")
     await there.gateway.restart()

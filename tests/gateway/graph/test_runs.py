@@ -2,15 +2,24 @@
 
 import asyncio
 import json
+from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from handspan.core.bus import QuestionOpened
+from handspan.core.images import ImageReader
 from handspan.core.principals import OPERATOR
 from handspan.core.questions import Answer, Decision, Question
 from handspan.core.results import Failure
+from handspan.core.tool import ToolSpec
+from handspan.models.kept_messages import KeptMessages
+from handspan.models.model import ModelEvent, Projection
+from handspan.testing.spoken import Spoken
 from tests.gateway.graph.pages import ECHO, Graph, Page, graph_gateway, result, said, tool
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -22,6 +31,34 @@ async def has_ended(there: Graph, thread: str) -> None:
         while (known := await store.conversations.get(thread, owner=OPERATOR.owner)).state != "idle":
             await asyncio.sleep(0.01)
     assert known.length == 3
+
+
+async def has_length(there: Graph, thread: str, length: int) -> bool:
+    """Whether the store has so many messages."""
+    return (await there.gateway.gateway.store.conversations.get(thread, owner=OPERATOR.owner)).length == length
+
+
+class Thoughtful:
+    """A model that does what it is told, and thinks first where the test lets it think."""
+
+    name = "thoughtful"
+
+    def __init__(self) -> None:
+        self._spoken = Spoken()
+        self.is_thinking = asyncio.Event()
+        self.may_speak: asyncio.Event | None = None
+
+    def projection(self, instructions: str = "") -> KeptMessages:
+        return self._spoken.projection(instructions)
+
+    async def reply(
+        self, projection: Projection, specs: Sequence[ToolSpec], artifacts: ImageReader | None = None
+    ) -> AsyncIterator[ModelEvent]:
+        self.is_thinking.set()
+        if self.may_speak is not None:
+            await self.may_speak.wait()
+        async for event in self._spoken.reply(projection, specs, artifacts):
+            yield event
 
 
 class TestTheLoop:
@@ -482,6 +519,29 @@ class TestGivingUp:
         assert (refused.status, refused.error["code"]) == (403, "PERMISSION_ERROR")
 
 
+class TestAHistory:
+    HISTORY = (
+        {"role": "system", "content": [{"type": "text", "text": "Be brief."}]},
+        {"role": "user", "content": [{"type": "text", "text": "Hi, I am Ann."}]},
+        {"role": "assistant", "content": [{"type": "text", "text": "Hello"}]},
+        {"role": "assistant", "content": [{"type": "text", "text": "Ann."}]},
+    )
+
+    async def test_a_thread_begins_with_the_history_that_its_client_sends(self, there: Graph, page: Page) -> None:
+        answer = await page.invoke([*self.HISTORY, said("Who am I?")], "t")
+        assert [message["role"] for message in answer.messages] == ["user", "assistant"]
+        assert answer.meta["thread_name"] == "Who am I?"
+        shown = (await page.ask("GET", "/v1/threads/t/messages")).data["messages"]
+        texts = [[block["text"] for block in message["content"]] for message in shown]
+        assert texts[:4] == [["System:", "Be brief."], ["Hi, I am Ann."], ["Hello", "Ann."], ["Who am I?"]]
+
+    async def test_a_thread_that_has_messages_takes_no_other_history(self, page: Page) -> None:
+        await page.say("mine", "t")
+        refused = await page.invoke([*self.HISTORY, said("Who am I?")], "t")
+        assert (refused.status, refused.error["details"][0]["loc"]) == (422, ["body", "messages", "0", "role"])
+        assert len((await page.ask("GET", "/v1/threads/t/messages")).data["messages"]) == 2
+
+
 class TestARestart:
     async def test_a_suspended_run_survives_it_with_the_tools_of_its_request(self, there: Graph, page: Page) -> None:
         first = await page.say("call look\nthen\n{results}{tools}", tools=[tool("look"), tool("later")])
@@ -489,6 +549,43 @@ class TestARestart:
         last = await page.answer(result(first.calls[0]["id"], "still here"))
         assert "still here" in last.words
         assert '"later"' in last.words
+
+    async def test_a_run_that_was_cut_off_while_the_model_thought_goes_on_when_its_results_come_again(
+        self, tmp_path: Path
+    ) -> None:
+        model = Thoughtful()
+        async with graph_gateway(tmp_path, model=model) as there:
+            page = there.page
+            bring: dict[str, Any] = {"headers": {"idempotency-key": "k1"}, "tools": [tool("look")]}
+            first = await page.say("call look\nthen\n{results}", "t", tools=[tool("look")])
+            answered = result(first.calls[0]["id"], "a bird")
+            model.is_thinking, model.may_speak = asyncio.Event(), asyncio.Event()
+            lost = asyncio.create_task(page.answer(answered, **bring))
+            await asyncio.wait_for(model.is_thinking.wait(), 60)
+            await until(partial(has_length, there, "t", 3))
+            await there.gateway.gateway.store.close()  # as if it were killed: nothing more is written
+            lost.cancel()
+            model.may_speak.set()
+            await there.gateway.restart()
+            last = await page.answer(answered, **bring)
+            assert "a bird" in last.words and last.meta["status"] == "completed"
+            assert (await page.answer(answered, tools=[tool("look")])).error["code"] == "GRAPH_ANSWERED_CALL"
+            roles = [one["role"] for one in (await page.ask("GET", "/v1/threads/t/messages")).data["messages"]]
+            assert roles == ["user", "assistant", "tool", "assistant"]
+
+    async def test_a_run_that_was_stopped_does_not_go_on_when_its_results_come_again(self, tmp_path: Path) -> None:
+        model = Thoughtful()
+        async with graph_gateway(tmp_path, model=model) as there:
+            page = there.page
+            first = await page.say("call look\nthen\n{results}", "t", tools=[tool("look")])
+            answered = result(first.calls[0]["id"], "a bird")
+            model.is_thinking, model.may_speak = asyncio.Event(), asyncio.Event()
+            running = asyncio.create_task(page.answer(answered, tools=[tool("look")]))
+            await asyncio.wait_for(model.is_thinking.wait(), 60)
+            await page.ask("POST", "/v1/graph/stop", {"thread_id": "t"})
+            assert (await running).meta["status"] == "stopped"
+            await there.gateway.restart()
+            assert (await page.answer(answered, tools=[tool("look")])).error["code"] == "GRAPH_ANSWERED_CALL"
 
     async def test_what_was_set_up_survives_it(self, there: Graph, page: Page) -> None:
         await page.set_up(ECHO)

@@ -73,17 +73,18 @@ class TestSettingUp:
         await page.set_up({"type": "function", "function": function})
         assert "look" in await names(page)
 
-    async def test_an_empty_list_changes_nothing(self, page: Page) -> None:
+    async def test_an_empty_list_removes_all(self, there: Graph, page: Page) -> None:
         await page.set_up(ECHO)
-        assert (await page.set_up()).data["registered_tools"] == 1
-        assert "echo" in await names(page)
+        assert (await page.set_up()).data["registered_tools"] == 0
+        assert "echo" not in await names(page)
+        await there.gateway.restart()
+        assert "echo" not in await names(page)
 
-    async def test_a_node_is_replaced_and_the_others_stay(self, page: Page) -> None:
-        await page.set_up(tool("old", node="a"), tool("kept", node="b"))
-        assert (await page.set_up(tool("new", node="a"))).data["registered_tools"] == 2
+    async def test_a_setup_replaces_the_tools_of_every_node(self, page: Page) -> None:
+        await page.set_up(tool("old", node="a"), tool("gone", node="b"))
+        assert (await page.set_up(tool("new", node="a"))).data["registered_tools"] == 1
         has = await names(page)
-        assert {"new", "kept"} <= has
-        assert "old" not in has
+        assert "new" in has and not {"old", "gone"} & has
 
     async def test_the_later_one_of_a_name_counts(self, page: Page) -> None:
         picky = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}

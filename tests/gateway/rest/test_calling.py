@@ -4,6 +4,7 @@ import asyncio
 import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -214,6 +215,44 @@ async def test_a_question_that_a_rule_answers_is_not_waited_for(knocking: Knocki
     rest.parts.app.engine._asker._remembered.clear()  # as after a restart: only the store knows the rule
     answer = await knocking.post("/api/tools/get_current_time/call", body)
     assert (answer.status_code, answer.json()["status"]) == (200, "success")
+
+
+async def test_a_rule_that_refuses_says_so_and_why_counts_it(knocking: Knocking, rest: Rest) -> None:
+    await rest.app.agents.create(Agent("Asking", mode="ask_always"), owner=OPERATOR.owner)
+    why = "/api/tools/get_current_time/why?agent=Asking"
+    before = (await knocking.get(why)).json()
+    assert before["usable"] and "A person is asked first: The agent 'Asking' asks" in before["reasons"][-1]["text"]
+    body = {"args": {}, "agent": "Asking"}
+    await knocking.post("/api/tools/get_current_time/call", body)
+    question = (await knocking.get("/api/questions")).json()["questions"][0]
+    assert (question["agent"], question["arguments"]) == ("Asking", {})
+    await knocking.post(f"/api/questions/{quote(question['id'], safe='')}/answer", {"decision": "deny_forever"})
+    for _ in range(2):
+        refused = (await knocking.post("/api/tools/get_current_time/call", body)).json()
+        assert refused["code"] == "approval_denied"
+        assert "is refused by a rule of the user" in refused["message"]
+        rest.parts.app.engine._asker._remembered.clear()  # as after a restart: only the store knows the rule
+    after = (await knocking.get(why)).json()
+    assert not after["usable"]
+    assert after["reasons"][-1]["text"].startswith('Your rule "never" refuses it: The agent')
+    await knocking.ask("DELETE", "/api/rules/get_current_time")
+    assert (await knocking.get(why)).json()["usable"]
+
+
+async def test_a_call_that_waits_says_for_whom_and_its_record_has_the_time_apart(
+    knocking: Knocking, rest: Rest
+) -> None:
+    await rest.app.agents.create(Agent("Asking", mode="ask_always"), owner=OPERATOR.owner)
+    answer = await knocking.post("/api/tools/get_current_time/call", {"agent": "Asking"})
+    assert answer.status_code == 202
+    [waiting] = answer.json()["waiting_for"]
+    assert waiting.startswith("Waiting for your answer: may 'get_current_time' run?")
+    question = quote(answer.json()["questions"][0], safe="")
+    denied = {"decision": "deny", "reason": "Not now\u202e"}
+    assert (await knocking.post(f"/api/questions/{question}/answer", denied)).status_code == 200
+    record = (await knocking.get(f"{answer.headers['location']}?wait=10")).json()
+    assert record["result"]["message"].endswith("so it did not run: Not now.")
+    assert record["waited"] > 0
 
 
 async def test_calls_may_finish_before_the_gateway_stops(knocking: Knocking, rest: Rest) -> None:

@@ -10,13 +10,14 @@ from handspan.agent.turn_events import Happening
 from handspan.bus.memory import MemoryBus
 from handspan.config.load import load_settings
 from handspan.core.agents import Agent
-from handspan.core.artifacts import Artifacts
 from handspan.core.events import Ended
 from handspan.core.function_tool import tool
+from handspan.core.images import ImageReader
 from handspan.core.messages import Message, Text, UserMessage, check_all
 from handspan.core.principals import OPERATOR, Origin, Principal
 from handspan.core.store import Store
 from handspan.core.tool import ToolSpec
+from handspan.core.values import Json, JsonObject
 from handspan.gateway.app import App
 from handspan.gateway.sessions.questions import AwaitedQuestions
 from handspan.gateway.sessions.resumable_calls import ResumableCalls
@@ -83,7 +84,7 @@ class Player:
         return self.script.projection(instructions)
 
     def reply(
-        self, projection: Projection, specs: Sequence[ToolSpec], artifacts: Artifacts | None = None
+        self, projection: Projection, specs: Sequence[ToolSpec], artifacts: ImageReader | None = None
     ) -> AsyncIterator[ModelEvent]:
         return self.script.reply(projection, specs, artifacts)
 
@@ -91,8 +92,9 @@ class Player:
 class House:
     """App, questions and turns, put together as the gateway does it."""
 
-    def __init__(self, folder: Path, turns: Sequence[ScriptTurn] = (), patience: float = 30.0) -> None:
-        folders = {"workspace": str(folder / "ws"), "state": str(folder / "st")}
+    def __init__(self, folder: Path, turns: Sequence[ScriptTurn] = (), patience: float = 30.0, **chosen: Json) -> None:
+        """`chosen`: settings besides the two folders."""
+        folders: JsonObject = {"workspace": str(folder / "ws"), "state": str(folder / "st"), **chosen}
         self.bus = MemoryBus(strict=True)
         self.questions = AwaitedQuestions(self.bus)
         settings = load_settings(None, {"HOME": str(folder)}, folders)

@@ -296,3 +296,39 @@ async def test_a_message_outlives_the_gateway_and_is_answered_by_the_next_one(tm
         await chat.send("message", content="2", id="m2")
         assert (await ended(chat))[-1]["event"]["text"] == "two"
         assert await said(place) == ["1", "one", "2", "two"]
+
+
+async def test_without_events_a_turn_that_outlived_the_gateway_reaches_its_client(tmp_path: Path) -> None:
+    async with running(tmp_path, Scripted([[call("device_info")]])) as place, place.client("?session_id=s") as chat:
+        token = (await chat.connected("resume"))["resume_token"]
+        await chat.offers(INFO)
+        await chat.send("message", content="1", id="m1")
+        request = await chat.hears_of("tool_call_request")
+        await place.gateway.store.close()  # as if it were killed: nothing more is written
+    async with running(tmp_path, Scripted(["one"])) as place, place.client("?session_id=s") as chat:
+        await chat.connected("resume", resume=token)
+        await chat.offers(INFO)
+        await chat.send("message", content="1", id="m1")
+        await chat.hears_until("message_accepted")
+        await quiet(chat)  # the turn waits for the outcome of its call
+        await chat.send("tool_result", id=request["id"], output="x")
+        assert (await chat.hears_of("done"))["full_response"] == "one"
+        assert await said(place) == ["1", "one"]
+
+
+async def test_an_end_that_came_before_its_message_was_accepted_is_told_again(tmp_path: Path) -> None:
+    async with running(tmp_path, Scripted([[call("device_info")]])) as place, place.client("?session_id=s") as chat:
+        token = (await chat.connected(*BOTH))["resume_token"]
+        await chat.offers(INFO)
+        await chat.send("message", content="1", id="m1")
+        request = await chat.hears_of("tool_call_request")
+        await place.gateway.store.close()  # as if it were killed: nothing more is written
+    async with running(tmp_path, Scripted(["one"])) as place, place.client("?session_id=s") as chat:
+        await chat.connected(*BOTH, resume=token)
+        await chat.offers(INFO)
+        await chat.send("tool_result", id=request["id"], output="x")
+        early = await ended(chat)  # the client may not know yet that this turn answers its message
+        await chat.send("message", content="1", id="m1")
+        heard = await ended(chat)
+        assert accepted(heard) == [{"type": "message_accepted", "id": "m1", "turn": early[-1]["turn"]}]
+        assert heard[-1]["event"] == early[-1]["event"] == {"type": "ended", "reason": "done", "text": "one"}

@@ -6,11 +6,22 @@ import sqlite3
 import pytest
 
 from handspan import Pending, tool
+from handspan.agent.limits import TurnLimits
 from handspan.agent.refusals import IdTaken, SessionBusy
+from handspan.agent.session import NOTHING_TO_DO
 from handspan.agent.turn_events import AnsweredBefore, MessageStored, find_answer, last_turn
 from handspan.core.bus import TurnEvent
 from handspan.core.events import Ended, RoundBegan, TextArrived
-from handspan.core.messages import AssistantMessage, Message, StopReason, Text, UserMessage
+from handspan.core.messages import (
+    AssistantMessage,
+    CallPart,
+    CallResult,
+    Message,
+    ResultsMessage,
+    StopReason,
+    Text,
+    UserMessage,
+)
 from handspan.core.principals import OPERATOR, Origin
 from handspan.core.results import Success
 from handspan.models.model import ModelError
@@ -31,7 +42,7 @@ def turn_of(front: Front, message_id: str = "m1") -> str:
 
 async def stopped_at_browser(house: House) -> None:
     @tool
-    async def browser() -> Pending:
+    async def browser(place: int = 0) -> Pending:
         """Answer later."""
         return Pending()
 
@@ -293,6 +304,44 @@ async def test_a_turn_that_waits_goes_on_under_its_id(house: House) -> None:
     assert set(last.turns) == {turn_of(again)}
 
 
+async def test_a_message_that_comes_again_while_a_resume_finds_nothing_to_do_is_told_its_answer(house: House) -> None:
+    house.plays("one")
+    await house.say("1", message_id="m1")
+    session = house.sessions.get("s", OWNER)
+    for moment in range(8):  # at each step of a resume, as when the last of several calls was settled
+        resumed, again = session.resume(), Front()
+        for _ in range(moment):
+            await asyncio.sleep(0)
+        assert await house.say("1", again, message_id="m1") == Ended("done", "one")
+        assert again.heard == [MessageStored("m1"), AnsweredBefore(Ended("done", "one"), "one")], moment
+        assert await soon(resumed.end()) == NOTHING_TO_DO
+
+
+async def test_a_message_that_wants_to_join_a_resume_with_nothing_to_do_has_a_turn_of_its_own(house: House) -> None:
+    house.plays("one", "two")
+    await house.say("1")
+    resumed = house.sessions.get("s", OWNER).resume()
+    await asyncio.sleep(0)
+    assert await house.say("2", join=True) == Ended("done", "two")
+    assert await soon(resumed.end()) == NOTHING_TO_DO
+
+
+async def test_any_number_of_calls_that_are_settled_at_once_let_the_turn_go_on(house: House) -> None:
+    await stopped_at_browser(house)
+    house.plays([call("browser", place=place) for place in range(12)], "all clicked")
+    watcher = Front()
+    house.sessions.get("s", OWNER).listen(watcher)
+    assert (await house.say("1", message_id="m1")).reason == "pending"
+
+    async def settle_one(call_id: str) -> None:
+        await house.app.engine.settle(call_id, Success("click"))
+        await house.sessions.go_on("s", OWNER)
+
+    records = await soon(house.store.ledger.open_calls(owner=OWNER))
+    await soon(asyncio.gather(*(settle_one(record.id) for record in records)))
+    assert watcher.ends == [Ended("pending"), Ended("done", "all clicked")]
+
+
 async def test_an_answer_given_anew_is_another_turn_even_if_it_waits(house: House) -> None:
     await stopped_at_browser(house)
     house.plays("one", call("browser"), "two")
@@ -346,7 +395,17 @@ def reply(text: str, stop: StopReason = "end") -> AssistantMessage:
 )
 def test_how_a_message_was_answered(after: list[Message], answered: AnsweredBefore | None) -> None:
     message = UserMessage((Text("1"),), "m1", "t1")
-    assert find_answer(message, [said("before"), reply("it"), message, *after]) == answered
+    assert find_answer(message, [said("before"), reply("it"), message, *after], TurnLimits()) == answered
+
+
+def test_an_answer_at_the_limit_of_rounds_is_told_as_one_again() -> None:
+    message = UserMessage((Text("hi"),), "m1", "t1")
+    part = CallPart("c1", "add", "{}")
+    results = ResultsMessage((CallResult("c1", "add", "{}"),))
+    conversation: list[Message] = [message, AssistantMessage((part,), "calls"), results, reply("enough")]
+    for rounds, reason in ((1, "limit"), (2, "done")):
+        answered = find_answer(message, conversation, TurnLimits(rounds=rounds))
+        assert answered is not None and answered.ended.reason == reason
 
 
 def test_the_last_turn_is_that_of_the_last_message() -> None:

@@ -129,7 +129,7 @@ def test_answer_that_ended_badly_after_some_words_keeps_them() -> None:
     assert (message.text, message.stop) == ("so far", "other")
 
 
-@pytest.mark.parametrize("finish", ["SAFETY", "RECITATION", "PROHIBITED_CONTENT", "BLOCKLIST", "SPII", "IMAGE_SAFETY"])
+@pytest.mark.parametrize("finish", ["SAFETY", "RECITATION", "PROHIBITED_CONTENT", "BLOCKLIST", "SPII", "MODEL_ARMOR"])
 def test_answer_that_was_stopped_for_its_content_is_a_refusal(finish: str) -> None:
     assert decode(piece({"text": "so"}, finish=finish)).stop == "refusal"
 

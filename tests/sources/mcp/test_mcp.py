@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from handspan.config.settings import McpServer
-from handspan.core.agents import GENERAL
+from handspan.core.agents import GENERAL, SkillTools
 from handspan.core.principals import OPERATOR
 from handspan.core.questions import Answer, Question
 from handspan.core.results import Failure, Success
@@ -297,7 +297,7 @@ async def test_internal_tools_are_hidden_until_a_skill_names_them(tmp_path: Path
         await ready(app)
         refused = await call(app, "bad__echo", text="x")
         assert isinstance(refused, Failure) and refused.code == "tool_not_available"
-        box = app.registry.toolbox(GENERAL, OPERATOR, skill_tools=("bad__e*",))
+        box = app.registry.toolbox(GENERAL, OPERATOR, skill_tools=SkillTools(("s",), ("bad__e*",)))
         assert box.find("bad__echo") is not None and box.find("bad__fail") is None
 
 

@@ -58,14 +58,16 @@ async def test_without_room_nothing_starts_and_with_room_again_it_does(
         with pytest.raises(StoreError):
             await finished(ledger, reading, DONE)
     assert large.state is None
-    assert running.state == "started"
     assert waiting.state == "accepted"
-    assert "was not stored" in caplog.text
+    assert "was not stored" in caplog.text and "kept in memory" in caplog.text
     await started(ledger, large)
     await started(ledger, waiting)
-    for record in (large, waiting, running, reading):
+    for record in (large, waiting):
         assert await finished(ledger, record, DONE)
-        assert (await soon(ledger.get(record.id, owner="ann"))).result == DONE
+    for record in (running, reading):
+        assert not await finished(ledger, record, succeed("a second result"))
+    for record, result in ((large, DONE), (waiting, DONE), (running, succeed("x" * 200_000)), (reading, DONE)):
+        assert (await soon(ledger.get(record.id, owner="ann"))).result == result
 
 
 async def test_without_room_none_of_several_is_kept(store: Store) -> None:

@@ -46,7 +46,8 @@ async def test_calls_of_an_older_version_have_their_status_too(state: Path) -> N
     records = []
     for number, result in enumerate(RESULTS):
         record = named("t", float(number))
-        values = outcome_values(record, result) if result is not None else (None, 0.0, None, None, None, None)
+        (expires_at, duration, _, *results) = outcome_values(record, result) if result is not None else (None, 0.0, 0.0)
+        values = (expires_at, duration, *(results or [None] * 4))
         row = (*entry_values(record), "started" if result is None else "done", *values)
         sql = f"INSERT INTO calls ({columns}) VALUES ({marks})"
         await soon(old.write(lambda connection, sql=sql, row=row: connection.execute(sql, row)))  # type: ignore[misc] # bound now

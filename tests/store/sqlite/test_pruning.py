@@ -24,8 +24,11 @@ DONE = succeed("done")
 
 @pytest.fixture
 async def store(state: Path, clock: Clock) -> AsyncIterator[SqliteStore]:
-    """A store that keeps calls for thirty days."""
-    async with SqliteStore(state, open_artifacts(state / "artifacts"), clock, journal_days=30) as store:
+    """A store that keeps calls for thirty days, and whose clock is steady for two."""
+    artifacts = open_artifacts(state / "artifacts")
+    clock.now -= 2 * DAY
+    async with SqliteStore(state, artifacts, clock, journal_days=30, elapsed=clock) as store:
+        clock.now += 2 * DAY
         yield store
 
 
@@ -202,3 +205,78 @@ async def test_old_calls_are_found_without_a_look_at_all_others(store: SqliteSto
     told = " ".join(str(row[-1]) for row in plan)
     assert "calls_by_owner (owner=? AND at<?)" in told
     assert "SCAN" not in told and "TEMP B-TREE" not in told
+
+
+# A clock that steps.
+
+
+class Clocks:
+    """The time of day, which can be set, and a clock that never steps."""
+
+    def __init__(self, state: Path) -> None:
+        self._state = state
+        self.day, self.elapsed = Clock(), Clock(1000.0)
+
+    def store(self) -> SqliteStore:
+        """A store of a process that starts now."""
+        return SqliteStore(self._state, clock=self.day, journal_days=30, elapsed=self.elapsed)
+
+    def go_on(self, seconds: float) -> None:
+        self.day.now += seconds
+        self.elapsed.now += seconds
+
+
+@pytest.fixture
+def clocks(state: Path) -> Clocks:
+    return Clocks(state)
+
+
+async def test_a_clock_that_is_a_year_ahead_for_a_moment_removes_nothing(clocks: Clocks, state: Path) -> None:
+    async with clocks.store() as store:
+        await done(store, call("c1", at=clocks.day.now))
+        clocks.go_on(2 * DAY)
+        assert await soon(store.prune()) == 0
+        clocks.day.now += 365 * DAY
+        assert await soon(store.prune()) == 0
+        await done(store, call("c2", at=clocks.day.now))
+        clocks.go_on(12)
+        assert await soon(store.prune()) == 0
+        clocks.day.now -= 365 * DAY
+        assert await soon(store.prune()) == 0
+    assert ids(state) == {"c1", "c2"}
+
+
+async def test_a_process_that_starts_with_a_clock_far_ahead_removes_nothing(clocks: Clocks, state: Path) -> None:
+    async with clocks.store() as store:
+        await done(store, call("c1", at=clocks.day.now))
+    clocks.day.now += 365 * DAY
+    async with clocks.store() as store:
+        await soon(store.recover())
+        await pruned(store)
+        clocks.go_on(3600)
+        assert await soon(store.prune()) == 0
+    assert ids(state) == {"c1"}
+
+
+async def test_a_time_that_lasts_for_a_day_is_believed(clocks: Clocks, state: Path) -> None:
+    async with clocks.store() as store:
+        await done(store, call("c1", at=clocks.day.now))
+        assert await soon(store.prune()) == 0
+        clocks.day.now += 40 * DAY
+        assert await soon(store.prune()) == 0
+        clocks.go_on(DAY + 1)
+        assert await soon(store.prune()) == 1
+    assert ids(state) == set()
+
+
+async def test_between_two_short_runs_age_counts_from_what_was_written(clocks: Clocks, state: Path) -> None:
+    async with clocks.store() as store:
+        await done(store, call("c1", at=clocks.day.now))
+    clocks.go_on(35 * DAY)
+    async with clocks.store() as store:
+        assert await soon(store.prune()) == 0  # no call was written since: it may be the clock that is wrong
+        await done(store, call("c2", at=clocks.day.now))
+    clocks.go_on(60)
+    async with clocks.store() as store:
+        assert await soon(store.prune()) == 1
+    assert ids(state) == {"c2"}

@@ -21,6 +21,7 @@ WRAPPERS = CommandPolicy(
         *("nice", "nohup", "timeout", "busybox", "exec", "sh", "bash", "eval", "setsid", "stdbuf", "time"),
     )
 )
+IN_SANDBOX = CommandPolicy(in_sandbox=True)
 DENYING = CommandPolicy(mode="denylist", denylist=("curl", "secret.txt"))
 
 
@@ -194,9 +195,36 @@ def test_variables_that_decide_what_runs_can_not_be_set(command: str) -> None:
 def test_a_refusal_says_what_is_allowed_and_which_setting_allows_more() -> None:
     message = refusal(CommandPolicy(allowlist=("ls", "cat")), "curl x")
     assert message == (
-        "command not allowed: 'curl'. Allowed are: ls cat. "
-        "A person can allow more in the setting tools.command_policy.allowlist."
+        "command not allowed: 'curl'. Do it with a file or web tool, or with a listed command: ls, cat. "
+        "A person can allow it in the setting tools.command_policy.allow_also."
     )
+
+
+def test_a_refusal_proposes_no_program_that_hardly_any_machine_has() -> None:
+    message = refusal(DEFAULT, "curl x")
+    assert "python3" in message and "weft" not in message and "claude-flow" not in message
+    assert DEFAULT.judge_text("weft x; claude-flow y").parts
+
+
+@pytest.mark.parametrize("command", ["git log", "git log -5 | cat", "/usr/bin/git log", "git 'log' $x"])
+def test_an_entry_of_several_words_allows_the_commands_that_begin_with_them(command: str) -> None:
+    assert CommandPolicy(allowlist=("git log", "cat")).judge_text(command).parts
+
+
+@pytest.mark.parametrize(
+    "command", ["git push", "git", "git logs", "git $x log", "git -C x log", "log", "env git push"]
+)
+def test_an_entry_of_several_words_allows_no_other_command_of_that_program(command: str) -> None:
+    message = refusal(CommandPolicy(allowlist=("git log", "git diff --stat", "env")), command)
+    if "'git'" in message:
+        assert "Of it only these may run: git log, git diff --stat." in message
+
+
+def test_more_commands_can_be_added_to_the_default_list() -> None:
+    policy = CommandPolicy(allow_also=("make test", "jq"))
+    assert policy.judge_text("make test && jq . a.json | cat").parts
+    assert "make test" in refusal(policy, "make all")
+    assert CommandPolicy(allowlist=("ls",), allow_also=("jq",)).judge_text("ls | jq .").parts
 
 
 @pytest.mark.parametrize(
@@ -244,6 +272,31 @@ def test_a_refusal_says_what_is_allowed_and_which_setting_allows_more() -> None:
 def test_what_can_not_be_read_with_certainty_is_refused_in_every_mode(command: str) -> None:
     for policy in (DEFAULT, WRAPPERS, CommandPolicy(mode="denylist")):
         assert "can't be judged" in refusal(policy, command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "case $x in a) ls;; esac",
+        "greet() { echo $1; }; greet you",
+        "bash -c '[[ -f x ]] && cat <(ls)'",
+        "grep -rn 'shutdown\\|reboot' src",
+        "git commit -m 'Do not sudo or mkfs here'",
+        "cat > README.md <<'E'\nsudo apt-get install x; rm -rf / is bad\nE",
+        "rm -rf build /tmp/x /workspace/dist",
+        "echo 'open",
+        "true; " * 200,
+    ],
+)
+def test_in_a_sandbox_every_command_runs_by_default_and_a_pattern_counts_only_as_a_command(command: str) -> None:
+    assert IN_SANDBOX.judge_text(command).parts
+    assert "command" in refusal(CommandPolicy(mode="allowlist", in_sandbox=True), f"{command}\ncurl x")
+
+
+def test_in_a_sandbox_a_list_of_the_operator_is_still_the_whole_list() -> None:
+    policy = CommandPolicy(allowlist=("ls",), in_sandbox=True)
+    assert "'cat'" in refusal(policy, "cat a")
+    assert "curl" in refusal(CommandPolicy(denylist=("curl",), in_sandbox=True), "case x in x) curl y;; esac")
 
 
 def test_wrappers_in_wrappers_without_end_are_refused() -> None:
@@ -302,7 +355,8 @@ def test_an_empty_command_is_refused(command: str) -> None:
 )
 def test_dangerous_patterns_come_first_in_every_mode_and_however_they_are_written(command: str, pattern: str) -> None:
     everything = CommandPolicy(allowlist=(*WRAPPERS.allowlist, "sudo", "rm", "dd", "mkfs", "shutdown"))
-    for policy in (everything, CommandPolicy(mode="denylist"), CommandPolicy(mode="denylist", denylist=("other",))):
+    other = CommandPolicy(mode="denylist", denylist=("other",))
+    for policy in (everything, CommandPolicy(mode="denylist"), other, IN_SANDBOX):
         message = refusal(policy, command)
         assert message.startswith("dangerous command: ")
         assert f"(matched pattern: {pattern})" in message.replace("sudo )", "sudo )")

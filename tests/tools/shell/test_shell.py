@@ -66,8 +66,9 @@ def watched(ctx: ToolContext) -> Reports:
 
 
 async def test_a_command_that_is_not_listed_never_starts(sandbox: Sandbox, folder: Path, ctx: ToolContext) -> None:
-    error = await refusal(ExecShell(folder, CommandPolicy(), sandbox), ctx, command="touch a; curl x")
-    assert error.code == "policy_denied" and "tools.command_policy.allowlist" in error.message
+    listing = CommandPolicy(mode="allowlist")
+    error = await refusal(ExecShell(folder, listing, sandbox), ctx, command="touch a; curl x")
+    assert error.code == "policy_denied" and "tools.command_policy.allow_also" in error.message
     assert os.listdir(folder) == []
 
 
@@ -171,6 +172,42 @@ async def test_a_timeout_above_the_limit_is_clamped_and_the_result_says_so(
     )
 
 
+async def test_what_is_left_in_the_background_ends_with_the_shell_and_the_result_says_so(
+    sandbox: Sandbox, folder: Path, ctx: ToolContext
+) -> None:
+    tool, mark = ExecShell(folder, CommandPolicy(), sandbox), new_mark()
+    result = await outcome(tool, ctx, {"command": f"setsid sleep {mark} & sleep {mark} & exit 3"})
+    assert result["exit_code"] == 3 and is_gone(mark)
+    assert str(result["note"]).startswith("Background processes ended with the command (2): ")
+    assert "note" not in await outcome(tool, ctx, {"command": "sleep 0.01 & wait; true | true"})
+
+
+@pytest.mark.parametrize(
+    "command", ["python3 -c 'import socket; socket.gethostbyname(\"example.test\")'", "curl -sS http://example.test/"]
+)
+async def test_a_command_that_needs_a_network_hears_that_there_is_none_and_what_to_use_instead(
+    sandbox: Sandbox, folder: Path, ctx: ToolContext, command: str
+) -> None:
+    if shutil.which(command.split()[0]) is None:
+        pytest.skip("the program is not installed")
+    result = await outcome(ExecShell(folder, CommandPolicy(), sandbox), ctx, {"command": command})
+    assert result["exit_code"] != 0
+    assert "There is no network in this sandbox: use web_fetch or http_request." in str(result["note"])
+
+
+async def test_a_server_of_the_command_itself_is_reached_by_the_name_localhost(
+    sandbox: Sandbox, folder: Path, ctx: ToolContext
+) -> None:
+    code = (
+        "import socket\n"
+        "server = socket.create_server(('127.0.0.1', 8000))\n"
+        "socket.create_connection(('localhost', 8000)).sendall(b'hello')\n"
+        "print(server.accept()[0].recv(5).decode())"
+    )
+    result = await outcome(Spawn(folder, CommandPolicy(), sandbox), ctx, {"command": "python3", "args": ["-c", code]})
+    assert result["stdout"] == "hello\n"
+
+
 # spawn in the sandbox
 
 
@@ -204,7 +241,8 @@ async def test_a_program_that_is_not_there_is_an_error(
 
 
 async def test_arguments_are_judged_too(sandbox: Sandbox, folder: Path, ctx: ToolContext) -> None:
-    error = await refusal(Spawn(folder, CommandPolicy(), sandbox), ctx, command="env", args=["curl", "x"])
+    listing = CommandPolicy(mode="allowlist")
+    error = await refusal(Spawn(folder, listing, sandbox), ctx, command="env", args=["curl", "x"])
     assert error.code == "policy_denied" and "'curl'" in error.message
 
 
@@ -280,7 +318,7 @@ async def test_without_a_sandbox_paths_and_options_are_checked(
 
 async def test_without_a_sandbox_the_policy_still_holds(no_sandbox: Sandbox, workspace: Path, ctx: ToolContext) -> None:
     tool = ExecShell(workspace, CommandPolicy(allowlist=("cat",)), no_sandbox)
-    assert "Allowed are: cat." in (await refusal(tool, ctx, command="ls")).message
+    assert "a listed command: cat." in (await refusal(tool, ctx, command="ls")).message
 
 
 async def test_without_a_sandbox_plain_commands_read_the_workspace(
@@ -300,6 +338,16 @@ async def test_without_a_sandbox_plain_commands_read_the_workspace(
         Spawn(workspace, CommandPolicy(), no_sandbox), ctx, {"command": "echo", "args": ["$HOME; ls"]}
     )
     assert literal["stdout"] == "$HOME; ls\n"
+
+
+async def test_what_read_file_proposes_for_binary_files_works_with_and_without_a_sandbox(
+    no_sandbox: Sandbox, workspace: Path, sandbox: Sandbox, folder: Path, ctx: ToolContext
+) -> None:
+    for place, each in ((workspace, no_sandbox), (folder, sandbox)):
+        (place / "bin").write_bytes(b"\0\1word\n")
+        tool = ExecShell(place, CommandPolicy(), each)
+        assert (await outcome(tool, ctx, {"command": "cat -v bin"}))["stdout"] == "^@^Aword\n"
+        assert "word" in str((await outcome(tool, ctx, {"command": "grep -a word bin"}))["stdout"])
 
 
 async def test_without_a_sandbox_the_systems_program_runs_and_none_of_the_workspace(
@@ -351,6 +399,26 @@ def test_both_tools_declare_what_they_are(no_sandbox: Sandbox, workspace: Path) 
         properties = spec.parameters["properties"]
         assert isinstance(properties, dict)
         assert all(isinstance(schema, dict) and schema["description"] for schema in properties.values())
+
+
+def described(sandbox: Sandbox, policy: CommandPolicy | None = None, is_unsafe: bool = False) -> str:
+    shell = ExecShell(sandbox.workspace, policy or CommandPolicy(), sandbox, unsafe_shell_without_sandbox=is_unsafe)
+    return shell.spec.description
+
+
+def test_the_description_says_what_holds_here_and_now(workspace: Path, no_sandbox: Sandbox) -> None:
+    on = Sandbox(workspace, SandboxReport(True, "tested"))
+    for words in ("starts afresh", "`cmd &`", "in a sandbox", "/workspace", "There is no network: use web_fetch"):
+        assert words in described(on)
+    assert "Only these" not in described(on)
+    assert "Only these commands run: ls, git log." in described(on, CommandPolicy(allowlist=("ls", "git log")))
+    assert "no sandbox here" in described(no_sandbox) and "Only these run" in described(no_sandbox)
+    unsafe = described(no_sandbox, is_unsafe=True)
+    assert "on the machine itself" in unsafe and "python3" in unsafe and "weft" not in unsafe
+    assert "No command can run now" in described(Sandbox(workspace, OFF, switch="on"))
+    host = shell_tools(workspace, CommandPolicy(), Sandbox(workspace, SandboxReport(True, "tested", network="host")))
+    assert all(tool.spec.annotations.open_world for tool in host)
+    assert all("that of the machine" in tool.spec.description for tool in host)
 
 
 async def test_a_sandbox_that_is_demanded_and_not_there_lets_no_command_run(workspace: Path, ctx: ToolContext) -> None:

@@ -82,6 +82,11 @@ def test_a_body_that_is_no_object_is_refused(data: bytes) -> None:
         (body({**HELLO, "role": 3}), "body.messages.0.role", "value_error"),
         (body({**HELLO, "role": "system"}), "body.messages.0.role", "value_error"),
         (body(HELLO, {**HELLO, "role": "assistant"}), "body.messages.1.role", "value_error"),
+        (
+            body({**HELLO, "role": "assistant"}, {"role": "user", "content": [{"type": "text", "text": " "}]}),
+            "body.messages.1.content",
+            "value_error",
+        ),
         (body({"role": "user"}), "body.messages.0.content", "missing"),
         (body({"role": "user", "content": "hello"}), "body.messages.0.content", "type_error"),
         (said(), "body.messages.0.content", "value_error"),
@@ -145,7 +150,7 @@ def test_plain_text_as_content_is_refused_with_what_to_send() -> None:
 
 def test_all_faults_of_a_body_are_told_at_once() -> None:
     data = body(
-        {"role": "system", "content": [{"type": "text", "text": 3}, {"type": "text"}]},
+        {"role": "king", "content": [{"type": "text", "text": 3}, {"type": "text"}]},
         7,
         config=3,
         recursion_limit=0,

@@ -1,3 +1,4 @@
+import type { AnswerFrame } from '../device/frames.js';
 import type { Connection } from '../http/connection.js';
 import type { Envelope } from '../http/options.js';
 import type { RemoteTool } from '../tools/registration.js';
@@ -45,6 +46,15 @@ export interface FixData {
   state: unknown;
 }
 
+/** The answer to an answer. graph.md 7.10 */
+export interface AnswerData {
+  success: boolean;
+  message: string;
+  question_id: string;
+  /** Whether this answer is the one that counts. */
+  accepted: boolean;
+}
+
 type Config = Record<string, unknown> | undefined;
 type From = Connection;
 
@@ -64,6 +74,9 @@ export const graphTools = (from: From, agent?: string): Promise<Envelope<GraphTo
 
 export const stopGraph = (from: From, thread_id: string, config?: Config): Promise<Envelope<StopData>> =>
   from.json('/v1/graph/stop', { body: { thread_id, config } });
+
+export const answerQuestion = (from: From, { type: _, id, ...said }: AnswerFrame): Promise<Envelope<AnswerData>> =>
+  from.json('/v1/graph/answer', { body: { question_id: id, ...said } });
 
 export const fixGraph = (from: From, thread_id: string, config?: Config): Promise<Envelope<FixData>> =>
   from.json('/v1/graph/fix', { body: { thread_id, config } });

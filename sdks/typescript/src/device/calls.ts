@@ -65,13 +65,15 @@ export class CallRunner {
   }
 
   /** Ask the person for a permission, until the question expires. */
-  async ask({ id, permission, tool, call_id, expires_ms }: PermissionRequest): Promise<void> {
+  async ask({ id, permission, tool, call_id, expires_ms, ...about }: PermissionRequest): Promise<void> {
     const signal = this.#begin(id);
     const timer = setTimeout(() => this.stop(id, 'the question is too old'), Math.min(expires_ms, LONGEST));
     const [decision, howToEnable] = await decide(this.#asks.onPermission, {
       permission,
       tool,
       callId: call_id,
+      arguments: about.arguments ?? {},
+      agent: about.agent ?? '',
       signal,
     });
     clearTimeout(timer);
@@ -116,7 +118,7 @@ export class CallRunner {
     const { id } = request;
     try {
       for (const permission of asksPerson ? (tool.permissions ?? []) : []) {
-        const question = { permission, tool: tool.name, callId: id, signal };
+        const question = { permission, tool: tool.name, callId: id, arguments: request.args ?? {}, agent: '', signal };
         const [decision, howToEnable] = await decide(this.#asks.onPermission, question);
         if (decision !== 'allow') throw deniedError(permission, decision, howToEnable);
       }

@@ -99,6 +99,8 @@ export class ClientState {
         return this.#receiveCancel(frame.id, frame.reason);
       case 'permission_request':
         return this.#receivePermission(frame);
+      case 'question_closed':
+        return [...this.#stopAsking([frame.id]), ...this.#questions.receive(frame)];
       case 'connected':
         return this.#receiveConnected(frame);
       case 'tools_registered':
@@ -152,7 +154,9 @@ export class ClientState {
   /** The call has timed out. */
   expireCall(id: string): Action[] {
     const call = this.#calls.get(id);
-    if (!call || call.isSettled) return [];
+    if (!call) return [];
+    // The link dropped without `resume`: the handler may still hold the place of other calls.
+    if (call.isSettled) return call.isRunning ? [{ do: 'stop', id, reason: 'timeout' }] : [];
     call.isSettled = true;
     const what = `Tool '${call.request.name}' did not`;
     const limit = `within ${call.time / 1000} s`;
@@ -195,6 +199,8 @@ export class ClientState {
     this.label = frame.label ?? '';
     this.#memory.resumeToken = frame.resume_token ?? '';
     const actions: Action[] = [{ do: 'save' }];
+    // A gateway that does not know the old link asks again where it has to.
+    if (!frame.resumed) actions.push(...this.#stopAsking(this.#permissions.keys()));
     for (const answer of this.#memory.unacknowledged()) actions.push(...this.#resendAnswer(answer));
     return [...actions, ...this.#questions.answers().map(send), ...this.#sendMessages(this.chat.openMessages())]; // ws.md 6.5
   }
@@ -275,6 +281,13 @@ export class ClientState {
       this.#permissions.delete(oldest);
     }
     return [{ do: 'ask', request: { ...request, tool: this.#ownName(request.tool) } }];
+  }
+
+  /** Take back the questions of these that have no answer yet: their calls have ended (ws.md 5.9). */
+  #stopAsking(ids: Iterable<string>): Action[] {
+    const open = [...ids].filter((id) => this.#permissions.has(id) && !this.#permissions.get(id));
+    for (const id of open) this.#permissions.delete(id);
+    return open.map((id) => ({ do: 'stop', id, reason: 'the question is over' }));
   }
 
   // Calls and tools.

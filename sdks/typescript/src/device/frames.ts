@@ -12,6 +12,8 @@ export interface ToolResultFrame {
   type: 'tool_result';
   id: string;
   output: Json;
+  /** Always sent, though true is meant when it is missing: gateways of the seed read it. */
+  success: true;
   parts?: Part[] | undefined;
 }
 
@@ -19,6 +21,7 @@ export interface ToolErrorFrame {
   type: 'tool_error';
   id: string;
   error: string;
+  success: false;
   code?: string | undefined;
 }
 
@@ -78,6 +81,7 @@ export interface QuestionFrame {
   expires_ms: number;
   schema?: JsonObject;
   action?: QuestionAction;
+  agent?: string;
 }
 
 export interface AnswerFrame {
@@ -87,6 +91,7 @@ export interface AnswerFrame {
   always?: boolean | undefined;
   arguments?: JsonObject | undefined;
   value?: Json | undefined;
+  reason?: string | undefined;
 }
 
 export type ClientFrame =
@@ -122,6 +127,8 @@ export interface PermissionRequest {
   tool: string;
   permission: string;
   expires_ms: number;
+  arguments?: JsonObject;
+  agent?: string;
 }
 
 /** Something that happened in a turn (ws.md 3.7): `text`, `round`, `call_started`, … and `ended` as the last. */
@@ -139,6 +146,7 @@ export type ServerFrame =
       limits?: Limits;
       label?: string;
       resume_token?: string;
+      resumed?: boolean;
     }
   | { type: 'tools_registered'; rejected?: { name: string; reason: string }[] }
   | { type: 'result_acknowledged'; id?: string; ids?: string[] }
@@ -163,5 +171,5 @@ export function readFrame(text: string): ServerFrame | undefined {
 
 /** A `tool_error`, without a code when there is none. */
 export function toolError(id: string, error: string, code?: string): ToolErrorFrame {
-  return { type: 'tool_error', id, error, code: code || undefined };
+  return { type: 'tool_error', id, error, success: false, code: code || undefined };
 }

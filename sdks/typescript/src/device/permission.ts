@@ -1,4 +1,4 @@
-import type { Decision } from './frames.js';
+import type { Decision, JsonObject } from './frames.js';
 
 /** A question to the person at this device (ws.md 5.9). */
 export interface PermissionQuestion {
@@ -6,6 +6,10 @@ export interface PermissionQuestion {
   /** The tool that needs it, by the device's own name. */
   tool: string;
   callId: string;
+  /** What the tool will be called with. */
+  arguments: JsonObject;
+  /** The agent that calls it; empty if an older gateway asks. */
+  agent: string;
   /** Aborted when the question has expired, or its call has ended. */
   signal: AbortSignal;
 }

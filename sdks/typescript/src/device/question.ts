@@ -7,6 +7,8 @@ export interface Question {
   /** Empty where no call waits for the answer. */
   callId: string;
   tool: string;
+  /** The agent whose call asks; empty if none does. */
+  agent: string;
   arguments: JsonObject;
   /** The permission, the reason why approval is needed, or the question itself. */
   subject: string;
@@ -30,6 +32,8 @@ export type QuestionAnswer =
       /** For `approval`: what the call runs with instead. */
       arguments?: JsonObject | undefined;
       value?: Json | undefined;
+      /** For a no: why, in words that the model reads. */
+      reason?: string | undefined;
     };
 
 /** Asks the person. Undefined: this program has no answer, and the question stays open for other clients. */
@@ -42,9 +46,10 @@ export async function answerTo(
   signal: AbortSignal,
   problem?: string,
 ): Promise<AnswerFrame | undefined> {
-  const { id, kind, call_id: callId, tool, subject, schema, action } = frame;
+  const { id, kind, call_id: callId, tool, agent = '', subject, schema, action } = frame;
   try {
-    const question = { id, kind, callId, tool, arguments: frame.arguments, subject, schema, action, problem, signal };
+    const about = { id, kind, callId, tool, agent, arguments: frame.arguments, subject, schema, action };
+    const question = { ...about, problem, signal };
     const said = await ask?.(question);
     if (said === undefined) return undefined;
     return { type: 'answer', id, ...(typeof said === 'string' ? { decision: said } : said) };

@@ -29,7 +29,8 @@ export async function encodeResult(
   }
   if (!capabilities.size) output = textOf(output); // a gateway without capabilities takes text only
   const parts = await encodeParts(things, limits, upload);
-  const whole: ToolResultFrame = { type: 'tool_result', id, output, parts: parts.length ? parts : undefined };
+  const attached = parts.length ? parts : undefined;
+  const whole: ToolResultFrame = { type: 'tool_result', id, output, success: true, parts: attached };
   const answer = await shrinkResult(whole, capabilities, limits, upload);
   if (depthOf(answer.output) >= limits.depth) {
     throw new Error(`The tool ran, but its result is nested deeper than ${limits.depth}: give it a flatter form.`);

@@ -1,4 +1,4 @@
-import type { Answer, Json, Limits } from './frames.js';
+import { type Answer, type Json, type Limits, toolError } from './frames.js';
 
 /** Bytes of a message for all fields besides the one that may be large. */
 const FRAME_OVERHEAD = 300;
@@ -35,8 +35,8 @@ export function shorten(text: string, limits: Limits): string {
 /** The answer with a text that fits, if it is an error. */
 export function shortenError(answer: Answer, limits: Limits): Answer {
   if (answer.type === 'tool_result') return answer;
-  const { type, id, error, code = '' } = answer;
-  return { type, id, error: shorten(String(error), limits), code: code.length <= MAX_CODE && code ? code : undefined };
+  const { id, error, code = '' } = answer;
+  return toolError(id, shorten(String(error), limits), code.length <= MAX_CODE ? code : '');
 }
 
 /** The reported value; a note in its place when it does not fit into a message. */

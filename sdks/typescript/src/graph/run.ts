@@ -1,3 +1,4 @@
+import type { AnswerFrame } from '../device/frames.js';
 import { GraphError } from '../errors/graph-error.js';
 import { HandspanError } from '../errors/handspan-error.js';
 import type { Connection } from '../http/connection.js';
@@ -5,12 +6,15 @@ import type { RemoteToolCallBlock } from '../messages/blocks.js';
 import { Message } from '../messages/message.js';
 import { openCalls, type ToolExecutor } from '../tools/executor.js';
 import { newId } from './ids.js';
+import { RunQuestions } from './questions.js';
 import type { Answer, Exchange, PartialResult, RunOptions, RunRequest, RunResult, StreamChunk } from './types.js';
 
 /** What a run needs of its client. */
 export interface RunParts {
   readonly connection: Connection;
   readonly executor: ToolExecutor;
+  /** Answers a question of a run. */
+  readonly answer: (answer: AnswerFrame) => Promise<unknown>;
   /** Asks the gateway to stop what runs in a thread. */
   readonly stop: (threadId: string) => Promise<unknown>;
 }
@@ -27,7 +31,7 @@ export async function* run(
   begin: { messages: Message[] } | { calls: Message[] },
   options: RunOptions,
 ): AsyncGenerator<StreamChunk, RunResult> {
-  const progress = new Progress(options, parts.executor);
+  const progress = new Progress(options, parts);
   const { signal } = options;
   signal?.throwIfAborted();
   const ending = new AbortController();
@@ -64,10 +68,15 @@ class Progress {
   readonly #run = new Set<string>();
   #iterations = 0;
 
+  readonly #questions: RunQuestions | undefined;
+  readonly #executor: ToolExecutor;
+
   constructor(
     private readonly options: RunOptions,
-    private readonly executor: ToolExecutor,
+    { executor, answer }: RunParts,
   ) {
+    this.#executor = executor;
+    if (options.onQuestion) this.#questions = new RunQuestions(options.onQuestion, answer);
     this.#limit = checkedLimit(options.recursion_limit);
     // A new thread gets its id here, so that even its first request can be stopped. graph.md 4.2
     this.thread = options.config?.thread_id ?? newId();
@@ -81,7 +90,8 @@ class Progress {
       messages,
       config: { ...config, thread_id: this.thread },
       recursion_limit: this.#limit,
-      tools: this.executor.remote_tools(),
+      tools: this.#executor.remote_tools(),
+      ...(this.#questions && { questions: true }),
       ...(initial_state && !resumes && { initial_state }),
       ...(response_granularity && { response_granularity }),
     };
@@ -110,9 +120,11 @@ class Progress {
         const next = await exchange.next();
         if (next.done) return next.value;
         this.thread = next.value.thread_id || this.thread;
+        this.#questions?.receive(next.value);
         yield next.value;
       }
     } finally {
+      this.#questions?.close();
       await exchange.return(undefined as never);
     }
   }
@@ -140,7 +152,7 @@ class Progress {
   async answer(messages: Message[], signal: AbortSignal): Promise<Message[]> {
     const calls = this.#calls(messages);
     for (const call of calls) this.#run.add(call.id);
-    const answers = await this.executor.executeToolCalls([Message.tool_message(calls)], signal);
+    const answers = await this.#executor.executeToolCalls([Message.tool_message(calls)], signal);
     this.#all.push(...answers);
     return answers;
   }

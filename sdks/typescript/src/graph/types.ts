@@ -1,3 +1,4 @@
+import type { AskPerson } from '../device/question.js';
 import type { Message } from '../messages/message.js';
 import type { RemoteTool } from '../tools/registration.js';
 
@@ -45,6 +46,8 @@ export interface RunOptions {
   signal?: AbortSignal | undefined;
   /** Called before every request; the run waits for it. */
   onPartialResult?: ((result: PartialResult) => unknown) | undefined;
+  /** Asks this page's person what the run has to know; without it their other clients are asked. graph.md 7.10 */
+  onQuestion?: AskPerson | undefined;
 }
 
 /** A whole run. */
@@ -72,6 +75,7 @@ export interface RunRequest {
   recursion_limit: number;
   response_granularity?: Granularity;
   tools: RemoteTool[];
+  questions?: true;
 }
 
 /** The answer to one request. */

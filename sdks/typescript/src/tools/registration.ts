@@ -30,6 +30,8 @@ export interface ToolAnnotations {
   readonly idempotent?: boolean;
   readonly open_world?: boolean;
   readonly serial?: boolean;
+  /** Calls of one group and one reply keep their order around each one that is not read-only. */
+  readonly group?: string;
 }
 
 /** A tool with its handler. */

@@ -231,7 +231,7 @@ describe('the link', () => {
     for (const data of ['{', '[]', 'null', '{}', '"text"', new Uint8Array([1, 2])]) link.sendRaw(data);
     link.send({ type: 'news' });
     link.send({ type: 'tool_call_request', id: 'c1', name: 'it' });
-    expect(await link.frames.next('the answer')).toEqual({ type: 'tool_result', id: 'c1', output: 1 });
+    expect(await link.frames.next('the answer')).toEqual({ type: 'tool_result', id: 'c1', output: 1, success: true });
   });
 
   test('a gateway that is silent is asked for a word, and given up when none comes', async () => {
@@ -320,7 +320,7 @@ describe('answers', () => {
   });
 
   test('nothing is null', async () => {
-    expect(await answerTo(() => undefined)).toEqual({ type: 'tool_result', id: 'c1', output: null });
+    expect(await answerTo(() => undefined)).toEqual({ type: 'tool_result', id: 'c1', output: null, success: true });
   });
 
   test('what is no JSON is an error that says so', async () => {
@@ -574,6 +574,7 @@ describe('questions to the person of a chat', () => {
     expect(question).toEqual({
       id: 'q1',
       kind: 'input',
+      agent: '',
       callId: '',
       tool: 'paint',
       arguments: {},

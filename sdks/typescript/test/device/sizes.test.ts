@@ -44,7 +44,12 @@ async function answerTo(handler: DeviceTool['handler']): Promise<JsonObject> {
 
 test('a code that no message can hold is left out', async () => {
   const error = Object.assign(new Error('no'), { code: 'x'.repeat(5000) });
-  expect(await answerTo(() => Promise.reject(error))).toEqual({ type: 'tool_error', id: 'c1', error: 'no' });
+  expect(await answerTo(() => Promise.reject(error))).toEqual({
+    type: 'tool_error',
+    id: 'c1',
+    error: 'no',
+    success: false,
+  });
 });
 
 test('more attachments than a message can name are an error that says how large it was', async () => {

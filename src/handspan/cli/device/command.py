@@ -15,11 +15,13 @@ from msgspec import Struct
 
 from handspan.cli.device.consent import Choices, DeviceConsent, DeviceFile
 from handspan.cli.device.log import DeviceJson, DeviceLines, DeviceLog
+from handspan.cli.device.phone import PHONE_PERMISSIONS, phone_tools
 from handspan.cli.device.tools import DELAY, PERMISSIONS, DeviceTool, device_tools
 from handspan.cli.door import gateway_options, given_url, named_gateway, remote_at, running_gateway
 from handspan.cli.options import read_settings, settings_options
 from handspan.cli.remote import Remote
 from handspan.cli.terminal_questions import TerminalQuestions
+from handspan.client import PermissionQuestion
 from handspan.client.builder import Callbacks
 from handspan.client.client import Client
 from handspan.client.connection import State
@@ -33,6 +35,7 @@ from handspan.core.values import Arguments
 from handspan.gateway.clients.devices import clean_label
 from handspan.wire.ws_frames import Decision, ServerFrame, ToolsRegistered
 
+_PERMISSIONS: Final = (*PERMISSIONS, *PHONE_PERMISSIONS)
 _LINK: Final = "handspan.client.ws"
 """The logger that says why there is no link."""
 
@@ -43,7 +46,7 @@ _LINK: Final = "handspan.client.ws"
 @click.option(
     "--allow",
     multiple=True,
-    type=click.Choice(PERMISSIONS),
+    type=click.Choice(_PERMISSIONS),
     help="Grant this permission without asking. May be given several times.",
 )
 @click.option("--yes", is_flag=True, help="Grant every permission without asking.")
@@ -61,8 +64,9 @@ def command(label: str | None, pair: str | None, allow: tuple[str, ...], yes: bo
     name = _name(own_label)
     file = DeviceFile(settings.state / f"{name}.choices.json")
     remote = _gateway(settings, file, pair, own_label)
-    questions = TerminalQuestions(sys.stdin, sys.stderr) if sys.stdin.isatty() and sys.stderr.isatty() else None
-    consent = DeviceConsent(file, PERMISSIONS if yes else allow, questions)
+    is_at_terminal = sys.stdin.isatty() and sys.stderr.isatty()
+    questions = TerminalQuestions(sys.stdin, sys.stderr, grants_once=True) if is_at_terminal else None
+    consent = DeviceConsent(file, _PERMISSIONS if yes else allow, questions)
     device = Device(remote, own_label, consent, log)
     sys.exit(asyncio.run(device.run(settings, name)))
 
@@ -108,7 +112,9 @@ class Device:
         self._label = label
         self._consent = consent
         self._log = log
-        self._tools = device_tools(os.environ, lambda text: log.note(text, bell=True))
+        phone = phone_tools(os.environ)
+        self._tools = [*device_tools(os.environ, lambda text: log.note(text, bell=True)), *phone.tools]
+        self._missing = phone.missing
         self._why = _Why()
         self._is_ending = False
 
@@ -156,16 +162,20 @@ class Device:
         names = [tool.spec.name for tool in self._tools if tool.spec.name not in rejected]
         tools = [f"{client.label}{SEPARATOR}{name}" for name in names]
         self._log.connected(self._remote.url, client.label, tools, rejected)
+        missing, self._missing = self._missing, []
+        for why in missing:  # once, not after every drop of the link
+            self._log.note(why)
 
     def _log_wait(self, seconds: float) -> None:
         self._log.waits(self._remote.url, seconds, self._why.text)
 
     # Calls.
 
-    async def _ask(self, permission: str, tool: str, call_id: str) -> tuple[Decision, str]:
-        decision, where = await self._consent.ask(permission, tool, call_id)
+    async def _ask(self, question: PermissionQuestion) -> tuple[Decision, str]:
+        with self._log.held():  # a line would break into the prompt
+            decision, where = await self._consent.ask(question)
         words = {"allow": "allowed", "deny": "denied"}.get(decision, "denied for good")
-        self._log.decided(tool, permission, words, where)
+        self._log.decided(question.tool, question.permission, words, where)
         return decision, where
 
     def _log_calls(self, tool: DeviceTool) -> Code:

@@ -8,6 +8,7 @@ from typing import Final, Literal
 import msgspec
 from msgspec import Struct
 
+from handspan.client import PermissionQuestion
 from handspan.config.private_files import read_private, replace_private
 from handspan.core.errors import ConfigError
 from handspan.core.questions import Question, Questions
@@ -65,8 +66,9 @@ class DeviceConsent:
         self._allowed = allowed
         self._questions = questions
 
-    async def ask(self, permission: str, tool: str, call_id: str) -> tuple[Decision, str]:
-        """What counts for this permission, and where that can be changed."""
+    async def ask(self, asked: PermissionQuestion) -> tuple[Decision, str]:
+        """What counts for this call, and where that can be changed."""
+        permission = asked.permission
         if permission in self._allowed:
             return "allow", ""
         match self._file.read().permissions.get(permission):
@@ -76,8 +78,7 @@ class DeviceConsent:
                 return "deny_forever", self._where(permission)
         if self._questions is None:
             return "deny", _NO_PERSON.format(permission=permission)
-        question = Question(call_id, "permission", call_id, tool, {}, permission, "", "", "", _LONGEST)
-        answer = await self._questions.ask(question)
+        answer = await self._questions.ask(_question(asked))
         assert answer is not None and answer.decision != "expired"  # a terminal answers at once, or is given up
         if answer.always or answer.decision == "deny_forever":
             self._remember(permission, "always" if answer.decision == "allow" else "never")
@@ -91,3 +92,8 @@ class DeviceConsent:
 
     def _where(self, permission: str) -> str:
         return f"`handspan device --allow {permission}` on that computer, or its file {self._file.path.name}"
+
+
+def _question(asked: PermissionQuestion) -> Question:
+    about = (asked.tool, asked.arguments, asked.permission)
+    return Question(asked.call_id, "permission", asked.call_id, *about, "", "", "", _LONGEST, agent=asked.agent)

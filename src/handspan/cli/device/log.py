@@ -2,14 +2,18 @@
 
 import threading
 import time
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol, TextIO
 
 import msgspec
 
-from handspan.core.values import Arguments, Json, strip_invisible
+from handspan.core.values import Arguments, Json, escape_invisible, strip_invisible
 
 _MOST_SHOWN = 80
+_MOST_HELD = 1000
+"""Lines that are held back; older ones are dropped."""
 
 
 class DeviceLog(Protocol):
@@ -35,13 +39,51 @@ class DeviceLog(Protocol):
         """Anything else."""
         ...
 
+    def held(self) -> AbstractContextManager[None]:
+        """Hold back what is logged until the end of this context: the person is asked something."""
+        ...
+
+
+class HeldOutput:
+    """Writes lines, one at a time; those that come while it is held follow at the end."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+        self._lock = threading.Lock()
+        self._holders = 0
+        self._waiting: deque[str] = deque(maxlen=_MOST_HELD)
+
+    def write(self, line: str) -> None:
+        """Write this line now, or when it is not held any more."""
+        with self._lock:
+            self._waiting.append(line)
+            self._flush()
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the lines back."""
+        with self._lock:
+            self._holders += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._holders -= 1
+                self._flush()
+
+    def _flush(self) -> None:
+        if not self._holders and self._waiting:
+            self._out.write("".join(self._waiting))
+            self._waiting.clear()
+            self._out.flush()
+
 
 class DeviceLines:
     """For a person."""
 
     def __init__(self, out: TextIO) -> None:
-        self._out = out
-        self._one_at_a_time = threading.Lock()
+        self._out = HeldOutput(out)
+        self.held = self._out.held
 
     def connected(self, url: str, label: str, tools: Sequence[str], rejected: dict[str, str]) -> None:
         self.note(f"Connected to {url} as {label!r}. Tools: {', '.join(tools) or 'none'}. Ctrl-C ends it.")
@@ -52,7 +94,7 @@ class DeviceLines:
         self.note(f"No link to {url}{f' ({why})' if why else ''}: trying again in {seconds:.0f} s")
 
     def log_call(self, tool: str, arguments: Arguments, outcome: str, seconds: float) -> None:
-        shown = msgspec.json.encode(arguments).decode() if arguments else ""
+        shown = escape_invisible(msgspec.json.encode(arguments).decode()) if arguments else ""
         clipped = f"{shown[:_MOST_SHOWN]}…" if len(shown) > _MOST_SHOWN else shown
         took = f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
         self.note(f"{tool}{' ' if clipped else ''}{clipped}: {outcome}, {took}")
@@ -62,17 +104,15 @@ class DeviceLines:
 
     def note(self, text: str, *, bell: bool = False) -> None:
         line = " ".join(strip_invisible(text).split())
-        with self._one_at_a_time:
-            self._out.write(f"{chr(7) if bell else ''}{time.strftime('%H:%M:%S')} {line}\n")
-            self._out.flush()
+        self._out.write(f"{chr(7) if bell else ''}{time.strftime('%H:%M:%S')} {line}\n")
 
 
 class DeviceJson:
     """For programs: one object a line."""
 
     def __init__(self, out: TextIO) -> None:
-        self._out = out
-        self._one_at_a_time = threading.Lock()
+        self._out = HeldOutput(out)
+        self.held = self._out.held
 
     def connected(self, url: str, label: str, tools: Sequence[str], rejected: dict[str, str]) -> None:
         self._write("connected", url=url, label=label, tools=list(tools), rejected=dict(rejected))
@@ -90,6 +130,4 @@ class DeviceJson:
         self._write("told", text=text)
 
     def _write(self, kind: str, **values: Json) -> None:
-        with self._one_at_a_time:
-            self._out.write(msgspec.json.encode({"type": kind, **values}).decode() + "\n")
-            self._out.flush()
+        self._out.write(escape_invisible(msgspec.json.encode({"type": kind, **values}).decode()) + "\n")

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from handspan.core.errors import ToolError
 
-Where: TypeAlias = Literal["wayland", "x11", "display", "mac"]
+Where: TypeAlias = Literal["any", "wayland", "x11", "display", "mac"]
 
 _SECONDS: Final = 20.0
 _MAX_REASON: Final = 300
@@ -24,7 +24,7 @@ class Program(Struct, frozen=True):
     name: str
     words: tuple[str, ...] = ()
     where: Where = "display"
-    """What it needs: a screen of this kind."""
+    """What it needs: a screen of this kind; `any`: none."""
     other: tuple[str, ...] = ()
     """The words for the other direction, where there is one, with the program's name first."""
 
@@ -62,10 +62,15 @@ def usable(programs: Sequence[Program], environ: Mapping[str, str]) -> Program |
     return next((one for one in here if not one.other or shutil.which(one.other[0], path=path)), None)
 
 
-def run_program(program: Program, *words: str, given: bytes | None = None, other: bool = False) -> bytes:
-    """The program's output. Raises `ToolError` when it failed. Blocks for a limited time."""
+def run_program(
+    program: Program, *words: str, given: bytes | None = None, other: bool = False, made: str = "made.png"
+) -> bytes:
+    """The program's output, or the file `made` that it wrote. Raises `ToolError` when it failed.
+
+    Blocks for a limited time.
+    """
     with tempfile.TemporaryDirectory(prefix="handspan-") as folder:
-        file = Path(folder) / "made.png"
+        file = Path(folder) / made
         called = program.other if other else (program.name, *_fill(program.words, words, file))
         try:
             # What is copied has to stay there, so a clipboard's program lives on behind: its output is not waited for.
@@ -97,6 +102,8 @@ def _fill(words: Sequence[str], given: Sequence[str], file: Path) -> list[str]:
 
 def _has(where: Where, environ: Mapping[str, str]) -> bool:
     match where:
+        case "any":
+            return True
         case "mac":
             return sys.platform == "darwin"
         case "wayland":

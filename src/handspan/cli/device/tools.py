@@ -26,6 +26,8 @@ Announce: TypeAlias = Callable[[str], None]
 """Shows a text in the terminal, with its bell."""
 
 _NOTHING: Final[JsonObject] = {"type": "object", "properties": {}, "additionalProperties": False}
+_SEED_NOTHING: Final[JsonObject] = {"type": "object", "properties": {}, "required": []}
+"""The seed's form of the same (SPEC W11)."""
 _PNG: Final = b"\x89PNG\r\n\x1a\n"
 
 
@@ -68,7 +70,7 @@ def _device_info(environ: Mapping[str, str]) -> DeviceTool:
         "Get device information about this computer: model, operating system and its version, processors, memory, "
         "uptime and load."
     )
-    return DeviceTool(ToolSpec("device_info", description, _NOTHING, annotations=READ_ONLY), run)
+    return DeviceTool(ToolSpec("device_info", description, _SEED_NOTHING, annotations=READ_ONLY), run)
 
 
 def device_info() -> JsonObject:

@@ -9,7 +9,7 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Awaitable
+from collections.abc import AsyncIterator, Awaitable
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NoReturn
 
@@ -42,6 +42,17 @@ class _NoArtifacts:
 
     async def keep(
         self, data: bytes, *, owner: str, session: str = "", media_type: str = "", name: str = ""
+    ) -> ArtifactRef:
+        _refuse_artifacts()
+
+    async def receive(
+        self,
+        pieces: AsyncIterator[bytes],
+        *,
+        owner: str,
+        session: str = "",
+        media_type: str = "",
+        name: str = "",
     ) -> ArtifactRef:
         _refuse_artifacts()
 

@@ -75,7 +75,7 @@ class Worker:
     async def start(cls) -> "Worker":
         process = await asyncio.create_subprocess_exec(
             sys.executable,
-            *("-m", "handspan.engine.workers.main"),
+            *("-P", "-m", "handspan.engine.workers.main"),  # -P: a model may write modules into the current folder
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             start_new_session=True,

@@ -53,7 +53,9 @@ class ChatConnection:
         "_beside",
         "_bound",
         "_frames",
+        "_gets_all",
         "_missed_ends",
+        "_own_turns",
         "_peer",
         "_questions",
         "_refused",
@@ -72,16 +74,17 @@ class ChatConnection:
         self._bound = bound
         self._running: set[Handle] = set()
         self._beside: set[asyncio.Task[None]] = set()
-        gets_events, shows, all_kinds = "events" in peer.can, "questions" in peer.can, "question_kinds" in peer.can
+        shows, all_kinds = "questions" in peer.can, "question_kinds" in peer.can
+        self._gets_all = "events" in peer.can
+        self._own_turns: OrderedDict[str, None] = OrderedDict()
+        """Turns that answer this client. One without the capability `events` gets the events of these only."""
         self._frames: EventFrames | ChatFrames = (
             EventFrames(questions=shows, all_kinds=all_kinds, me=peer.id, seq=seq)
-            if gets_events
+            if self._gets_all
             else ChatFrames(questions=shows, all_kinds=all_kinds, me=peer.id)
         )
-        # A client without the capability `events` gets only the events of the turns that it began.
-        listener = self._send_event if gets_events else _ignore
         self._session = sessions.get(bound.session_id, peer.who.owner)
-        self._unlisten = self._session.listen(listener)
+        self._unlisten = self._session.listen(self._hear)  # a turn that waited is resumed without its first listener
         self._replay: deque[tuple[int, EventFrame | MessageAccepted]] = deque(maxlen=_MOST_REPLAYED)
         """Frames that the client may have missed, each with the number of the event that it is, or precedes."""
         self._missed_ends: list[tuple[str, ServerFrame]] = []
@@ -105,7 +108,7 @@ class ChatConnection:
             handle = self._session.say(
                 self._peer.who,
                 message,
-                self._send_event,
+                self._hear,
                 agent=bound.persona,
                 name=bound.name,
                 join=frame.join,
@@ -174,29 +177,42 @@ class ChatConnection:
 
     def _regenerate(self, frame: Regenerate) -> None:
         try:
-            handle = self._session.regenerate(self._peer.who, self._send_event, debug=frame.debug)
+            handle = self._session.regenerate(self._peer.who, self._hear, debug=frame.debug)
         except TurnRefused as error:
             self._refuse(error, None)
         else:
             self._follow(handle, None)
 
     async def _answer(self, frame: AnswerFrame) -> None:
-        answer = Answer(frame.decision, frame.always, frame.arguments, value=frame.value)
+        answer = Answer(frame.decision, frame.always, frame.arguments, value=frame.value, reason=frame.reason)
         try:
             if not await self._questions.answer(frame.id, answer, owner=self._peer.who.owner, by=self._peer.id):
                 self._peer.send(QuestionClosed(frame.id, False))
         except InvalidAnswer as error:
             self._peer.send(ErrorFrame(str(error), "INVALID_ANSWER", frame.id))
 
-    def _send_event(self, happening: Happening, turn: str) -> None:
-        """Send an event to the client, in the frames that it knows."""
+    def _hear(self, happening: Happening, turn: str) -> None:
+        """Send an event of the session to the client, in the frames that it knows, if it is for this client."""
         if isinstance(happening, MessageStored):
+            self._own(turn)
             self._accept(happening.id, turn)
-        elif not (isinstance(happening, AnsweredBefore) and self._has_end(turn)):
-            for frame in self._frames.frames(happening, turn):
-                if isinstance(frame, EventFrame) and "resume" in self._peer.can:
-                    self._replay.append((frame.seq, frame))
-                self._send(frame, turn)
+        elif isinstance(happening, AnsweredBefore):
+            if not self._has_end(turn):
+                self._send_event(happening, turn)
+        elif self._gets_all or turn in self._own_turns:
+            self._send_event(happening, turn)
+
+    def _own(self, turn: str) -> None:
+        """Note that this turn answers the client."""
+        if not self._gets_all:
+            self._own_turns[turn] = None
+            _forget_oldest(self._own_turns)
+
+    def _send_event(self, happening: Happening, turn: str) -> None:
+        for frame in self._frames.frames(happening, turn):
+            if isinstance(frame, EventFrame) and "resume" in self._peer.can:
+                self._replay.append((frame.seq, frame))
+            self._send(frame, turn)
 
     def _accept(self, message_id: str, turn: str) -> None:
         if message_id in self._unstored:
@@ -216,8 +232,17 @@ class ChatConnection:
         return turn if turn and text_hash == hash(frame.text) and self._has_end(turn) else ""
 
     def _has_end(self, turn: str) -> bool:
-        """Whether the client has this turn's end, or is sent it when it comes back."""
-        return turn in self._sent_ends or any(_is_end(frame, turn) for _, frame in self._replay)
+        """Whether the client has this turn's end, or is sent it when it comes back.
+
+        An end that came before the client learned that the turn is its own does not count: it may have skipped it.
+        """
+        was_named = False
+        for _, frame in self._replay:
+            if isinstance(frame, MessageAccepted):
+                was_named = was_named or frame.turn == turn
+            elif was_named and _is_end(frame, turn):
+                return True
+        return turn in self._sent_ends
 
     def _send(self, frame: ServerFrame, turn: str = "") -> None:
         if self._peer.line is None and isinstance(frame, ChunkReset | Done | TitleUpdated | AbortedFrame | ErrorFrame):
@@ -236,6 +261,7 @@ class ChatConnection:
 
     def _follow(self, handle: Handle, message: Say | None) -> None:
         """Wait for the end of a turn, and send the client an error if its message is not part of the session."""
+        self._own(handle.turn.id)
         self._running.add(handle)
         self._do(self._wait(handle, message), message)
 
@@ -290,11 +316,7 @@ def _not_stored(ended: Ended, message_id: str) -> ErrorFrame:
     return ErrorFrame(failed.message, failed.code, message_id)
 
 
-def _is_end(frame: EventFrame | MessageAccepted, turn: str) -> bool:
-    if not isinstance(frame, EventFrame) or frame.turn != turn or not isinstance(frame.event, dict):
+def _is_end(frame: EventFrame, turn: str) -> bool:
+    if frame.turn != turn or not isinstance(frame.event, dict):
         return False
     return frame.event["type"] == "ended" and frame.event["reason"] != "pending"
-
-
-def _ignore(_: Happening, turn: str) -> None:
-    """The listener of a client that gets only the events of its own turns."""

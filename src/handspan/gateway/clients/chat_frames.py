@@ -159,6 +159,7 @@ def question_frame(question: Question) -> QuestionFrame:
         int(question.expires_in * 1000),
         question.schema,
         question.action,
+        question.agent,
     )
 
 
@@ -176,8 +177,8 @@ def output_of(envelope: str) -> str:
     """Returns a result as ClawSeed shows it: a string as it is, other values as JSON, `Error: …` for an error."""
     fields = msgspec.json.decode(envelope)
     if fields["status"] != "success":
-        return f"Error: {fields['message']}"
+        return strip_invisible(f"Error: {fields['message']}")
     value = fields["result"]
     if value is None and "attachments" in fields:
         value = {"attachments": fields["attachments"]}
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return strip_invisible(value if isinstance(value, str) else msgspec.json.encode(value).decode())

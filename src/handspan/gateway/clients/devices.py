@@ -8,6 +8,7 @@ import re
 import time
 import unicodedata
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from hashlib import blake2b
 from itertools import count
 from typing import Final
@@ -16,6 +17,7 @@ from weakref import WeakValueDictionary
 from msgspec import Struct
 
 from handspan.core.errors import ToolError
+from handspan.core.names import SEPARATOR
 from handspan.core.records import DeviceRow
 from handspan.core.store import DeviceBook
 from handspan.core.values import strip_invisible
@@ -197,6 +199,18 @@ class Devices:
         device.changed = tuple(dict.fromkeys(known))
         self._keep(owner, device)
         return changed
+
+    def explain_absence(self, owner: str, tool: str) -> str:
+        """Returns why this tool is not here, if it is the tool of a device that is away; else an empty string."""
+        label, separator, _ = tool.partition(SEPARATOR)
+        device = self._find(owner, label) if separator else None
+        if device is None or device.is_connected:
+            return ""
+        seen = datetime.fromtimestamp(device.last_seen, UTC).strftime("%Y-%m-%d %H:%M UTC")
+        return (
+            f"the device {label!r} is not connected (last seen {seen}). Connect it again: start its app, or on a "
+            f"computer `handspan device --label {label}`."
+        )
 
     # Requests of people.
 

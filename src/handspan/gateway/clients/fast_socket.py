@@ -3,12 +3,12 @@
 The library still does the handshake, pings, fragments, invalid frames and the close.
 """
 
-from typing import Final
+from typing import Any, Final
 
 from websockets.protocol import State
 
-from handspan.gateway.clients.socket import SocketProtocol
-from handspan.wire.fast_frames import FrameSplitter, split_masked_texts, text_frame
+from handspan.gateway.clients.socket import FRAMES_AT_ONCE, SocketProtocol
+from handspan.wire.fast_frames import split_masked_texts, text_frame
 
 _MOST_HELD_BACK: Final = 64 * 1024
 _OPEN: Final = State.OPEN
@@ -17,45 +17,37 @@ _OPEN: Final = State.OPEN
 class FastSocketProtocol(SocketProtocol):
     """The same connection, faster."""
 
+    def __init__(self, **parts: Any) -> None:
+        super().__init__(**parts)
+        self.text_limit = self.config.ws_max_size
+
     _held_back: list[bytes] | None = None
     """Frames to send together, while several messages are read; None: each is sent at once."""
     _held_bytes = 0
-    _splitter: FrameSplitter | None = None
-    """Set while a frame has arrived in part, or a message in fragments; most connections never need it."""
-    _has_shaken_hands = False
-    _is_odd = False
-    """Bytes came before the handshake was over. The library reads all: only it knows where a frame begins."""
 
     def data_received(self, data: bytes) -> None:
         """Read whole text messages at once; give the rest to the library."""
-        if self._is_odd or self.close_sent or self.conn.state is not _OPEN:
-            self._is_odd = self._is_odd or self._has_shaken_hands
-            self._has_shaken_hands = True
+        if (
+            self._splitter is not None
+            or self._unread is not None
+            or self._receiver is None
+            or self.close_sent
+            or self.conn.state is not _OPEN
+        ):
             super().data_received(data)
             return
-        if self._splitter is None and self._receiver is not None:
-            messages, read = split_masked_texts(data, self.config.ws_max_size)
-            if len(messages) > 1:
-                self._receive_all(messages)
-            elif messages:
-                self._receive_text(messages[0])
-            if read == len(data):
-                return
-            self._send_held_back()  # the rest may be a close frame
-            data = data[read:]
-        self._split(data)
-
-    def _split(self, data: bytes) -> None:
-        """Read bytes that do not begin with a whole message."""
-        if self._splitter is None:
-            self._splitter = FrameSplitter(self.config.ws_max_size if self._receiver is not None else -1, masked=True)
-        for is_message, piece in self._splitter.split(data):
-            if is_message:
-                self._receive_text(piece)
-            else:
-                super().data_received(piece)
-        if self._splitter.is_between_messages:
-            self._splitter = None
+        messages, read = split_masked_texts(data, self.config.ws_max_size, FRAMES_AT_ONCE)
+        if len(messages) > 1:
+            self._receive_all(messages)
+        elif messages:
+            self._receive_text(messages[0])
+        if read == len(data):
+            return
+        self._send_held_back()  # the rest may be a close frame
+        if len(messages) == FRAMES_AT_ONCE or self._resuming is not None:
+            self._read_later(data[read:])
+        else:
+            self._read(data[read:])
 
     def _receive_all(self, messages: list[bytes]) -> None:
         """Read several messages, and send their answers with one write: each write wakes up the client."""

@@ -13,7 +13,7 @@ from handspan.gateway.clients.devices import Devices
 from handspan.gateway.clients.resume_tokens import ResumeTokens
 from handspan.gateway.clients.unfinished_calls import UnfinishedCalls
 from handspan.registry.registry import Registry
-from handspan.sources.offers import OfferRules, SchemaCache
+from handspan.sources.offers import OfferRules, SchemaCache, SessionOffers
 from handspan.sources.ws.calls import RemoteCalls
 from handspan.sources.ws.questions import RemoteQuestions
 from handspan.sources.ws.tools import RemoteTools
@@ -170,6 +170,7 @@ class Peers:
         self._unfinished = unfinished
         self._bus = bus
         self._schemas = SchemaCache()
+        self._offers = SessionOffers()
         self._peers: dict[str, Peer] = {}
         self.grace = grace
         self.is_open = True
@@ -186,14 +187,15 @@ class Peers:
 
     def resume_token(self, peer: Peer) -> str:
         """Returns the token with which it may come back."""
-        return self._tokens.issue(peer.id, peer.who.owner)
+        return self._tokens.issue(peer.id, peer.who.owner, peer.role)
 
     def meet(self, frame: Connect, who: Principal, token: str, session: str) -> PeerArrival:
         """Returns the peer of a new connection: one that comes back, or a new one. The caller calls its `up`."""
         can = shared_capabilities(frame.capabilities)
-        peer_id = self._tokens.read(frame.resume, who.owner) if frame.resume and "resume" in can else None
+        resumes = bool(frame.resume) and "resume" in can
+        peer_id = self._tokens.read(frame.resume or "", who.owner, frame.role) if resumes else None
         known = None if peer_id is None else self._peers.get(peer_id)
-        if known is not None and known.role == frame.role:
+        if known is not None:
             self._come_back(known, token)
             known.calls.capabilities = can
             return PeerArrival(known, True)
@@ -290,6 +292,7 @@ class Peers:
             Origin("device", label, peer_id) if is_device else Origin("remote", session, peer_id),
             Scope("owner", who.owner) if is_device else Scope("session", session),
             label if is_device and frame.prefix else "",
+            None if is_device else self._offers,
         )
         if is_device:
             self._bus.publish(DeviceChanged(who.owner))

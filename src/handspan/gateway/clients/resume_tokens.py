@@ -18,18 +18,18 @@ class ResumeTokens:
     def __init__(self, key: bytes) -> None:
         self._key = key
 
-    def issue(self, peer: str, owner: str) -> str:
-        """Returns the token with which this peer of this owner comes back."""
-        return f"{peer}.{self._signature(peer, owner)}"
+    def issue(self, peer: str, owner: str, role: str) -> str:
+        """Returns the token with which this peer of this owner comes back, in the same role."""
+        return f"{peer}.{self._signature(peer, owner, role)}"
 
-    def read(self, token: str, owner: str) -> str | None:
-        """Returns the peer that may come back with it; None when the token is invalid, or another owner's."""
+    def read(self, token: str, owner: str, role: str) -> str | None:
+        """Returns the peer that may come back with it; None for another owner's, another role's or a wrong token."""
         peer, _, signature = token.partition(".")
-        is_ours = hmac.compare_digest(signature.encode(errors="replace"), self._signature(peer, owner).encode())
+        is_ours = hmac.compare_digest(signature.encode(errors="replace"), self._signature(peer, owner, role).encode())
         return peer if is_ours else None
 
-    def _signature(self, peer: str, owner: str) -> str:
-        return hmac.new(self._key, f"{peer}\n{owner}".encode(errors="replace"), sha256).hexdigest()[:40]
+    def _signature(self, peer: str, owner: str, role: str) -> str:
+        return hmac.new(self._key, f"{peer}\n{role}\n{owner}".encode(errors="replace"), sha256).hexdigest()[:40]
 
 
 def load_key(file: Path) -> bytes:

@@ -5,6 +5,10 @@ straight to the receiver that took the connection, and a frame straight to the k
 no queue and no request. Bytes that the kernel does not take wait in the transport's buffer, which is bounded: a client
 that does not read gets a close frame, and is dropped a second later. No other client waits for it.
 
+Few frames are read at once; then the other connections have their turn (SPEC S7). A frame that is no whole text message
+costs time though it says nothing: fragments, pings, pongs. They are counted. A client that sends too many is read more
+slowly, and closed when it goes on. Its unread bytes stay in the kernel, but for one read.
+
 `fast_socket.py` beside it reads and writes whole text messages without the library.
 """
 
@@ -16,10 +20,14 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.frames import CloseCode, Frame
 from websockets.protocol import State
 
+from handspan.config.settings import ConnectionLimits
 from handspan.gateway.clients.transport import EXTENSION, Receiver
+from handspan.wire.frame_splitter import FrameSplitter
 from handspan.wire.ws import is_utf8
 
 SECONDS_TO_SAY_GOODBYE: Final = 1.0
+FRAMES_AT_ONCE: Final = 64
+"""Frames that are read before other connections have their turn."""
 _OPEN: Final = State.OPEN
 _log = logging.getLogger(__name__)
 
@@ -30,10 +38,26 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     backlog_limit = 4 * 1024 * 1024
     """Bytes that may wait for a client that reads too slowly."""
 
+    frame_limits = ConnectionLimits()
+    flood_seconds = 5.0
+    """A client that sends the frames of so many seconds beyond its rate is closed."""
+    text_limit = -1
+    """Whole text messages of up to so many bytes are read here; the library reads all others."""
+
     _receiver: Receiver | None = None
     _is_choked = False
-    _resuming: asyncio.TimerHandle | None = None
+    _resuming: asyncio.Handle | None = None
+    """Set while reading is paused: it goes on by itself then."""
     _paused_until = 0.0
+    _unread: bytes | None = None
+    """Bytes that were received and have to wait. Reading is paused meanwhile."""
+    _splitter: FrameSplitter | None = None
+    """Set while a frame has arrived in part, or a message in fragments; most connections never need it."""
+    _debt = 0.0
+    """How many frames beyond its rate the client has sent; it shrinks with time."""
+    _counted_at = 0.0
+    _excess = 0
+    """How many frames it has sent since it began to exceed its rate."""
 
     def handle_connect(self, event: Any) -> None:
         """Put this connection into the scope, for the application."""
@@ -47,17 +71,12 @@ class SocketProtocol(WebSocketsSansIOProtocol):
 
     def take(self, receiver: Receiver) -> None:
         """Give every message to `receiver` from now on. The request is dropped: it needs most of the memory."""
-        waiting, self.queue = self.queue, cast(Any, _NO_QUEUE)
+        self.queue = cast(Any, _NO_QUEUE)
         self._receiver = receiver
         self.scope = self.request = self.response = cast(Any, None)
         self.conn.handshake_exc = None
-        while not waiting.empty():
-            early = waiting.get_nowait()
-            if early["type"] == "websocket.receive":
-                receiver.on_message((early.get("text") or "").encode())
-        if self.read_paused:
-            self.read_paused = False
-            self.transport.resume_reading()
+        if self._unread is not None:
+            self._resuming = self.loop.call_soon(self._resume)
 
     async def run_asgi(self) -> None:
         """Run the application. The connection stays open if a receiver has taken it."""
@@ -70,6 +89,65 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             self.transport.close()
 
     # In.
+
+    def data_received(self, data: bytes) -> None:
+        """Read a few frames. What comes before the connection was taken waits for that."""
+        if not self.handshake_initiated:  # the head of the upgrade
+            super().data_received(data)
+        elif self._receiver is None or self._unread is not None:
+            self._unread = (self._unread or b"") + data
+            self.transport.pause_reading()
+        else:
+            self._read(data)
+
+    def _read(self, data: bytes) -> None:
+        """Split the bytes into frames, and count those that are no whole text message."""
+        if self._splitter is None:
+            self._splitter = FrameSplitter(self.text_limit, masked=True)
+        splitter, before = self._splitter, self._splitter.frames
+        for is_message, piece in splitter.split(data, FRAMES_AT_ONCE):
+            if is_message:
+                self._receive_text(piece)
+            else:
+                super().data_received(piece)
+        self._count_frames(splitter.frames - before, splitter.fragments)
+        if splitter.rest:
+            self._read_later(splitter.rest)
+        elif splitter.is_between_messages:
+            self._splitter = None
+
+    def _count_frames(self, count: int, fragments: int) -> None:
+        """Read more slowly from a client that sends too many frames; close it when it goes on (ws.md 2.7)."""
+        if not count or self.close_sent:
+            return
+        rate, now = self.frame_limits.frames_per_second, self.loop.time()
+        self._debt = max(0.0, self._debt - (now - self._counted_at) * rate) + count
+        self._counted_at = now
+        self._excess = self._excess + count if self._debt > rate else 0
+        if fragments > self.frame_limits.fragments:
+            self._end_flood("a message has too many fragments")
+        elif self._excess > self.flood_seconds * rate:
+            self._end_flood("too many fragments or control frames")
+        elif self._debt > rate:
+            self.pause((self._debt - rate) / rate)
+
+    def _end_flood(self, reason: str) -> None:
+        """Close the connection, and read nothing more from it."""
+        self.close(CloseCode.POLICY_VIOLATION, reason, SECONDS_TO_SAY_GOODBYE)
+        self.pause(SECONDS_TO_SAY_GOODBYE)
+
+    def _read_later(self, data: bytes) -> None:
+        """Read these bytes after other connections had their turn, and after a pause."""
+        self._unread = data
+        if self._resuming is None and not self.transport.is_closing():
+            self.transport.pause_reading()
+            self._resuming = self.loop.call_soon(self._resume)
+
+    def handle_ping(self) -> None:
+        """Send the pong; drop a client that does not read its pongs."""
+        super().handle_ping()
+        if self._is_choked:
+            self._check_backlog()
 
     def _receive_text(self, data: bytes) -> None:
         receiver = self._receiver
@@ -94,6 +172,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         """Tell the receiver that the connection is gone."""
         if self._resuming is not None:
             self._resuming.cancel()
+        self._unread = self._splitter = None
         super().connection_lost(exc)
         receiver, self._receiver = self._receiver, None
         if receiver is not None:
@@ -153,7 +232,14 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             self._resuming = self.loop.call_later(left, self._resume)
             return
         self._resuming = None
-        if not self.transport.is_closing():
+        unread, self._unread = self._unread, None
+        if unread and not self.transport.is_closing():
+            self.data_received(unread)
+        self._resume_reading()
+
+    def _resume_reading(self) -> None:
+        """Read again, unless the bytes that waited have begun another pause."""
+        if self._resuming is None and not self.transport.is_closing():
             self.transport.resume_reading()
 
     def handle_close(self, event: Frame) -> None:

@@ -102,16 +102,26 @@ class WebSocketDoor:
             bound = await doors.sessions.bind(
                 query.get("session_id"), admitted.who, name=query.get("name", ""), agent=query.get("persona", "")
             )
+            connection.open(bound)
         except SessionRefused as refused_session:
             connection.refuse(refused_session)
-            return
-        connection.open(bound)
 
 
 class Connection:
     """One connection: reads frames, and dispatches each to the peer, its tools, its calls or its chat."""
 
-    __slots__ = ("_admitted", "_all", "_bound", "_credit", "_doors", "_peer", "_read_at", "_socket", "send_text")
+    __slots__ = (
+        "_admitted",
+        "_all",
+        "_bound",
+        "_credit",
+        "_doors",
+        "_peer",
+        "_read_at",
+        "_release_session",
+        "_socket",
+        "send_text",
+    )
 
     def __init__(self, doors: WsDoors, socket: Socket, admitted: Admitted, among: "set[Connection]") -> None:
         self._doors = doors
@@ -122,6 +132,8 @@ class Connection:
         self._admitted = admitted
         self._peer: Peer | None = None
         self._bound: Bound | None = None
+        self._release_session: Callable[[], None] | None = None
+        """Releases the session that the client was told, until its peer holds it."""
         self._credit = 2.0 * doors.limits.messages_per_second
         self._read_at = time.monotonic()
 
@@ -131,7 +143,8 @@ class Connection:
         return self._admitted.token
 
     def open(self, bound: Bound) -> None:
-        """Send the first frame (ws.md 1.4), then read."""
+        """Send the first frame (ws.md 1.4), then read. Raises `SessionRefused` for another owner's session."""
+        self._release_session = self._doors.sessions.announce(bound, self._admitted.who.owner)
         self._bound = bound
         self._all.add(self)
         name, agent = bound.name, bound.agent
@@ -178,8 +191,15 @@ class Connection:
     def on_close(self, code: int) -> None:
         """Note that the connection is gone."""
         self._all.discard(self)
+        self._let_go_of_session()
         if self._peer is not None:
             self._doors.peers.lose(self._peer, self, code)
+
+    def _let_go_of_session(self) -> None:
+        """Release the session: the chat of the peer listens to it now, and a device has none."""
+        release, self._release_session = self._release_session, None
+        if release is not None:
+            release()
 
     # The first frame.
 
@@ -206,6 +226,7 @@ class Connection:
             module, name = _CHAT
             chat: Any = getattr(importlib.import_module(module), name)
             peer.front = chat(peer, doors.sessions, doors.questions, bound, frame.last_event or 0)
+        self._let_go_of_session()
         if greets:
             self._greet(frame, peer, met.resumed)
         peer.up(self)
@@ -268,7 +289,6 @@ class Connection:
             return
         self._slow_down()  # no call waits for it
         if frame.call:
-            peer.calls.acknowledge(frame.call)
             self._doors.late(peer, frame)
 
     def _slow_down(self) -> None:

@@ -56,8 +56,16 @@ INSIDE: Final = "handspan.inside"
 
 _SAFE: Final = frozenset({"GET", "HEAD"})
 _OPEN: Final = frozenset(
-    {("GET", "/health"), ("GET", "/ping"), ("POST", "/pair"), ("GET", "/pair"), ("GET", "/signin"), ("GET", "/")}
-    | {("GET", "/oauth/callback")}
+    {
+        ("GET", "/health"),
+        ("GET", "/ready"),
+        ("GET", "/ping"),
+        ("POST", "/pair"),
+        ("GET", "/pair"),
+        ("GET", "/signin"),
+        ("GET", "/oauth/callback"),
+        ("GET", "/"),
+    }
 )
 _OPEN_FOLDERS: Final = ("/assets/", "/sdk/", "/examples/")
 _RENEWED_AFTER: Final = 60.0

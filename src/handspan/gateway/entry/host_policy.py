@@ -55,7 +55,7 @@ class HostPolicy:
         """Raises `Refusal` for a Host that is not ours, or an Origin that is not known."""
         host = self._check_host(scope)
         origin = header_of(scope, b"origin")
-        if origin is None or _is_own(origin, host, scope) or self._is_allowed(origin):
+        if origin is None or self._is_own(origin, host, scope) or self._is_allowed(origin):
             return
         raise Refusal(
             403,
@@ -67,12 +67,27 @@ class HostPolicy:
     def is_own_origin(self, scope: Scope) -> bool:
         """Whether the request's Origin is our own page."""
         origin = header_of(scope, b"origin")
-        return origin is not None and _is_own(origin, self._check_host(scope), scope)
+        return origin is not None and self._is_own(origin, self._check_host(scope), scope)
 
     def allowed_origin(self, scope: Scope) -> str | None:
         """Returns the request's Origin if it is one of `gateway.origins`; else None."""
         origin = header_of(scope, b"origin")
         return origin if origin is not None and self._is_allowed(origin) else None
+
+    def _is_own(self, text: str, host: Authority, scope: Scope) -> bool:
+        """Whether this origin is a page that was served under the Host of this request."""
+        origin = _read_origin(text)
+        if origin is None or origin.scheme not in DEFAULT_PORTS:
+            return False
+        if origin.scheme == "https":
+            is_ours = is_secure(scope) or self._is_named(host, DEFAULT_PORTS["https"])
+        else:
+            is_ours = not is_secure(scope)
+        return is_ours and origin.authority == Authority(host.host, host.port or DEFAULT_PORTS[origin.scheme])
+
+    def _is_named(self, host: Authority, default_port: int) -> bool:
+        """Whether the settings name this host: then TLS may be a reverse proxy's in front of us."""
+        return not self._hosts.isdisjoint((Authority(host.host, None), Authority(host.host, host.port or default_port)))
 
     def _is_allowed(self, origin: str) -> bool:
         return bool(self._origins) and _read_origin(origin) in self._origins
@@ -89,7 +104,7 @@ class HostPolicy:
 
     def _knows(self, host: Authority, scope: Scope) -> bool:
         port = host.port or DEFAULT_PORTS["https" if is_secure(scope) else "http"]
-        if Authority(host.host, None) in self._hosts or Authority(host.host, port) in self._hosts:
+        if self._is_named(host, port):
             return True
         here, here_port = scope.get("server") or ("", None)
         if here_port is not None and port != here_port:
@@ -191,17 +206,6 @@ def _read_origin(text: str) -> WebOrigin | None:
         return _origin(text)
     except ValueError:  # such as `null`: a page that hides its origin
         return None
-
-
-def _is_own(text: str, host: Authority, scope: Scope) -> bool:
-    """Whether this origin is a page that was served under the Host of this request."""
-    origin = _read_origin(text)
-    if origin is None or origin.scheme not in DEFAULT_PORTS:
-        return False
-    if is_secure(scope) and origin.scheme != "https":
-        return False
-    # Without TLS of our own, `https` may be a reverse proxy's: then Host names no port, and 443 is meant.
-    return origin.authority == Authority(host.host, host.port or DEFAULT_PORTS[origin.scheme])
 
 
 def _read_setting(name: str, text: str, read: Callable[[str], _T]) -> _T:

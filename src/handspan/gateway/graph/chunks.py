@@ -70,8 +70,10 @@ class ChunkWriter:
         send: Callable[[bytes], None],
         began: Callable[[str], None] | None = None,
         place: RunLocation | None = None,
+        questions: bool = False,
     ) -> None:
-        """`began` gets the thread when the run begins; `place` is filled then."""
+        """`began` gets the thread when the run begins; `place` is filled then. `questions`: the client shows them."""
+        self._shows_questions = questions
         self._passes = _LETS_THROUGH[granularity]
         self._send = send
         self._began = began
@@ -98,6 +100,11 @@ class ChunkWriter:
     def update(self, data: JsonObject) -> None:
         """Sends an `updates` chunk, if the client wants those."""
         if "updates" in self._passes:
+            self._put("updates", None, data)
+
+    def question(self, data: JsonObject) -> None:
+        """Sends a question, or its end, if the client shows questions: at every granularity (graph.md 7.10)."""
+        if self._shows_questions:
             self._put("updates", None, data)
 
     def end(self) -> None:

@@ -5,7 +5,8 @@ from typing import Final
 
 import msgspec
 
-from handspan.core.errors import StoreError, ToolError
+from handspan.core.errors import InvalidAnswer, StoreError, ToolError
+from handspan.core.questions import Answer
 from handspan.core.values import Json, JsonObject
 from handspan.gateway.graph.chunks import ChunkWriter
 from handspan.gateway.graph.envelope import read_body_bytes
@@ -18,8 +19,17 @@ from handspan.gateway.http.message import AsgiRequest, AsgiResponse
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.streams import LINES, StreamedResponse
 from handspan.wire.graph import reading as graph
-from handspan.wire.graph.answers import FixAnswer, GraphMessage, GraphState, InvokeAnswer, SetupAnswer, StopAnswer
-from handspan.wire.graph.requests import RunRequest
+from handspan.wire.graph.answers import (
+    AnswerTaken,
+    FixAnswer,
+    GraphMessage,
+    GraphState,
+    InvokeAnswer,
+    SetupAnswer,
+    StopAnswer,
+)
+from handspan.wire.graph.reading import read_body
+from handspan.wire.graph.requests import AnswerBody, RunRequest
 
 ANSWER_SECONDS: Final = 280.0
 """How long `invoke` waits for its run: clients give up after 300 seconds."""
@@ -30,12 +40,10 @@ _ENCODER: Final = msgspec.json.Encoder()
 async def set_up(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> SetupAnswer:
     """Stores the tools that the client has."""
     offered = graph.read_setup(await read_body_bytes(request))
-    all_tools = await parts.tool_sets.set_up(client.id, offered)
-    nodes = sorted({tool.node_name for tool in offered})
-    text = f"Added tools to nodes: {nodes}"
-    return SetupAnswer(
-        message=text, registered_tools=len({(tool.node_name, tool.name) for tool in all_tools}), details=text
-    )
+    await parts.tool_sets.set_up(client.id, offered)
+    text = f"Added tools to nodes: {sorted({tool.node_name for tool in offered})}"
+    count = len({(tool.node_name, tool.name) for tool in offered})
+    return SetupAnswer(message=text, registered_tools=count, details=text)
 
 
 class CollectedMessages:
@@ -55,6 +63,9 @@ class CollectedMessages:
 
     def update(self, data: JsonObject) -> None:
         """Nothing to do."""
+
+    def question(self, data: JsonObject) -> None:
+        """Nothing to do: one answer at the end brings no question in time."""
 
     def end(self) -> None:
         """Nothing to do."""
@@ -120,7 +131,8 @@ async def _run_stream(
     parts: GraphParts, client: GraphClient, run_request: RunRequest, lines: StreamLines, key: str
 ) -> None:
     """Runs the request and writes its chunks, to the last one."""
-    chunks = ChunkWriter(run_request.response_granularity, lines.put, place=lines.place)
+    granularity = run_request.response_granularity
+    chunks = ChunkWriter(granularity, lines.put, place=lines.place, questions=run_request.questions)
     try:
         run = await parts.runs.run(client, run_request, chunks)
         chunks.finish(run, await state_of(parts, client, run.meta.thread_id) if chunks.wants_state else None)
@@ -142,6 +154,18 @@ async def stop(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> 
     reason = "stopped" if was_running else "not-running"
     text = "The run was stopped." if was_running else "Nothing runs in this thread."
     return StopAnswer(message=text, thread_id=thread, running=was_running, reason=reason)
+
+
+async def answer(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> AnswerTaken:
+    """Answers a question of the client's owner. The first answer counts."""
+    body = read_body(await read_body_bytes(request), AnswerBody)
+    given = Answer(body.decision, body.always, body.arguments, value=body.value, reason=body.reason)
+    try:
+        is_taken = await parts.questions.answer(body.question_id, given, owner=client.who.owner)
+    except InvalidAnswer as error:
+        raise Refusal(422, "VALIDATION_ERROR", str(error)) from None
+    text = "The answer counts." if is_taken else "The question is not open: it was answered, or its time is over."
+    return AnswerTaken(message=text, question_id=body.question_id, accepted=is_taken)
 
 
 async def fix(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> FixAnswer:

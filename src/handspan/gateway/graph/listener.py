@@ -4,14 +4,18 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
+import msgspec
+from msgspec import structs
+
 from handspan.agent.conversation import Conversation
-from handspan.agent.turn_events import Happening, last_turn
+from handspan.agent.turn_events import Happening, QuestionOver, last_turn
 from handspan.core.events import (
     CallFinished,
     CallProgress,
     CallStarted,
     Ended,
     EndReason,
+    QuestionAsked,
     RoundBegan,
     TextArrived,
     ThinkingArrived,
@@ -19,6 +23,7 @@ from handspan.core.events import (
 from handspan.core.messages import AssistantMessage, CallPart, Message, UserMessage
 from handspan.core.store import Ledger
 from handspan.core.values import Json, JsonObject
+from handspan.gateway.clients.chat_frames import question_frame
 from handspan.gateway.graph.renderer import MessageNumbers, MessageRenderer, arguments_of
 from handspan.gateway.graph.requests import is_call_of
 from handspan.sources.graph import GraphTool
@@ -43,6 +48,9 @@ class RunOutput(Protocol):
 
     def update(self, data: JsonObject) -> None:
         """Takes an update on what the run does."""
+
+    def question(self, data: JsonObject) -> None:
+        """Takes a question to the person, or its end. Only a client that shows questions gets it."""
 
     def end(self) -> None:
         """The run has ended. Only its last messages follow."""
@@ -111,6 +119,11 @@ class RunListener:
                 self._send_new_messages()
                 self._send_result(happening)
                 self._update("node_invoked", TOOLS, tool_name=self._own_name(name), tool_call_id=call_id)
+            case QuestionAsked(question=question):
+                frame = question_frame(structs.replace(question, tool=self._own_name(question.tool)))
+                self._out.question({"status": "question", "node": TOOLS, "question": msgspec.to_builtins(frame)})
+            case QuestionOver(id=question_id):
+                self._out.question({"status": "question_closed", "node": TOOLS, "question_id": question_id})
             case Ended(reason=reason):
                 self._finish_stream(reason)
 

@@ -11,6 +11,7 @@ from handspan.gateway.http.message import AsgiRequest
 from handspan.gateway.http.routing import moment
 from handspan.wire.graph.faults import BodyError, Detail, Kind
 from handspan.wire.graph.memories import (
+    DEFAULT_CATEGORY,
     ChangedAnswer,
     ForgetBody,
     FoundAnswer,
@@ -33,7 +34,7 @@ async def store_memory(parts: GraphParts, client: GraphClient, request: AsgiRequ
         body.content,
         owner=client.who.owner,
         kind=body.memory_type,
-        category=body.category,
+        category=body.category or DEFAULT_CATEGORY,
         metadata=body.metadata or {},
     )
     return StoredAnswer(stored.id)
@@ -44,7 +45,7 @@ async def search_memories(parts: GraphParts, client: GraphClient, request: AsgiR
     body = await _body(request, SearchBody)
     found = await parts.store.memories.search(
         body.query,
-        MemoryFilter(body.memory_type, body.category, body.filters),
+        MemoryFilter(body.memory_type, body.category or None, body.filters),
         owner=client.who.owner,
         limit=body.limit,
         least=body.score_threshold or 0.0,
@@ -85,10 +86,10 @@ async def list_memories(parts: GraphParts, client: GraphClient, request: AsgiReq
 async def forget_memories(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> ChangedAnswer:
     """Removes the memories that match the body. An empty body is refused: it does not mean all."""
     body = await _body(request, ForgetBody)
-    if body == ForgetBody():
+    if body.memory_type is None and not body.category and body.filters is None:
         text = "Say which: send 'memory_type', 'category' or 'filters'. Empty 'filters' are for all of them."
         raise BodyError([Detail(["body"], text, "missing")])
-    wanted = MemoryFilter(body.memory_type, body.category, body.filters)
+    wanted = MemoryFilter(body.memory_type, body.category or None, body.filters)
     return ChangedAnswer(data={"removed_count": await parts.store.memories.forget(wanted, owner=client.who.owner)})
 
 

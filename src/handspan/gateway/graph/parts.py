@@ -11,6 +11,7 @@ from handspan.gateway.graph.runs import GraphRuns
 from handspan.gateway.graph.tool_sets import ToolSets
 from handspan.gateway.http.idempotency import Replays
 from handspan.gateway.live import Live
+from handspan.gateway.sessions.questions import AwaitedQuestions
 from handspan.registry.registry import Registry
 from handspan.sources.graph import GraphTools
 
@@ -23,6 +24,7 @@ class GraphParts(Struct, frozen=True):
     agents: Agents
     artifacts: ArtifactStore
     sessions: Sessions
+    questions: AwaitedQuestions
     live: Live
     runs: GraphRuns
     tools: GraphTools

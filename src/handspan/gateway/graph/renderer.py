@@ -19,7 +19,7 @@ from handspan.core.messages import (
     UserMessage,
 )
 from handspan.core.results import Attachment
-from handspan.core.values import Json, JsonObject
+from handspan.core.values import Json, JsonObject, strip_all, strip_invisible
 from handspan.wire.graph.answers import CallShown, FunctionShown, GraphMessage, Usages
 from handspan.wire.graph.blocks import (
     AudioBlock,
@@ -147,8 +147,9 @@ def arguments_of(record: CallRecord) -> JsonObject:
 def _outcome(call_id: str, envelope: str) -> ToolResultBlock:
     read = _read_envelope(envelope)
     if read.status == "success":
-        return ToolResultBlock(call_id, read.result, status="completed")
-    return ToolResultBlock(call_id, {"error": read.message, "code": read.code}, is_error=True, status="failed")
+        return ToolResultBlock(call_id, strip_all(read.result), status="completed")
+    error: JsonObject = {"error": strip_invisible(read.message), "code": read.code}
+    return ToolResultBlock(call_id, error, is_error=True, status="failed")
 
 
 def _medium(attachment: Attachment) -> ImageBlock | AudioBlock | DocumentBlock:

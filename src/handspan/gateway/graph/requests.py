@@ -4,7 +4,7 @@ import binascii
 import time
 from base64 import b64decode
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 from msgspec import Struct, UnsetType
@@ -31,7 +31,7 @@ from handspan.wire.graph.blocks import (
     VideoBlock,
 )
 from handspan.wire.graph.faults import MOST_DETAILS, BodyError, Detail
-from handspan.wire.graph.requests import AddedMessage, RunRequest
+from handspan.wire.graph.requests import AddedMessage, RequestMessage, RunRequest
 
 _PLACE: Final = ["body", "messages"]
 
@@ -55,6 +55,26 @@ async def read_added_message(added: AddedMessage, artifacts: Artifacts, owner: s
         else:
             parts += (await read_user_message([block], artifacts, owner)).parts
     return AssistantMessage(tuple(parts))
+
+
+async def read_history(
+    messages: Sequence[RequestMessage], artifacts: Artifacts, owner: str
+) -> list[UserMessage | AssistantMessage]:
+    """The messages with which a client begins a thread. Raises `BodyError` when one of their media can't be read.
+
+    Instructions of the client become a message of the person that says so. Replies in a row become one reply.
+    """
+    history: list[UserMessage | AssistantMessage] = []
+    for message in messages:
+        role: Literal["user", "assistant"] = "assistant" if message.role == "assistant" else "user"
+        content = [TextBlock("System:"), *message.content] if message.role == "system" else message.content
+        read = await read_added_message(AddedMessage(role, content), artifacts, owner)
+        before = history[-1] if history else None
+        if isinstance(read, AssistantMessage) and isinstance(before, AssistantMessage):
+            history[-1] = AssistantMessage((*before.parts, *read.parts))
+        else:
+            history.append(read)
+    return history
 
 
 async def _parts(block: Block, artifacts: Artifacts, owner: str) -> list[Text | Media]:
@@ -135,6 +155,17 @@ class ResultReader:
             raise Refusal(422, code, first.msg, details=[detail for _, detail in faults])
         return _one_thread(answered, run_request.config.thread_id), answered
 
+    async def read_repeated(self, run_request: RunRequest, *, owner: str, client: str) -> tuple[str, CallRecord] | None:
+        """The thread of a run, and one of its calls, if each of these results was taken before; None otherwise.
+
+        A client repeats results whose answer it did not get.
+        """
+        records = [await self._journal.find(block.call_id) for block in run_request.results]
+        taken = [record for record in records if record is not None and _was_taken(record, owner, client)]
+        if len(taken) < len(records) or len({record.session for record in taken}) != 1:
+            return None
+        return taken[0].session, taken[0]
+
     async def _outcome(self, block: ToolResultBlock, name: str, owner: str) -> ToolResult:
         if block.is_failure:
             return _failure(block.output, name)
@@ -165,6 +196,13 @@ def _refusal(
     if isinstance(record.result, Failure) and record.result.code == "cancelled":
         return "GRAPH_ANSWERED_CALL", f"The call {quoted} was given up: its run was stopped, or a new one begun."
     return "GRAPH_ANSWERED_CALL", f"The call {quoted} has its result: each call can be answered only once."
+
+
+def _was_taken(record: CallRecord, owner: str, client: str) -> bool:
+    """Whether this client has answered this call."""
+    if record.owner != owner or not is_call_of(record, client) or isinstance(record.result, UnsetType):
+        return False
+    return not isinstance(record.result, Failure) or record.result.code not in ("timeout", "cancelled", "interrupted")
 
 
 def is_call_of(record: CallRecord, client: str) -> bool:

@@ -12,7 +12,9 @@ from handspan.agent.queue import Tasks
 from handspan.agent.refusals import SessionBusy
 from handspan.agent.session import GIVEN_UP, NOTHING_TO_DO, Equip
 from handspan.agent.sessions import Sessions
+from handspan.agent.stored_turns import make_title
 from handspan.core.artifacts import Artifacts
+from handspan.core.calls import CallRecord
 from handspan.core.errors import NotYours
 from handspan.core.events import Ended, EndReason
 from handspan.core.messages import UserMessage
@@ -22,18 +24,25 @@ from handspan.engine.engine import Engine
 from handspan.gateway.entry.auth import Admitted
 from handspan.gateway.graph.listener import RunListener, RunOutput
 from handspan.gateway.graph.renderer import MessageNumbers, MessageRenderer
-from handspan.gateway.graph.requests import AnsweredCall, ResultReader, is_call_of, read_user_message
+from handspan.gateway.graph.requests import AnsweredCall, ResultReader, is_call_of, read_history, read_user_message
 from handspan.gateway.graph.tool_sets import ToolSet, ToolSets, tool_set_id
 from handspan.gateway.http.refusals import Refusal
 from handspan.sources.graph import GraphTools
 from handspan.wire.graph.answers import Meta, RunStatus
+from handspan.wire.graph.faults import BodyError, Detail
+from handspan.wire.graph.messages import WRONG_ROLE
 from handspan.wire.graph.requests import RunRequest
 
 _ID_LENGTH: Final = 16
 """Characters of a token's hash that make the client's id: enough to tell clients apart, and useless as a token."""
 _COMMIT_SECONDS: Final = 0.05
 """The person's message is on the disk after this time, however long the model takes."""
-_STATUS: Final[dict[EndReason, RunStatus]] = {"pending": "interrupted", "limit": "limit", "aborted": "stopped"}
+_STATUS: Final[dict[EndReason, RunStatus]] = {
+    "pending": "interrupted",
+    "limit": "limit",
+    "errors": "limit",
+    "aborted": "stopped",
+}
 
 
 class GraphClient(Struct, frozen=True):
@@ -100,8 +109,18 @@ class GraphRuns:
                 listener, ended = await self._resume(client, run_request, out)
             else:
                 message, listener, equip = await self._prepare(client, run_request, out)
-                session, agent = self._sessions.get(listener.thread, client.who.owner), run_request.config.agent
-                handle = session.say(client.who, message, listener.on_event, agent=agent, equip=equip, gives_up=True)
+                history = await read_history(run_request.history, self._artifacts, client.who.owner)
+                session = self._sessions.get(listener.thread, client.who.owner)
+                handle = session.say(
+                    client.who,
+                    message,
+                    listener.on_event,
+                    agent=run_request.config.agent,
+                    name=make_title([message]) if history else "",
+                    equip=equip,
+                    gives_up=True,
+                    history=history,
+                )
                 ended = await handle.end()
         return await self._finish(client, listener, ended)
 
@@ -134,6 +153,8 @@ class GraphRuns:
         message = await read_user_message(run_request.user_content, self._artifacts, who.owner)
         bound = await self._sessions.bind(config.thread_id or None, who, agent=config.agent)
         thread = bound.session_id
+        if run_request.history and bound.message_count:
+            raise _history_refusal(run_request)
         tools = await self._tool_sets.of_run(client.id, run_request.tools)
         numbers = await self._numbers(thread, who.owner, bound.removed)
         listener = RunListener(MessageRenderer(thread), numbers, out, resumes=False)
@@ -142,13 +163,11 @@ class GraphRuns:
 
     async def _resume(self, client: GraphClient, run_request: RunRequest, out: RunOutput) -> tuple[RunListener, Ended]:
         who = client.who
-        thread, answered = await self._results.read(run_request, owner=who.owner, client=client.id)
-        begun_with = tool_set_id(answered[0].record.tool.origin)
-        tools = await self._tool_sets.of_run(client.id, run_request.tools, begun_with)
-        known = await self._store.conversations.get(thread, owner=who.owner)
-        numbers = await self._numbers(thread, who.owner, known.removed)
-        listener = RunListener(MessageRenderer(thread), numbers, out, resumes=True)
-        equipment = self._equipment(client, thread, tools, run_request, listener)
+        try:
+            thread, answered = await self._results.read(run_request, owner=who.owner, client=client.id)
+        except Refusal as refused:
+            return await self._resume_cut_off(client, run_request, out, refused)
+        listener, equipment = await self._prepare_resumed(client, run_request, out, thread, answered[0].record)
         are_taken = False
 
         async def take() -> bool:
@@ -162,6 +181,34 @@ class GraphRuns:
             text = "Another request has answered one of these calls meanwhile: each can be answered only once."
             raise Refusal(422, "GRAPH_ANSWERED_CALL", text)
         return listener, ended
+
+    async def _resume_cut_off(
+        self, client: GraphClient, run_request: RunRequest, out: RunOutput, refused: Refusal
+    ) -> tuple[RunListener, Ended]:
+        """Resumes a run that the end of an earlier process cut off, for a client that repeats its results.
+
+        Raises `refused` when there is no such run (graph.md 5.6).
+        """
+        repeated = await self._results.read_repeated(run_request, owner=client.who.owner, client=client.id)
+        if repeated is None or repeated[0] not in self._sessions.cut_off:
+            raise refused
+        thread, record = repeated
+        listener, equipment = await self._prepare_resumed(client, run_request, out, thread, record)
+        session = self._sessions.get(thread, client.who.owner)
+        ended = await session.resume(client.who, listener.on_event, equipment, cut_off=True).end()
+        if ended is NOTHING_TO_DO:
+            raise refused
+        return listener, ended
+
+    async def _prepare_resumed(
+        self, client: GraphClient, run_request: RunRequest, out: RunOutput, thread: str, record: CallRecord
+    ) -> tuple[RunListener, Equip]:
+        """The listener of a run that goes on after this call, and the tools that it began with."""
+        tools = await self._tool_sets.of_run(client.id, run_request.tools, tool_set_id(record.tool.origin))
+        known = await self._store.conversations.get(thread, owner=client.who.owner)
+        numbers = await self._numbers(thread, client.who.owner, known.removed)
+        listener = RunListener(MessageRenderer(thread), numbers, out, resumes=True)
+        return listener, self._equipment(client, thread, tools, run_request, listener)
 
     async def _numbers(self, thread: str, owner: str, removed: int) -> MessageNumbers:
         return (
@@ -221,6 +268,14 @@ class GraphRuns:
             open_calls=opened,
         )
         return RunState(meta)
+
+
+def _history_refusal(run_request: RunRequest) -> BodyError:
+    """Why a thread that has messages takes no history (SPEC H1)."""
+    roles = [message.role for message in run_request.history]
+    place, role = next((place, role) for place, role in enumerate(roles) if role != "user")
+    text = f"{WRONG_ROLE.format(role=role)} A history is taken only where a thread begins."
+    return BodyError([Detail(["body", run_request.key, str(place), "role"], text, "value_error")])
 
 
 def _smaller(own: int | None, other: int) -> int:

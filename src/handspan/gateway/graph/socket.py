@@ -105,7 +105,7 @@ class GraphConnection:
         self._socket.close(code, reason)
 
     async def _run(self, run_request: RunRequest, suspended: str) -> None:
-        chunks = self._chunks(run_request.response_granularity)
+        chunks = self._chunks(run_request.response_granularity, questions=run_request.questions)
         meta: Json = None
         try:
             run = await self._runs.run(self._client, run_request, chunks)
@@ -128,8 +128,8 @@ class GraphConnection:
         if self._running is None:
             self._done(None)
 
-    def _chunks(self, granularity: Granularity) -> ChunkWriter:
-        return ChunkWriter(granularity, self._socket.send_text, self._began)
+    def _chunks(self, granularity: Granularity, *, questions: bool = False) -> ChunkWriter:
+        return ChunkWriter(granularity, self._socket.send_text, self._began, questions=questions)
 
     def _began(self, thread: str) -> None:
         self._thread = thread

@@ -1,6 +1,5 @@
 """The tools of clients: those that `setup` stored, and those that came with a request (graph.md 3)."""
 
-import asyncio
 import hashlib
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -45,23 +44,15 @@ class ToolSets:
         self._most = most
         self._tools_of: OrderedDict[bytes, tuple[GraphTool, ...]] = OrderedDict()
         self._encoded: OrderedDict[tuple[str, str], bytes] = OrderedDict()
-        self._setting_up = asyncio.Lock()
 
-    async def set_up(self, client: str, offered: Sequence[OfferedTool]) -> Sequence[OfferedTool]:
-        """Stores these tools for the client, in place of those that their nodes had. Returns all tools of the client.
+    async def set_up(self, client: str, offered: Sequence[OfferedTool]) -> None:
+        """Stores these tools for the client, in place of all that it had set up before (SPEC H1).
 
         Raises `BodyError` when one of them can't be used.
         """
-        nodes = {tool.node_name for tool in offered}
-        async with self._setting_up:  # two pages of one client may load at once: the tools of both are stored
-            before = _read(await self._find(client, "") or b"[]")
-            others = [tool for tool in before if tool.node_name not in nodes]
-            all_tools = [*others, *offered]
-            encoded = msgspec.json.encode(all_tools)
-            self._make(encoded, all_tools, len(others))
-            if offered:
-                await self._save(client, "", encoded)
-        return all_tools
+        encoded = msgspec.json.encode(offered)
+        self._make(encoded, offered)
+        await self._save(client, "", encoded)
 
     async def of_client(self, client: str) -> Sequence[GraphTool]:
         """The tools that the client has set up."""
@@ -74,7 +65,7 @@ class ToolSets:
         """
         if offered is not None:
             encoded = msgspec.json.encode(offered)
-            tools = self._make(encoded, offered, 0)
+            tools = self._make(encoded, offered)
             set_id = hashlib.sha256(encoded).hexdigest()[:_SET_ID]
             await self._save(client, set_id, encoded)
             return ToolSet(set_id, tools)
@@ -118,8 +109,8 @@ class ToolSets:
                 continue
         return self._cache(encoded, tuple(tools))
 
-    def _make(self, encoded: bytes, offered: Sequence[OfferedTool], known: int) -> tuple[GraphTool, ...]:
-        """The tools that a request brings. The first `known` of them were stored before."""
+    def _make(self, encoded: bytes, offered: Sequence[OfferedTool]) -> tuple[GraphTool, ...]:
+        """The tools that a request brings."""
         if encoded in self._tools_of:
             self._tools_of.move_to_end(encoded)
             return self._tools_of[encoded]
@@ -132,8 +123,7 @@ class ToolSets:
             try:
                 tools.append(self._tools.make(one))
             except DefinitionError as error:
-                if place >= known:
-                    details.append(Detail(["body", "tools", str(place - known)], str(error), "value_error"))
+                details.append(Detail(["body", "tools", str(place)], str(error), "value_error"))
         if details:
             raise BodyError(details)
         return self._cache(encoded, tuple(tools))

@@ -5,7 +5,7 @@ from typing import Any, Protocol, TypeAlias
 
 from handspan.core.questions import Question
 from handspan.core.results import Pending, ToolResult
-from handspan.core.values import Json
+from handspan.core.values import Json, strip_all
 
 Outcome: TypeAlias = ToolResult | Pending
 
@@ -21,7 +21,7 @@ class CallListener(Protocol):
         """Take the tool's progress."""
         ...
 
-    def ask(self, question_id: str) -> None:
+    def ask(self, question: Question) -> None:
         """Note that a person is asked."""
         ...
 
@@ -41,8 +41,8 @@ class RunningCall:
         self.id = call_id
         self.owner = owner
         self.task: asyncio.Task[Outcome]
-        self.questions: list[str] = []
-        """The ids of its questions to a person."""
+        self.questions: list[Question] = []
+        """Its questions to a person."""
         self.asked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Done when a person is asked for the first time."""
         self._listeners: list[CallListener] = []
@@ -54,17 +54,19 @@ class RunningCall:
         return self._listeners
 
     def report(self, value: Json) -> None:
-        """Pass the tool's progress to the listeners."""
-        for listener in self.listeners:
-            listener.report(value)
+        """Pass the tool's progress to the listeners, without invisible characters (SPEC S4)."""
+        listeners = self.listeners
+        shown = strip_all(value) if listeners else value
+        for listener in listeners:
+            listener.report(shown)
 
     def ask(self, question: Question) -> None:
         """Tell the listeners that the call asks a person."""
-        self.questions.append(question.id)
+        self.questions.append(question)
         if not self.asked.done():
             self.asked.set_result(None)
         for listener in self.listeners:
-            listener.ask(question.id)
+            listener.ask(question)
 
     def watch(self, listener: CallListener) -> None:
         """Add a listener. It also gets the questions that were asked before."""
@@ -81,6 +83,9 @@ class RunningCalls:
         self._calls: dict[str, RunningCall] = {}
         self.is_open = True
         """False when the gateway stops: running calls may end, and no new one begins (SPEC G3)."""
+
+    def __len__(self) -> int:
+        return len(self._calls)
 
     def add(self, call: RunningCall) -> None:
         """Hold a call whose task has begun, until it ends."""

@@ -42,4 +42,4 @@ async def read(visit: Visit, artifact_id: str) -> AsgiResponse:
 
 async def _check_session(visit: Visit, session: str) -> None:
     if session:
-        await visit.parts.store.conversations.get(session, owner=visit.owner)
+        await visit.parts.sessions.record(session, visit.owner)

@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
 
+from handspan.core.questions import Question
 from handspan.core.results import Failure, ToolResult, envelope
 from handspan.core.values import Json, encode
 from handspan.gateway.http.streams import EVENTS, STILL_HERE, StreamKind, piece_of
@@ -31,7 +32,7 @@ def render_result(result: ToolResult) -> CallEnvelope:
     if isinstance(result, Failure):
         return FailedCall(result.error_type, result.code, result.message)
     attachments = envelope(result).get("attachments", [])
-    return SucceededCall(result.value, attachments if isinstance(attachments, list) else [])  # type: ignore[arg-type] # `envelope` makes objects of them
+    return SucceededCall(result.value, attachments if isinstance(attachments, list) else [], result.notice)  # type: ignore[arg-type] # `envelope` makes objects of them
 
 
 LastEvent: TypeAlias = Callable[[], Awaitable[CallEnded | CallWaits]]
@@ -58,9 +59,9 @@ class CallStream:
         """Adds progress of the tool."""
         self.put(CallReported(value))
 
-    def ask(self, question_id: str) -> None:
-        """Adds the id of a question to a person."""
-        self.put(CallAsks(question_id))
+    def ask(self, question: Question) -> None:
+        """Adds a question to a person."""
+        self.put(CallAsks(question.id, question.device))
 
     def put(self, event: CallBegan | CallReported | CallAsks) -> None:
         """Adds an event. Progress is dropped while too many bytes wait."""

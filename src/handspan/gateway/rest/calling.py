@@ -7,6 +7,7 @@ from msgspec import UnsetType
 
 from handspan.core.calls import CallRecord, ToolCall, new_call_id
 from handspan.core.errors import StoreError
+from handspan.core.questions import Question, waiting_text
 from handspan.core.results import Pending, ToolResult, encode_envelope
 from handspan.core.values import Json
 from handspan.engine.caller import Caller
@@ -55,7 +56,7 @@ async def call_tool(
     """
     agent, parts = await find_agent(visit, body.agent), visit.parts
     if body.session:
-        await parts.store.conversations.get(body.session, owner=visit.owner)
+        await parts.sessions.record(body.session, visit.owner)
     found: RunningCall | CallRecord | None = None
     call_id, key = new_call_id(), headers.idempotency_key
     if key:
@@ -103,18 +104,18 @@ async def _answer(visit: Visit, running: RunningCall) -> Reply:
     await wait_for_first(task, running.asked, seconds=visit.parts.patience)
     if not task.done() and running.asked.done():
         await wait_for_first(task, seconds=_MOMENT)
-    if task.cancelled():
+    if task.cancelled() and not visit.parts.at_work.is_open:
         raise Refusal(503, "stopping", f"The gateway stops, and the call {running.id} was cancelled. Try again later.")
     record = await visit.parts.store.ledger.find(running.id)
     if record is not None:  # the ledger decides: another process may have used this id first
         return _stored_reply(visit, record, running.questions)
-    outcome = task.result() if task.done() else Pending()
+    outcome = task.result() if task.done() and not task.cancelled() else Pending()
     if isinstance(outcome, Pending):
         return _pending_reply(visit, running.id, running.questions)
     return _result_reply(visit, running.id, outcome)
 
 
-def _stored_reply(visit: Visit, record: CallRecord, questions: list[str]) -> Reply:
+def _stored_reply(visit: Visit, record: CallRecord, questions: list[Question]) -> Reply:
     if isinstance(record.result, UnsetType):
         return _pending_reply(visit, record.id, questions)
     return _result_reply(visit, record.id, record.result)
@@ -124,8 +125,14 @@ def _result_reply(visit: Visit, call_id: str, result: ToolResult) -> Reply:
     return Reply(encode_envelope(result), headers=_location(visit, call_id))
 
 
-def _pending_reply(visit: Visit, call_id: str, questions: list[str]) -> Reply:
-    return Reply(PendingCall("pending", call_id, questions), 202, _location(visit, call_id))
+def _pending_reply(visit: Visit, call_id: str, questions: list[Question]) -> Reply:
+    waiting_for = [waiting_text(question) for question in questions]
+    pending = PendingCall("pending", call_id, _ids(questions), waiting_for)
+    return Reply(pending, 202, _location(visit, call_id))
+
+
+def _ids(questions: list[Question]) -> list[str]:
+    return [question.id for question in questions]
 
 
 def _location(visit: Visit, call_id: str) -> dict[str, str]:
@@ -162,4 +169,4 @@ async def _last_event(visit: Visit, found: RunningCall | CallRecord) -> CallEnde
         outcome = found.task.result()
         if not isinstance(outcome, Pending):
             return CallEnded(render_result(outcome))
-    return CallWaits(found.id, found.questions if isinstance(found, RunningCall) else [])
+    return CallWaits(found.id, _ids(found.questions) if isinstance(found, RunningCall) else [])

@@ -61,6 +61,29 @@ async def call(visit: Visit, call_id: str, query: WaitQuery) -> ShownCallRecord:
     return await _render_record(visit, record)
 
 
+@family.post("/api/calls/{call_id}/cancel", also_refuses=(409,))
+async def cancel(visit: Visit, call_id: str) -> ShownCallRecord:
+    """Cancel a call that a request began. A call that is over stays as it ended.
+
+    The call of a turn is refused (409): it ends with its turn, which `/api/sessions/{session_id}/abort` stops.
+    """
+    ledger, running = visit.parts.store.ledger, visit.parts.at_work.find(call_id)
+    if running is not None and running.owner == visit.owner:
+        running.task.cancel()
+        await asyncio.wait([running.task], timeout=visit.parts.patience)
+        return await _render_record(visit, await ledger.get(call_id, owner=visit.owner))
+    record = await ledger.get(call_id, owner=visit.owner)
+    if isinstance(record.result, UnsetType) and record.session:
+        text = f"The call {call_id} belongs to a turn: stop that with POST /api/sessions/{record.session}/abort."
+        raise Refusal(409, "call_of_a_turn", text)
+    if isinstance(record.result, UnsetType):
+        await visit.parts.app.engine.settle(
+            call_id, Failure("cancelled", f"The call of {record.name!r} was cancelled.")
+        )
+        record = await ledger.get(call_id, owner=visit.owner)
+    return await _render_record(visit, record)
+
+
 @family.get("/api/usage", tag="usage")
 async def usage(visit: Visit, query: UsageQuery) -> UsageList:
     """The tokens that replies to the caller used, summed by session, model or day."""
@@ -114,6 +137,7 @@ def _render_listed(record: CallRecord) -> ListedCall:
         _status(record),
         moment(record.at),
         record.duration,
+        record.waited,
     )
 
 

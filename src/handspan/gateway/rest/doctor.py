@@ -45,11 +45,13 @@ async def _findings(visit: Visit) -> AsyncIterator[Finding]:
     for finding in _settings_file(app):
         yield finding
     yield await asyncio.to_thread(_workspace, app)
-    yield Finding("state", True, str(app.settings.state))
+    yield await _check_state(visit)
     yield await _sandbox(app)
     async for finding in _agent_and_model(visit):
         yield finding
     yield Finding("tools", True, f"{len(await visible_entries(visit, ''))}; `handspan tools` lists them")
+    for note in app.setting_notes:
+        yield Finding("setting", False, note, "correct the setting, or take it out")
     for source in app.all_sources:
         for finding in source_findings(source.name, source.state):
             yield finding
@@ -106,6 +108,13 @@ async def _agent_and_model(visit: Visit) -> AsyncIterator[Finding]:
     except HandspanError as error:
         remedy = "correct the settings, or set the key; `handspan model which` asks again"
         yield Finding("model", False, str(error), remedy)
+
+
+async def _check_state(visit: Visit) -> Finding:
+    """Whether the store takes writes."""
+    problem = await visit.parts.store.check_writes()
+    remedy = "make room, or let this user write the folder; or choose another one: --state" if problem else ""
+    return Finding("state", not problem, problem or str(visit.parts.app.settings.state), remedy)
 
 
 def source_findings(name: str, state: SourceState) -> Iterator[Finding]:

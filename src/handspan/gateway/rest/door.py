@@ -83,7 +83,7 @@ def open_door(gateway: GatewayParts) -> Door:
         limits=BodyLimits(large=limits.request_bytes, upload=limits.upload_bytes),
     )
     gateway.bus.subscribe(TokenRevoked, lambda event: parts.at_work.drop(event.token))
-    return Door(router(parts), drain=parts.drain)
+    return Door(router(parts), drain=parts.drain, count_running=parts.at_work.__len__)
 
 
 def router(parts: RestParts) -> "RestRouter":

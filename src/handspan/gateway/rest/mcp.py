@@ -5,6 +5,7 @@ from typing import Final
 import msgspec
 
 from handspan.config.settings import McpServer
+from handspan.core.agents import SkillTools
 from handspan.core.calls import ToolCall, new_call_id
 from handspan.core.errors import ConfigError
 from handspan.core.names import SEPARATOR
@@ -83,7 +84,7 @@ async def call_mcp_tool(visit: Visit, name: str, body: McpToolCall) -> McpEnvelo
     connection = find_server(visit, name)
     await connection.settle(connection.server.start_timeout)
     agent, app = await find_agent(visit, ""), visit.parts.app
-    box = app.registry.toolbox(agent, visit.who, skill_tools=(f"{name}{SEPARATOR}*",))
+    box = app.registry.toolbox(agent, visit.who, skill_tools=SkillTools((), (f"{name}{SEPARATOR}*",)))
     call = ToolCall(connection.full_name(body.tool), body.args, new_call_id())
     result = await app.engine.call(call, Caller(visit.who, agent, box))
     assert not isinstance(result, Pending)  # MCP servers answer while the call waits

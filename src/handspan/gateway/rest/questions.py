@@ -32,7 +32,7 @@ async def questions(visit: Visit, query: QuestionQuery) -> QuestionList:
 @family.post("/api/questions/{question_id}/answer", size="large")
 async def answer(visit: Visit, question_id: str, body: GivenAnswer) -> AcceptedAnswer:
     """Answer a question. The first answer counts. A value that does not fit is refused, and the question stays open."""
-    given = Answer(body.decision, body.always, body.arguments, value=body.value)
+    given = Answer(body.decision, body.always, body.arguments, value=body.value, reason=body.reason)
     try:
         is_taken = await visit.parts.questions.answer(question_id, given, owner=visit.owner)
     except InvalidAnswer as error:
@@ -71,6 +71,7 @@ def _render_question(question: Question) -> ShownQuestion:
         max(0.0, question.expires_in),
         question.schema,
         question.action,
+        question.agent,
     )
 
 

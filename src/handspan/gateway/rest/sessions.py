@@ -30,9 +30,10 @@ family: Final = Family("sessions")
 
 @family.get("/api/sessions")
 async def sessions(visit: Visit, query: SessionQuery) -> SessionList:
-    """The caller's sessions, the last active first."""
+    """The caller's sessions, the last active first. Those without a message yet come first of all."""
     found = await visit.parts.store.conversations.page(owner=visit.owner, limit=query.limit, after=query.after or None)
-    return SessionList([_render_session(one) for one in found.sessions], found.next)
+    unstored = () if query.after else await visit.parts.sessions.unstored(visit.owner)
+    return SessionList([_render_session(one) for one in (*unstored, *found.sessions)], found.next)
 
 
 @family.post("/api/sessions", status=201, also_refuses=(404,))
@@ -66,7 +67,9 @@ async def session(visit: Visit, session_id: str) -> ShownSession:
 @family.get("/api/sessions/{session_id}/messages")
 async def messages(visit: Visit, session_id: str, query: MessagesQuery) -> MessageList:
     """The messages of a session; with `full` also calls and their results."""
-    found = await visit.parts.store.conversations.load(session_id, owner=visit.owner, after=query.after)
+    is_empty = (await _find(visit, session_id)).length == 0  # then it may not be stored yet
+    conversations = visit.parts.store.conversations
+    found = [] if is_empty else await conversations.load(session_id, owner=visit.owner, after=query.after)
     listed = [
         each
         for seq, message in enumerate(found, query.after + 1)
@@ -89,7 +92,8 @@ async def state(visit: Visit, session_id: str) -> ShownState:
 @family.put("/api/sessions/{session_id}", invalid=(400, "name_required", "name is required"))
 async def rename(visit: Visit, session_id: str, body: NewName) -> Renamed:
     """Give a session another name."""
-    await visit.parts.store.conversations.rename(session_id, body.name, owner=visit.owner)
+    if not visit.parts.sessions.change_unstored(session_id, visit.owner, name=body.name):
+        await visit.parts.store.conversations.rename(session_id, body.name, owner=visit.owner)
     visit.publish("sessions", session_id=session_id, change="renamed")
     return Renamed(session_id, body.name)
 
@@ -97,7 +101,8 @@ async def rename(visit: Visit, session_id: str, body: NewName) -> Renamed:
 @family.delete("/api/sessions/{session_id}", also_refuses=(409,))
 async def delete(visit: Visit, session_id: str) -> DeletedSession:
     """Remove a session with everything that belongs to it. Refused (409) while its turn runs."""
-    await visit.parts.store.conversations.delete(session_id, owner=visit.owner)
+    if not visit.parts.sessions.change_unstored(session_id, visit.owner, name=None):
+        await visit.parts.store.conversations.delete(session_id, owner=visit.owner)
     visit.publish("sessions", session_id=session_id, change="deleted")
     return DeletedSession(True, session_id)
 
@@ -111,7 +116,7 @@ async def abort(visit: Visit, session_id: str) -> AbortStatus:
 
 
 async def _find(visit: Visit, session_id: str) -> SessionRecord:
-    return await visit.parts.store.conversations.get(session_id, owner=visit.owner)
+    return await visit.parts.sessions.record(session_id, visit.owner)
 
 
 def _render_session(one: SessionRecord) -> ShownSession:

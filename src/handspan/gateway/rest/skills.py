@@ -12,7 +12,7 @@ from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.rest.agents import find_agent
 from handspan.gateway.rest.route import Family, Visit
 from handspan.registry.toolbox import Toolbox
-from handspan.skills.skills import ListedSkill, allowed_globs
+from handspan.skills.skills import ListedSkill, tools_of_skills
 from handspan.wire.rest.status import (
     ActingQuery,
     SessionSkills,
@@ -66,17 +66,18 @@ async def session_skills(visit: Visit, session_id: str, query: ActingQuery) -> S
     agent, app = await find_agent(visit, query.agent), visit.parts.app
     await app.skills.refresh()
     on, notes = app.skills.select(agent.skills)
-    box = app.registry.toolbox(agent, visit.who, session_id, skill_tools=allowed_globs(on))
+    box = app.registry.toolbox(agent, visit.who, session_id, skill_tools=tools_of_skills(on))
     return SessionSkills([skill.name for skill in on], _tools(box), list(notes))
 
 
 @family.post("/api/sessions/{session_id}/skills", also_refuses=(409,))
-async def switch_skill_on(visit: Visit, session_id: str, body: SkillSwitch) -> SessionSkills:
-    """Switch a skill on in a session, from the next round until the session is loaded again."""
+async def switch_skill(visit: Visit, session_id: str, body: SkillSwitch) -> SessionSkills:
+    """Switch a skill on or off in a session, from the next round on."""
     conversation = await _open(visit, session_id, body.agent)
     session = visit.parts.sessions.get(session_id, visit.owner)
     with _refused_as(404, "not_found"):
-        await visit.parts.app.loader().switch_on(session, body.name)
+        loader = visit.parts.app.loader()
+        await (loader.switch_on if body.on else loader.switch_off)(session, body.name)
     return _render(session.conversation or conversation)
 
 
@@ -110,8 +111,8 @@ async def _open(visit: Visit, session_id: str, agent: str) -> Conversation:
 
 
 def _render(conversation: Conversation) -> SessionSkills:
-    names = [skill.name for skill in conversation.skills]
-    return SessionSkills(names, _tools(conversation.caller.box), list(conversation.notes))
+    names = [skill.name for skill in (*conversation.skills, *conversation.turn_skills)]
+    return SessionSkills(names, _tools(conversation.box), list(conversation.notes))
 
 
 def _tools(box: Toolbox) -> list[UsableTool]:

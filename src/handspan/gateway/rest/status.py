@@ -1,6 +1,7 @@
-"""The state of the gateway: `/health`, `/ping`, `/api/status`, its models and its sources of tools."""
+"""The state of the gateway: `/health`, `/ready`, `/ping`, `/api/status`, its models and its sources of tools."""
 
 import asyncio
+import logging
 import os
 from typing import Final
 
@@ -12,7 +13,7 @@ from handspan.core.sources import SourceState
 from handspan.core.version import VERSION
 from handspan.gateway.entry.auth import ADMIN, may
 from handspan.gateway.http.refusals import Refusal
-from handspan.gateway.paths import Health, Pong
+from handspan.gateway.paths import Health, Pong, Ready
 from handspan.gateway.rest.route import Family, Visit
 from handspan.models.choice import choose
 from handspan.models.projection import EncodedProjection
@@ -20,6 +21,7 @@ from handspan.tools.memory import MemoryRead
 from handspan.wire.rest.status import ChosenModel, MemoryStatus, Models, SourceList, Status, WhichModel
 
 family: Final = Family("status")
+_log = logging.getLogger(__name__)
 _DEFAULT_TEMPERATURE: Final = 1.0
 """The default of model APIs."""
 
@@ -28,6 +30,17 @@ _DEFAULT_TEMPERATURE: Final = 1.0
 async def health(visit: Visit) -> Health:
     """Whether the gateway answers."""
     return Health()
+
+
+@family.get("/ready", "open", also_refuses=(503,))
+async def ready(visit: Visit) -> Ready:
+    """Whether the gateway can do work: it begins new work, and its store takes writes."""
+    if not visit.parts.at_work.is_open:
+        raise Refusal(503, "stopping", "The gateway is being stopped: come back in a moment.")
+    if problem := await visit.parts.store.check_writes():
+        _log.warning("Not ready: %s", problem)  # a client without a token does not learn the details
+        raise Refusal(503, "store_failed", "The store takes no writes: `handspan doctor` says why.", 5)
+    return Ready()
 
 
 @family.get("/ping", "open")

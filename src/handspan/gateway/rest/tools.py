@@ -4,6 +4,8 @@ from typing import Final, TypeAlias
 
 from handspan.core.agents import Agent
 from handspan.core.errors import ToolError
+from handspan.core.questions import QuestionKind
+from handspan.engine.caller import Caller
 from handspan.gateway.entry.auth import ADMIN, may
 from handspan.gateway.live import ALL_OWNERS
 from handspan.gateway.rest.agents import find_agent
@@ -11,6 +13,7 @@ from handspan.gateway.rest.errors import not_found
 from handspan.gateway.rest.route import Family, Visit
 from handspan.registry.entry import Entry
 from handspan.registry.registry import is_named_by
+from handspan.registry.selection import Reason
 from handspan.registry.toolbox import Toolbox
 from handspan.wire.rest.tools import (
     DefinitionState,
@@ -48,12 +51,13 @@ async def tools(visit: Visit, query: ToolQuery) -> ToolList:
 async def why(visit: Visit, name: str, query: WhyQuery) -> Why:
     """Why this agent can use this tool, or can't."""
     if query.session:
-        await visit.parts.store.conversations.get(query.session, owner=visit.owner)
+        await visit.parts.sessions.record(query.session, visit.owner)
     agent = await find_agent(visit, query.agent)
     app = visit.parts.app
     await app.refresh_tools()
     box = app.registry.toolbox(agent, visit.who, query.session)
     reasons = app.explain(box, name, for_operator=may(visit.who, ADMIN))
+    reasons += await _consent_reasons(visit, name, Caller(visit.who, agent, box, query.session))
     shown = [ShownReason(reason.ok, reason.text) for reason in reasons]
     return Why(name, agent.name, all(reason.ok for reason in reasons), shown)
 
@@ -92,6 +96,30 @@ def _switch_answer(visit: Visit, pattern: str, changed: bool) -> Switched:
     return Switched(pattern, changed, sorted(named))
 
 
+async def _consent_reasons(visit: Visit, name: str, caller: Caller) -> list[Reason]:
+    """What the person is asked before a call, or which rule answers in their place (SPEC P5)."""
+    entry = caller.box.find(name)
+    if entry is None:
+        return []
+    rules = {
+        (rule.kind, rule.subject): rule.answer.decision == "allow"
+        for rule in await visit.parts.store.rules.all(owner=visit.owner)
+        if (rule.tool, rule.fingerprint) == (name, entry.spec.fingerprint)
+    }
+    needed = visit.parts.app.engine.consents_needed(entry, caller)
+    return [_consent_reason(name, kind, subject, rules.get((kind, subject))) for kind, subject in needed]
+
+
+def _consent_reason(name: str, kind: QuestionKind, subject: str, rule: bool | None) -> Reason:
+    about = f"it needs the permission {subject!r}." if kind == "permission" else subject
+    if rule is None:
+        return Reason(True, f"A person is asked first: {about}")
+    how = f"`handspan questions forget {name}` takes the rule back."
+    return Reason(
+        rule, f'Your rule "always" permits it: {about}' if rule else f'Your rule "never" refuses it: {about} {how}'
+    )
+
+
 async def visible_entries(visit: Visit, session: str) -> list[Entry]:
     """The tools that all owners share, those of the owner, and those of the owner's sessions."""
     entries = list(visit.parts.app.registry)
@@ -105,7 +133,7 @@ async def visible_entries(visit: Visit, session: str) -> list[Entry]:
 
 async def _is_own(visit: Visit, session: str) -> bool:
     try:
-        await visit.parts.store.conversations.get(session, owner=visit.owner)
+        await visit.parts.sessions.record(session, visit.owner)
     except ToolError as error:
         if error.code == "file_not_found":
             return False

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 from handspan.core.bus import Bus, QuestionEnded, QuestionOpened
-from handspan.core.question_checks import check_answer, check_question
+from handspan.core.question_checks import check_answer, check_question, clean_question
 from handspan.core.questions import FIRST_KINDS, Answer, Question
 from handspan.core.store import QuestionBook
 
@@ -61,6 +61,7 @@ class AwaitedQuestions:
         """
         if not question.call_id:
             check_question(question)
+            question = clean_question(question)
         waiting = self._waiting.setdefault(question.id, _Waiting())  # first: an answer may come before it is stored
         waiting.calls += 1
         self._given_up.pop(question.id, None)

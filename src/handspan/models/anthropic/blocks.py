@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from handspan.core.images import ImageLimits
 from handspan.core.messages import AssistantMessage, CallPart, Media, ResultsMessage, Text, UserMessage
 from handspan.core.names import outside_name
 from handspan.core.results import Attachment
@@ -21,9 +22,11 @@ _ID_OR_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 """The ids and names of calls that the API takes."""
 _THINKING: Final = ("thinking", "redacted_thinking")
 _SERVER_CALLS: Final = ("server_tool_use", "mcp_tool_use")
-_IMAGE_TYPES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _LARGEST_IMAGE: Final = 5 * 1024 * 1024
 """In base64. A larger image makes the API refuse this request and every later one of the conversation."""
+IMAGES: Final = ImageLimits(
+    frozenset(("image/png", "image/jpeg", "image/gif", "image/webp")), _LARGEST_IMAGE // 4 * 3, 20_000_000
+)
 _LARGEST_PDF: Final = 24 * 1024 * 1024
 """In base64; a whole request may have 32 MB."""
 _LONGEST_TITLE: Final = 200
@@ -185,7 +188,7 @@ def _media(item: Attachment) -> JsonObject:
 
 def _image(item: Attachment) -> JsonObject:
     media_type = _detect_image_type(item)
-    if media_type not in _IMAGE_TYPES:
+    if media_type not in IMAGES.media_types:
         return _describe(item, "not shown: this model API takes only png, jpeg, gif and webp")
     source = b64encode(item.data).decode()
     if len(source) > _LARGEST_IMAGE:

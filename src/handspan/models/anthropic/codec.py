@@ -12,7 +12,7 @@ from msgspec import UNSET, UnsetType
 
 from handspan.core.messages import Api, AssistantMessage, Message, ResultsMessage
 from handspan.core.values import Json, JsonObject
-from handspan.models.anthropic.blocks import assistant_blocks, result_blocks, user_blocks, wire_ids
+from handspan.models.anthropic.blocks import IMAGES, assistant_blocks, result_blocks, user_blocks, wire_ids
 from handspan.models.anthropic.decoder import AnthropicDecoder, decode_answer
 from handspan.models.anthropic.faults import fault_of_answer
 from handspan.models.json_values import encode_json
@@ -42,6 +42,7 @@ class AnthropicCodec:
     """
 
     api: Api = "anthropic"
+    images = IMAGES
 
     def __init__(self, model: str = "") -> None:
         self._model = model

@@ -21,7 +21,8 @@ from handspan.core.messages import (
 from handspan.core.results import Attachment
 from handspan.core.values import Json, JsonObject
 from handspan.models.chat.decoder import ChatDecoder
-from handspan.models.chat.servers import ANY_SERVER, ChatServer
+from handspan.models.chat.failed_calls import read_failed_reply
+from handspan.models.chat.servers import ANY_SERVER, OPENAI, ChatServer
 from handspan.models.json_values import (
     encode_json,
     json_object,
@@ -35,6 +36,7 @@ from handspan.models.json_values import (
 from handspan.models.model import Decoder, LoweredTool, ModelError
 from handspan.models.openai.faults import fault_of_answer
 from handspan.models.openai.media import (
+    IMAGES,
     attachment_text,
     audio_format,
     base64_text,
@@ -56,11 +58,13 @@ class ChatCodec:
     """
 
     api: Api = "openai-chat"
+    images = IMAGES
 
     def __init__(self, server: ChatServer = ANY_SERVER, model: str = "") -> None:
         self._server = server
         self._model = model
         self._id_pattern = re.compile(server.id_pattern)
+        self._strict_id_pattern = re.compile(server.id_pattern if server is not ANY_SERVER else OPENAI.id_pattern)
 
     def encode(self, message: Message, before: Message | UnsetType | None = UNSET) -> list[bytes]:
         """Return the message as chat messages.
@@ -73,10 +77,10 @@ class ChatCodec:
                 items = [{"role": "user", "content": _user_content(parts)}]
                 return self._encode_items(self._after_results(items) if type(before) is ResultsMessage else items)
             case AssistantMessage():
-                ids = {} if before is UNSET else wire_ids(message, self._id_pattern)
+                ids = {} if before is UNSET else self._wire_ids(message)
                 return self._encode_items(self._native(message, ids) or self._items_from_parts(message, ids))
             case ResultsMessage(results=results):
-                return self._encode_items(self._results(results, wire_ids(before, self._id_pattern)))
+                return self._encode_items(self._results(results, self._wire_ids(before)))
 
     def request(
         self,
@@ -117,9 +121,19 @@ class ChatCodec:
         reader.take(body)
         return reader.finish_whole()
 
+    def failed_reply(self, body: bytes, names: dict[str, str], model: str) -> AssistantMessage | None:
+        """Return the reply in place of an error about a call that the model wrote wrongly; None for other errors."""
+        return read_failed_reply(body, names, model)
+
     def fault(self, status: int, body: bytes) -> ModelError:
         """Return the error that an error answer means."""
         return fault_of_answer(status, body)
+
+    def _wire_ids(self, message: Message | UnsetType | None) -> dict[str, str]:
+        """Return the ids that go back as they came, by ours. Those of another model have to fit every server."""
+        sent_by = message.model if type(message) is AssistantMessage else ""
+        is_own = not self._model or sent_by == self._model
+        return wire_ids(message, self._id_pattern if is_own else self._strict_id_pattern)
 
     def _encode_items(self, items: Iterable[JsonObject]) -> list[bytes]:
         return [encode_json(item) for item in items]
@@ -141,7 +155,7 @@ class ChatCodec:
         calls: list[Json] = [
             {**entry, **_call_fields(call, ids, entry)} for call, entry in zip(message.calls, entries, strict=True)
         ]
-        return [self._add_reasoning_field({**content, "tool_calls": calls})]
+        return [self._add_reasoning_field(_rename_details({**content, "tool_calls": calls}, entries))]
 
     def _items_from_parts(self, message: AssistantMessage, ids: dict[str, str]) -> list[JsonObject]:
         """Return the message made from its parts. Thinking is left out: the server would take it for text."""
@@ -182,6 +196,21 @@ def _call_fields(call: CallPart, ids: dict[str, str], entry: JsonObject | None =
         "id": ids.get(call.id) or make_wire_id(call.id),
         "function": {**function, "name": wire_name(name), "arguments": wire_arguments(call.arguments)},
     }
+
+
+def _rename_details(item: JsonObject, entries: Sequence[JsonObject]) -> JsonObject:
+    """Return the message with the new ids of its calls in `reasoning_details`, too (OpenRouter)."""
+    details = json_objects(item.get("reasoning_details"))
+    old, new = (list(map(_id_of, calls)) for calls in (entries, json_objects(item.get("tool_calls"))))
+    renamed = {before: after for before, after in zip(old, new, strict=True) if before and before != after}
+    if not renamed or not details:
+        return item
+    changed: list[Json] = [{**one, "id": renamed[_id_of(one)]} if _id_of(one) in renamed else one for one in details]
+    return {**item, "reasoning_details": changed}
+
+
+def _id_of(item: JsonObject) -> str:
+    return json_text(item.get("id"))
 
 
 def _tool(tool: LoweredTool) -> JsonObject:

@@ -10,6 +10,7 @@ from handspan.core.messages import AssistantMessage, CallPart, Media, Native, Pa
 from handspan.core.results import Attachment
 from handspan.core.values import Json, JsonObject
 from handspan.models.chat.calls import CallAssembler
+from handspan.models.chat.failed_calls import read_failed_call
 from handspan.models.chat.servers import ANY_SERVER, ChatServer
 from handspan.models.chat.text_calls import TextCallFilter, split_calls
 from handspan.models.json_values import (
@@ -66,6 +67,7 @@ class ChatDecoder:
         self._finish: str | None = None
         self._has_choice = False
         self._done = False
+        self._failed_call: CallPart | None = None
 
     def feed(self, event: str, data: str) -> Sequence[ModelEvent]:
         """Return what this event says. Raises `ModelError` for an error."""
@@ -75,14 +77,14 @@ class ChatDecoder:
             self._done = True
             return self._release_held()
         chunk = read_object(data)
-        if event == "error":
+        if event == "error" and "error" not in chunk:
             raise fault_in_stream(chunk)
         return self.take(chunk)
 
     def take(self, chunk: JsonObject) -> list[ModelEvent]:
         """Return what this object says: a chunk of a stream, or a whole answer."""
         if chunk.get("error") or chunk.get("object") == "error":
-            raise fault_in_stream(chunk)
+            return self._take_error(chunk)
         self._usage = _usage(chunk) or self._usage
         choice = next((item for item in json_objects(chunk.get("choices")) if not item.get("index")), None)
         if choice is None:
@@ -95,6 +97,14 @@ class ChatDecoder:
             self._finish = reason
             events += self._release_held()
         return events
+
+    def _take_error(self, chunk: JsonObject) -> list[ModelEvent]:
+        """Keep a call that the server refused. Raises `ModelError` for every other error."""
+        self._failed_call = read_failed_call(chunk, self._names)
+        if self._failed_call is None:
+            raise fault_in_stream(chunk)
+        self._has_choice, self._finish = True, self._finish or "tool_calls"
+        return self._release_held()
 
     def finish(self) -> AssistantMessage:
         """Return the whole answer. Raises `ModelError` ("cut") when its end never came."""
@@ -185,12 +195,14 @@ class ChatDecoder:
             )
         stop = _STOPS.get(reason, "other")
         calls = self._calls.parts(cut=stop in ("length", "refusal"))
+        if self._failed_call is not None:
+            calls = [self._failed_call]
         for kind, joiner in self._joiners.items():
             if lost := joiner.close():
                 self._append_words(kind, lost)
         runs = [(kind, "".join(pieces)) for kind, pieces in self._runs]
-        native = self._native(runs) if calls else None
-        if not self._calls and self._filter:
+        native = self._native(runs) if calls and self._failed_call is None else None
+        if not calls and self._filter:
             runs, calls = self._take_text_calls(runs)
         parts: list[Part] = [Text(text) if kind == "text" else Thinking(text) for kind, text in runs if text]
         if stop in ("end", "other") and calls:

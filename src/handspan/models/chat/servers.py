@@ -16,14 +16,14 @@ class ChatServer(Struct, frozen=True):
     """It refuses `stream_options`, and sends the token counts without it."""
     answers_before_user: bool = False
     """It refuses a user message directly after tool messages: an assistant message has to stand between."""
-    id_pattern: str = r"[!-~]{1,40}"
-    """The ids of calls that it takes. OpenAI's limit is 40 characters; Mistral wants nine letters and digits."""
+    id_pattern: str = r"[!-~]+"
+    """The ids of calls that it takes. Only OpenAI has a limit of 40; Mistral wants nine letters and digits."""
     reasoning_field: str = ""
     """It requires this field in every assistant message with calls, even if it is empty."""
 
 
 ANY_SERVER: Final = ChatServer()
-OPENAI: Final = ChatServer(prints_calls=False)
+OPENAI: Final = ChatServer(prints_calls=False, id_pattern=r"[!-~]{1,40}")
 MISTRAL: Final = ChatServer(sends_usage_unasked=True, answers_before_user=True, id_pattern=r"[A-Za-z0-9]{9}")
 DEEPSEEK: Final = ChatServer(reasoning_field="reasoning_content")
 

@@ -16,6 +16,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from handspan.core.images import ImageLimits
 from handspan.core.messages import (
     Api,
     AssistantMessage,
@@ -50,6 +51,10 @@ _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}")
 _NESTED_TYPES: Final = frozenset(("image/png", "image/jpeg", "image/webp", "application/pdf", "text/plain"))
 _INLINE_TYPES: Final = re.compile(r"image/(png|jpeg|webp|heic|heif)|audio/.+|video/.+|text/.+|application/pdf")
 
+_IMAGES: Final = ImageLimits(
+    frozenset(("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif")), 4_000_000, 12_000_000
+)
+"""A whole request may have 20 MB."""
 _TOP_FIELDS: Final = frozenset(("generationConfig", "safetySettings", "cachedContent", "toolConfig", "serviceTier"))
 _CONFIG_NAMES: Final = {"max_tokens": "maxOutputTokens", "stop": "stopSequences"}
 
@@ -61,6 +66,7 @@ class GeminiCodec:
     """The wire format of Gemini. With `subset`, tools are lowered to the OpenAPI subset, not to JSON Schema."""
 
     api: Api = "gemini"
+    images = _IMAGES
 
     def __init__(self, model: str = "", *, subset: bool = False) -> None:
         found = _GENERATION.search(model)

@@ -149,5 +149,7 @@ def find_named(clause: Clause, tools: Sequence[KnownTool]) -> list[KnownTool]:
     pairs = zip(clause.words, ("use", *clause.words), strict=False)
     said = {plain_name(word) for word, last in pairs if "_" in word or "-" in word or last in ("use", "call", "the")}
     full = [tool for tool in tools if plain_name(tool.name) in said]
+    written = {piece.text for piece in clause.pieces}
+    full = [tool for tool in full if tool.name in written] or full  # two names may differ only in case
     own = [tool for tool in tools if tool.namespace and plain_name(tool.own_name) in said and "_" in tool.own_name]
     return full or [tool for tool in own if not tool.namespace.isdisjoint(clause.counted)] or own

@@ -9,8 +9,8 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from handspan.core.artifacts import Artifacts
 from handspan.core.calls import new_call_id
+from handspan.core.images import ImageReader
 from handspan.core.messages import AssistantMessage, CallPart, Message, ResultsMessage, Text, UserMessage
 from handspan.core.names import did_you_mean
 from handspan.core.tool import ToolSpec
@@ -51,7 +51,7 @@ class Offline:
         return KeptMessages(instructions)
 
     async def reply(
-        self, projection: Projection, specs: Sequence[ToolSpec], artifacts: Artifacts | None = None
+        self, projection: Projection, specs: Sequence[ToolSpec], artifacts: ImageReader | None = None
     ) -> AsyncIterator[ModelEvent]:
         """Calls while there are steps left, then an answer in words."""
         assert isinstance(projection, KeptMessages), "a projection belongs to the model that made it"
@@ -180,7 +180,8 @@ def _read_direct_call(name: str, rest: str, tools: Sequence[KnownTool]) -> _Task
     """Returns the call that `/name {json}` or `/name key=value` writes out."""
     given, wanted = decode_json(rest), plain_name(name)
     clause = Clause("", (), given) if isinstance(given, dict) else Clause(rest, split_pieces(rest))
-    named = [tool for tool in tools if plain_name(tool.name) == wanted]
+    named = [tool for tool in tools if tool.name == name]
+    named = named or [tool for tool in tools if plain_name(tool.name) == wanted]
     named = named or [tool for tool in tools if plain_name(tool.own_name) == wanted]
     hint = did_you_mean(name, (tool.name for tool in tools))
     return _choose(clause, named) if named else _Task(clause, None, f"There is no tool {name[:64]!r}.{hint}")

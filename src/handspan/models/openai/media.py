@@ -3,9 +3,11 @@
 import base64
 from typing import Final, Literal
 
+from handspan.core.images import ImageLimits
 from handspan.core.results import Attachment
 
-_IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/webp", "image/gif"})
+IMAGES: Final = ImageLimits(frozenset({"image/png", "image/jpeg", "image/webp", "image/gif"}), 2_500_000, 20_000_000)
+"""OpenAI takes more. Other servers that speak its formats take 4 MB of base64 at least."""
 _WAV: Final = frozenset({"audio/wav", "audio/x-wav", "audio/wave", "audio/vnd.wave"})
 _MP3: Final = frozenset({"audio/mpeg", "audio/mp3"})
 _TEXTS: Final = frozenset({"application/json", "application/xml", "application/yaml", "application/x-yaml"})
@@ -13,7 +15,7 @@ _TEXTS: Final = frozenset({"application/json", "application/xml", "application/y
 
 def is_image(item: Attachment) -> bool:
     """Return whether the APIs take this image. They refuse a whole conversation with an image of another type."""
-    return bool(item.data) and _type(item) in _IMAGES
+    return bool(item.data) and _type(item) in IMAGES.media_types
 
 
 def is_pdf(item: Attachment) -> bool:

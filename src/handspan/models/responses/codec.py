@@ -31,7 +31,7 @@ from handspan.models.json_values import (
 )
 from handspan.models.model import Decoder, LoweredTool, ModelError
 from handspan.models.openai.faults import fault_of_answer
-from handspan.models.openai.media import attachment_text, data_url, file_name, is_image, is_pdf, is_readable
+from handspan.models.openai.media import IMAGES, attachment_text, data_url, file_name, is_image, is_pdf, is_readable
 from handspan.models.responses.decoder import ResponsesDecoder, decode_answer
 
 _EMPTY_MESSAGE: Final = "(an empty message)"
@@ -44,6 +44,7 @@ class ResponsesCodec:
     """The Responses format. With a `model`, reasoning items go back only to that model: no other can read them."""
 
     api: Api = "openai-responses"
+    images = IMAGES
 
     def __init__(self, model: str = "") -> None:
         self._model = model

@@ -7,6 +7,7 @@ they are sent again when it returns. Nothing here knows sockets: frames go out t
 import asyncio
 import time
 from collections.abc import Callable, Mapping
+from math import inf
 from typing import Final, TypeAlias
 
 from msgspec import Struct, field
@@ -70,6 +71,7 @@ class RemoteCalls:
         "_acks",
         "_answered",
         "_end_reason",
+        "_idle_check_at",
         "_idle_timer",
         "_open",
         "_send",
@@ -94,6 +96,8 @@ class RemoteCalls:
         self._acks: list[str] = []
         self._ack_timer: asyncio.TimerHandle | None = None
         self._idle_timer: asyncio.TimerHandle | None = None
+        self._idle_check_at = inf
+        """When the idle timer fires: the earliest end of a call that it watches."""
 
     @property
     def open(self) -> Mapping[str, RemoteCall]:
@@ -119,6 +123,10 @@ class RemoteCalls:
         """Tell the client that the call was cancelled."""
         if call.was_sent and self._send is not None and "cancel" in self.capabilities:
             self._send(encode(CancelFrame(call.id, reason)))
+
+    def find_loss(self, call: RemoteCall) -> LostCall | None:
+        """Returns how this call is lost if the peer will not return; None while it may."""
+        return LostCall(call.was_sent, self._end_reason) if self._end_reason else None
 
     def receive_answer(self, frame: ResultFrame | FailureFrame) -> bool:
         """Give the answer to its call. Returns False when no open call has this id: the answer is dropped."""
@@ -151,6 +159,10 @@ class RemoteCalls:
         """Acknowledge an answer that is stored, or dropped for good: the client may forget it."""
         if call_id not in self._answered:  # else it is repeated: `acknowledge_stored` does it
             self._acknowledge(call_id)
+
+    def acknowledge_later(self, call_id: str) -> None:
+        """An answer came again whose result is not stored yet: `acknowledge_stored` acknowledges it."""
+        self._answered.add(call_id)
 
     def _acknowledge(self, call_id: str) -> None:
         if "ack_batch" not in self.capabilities:
@@ -194,9 +206,7 @@ class RemoteCalls:
         self.drop_link()
         for call in tuple(self._open.values()):
             call.end(LostCall(call.was_sent, why))
-        if self._idle_timer is not None:
-            self._idle_timer.cancel()
-            self._idle_timer = None
+        self._cancel_idle_timer()
 
     def _request(self, call: RemoteCall, send: Send) -> None:
         left = self._milliseconds_left(call) if "deadline" in self.capabilities else None
@@ -223,11 +233,21 @@ class RemoteCalls:
     def _start_idle_timer(self, call: RemoteCall) -> None:
         assert call.idle is not None
         call.idle_until = time.monotonic() + call.idle
-        if self._idle_timer is None:
-            self._idle_timer = asyncio.get_running_loop().call_later(call.idle, self._check_idle_calls)
+        if call.idle_until < self._idle_check_at:
+            self._set_idle_timer(call.idle, call.idle_until)
+
+    def _set_idle_timer(self, seconds: float, at: float) -> None:
+        self._cancel_idle_timer()
+        self._idle_timer = asyncio.get_running_loop().call_later(seconds, self._check_idle_calls)
+        self._idle_check_at = at
+
+    def _cancel_idle_timer(self) -> None:
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+        self._idle_timer, self._idle_check_at = None, inf
 
     def _check_idle_calls(self) -> None:
-        self._idle_timer = None
+        self._cancel_idle_timer()
         now = time.monotonic()
         waiting = [call for call in self._open.values() if call.idle is not None and not call.outcome.done()]
         for call in waiting:
@@ -236,5 +256,4 @@ class RemoteCalls:
                 self.cancel(call, "timeout")
         later = [call.idle_until for call in waiting if not call.outcome.done()]
         if later:
-            loop = asyncio.get_running_loop()
-            self._idle_timer = loop.call_later(max(0.001, min(later) - now), self._check_idle_calls)
+            self._set_idle_timer(max(0.001, min(later) - now), min(later))

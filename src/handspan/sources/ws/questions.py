@@ -1,21 +1,29 @@
-"""Permission questions to the person at the device (SPEC P2, P3; ws.md 5.9)."""
+"""Permission questions to the person at the device (SPEC P2, P3, P5; ws.md 5.9)."""
 
 import asyncio
+from typing import Final
 
 from handspan.core.questions import Answer, Question
 from handspan.sources.ws.calls import Send
 from handspan.wire.ws import encode
-from handspan.wire.ws_frames import PermissionAnswer, PermissionRequest
+from handspan.wire.ws_frames import PermissionAnswer, PermissionRequest, QuestionClosed
+
+_MOST_CLOSED: Final = 1000
 
 
 class RemoteQuestions:
-    """Asks over the link. After a drop the next link asks again; the time of the question runs on."""
+    """Asks over the link. After a drop the next link asks again; the time of the question runs on.
 
-    __slots__ = ("_open", "_send")
+    A question whose call has ended is taken back, so that the person does not answer it in vain.
+    """
+
+    __slots__ = ("_open", "_send", "_to_close")
 
     def __init__(self) -> None:
         self._open: dict[str, tuple[Question, asyncio.Future[Answer]]] = {}
         self._send: Send | None = None
+        self._to_close: list[str] = []
+        """Questions that ended while there was no link."""
 
     @property
     def is_open(self) -> bool:
@@ -35,6 +43,8 @@ class RemoteQuestions:
             return Answer("expired")
         finally:
             self._open.pop(question.id, None)
+            if not answer.done() or answer.cancelled():
+                self._close(question.id)
 
     def receive_answer(self, frame: PermissionAnswer) -> bool:
         """Give the answer to its question. Returns False when no open question has this id."""
@@ -47,6 +57,9 @@ class RemoteQuestions:
     def open_link(self, send: Send) -> None:
         """There is a link: send the open questions."""
         self._send = send
+        closed, self._to_close = self._to_close, []
+        for question_id in closed:
+            self._close(question_id)
         for question, _ in self._open.values():
             self._send_question(question, send)
 
@@ -59,8 +72,16 @@ class RemoteQuestions:
         self._send = None
         for _, waiting in self._open.values():
             if not waiting.done():
-                waiting.set_result(Answer("expired"))
+                waiting.set_result(Answer("expired", reason="the device has disconnected"))
+
+    def _close(self, question_id: str) -> None:
+        """Take the question back: at once, or with the next link."""
+        if self._send is not None:
+            self._send(encode(QuestionClosed(question_id, accepted=False)))
+        elif len(self._to_close) < _MOST_CLOSED:
+            self._to_close.append(question_id)
 
     def _send_question(self, question: Question, send: Send) -> None:
         expires_ms = int(question.expires_in * 1000)
-        send(encode(PermissionRequest(question.id, question.call_id, question.tool, question.subject, expires_ms)))
+        about = (question.id, question.call_id, question.tool, question.subject, expires_ms)
+        send(encode(PermissionRequest(*about, question.arguments, question.agent)))

@@ -5,25 +5,31 @@ sends the call to the client.
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Sequence
+from typing import Final
 
 from msgspec import structs
 
 from handspan.core.context import ToolContext
-from handspan.core.errors import DefinitionError, HandspanError
+from handspan.core.errors import DefinitionError, HandspanError, NameTaken
 from handspan.core.names import outside_name
 from handspan.core.principals import Origin, Scope
 from handspan.core.questions import Questions
 from handspan.core.results import Success
-from handspan.core.tool import DEFAULT_TIMEOUT, Handling, ToolSpec
+from handspan.core.tool import DEFAULT_TIMEOUT, UNKNOWN_EFFECTS, Handling, ToolSpec
 from handspan.core.values import Arguments, Json, strip_invisible
+from handspan.registry.pins import DefinitionChange
 from handspan.registry.registry import Registry
-from handspan.sources.offers import OfferedSchema, OfferRules, SchemaCache, annotations_of
+from handspan.sources.offers import OfferedSchema, OfferRules, SchemaCache, SessionOffers, annotations_of
 from handspan.sources.ws.calls import RemoteCall, RemoteCalls
 from handspan.sources.ws.outcome import read_outcome
 from handspan.wire.ws import offered_name, read_offer
 from handspan.wire.ws_frames import Offer, RejectedTool, ResultFrame, ToolsRegistered
+
+_log = logging.getLogger(__name__)
+_DEFAULT_VERSION: Final = Offer("", "", {}).version
 
 
 class RemoteTool:
@@ -51,6 +57,8 @@ class RemoteTool:
         except asyncio.CancelledError:
             is_late = ctx.deadline is not None and ctx.deadline.at <= time.monotonic()
             calls.cancel(call, "timeout" if is_late else "aborted")
+            if (lost := calls.find_loss(call)) is not None:  # the client's turn was aborted because it is gone
+                return await read_outcome(lost, self.spec.name, ctx)
             raise
         finally:
             calls.forget(call)
@@ -62,7 +70,18 @@ class RemoteTool:
 class RemoteTools:
     """The tools of one peer. `register` adds tools where its sessions find them, `close` removes all of them."""
 
-    __slots__ = ("_registry", "_schemas", "_tools", "calls", "namespace", "origin", "questions", "rules", "scope")
+    __slots__ = (
+        "_earlier",
+        "_registry",
+        "_schemas",
+        "_tools",
+        "calls",
+        "namespace",
+        "origin",
+        "questions",
+        "rules",
+        "scope",
+    )
 
     def __init__(
         self,
@@ -74,7 +93,10 @@ class RemoteTools:
         origin: Origin,
         scope: Scope,
         namespace: str = "",
+        earlier: SessionOffers | None = None,
     ) -> None:
+        """`earlier` has what was offered in the session before; None: changes are noted elsewhere, as for devices."""
+        self._earlier = earlier
         self._registry = registry
         self._schemas = schemas
         self._tools: dict[str, RemoteTool] = {}
@@ -122,10 +144,7 @@ class RemoteTools:
 
     def offers(self) -> list[Json]:
         """The tools as the client offered them."""
-        return [
-            {"name": name, "description": tool.spec.description, "parameters": tool.spec.parameters}
-            for name, tool in self._tools.items()
-        ]
+        return [_offer_of(name, tool.spec) for name, tool in self._tools.items()]
 
     def fingerprints(self) -> dict[str, str]:
         """The identity of each definition, by the client's own name (SPEC T5)."""
@@ -151,9 +170,13 @@ class RemoteTools:
             annotations_of(offer.annotations),
         )
         tool = RemoteTool(spec, offer.name, schema, self)
-        self._replace_older(spec.name)
-        self._registry.register_or_replace(tool, self.origin, self.scope, self._handling(spec, schema))
+        self._check_free(spec.name)
+        entry = self._registry.register_or_replace(tool, self.origin, self.scope, self._handling(spec, schema))
         self._tools[offer.name] = tool
+        before = None if self._earlier is None else self._earlier.compare(self.scope.id, spec)
+        if before is not None:
+            _log.info("The definition of the tool %r in the session %s has changed.", spec.name, self.scope.id)
+            entry.mark(DefinitionChange(before, "records"))
 
     def _handling(self, spec: ToolSpec, schema: OfferedSchema) -> Handling:
         capabilities = self.calls.capabilities
@@ -162,6 +185,7 @@ class RemoteTools:
             "connection",
             outlives="resume" in capabilities,
             longest=self.rules.longest_call if "progress" in capabilities else spec.timeout,
+            can_be_stopped="cancel" in capabilities,
             asks_itself=self.questions is None,  # the client asks its person when the request arrives
             questions=self.questions,
             validator=schema.validator,
@@ -173,10 +197,25 @@ class RemoteTools:
             raise DefinitionError(f"A client may have {most} tools here at most: unregister one first.")
         self.rules.check(offer.name, offer.description, offer.permissions)
 
-    def _replace_older(self, name: str) -> None:
-        """Remove a tool of this name that an older connection of the same session has: it may be dead."""
-        if self.scope.kind != "session":
-            return
+    def _check_free(self, name: str) -> None:
+        """Raises `NameTaken` while another client has this name in the same scope. A client that left has none."""
         holder = self._registry.holder(name, self.scope)
-        if holder is not None and holder != self.origin and (holder.kind, holder.name) == ("remote", self.origin.name):
-            self._registry.unregister(name, self.scope)
+        if holder is not None and holder != self.origin:
+            where = "in this session" if self.scope.kind == "session" else f"(device {holder.name!r})"
+            text = f"Another connected client has a tool {name!r} {where}: choose another name, or close that client."
+            raise NameTaken(text)
+
+
+def _offer_of(own_name: str, spec: ToolSpec) -> dict[str, Json]:
+    """The definition as the client gave it, without what it left out (ws.md 4.6)."""
+    offer: dict[str, Json] = {"name": own_name, "description": spec.description, "parameters": spec.parameters}
+    if spec.permissions:
+        offer["permissions"] = list(spec.permissions)
+    if spec.timeout != DEFAULT_TIMEOUT:
+        offer["timeout"] = spec.timeout
+    if spec.annotations is not UNKNOWN_EFFECTS:
+        claims = {name: value for name, value in structs.asdict(spec.annotations).items() if value}
+        offer["annotations"] = claims or {"destructive": False}
+    if spec.version != _DEFAULT_VERSION:
+        offer["version"] = spec.version
+    return offer

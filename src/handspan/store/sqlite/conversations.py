@@ -5,7 +5,7 @@ import itertools
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
 from typing import Final
 
@@ -28,7 +28,7 @@ from handspan.store.sqlite.database import Database
 from handspan.store.sqlite.rows import PageCursor, Row, clamp_limit
 from handspan.store.sqlite.usage import INSERT_USAGE, usage_values
 
-SESSION: Final = "id, owner, agent, name, created, active, state, length, removed"
+SESSION: Final = "id, owner, agent, name, created, active, state, length, removed, skills"
 # One statement checks all: the session is the owner's, calls and results pair, no reply follows another reply, and the
 # session has the length that the caller expects. It accepts exactly what `check_next` accepts.
 _APPEND: Final = (
@@ -79,7 +79,7 @@ class StoredConversations:
         """Return a new, empty session. With `session` it has this id; the owner's session of that id is returned if it
         exists. Raises `NotYours` when another owner has it.
         """
-        now, session_id = self._clock(), sanitize(session or os.urandom(12).hex())
+        now, session_id = self._clock(), sanitize(session or os.urandom(16).hex())
         made = SessionRecord(session_id, sanitize(owner), sanitize(agent), sanitize(name), now, now, "idle", 0)
         unit = self._database.unit
         if unit is None:
@@ -183,8 +183,12 @@ class StoredConversations:
         return True
 
     async def choose_agent(self, session: str, agent: str, *, owner: str) -> None:
-        """Continue this session with another agent."""
-        await self._change("agent = ?", (sanitize(agent),), session, owner)
+        """Continue this session with another agent, and with that agent's own skills."""
+        await self._change("agent = ?, skills = NULL", (sanitize(agent),), session, owner)
+
+    async def choose_skills(self, session: str, skills: Sequence[str], *, owner: str) -> None:
+        """Store which skills are on in this session, in place of its agent's own."""
+        await self._change("skills = ?", (sanitize("\n".join(skills)),), session, owner)
 
     async def delete(self, session: str, *, owner: str) -> None:
         """Remove the session with everything in it (SPEC S6). Raises `ToolError` (`busy`) while it runs."""
@@ -253,7 +257,7 @@ def load_messages(
 
 
 def _create(session: SessionRecord, connection: sqlite3.Connection) -> SessionRecord:
-    sql = f"INSERT OR IGNORE INTO sessions ({SESSION}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    sql = f"INSERT OR IGNORE INTO sessions ({SESSION}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
     if connection.execute(sql, msgspec.structs.astuple(session)).rowcount == 1:
         return session
     return _find(session.id, session.owner, connection) or session

@@ -21,6 +21,9 @@ _T = TypeVar("_T")
 
 _BUSY_SECONDS: Final = 10.0
 _BETWEEN_TRIES: Final = 0.01
+_PROOF_SECONDS: Final = 5.0
+"""How long a write shows that the next one works too."""
+_PROBE_SECONDS: Final = 2.0
 _LARGEST_WAL: Final = 64 * 1024 * 1024
 
 
@@ -86,6 +89,7 @@ class Database:
         self._writer: Writer | None = None
         self._readers: list[sqlite3.Connection] = []
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._probing: asyncio.Future[int] | None = None
 
     @property
     def commits(self) -> int:
@@ -131,6 +135,24 @@ class Database:
     def execute_many(self, sql: str, rows: Sequence[Row]) -> asyncio.Future[int]:
         """Begin a write of one statement for each of these rows; all or none."""
         return self.write(lambda connection: connection.executemany(sql, rows).rowcount)
+
+    async def check_writes(self) -> str:
+        """Return why nothing can be written; empty when it can. A write of the last seconds is proof enough."""
+        if self._writer is not None and time.monotonic() - self._writer.wrote_at < _PROOF_SECONDS:
+            return ""
+        if self._probing is None or self._probing.done():
+            version = len(self._migrations)
+            self._probing = self.execute(f"PRAGMA user_version = {version}")  # the same value: only the write matters
+        try:
+            async with asyncio.timeout(_PROBE_SECONDS):
+                await asyncio.shield(self._probing)
+        except TimeoutError:
+            return (
+                f"The database {str(self.file)!r} does not take a write: another process may hold it. End that process."
+            )
+        except StoreError as error:
+            return error.message
+        return ""
 
     def _loop_here(self) -> asyncio.AbstractEventLoop:
         try:

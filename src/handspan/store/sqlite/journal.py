@@ -31,7 +31,7 @@ _MOST_BYTES: Final = 4 * 1024 * 1024
 
 # Open calls stay, and so do the calls of a session with an open turn: the loop would run them again.
 _CAN_GO: Final = (
-    "state = 'done' AND at + duration < ? AND NOT EXISTS (SELECT 1 FROM sessions"
+    "state = 'done' AND at + waited + duration < ? AND NOT EXISTS (SELECT 1 FROM sessions"
     " WHERE sessions.id = calls.session AND (sessions.state <> 'idle' OR sessions.open_calls IS NOT NULL))"
 )
 _OLD: Final = f"SELECT id, size FROM calls WHERE owner = ? AND at < ? AND {_CAN_GO} ORDER BY at, id LIMIT ?"
@@ -100,6 +100,16 @@ def add_note(call_id: str, at: float, text: str, connection: sqlite3.Connection)
 def load_notes(call_id: str, owner: str, connection: sqlite3.Connection) -> list[Note]:
     """Return the notes of the owner's call, the oldest first."""
     return [Note(*row) for row in connection.execute(_NOTES, (sanitize(call_id), sanitize(owner)))]
+
+
+def find_newest(connection: sqlite3.Connection) -> float | None:
+    """Return when the newest call began; None for an empty journal. It asks owner by owner, as `_find_old` does."""
+    found: list[float] = []
+    owner = _next_owner(connection, "SELECT MIN(owner) FROM calls")
+    while owner is not None:
+        found.append(connection.execute("SELECT MAX(at) FROM calls WHERE owner = ?", (owner,)).fetchone()[0])
+        owner = _next_owner(connection, "SELECT MIN(owner) FROM calls WHERE owner > ?", (owner,))
+    return max(found, default=None)
 
 
 async def prune(database: Database, before: float) -> int:

@@ -26,7 +26,7 @@ class FileLeases:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._lock: int | None = None
-        self.own = os.urandom(8).hex()
+        self.own = os.urandom(16).hex()
         """The name of this process's lease. Each row of its open work has this name in the column `run`."""
 
     async def take(self) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence, Set
 from functools import partial
 from typing import Final
 
-from msgspec import structs
+from msgspec import UNSET, structs
 
 from handspan.core.calls import CallRecord, CallState, Note
 from handspan.core.errors import StoreError, ToolError
@@ -31,27 +31,30 @@ from handspan.store.sqlite.rows import (
     outcome_values,
 )
 from handspan.store.sqlite.writer import Work
+from handspan.store.unwritten_results import UnwrittenResults
 
 _log = logging.getLogger(__name__)
 
 _MARKS: Final = ", ".join("?" * len(ENTRY.split(",")))
+_OUTCOME_MARKS: Final = ", ".join("?" * len(OUTCOME.split(",")))
 _ENTER: Final = f"INSERT OR IGNORE INTO calls ({ENTRY}, state, run, expires_at) VALUES ({_MARKS}, ?, ?, ?)"
 _ENTER_DONE: Final = (
-    f"INSERT OR IGNORE INTO calls ({ENTRY}, state, {OUTCOME}) VALUES ({_MARKS}, 'done', ?, ?, ?, ?, ?, ?)"
+    f"INSERT OR IGNORE INTO calls ({ENTRY}, state, {OUTCOME}) VALUES ({_MARKS}, 'done', {_OUTCOME_MARKS})"
 )
 _START: Final = (
-    "UPDATE calls SET state = 'started', tool = ?, arguments = ?, arguments_form = ?, run = ?, expires_at = ?"
+    "UPDATE calls SET state = 'started', tool = ?, arguments = ?, arguments_form = ?, run = ?, expires_at = ?,"
+    " waited = ?, is_edited = ?"
     " WHERE id = ? AND state = 'accepted'"
 )
 _SUSPEND: Final = "UPDATE calls SET state = 'pending', expires_at = ? WHERE id = ? AND state = 'started'"
 # A call that was refused because its id was used must not change the call that used the id first.
 _FINISH: Final = (
-    f"UPDATE calls SET state = 'done', run = NULL, size = ?, ({OUTCOME}) = (?, ?, ?, ?, ?, ?)"
+    f"UPDATE calls SET state = 'done', run = NULL, size = ?, ({OUTCOME}) = ({_OUTCOME_MARKS})"
     " WHERE id = ? AND at = ? AND owner = ? AND state <> 'done'"
 )
 # The start of a read-only call may be missing: the engine did not wait for its write.
 _FINISH_OR_ENTER: Final = (
-    f"INSERT INTO calls ({ENTRY}, state, {OUTCOME}) VALUES ({_MARKS}, 'done', ?, ?, ?, ?, ?, ?)"
+    f"INSERT INTO calls ({ENTRY}, state, {OUTCOME}) VALUES ({_MARKS}, 'done', {_OUTCOME_MARKS})"
     " ON CONFLICT (id) DO UPDATE SET state = 'done', run = NULL, size = excluded.size, "
     + ", ".join(f"{column} = excluded.{column}" for column in OUTCOME.split(", "))
     + " WHERE calls.at = excluded.at AND calls.owner = excluded.owner AND calls.state <> 'done'"
@@ -78,9 +81,12 @@ class StoredLedger:
         """Pending writes of read-only calls. A reader waits for them."""
         self._collected: dict[str, CallRecord] = {}
         """Calls that were suspended or finished in a unit of work that is not committed yet."""
+        self.unwritten_results = UnwrittenResults()
+        """Results that the database did not take at first."""
 
     async def accept(self, record: CallRecord) -> None:
         """Enter this call; no tool was touched. Raises `ToolError` for a used id."""
+        self._check_room()
         self._submit_unit()
         written = self._database.write(self._enter(record, "accepted"))
         record.state = "accepted"  # if the caller is cancelled from here on, it ends a call that the ledger knows
@@ -92,6 +98,7 @@ class StoredLedger:
         A read-only call needs none, unless its answer may come when this process is gone: that answer would be for a
         call that the ledger does not know.
         """
+        self._check_room()
         before, needs_no_disk = record.state, _needs_no_disk(record)
         if before is None and needs_no_disk:
             self._check_unused(record.id)
@@ -127,7 +134,8 @@ class StoredLedger:
     def finish(self, record: CallRecord, result: ToolResult) -> NowOrLater[bool]:
         """Store the one result. The value is False when the call has one already.
 
-        The end of a unit of work acknowledges what was finished in it.
+        The end of a unit of work acknowledges what was finished in it. A result that the database does not take is
+        kept and tried again; `StoreError` says that it is not stored yet (`unwritten`).
         """
         if record.state is not None:  # a refused call may have the id of another call that runs
             self._at_work.pop(record.id, None)
@@ -135,12 +143,18 @@ class StoredLedger:
         # Only stored results are acknowledged to a client (ws.md 5.3), so they do not wait for the unit.
         if unit is not None and record.tool.answered_by != "connection":
             return self._finish_in(unit, record, result)
-        if self._has_collected_result(record.id):
+        if self._has_collected_result(record.id) or self._has_unwritten_result(record):
             return False
         self._submit_unit()
-        written = self._database.write(self._finish(record, result))
-        written.add_done_callback(partial(_on_finished, record, result))
+        work = self._finish(record, result)
+        written = self._database.write(work)
+        written.add_done_callback(partial(self._on_finished, record, result, work))
         return written
+
+    def unwritten(self, call_id: str) -> "asyncio.Future[bool] | None":
+        """Return the future of a result that is tried again: whether it was the first one, once it is stored."""
+        kept = self.unwritten_results.get(call_id)
+        return None if kept is None else kept.stored
 
     async def find(self, call_id: str) -> CallRecord | None:
         """Return the record of this call, or None; the engine's own record while it runs here. Doors use `get`."""
@@ -170,7 +184,7 @@ class StoredLedger:
         cursor, limit = PageCursor.parse(after), clamp_limit(limit)
         sql, values = page_query(owner, CallFilter(session, tool, status, since, until), cursor, limit + 1)
         rows = await self._database.fetch_all(sql, values)
-        records = [decode_record(row) for row in rows[:limit]]
+        records = [self._with_result(decode_record(row)) for row in rows[:limit]]
         return records, str(PageCursor(records[-1].at, records[-1].id)) if len(rows) > limit else None
 
     async def open_calls(self, *, owner: str, session: str | None = None) -> Sequence[CallRecord]:
@@ -180,7 +194,8 @@ class StoredLedger:
         where, values = _owner_filter(owner, session)
         sql = f"SELECT {RECORD} FROM calls WHERE state <> 'done' AND {where} ORDER BY at, id"
         rows = await self._database.fetch_all(sql, values)
-        return [decode_record(row) for row in rows]
+        records = [self._with_result(decode_record(row)) for row in rows]
+        return [record for record in records if record.state != "done"]
 
     async def take_over_calls(self) -> Sequence[CallRecord]:
         """Make this process the owner of calls that wait for clients of lost processes. Return them, the oldest first.
@@ -235,7 +250,24 @@ class StoredLedger:
         if call_id in self._entering:
             await asyncio.wait([self._entering[call_id]])
         row = self._database.fetch_one(_FIND, (sanitize(call_id),))
-        return None if row is None else decode_record(row)
+        if row is not None:
+            return self._with_result(decode_record(row))
+        kept = self.unwritten_results.get(call_id)
+        return None if kept is None else kept.record
+
+    def _with_result(self, record: CallRecord) -> CallRecord:
+        """Return the record with its result, if that waits to be written."""
+        kept = self.unwritten_results.get(record.id)
+        return kept.record if kept is not None and kept.record.at == record.at else record
+
+    def _has_unwritten_result(self, record: CallRecord) -> bool:
+        kept = self.unwritten_results.get(record.id)
+        return kept is not None and kept.record.at == record.at
+
+    def _check_room(self) -> None:
+        """Raise when a result could not be kept in memory: then no more calls begin."""
+        if self.unwritten_results.is_full:
+            raise StoreError("The store takes no writes, and too many results wait for it. Look at `handspan doctor`.")
 
     def _check_unused(self, call_id: str) -> None:
         """Raise for a used id. The writer checks that, too, but the caller does not wait for it."""
@@ -263,9 +295,30 @@ class StoredLedger:
         if not written.cancelled() and (error := written.exception()):
             _log.error("The start of the call %s was not stored: %s", call_id, error)
 
+    def _on_finished(
+        self, record: CallRecord, result: ToolResult, work: partial[bool], written: asyncio.Future[bool]
+    ) -> None:
+        """Update the record before the callers of `finish` continue; keep a result that the database did not take."""
+        if written.cancelled():
+            return
+        error = written.exception()
+        if error is not None and not isinstance(error, StoreError):
+            _log.error("The result of the call %s was not stored: %s", record.id, error)
+        elif error is not None or written.result():
+            before, record.state, record.result = record.state, "done", result
+            if error is not None and not self._keep(record, work, error):
+                record.state, record.result = before, UNSET
+
+    def _keep(self, record: CallRecord, work: partial[bool], error: Exception) -> bool:
+        """Keep a result in memory until it is written. Return False when there is no room for it."""
+        is_kept = self.unwritten_results.keep(structs.replace(record), partial(self._database.write, work))
+        fate = "kept in memory and tried again" if is_kept else "lost: too many others wait for the store"
+        _log.error("The result of the call %s was not stored: %s It is %s.", record.id, error, fate)
+        return is_kept
+
     def _finish_in(self, unit: UnitOfWork, record: CallRecord, result: ToolResult) -> bool:
         """Store the result with the unit, which fails if another process was faster."""
-        if self._has_collected_result(record.id):
+        if self._has_collected_result(record.id) or self._has_unwritten_result(record):
             return False
         work = self._finish(record, result)
         record.state = "done"
@@ -320,7 +373,8 @@ def _enter_done(values: Row, connection: sqlite3.Connection) -> bool:
 
 def _start(record: CallRecord, lease: str, values: Row, connection: sqlite3.Connection) -> None:
     call_id, tool, arguments, form = values[0], *values[5:8]
-    if connection.execute(_START, (tool, arguments, form, lease, record.expires_at, call_id)).rowcount == 0:
+    consent = (record.waited, record.is_edited)
+    if connection.execute(_START, (tool, arguments, form, lease, record.expires_at, *consent, call_id)).rowcount == 0:
         raise ToolError("busy", f"The call {record.id!r} was started elsewhere, or has its result: look there.")
 
 
@@ -339,18 +393,6 @@ def _finish(statement: str, values: Row, key: Row, connection: sqlite3.Connectio
 def _require_first(work: partial[bool], call_id: str, connection: sqlite3.Connection) -> None:
     if not work(connection):
         raise ToolError("busy", f"The call {call_id!r} got its result elsewhere: load the session again.")
-
-
-def _on_finished(record: CallRecord, result: ToolResult, written: asyncio.Future[bool]) -> None:
-    """Update the record before the callers of `finish` continue."""
-    if written.cancelled():
-        return
-    error = written.exception()
-    if error is not None:
-        _log.error("The result of the call %s was not stored: %s", record.id, error)
-    elif written.result():
-        record.state = "done"
-        record.result = result
 
 
 def _used_id_error(call_id: str) -> ToolError:

@@ -40,7 +40,7 @@ class StoredMemories:
     ) -> MemoryRecord:
         """Store a memory. Raises `ToolError` (`invalid_arguments`) when the owner has `MOST_MEMORIES`."""
         texts = (sanitize(thread), kind, sanitize(category), sanitize(content))
-        memory = MemoryRecord(os.urandom(12).hex(), sanitize(owner), self._clock(), *texts, metadata)
+        memory = MemoryRecord(os.urandom(16).hex(), sanitize(owner), self._clock(), *texts, metadata)
         row = (*msgspec.structs.astuple(memory)[:-1], encode(metadata), memory.owner, MOST_MEMORIES)
         if await self._database.execute(_INSERT, row) == 0:
             raise ToolError("invalid_arguments", f"There are {MOST_MEMORIES} memories already: forget some first.")

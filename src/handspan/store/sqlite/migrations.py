@@ -215,4 +215,22 @@ CREATE TABLE pins (                           -- definitions of tools from outsi
 ) WITHOUT ROWID;
 """
 
-MIGRATIONS: Final = (_CONVERSATIONS, _AROUND_THEM, _NO_REPLIES_IN_A_ROW, _DEVICES_AND_NOTES, _JOURNAL, _BROWSERS, _PINS)
+_SKILLS: Final = """
+ALTER TABLE sessions ADD COLUMN skills TEXT;  -- the names of the skills that are on, one a line; NULL: its agent's own
+"""
+_CONSENT: Final = """
+ALTER TABLE calls ADD COLUMN waited REAL NOT NULL DEFAULT 0;        -- seconds for a person, beside `duration`
+ALTER TABLE calls ADD COLUMN is_edited INTEGER NOT NULL DEFAULT 0;  -- 1: a person changed its arguments
+"""
+
+MIGRATIONS: Final = (
+    _CONVERSATIONS,
+    _AROUND_THEM,
+    _NO_REPLIES_IN_A_ROW,
+    _DEVICES_AND_NOTES,
+    _JOURNAL,
+    _BROWSERS,
+    _PINS,
+    _SKILLS,
+    _CONSENT,
+)

@@ -151,7 +151,7 @@ def _save_rule(rule: Rule, now: float, connection: sqlite3.Connection) -> None:
 def _find_rule(question: Question, connection: sqlite3.Connection) -> Answer | None:
     """Return the owner's answer to every question like this one, or None."""
     row = connection.execute(_FIND_RULE, _rule_key(question)).fetchone()
-    return None if row is None else _answer_decoder.decode(row[0])
+    return None if row is None else structs.replace(_answer_decoder.decode(row[0]), is_rule=True)
 
 
 def _decode_rule(row: Row) -> Rule:

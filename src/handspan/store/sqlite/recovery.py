@@ -1,12 +1,13 @@
 """What happens to the unfinished work of a process that is gone (SPEC A2, E2).
 
 An accepted call without an open question never ran: `interrupted`. A started call gets `unknown_outcome`, unless its
-client can come back with the outcome. A call that waits for a client, a person or a page stays open until its time is
-over. A running turn is closed, not continued; or it waits for its calls.
+client can come back with the outcome, or it only reads and waits for a person: then it runs again from its beginning
+when the person has answered, and gets the answer under the same id. A call that waits for a client, a person or a page
+stays open until its time is over. A running turn is closed, not continued; or it waits for its calls.
 """
 
 import sqlite3
-from collections.abc import Iterable, Set
+from collections.abc import Container, Iterable, Set
 from typing import Final
 
 import msgspec
@@ -26,11 +27,15 @@ _message: Final = msgspec.json.Decoder(Message)
 class UnfinishedWork:
     """Everything that is open, seen in one transaction. The column `run` holds the lease of the process at work."""
 
-    def __init__(self, connection: sqlite3.Connection, now: float, lost: Set[str]) -> None:
-        """`lost`: the leases of processes that are gone (`lost_leases`)."""
+    def __init__(
+        self, connection: sqlite3.Connection, now: float, lost: Set[str], has_result: Container[str] = ()
+    ) -> None:
+        """`lost`: the leases of processes that are gone (`lost_leases`). `has_result`: calls whose result this process
+        is about to write; they are left alone."""
         self._connection = connection
         self._now = now
         self._lost = lost
+        self._has_result = has_result
 
     def recover(self) -> Recovery:
         """Close everything that no process works on."""
@@ -65,6 +70,7 @@ class UnfinishedWork:
             (record, failure)
             for record, lease in self._open_calls()
             if record.state != "started"
+            and record.id not in self._has_result
             and (failure := self._failure_of(record, lease)) is not None
             and failure.code != "interrupted"
         ]
@@ -91,15 +97,22 @@ class UnfinishedWork:
         if self._is_alive(lease):  # that process has its own clock for it
             return None
         if record.state == "started":
-            return None if record.tool.outlives and not is_late else _unknown_outcome(record)
+            continues = (record.tool.outlives and not is_late) or self._can_ask_again(record)
+            return None if continues else _unknown_outcome(record)
         return _too_late(record) if is_late else None
 
     def _let_wait(self, record: CallRecord, lease: str | None) -> bool:
-        """Make a started call of a lost process pending: its client may still answer. False if the process lives."""
+        """Let a started call of a lost process wait for its client, or for a person. False if the process lives."""
         if self._is_alive(lease):
             return False
-        self._connection.execute("UPDATE calls SET state = 'pending' WHERE id = ?", (record.id,))
+        state = "pending" if record.tool.outlives else "accepted"
+        self._connection.execute("UPDATE calls SET state = ? WHERE id = ?", (state, record.id))
         return True
+
+    def _can_ask_again(self, record: CallRecord) -> bool:
+        """Whether a tool that only reads was asking a person: to run it again does no harm."""
+        sql = "SELECT 1 FROM questions WHERE call_id = ? AND answer IS NULL AND expires_at > ?"
+        return record.tool.read_only and self._connection.execute(sql, (record.id, self._now)).fetchone() is not None
 
     def _failure_of_accepted(self, record: CallRecord, lease: str | None) -> Failure | None:
         sql = "SELECT answer IS NULL AND expires_at <= ? FROM questions WHERE call_id = ?"

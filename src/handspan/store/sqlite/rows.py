@@ -16,8 +16,8 @@ Row: TypeAlias = tuple[Any, ...]
 
 ENTRY: Final = "id, owner, session, agent, name, tool, arguments, arguments_form, at, size"
 """The columns that a call has from its beginning."""
-OUTCOME: Final = "expires_at, duration, result, attachments, true_result, true_attachments"
-RECORD: Final = f"{ENTRY}, state, {OUTCOME}"
+OUTCOME: Final = "expires_at, duration, waited, result, attachments, true_result, true_attachments"
+RECORD: Final = f"{ENTRY}, state, is_edited, {OUTCOME}"
 """All columns that a `CallRecord` is made of."""
 
 
@@ -29,6 +29,7 @@ class _Envelope(Struct):
     result: Json = None
     code: ErrorCode = "internal_error"
     message: str = ""
+    notice: str = ""
 
 
 _envelope: Final = msgspec.json.Decoder(_Envelope)
@@ -44,12 +45,14 @@ def entry_values(record: CallRecord) -> Row:
 
 def outcome_values(record: CallRecord, result: ToolResult) -> Row:
     """The values of `OUTCOME`."""
-    return (record.expires_at, record.duration, *_encode_result(result), *_encode_result(record.true_result))
+    results = (*_encode_result(result), *_encode_result(record.true_result))
+    return (record.expires_at, record.duration, record.waited, *results)
 
 
 def decode_record(row: Row) -> CallRecord:
     """Return the record of a row with the columns of `RECORD`."""
-    call_id, owner, session, agent, name, tool, arguments, form, at, size, state, expires_at, duration, *results = row
+    call_id, owner, session, agent, name, tool, arguments, form, at, size, *rest = row
+    state, is_edited, expires_at, duration, waited, *results = rest
     return CallRecord(
         id=call_id,
         name=name,
@@ -63,6 +66,8 @@ def decode_record(row: Row) -> CallRecord:
         state=state,
         expires_at=expires_at,
         duration=duration,
+        waited=waited,
+        is_edited=bool(is_edited),
         result=_decode_result(*results[:2]),
         true_result=_decode_result(*results[2:]),
     )
@@ -74,7 +79,7 @@ def _decode_result(encoded: bytes | None, attachments: bytes | None) -> ToolResu
     found = _envelope.decode(encoded)
     if found.status == "error":
         return Failure(found.code, found.message)
-    return Success(found.result, _attachments.decode(attachments) if attachments else (), encoded)
+    return Success(found.result, _attachments.decode(attachments) if attachments else (), encoded, found.notice)
 
 
 def _decode_arguments(form: str, stored: bytes) -> Arguments | bytes | str:

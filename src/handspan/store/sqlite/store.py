@@ -14,11 +14,12 @@ from handspan.core.records import Recovery
 from handspan.core.store import ArtifactStore
 from handspan.store.artifacts import FolderArtifacts
 from handspan.store.idempotency import FileIdempotency
+from handspan.store.journal_clock import JournalClock, elapsed_seconds
 from handspan.store.sqlite.agents import StoredAgents
 from handspan.store.sqlite.clients import StoredBrowserTools, StoredDevices
 from handspan.store.sqlite.conversations import StoredConversations
 from handspan.store.sqlite.database import Database
-from handspan.store.sqlite.journal import prune
+from handspan.store.sqlite.journal import find_newest, prune
 from handspan.store.sqlite.leases import FileLeases, lost_leases
 from handspan.store.sqlite.ledger import StoredLedger
 from handspan.store.sqlite.memories import StoredMemories
@@ -45,12 +46,18 @@ class SqliteStore:
         artifacts: ArtifactStore | None = None,
         clock: Callable[[], float] = time.time,
         journal_days: float | None = None,
+        elapsed: Callable[[], float] = elapsed_seconds,
     ) -> None:
-        """`artifacts`: None stores them in the same folder. `journal_days`: None keeps finished calls for ever."""
+        """`artifacts`: None stores them in the same folder. `journal_days`: None keeps finished calls for ever.
+
+        `clock`: the time of day. `elapsed`: a clock that never steps.
+        """
         self._clock = clock
         self._journal_days = journal_days
         self._pruning: asyncio.Task[None] | None = None
+        self._journal_clock = JournalClock(clock, elapsed)
         self._next_pruning = 0.0
+        """By the clock that never steps."""
         self.database = Database(folder)
         self.leases = FileLeases(folder / "runs")
         self.artifacts: ArtifactStore = artifacts or FolderArtifacts(folder / "artifacts")
@@ -84,6 +91,7 @@ class SqliteStore:
         if self._pruning is not None:
             self._pruning.cancel()
             await asyncio.wait([self._pruning])
+        await self.ledger.unwritten_results.close()
         await self.database.close()
         await self.leases.release()
 
@@ -111,21 +119,29 @@ class SqliteStore:
     async def expire(self) -> tuple[str, ...]:
         """Give calls that waited too long their result, and return their ids. Call it now and then."""
         now, lost = self._clock(), await lost_leases(self.database, self.leases)
-        expired = await self.database.write(lambda connection: UnfinishedWork(connection, now, lost).expire())
+        kept = self.ledger.unwritten_results
+        expired = await self.database.write(lambda connection: UnfinishedWork(connection, now, lost, kept).expire())
         self._begin_pruning()
         return expired
+
+    async def check_writes(self) -> str:
+        """Return why the store takes no writes, with a remedy; empty when it does."""
+        return await self.database.check_writes()
 
     async def prune(self) -> int:
         """Remove the calls that ended more than `journal_days` ago, and return their number."""
         if self._journal_days is None:
             return 0
-        return await prune(self.database, self._clock() - self._journal_days * _DAY)
+        if not self._journal_clock.is_set:
+            self._journal_clock.set(await self.database.read(find_newest))
+        return await prune(self.database, self._journal_clock.now() - self._journal_days * _DAY)
 
     def _begin_pruning(self) -> None:
         """Prune in the background, at most once an hour."""
         is_running = self._pruning is not None and not self._pruning.done()
-        if self._journal_days is not None and not is_running and self._clock() >= self._next_pruning:
-            self._next_pruning = self._clock() + _HOUR
+        now = self._journal_clock.elapsed()
+        if self._journal_days is not None and not is_running and now >= self._next_pruning:
+            self._next_pruning = now + _HOUR
             self._pruning = asyncio.create_task(self._prune_quietly())
 
     async def _prune_quietly(self) -> None:

@@ -7,9 +7,11 @@ acknowledged means committed (SPEC A2).
 import asyncio
 import contextlib
 import logging
+import math
 import queue
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -64,6 +66,8 @@ class Writer:
         self._thread = threading.Thread(target=self._main, name="store-writer", daemon=True)
         self.commits = 0
         """The number of transactions, each of which waited for the disk."""
+        self.wrote_at = -math.inf
+        """When the last transaction was committed, by the monotonic clock. A failed one after it voids that."""
 
     def open(self) -> None:
         """Start the thread."""
@@ -104,14 +108,16 @@ class Writer:
         return jobs, False
 
     def _run(self, jobs: list[WriteJob]) -> list[WriteOutcome]:
-        """Run all jobs in one transaction; if that fails, each in its own."""
+        """Run all jobs in one transaction; if that fails, each in its own. None runs when no transaction can begin."""
         if not jobs:
             return []
         try:
-            if self._connection is None:
-                self._connection = self._connect()
-            connection = self._connection
-            connection.execute("BEGIN IMMEDIATE")
+            connection = self._begin()
+        except (sqlite3.Error, HandspanError) as error:  # each job alone would wait as long for a locked database
+            self._roll_back(error)
+            failure = self._convert(error)
+            return [WriteOutcome(job.future, None, failure) for job in jobs]
+        try:
             outcomes = [_run_job(connection, job) for job in jobs]
             connection.execute("COMMIT")
         except Exception as error:  # of the disk, a late refusal or a bug in a work: the other jobs must not suffer
@@ -120,10 +126,19 @@ class Writer:
                 return [outcome for job in jobs for outcome in self._run([job])]
             return [WriteOutcome(jobs[0].future, None, self._convert(error))]
         self.commits += 1
+        self.wrote_at = time.monotonic()
         return outcomes
+
+    def _begin(self) -> sqlite3.Connection:
+        """Begin a transaction, on a new connection where there is none."""
+        if self._connection is None:
+            self._connection = self._connect()
+        self._connection.execute("BEGIN IMMEDIATE")
+        return self._connection
 
     def _roll_back(self, error: Exception) -> None:
         """Undo the transaction, and drop a connection that may be broken."""
+        self.wrote_at = -math.inf
         if self._connection is None:
             return
         try:

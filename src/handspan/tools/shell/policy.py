@@ -1,19 +1,23 @@
 """The command policy (SPEC S3): may this command run? It only looks at the text; it looks up and runs nothing.
 
 It judges every visible part: each command of a list or pipe, commands in substitutions and after assignments, and what
-wrappers such as `env`, `xargs`, `find -exec` or `sh -c` run. It refuses a text that it can't read with certainty.
+wrappers such as `env`, `xargs`, `find -exec` or `sh -c` run.
 
 The policy prevents accidents. It is not a security boundary: its default list has interpreters, and their actions are
-not visible in a command line. The sandbox is the boundary.
+not visible in a command line. The sandbox is the boundary. So two rules are milder for a command in the sandbox:
+- A dangerous pattern counts where it is a command. `grep -r reboot .` only mentions one.
+- In deny-list mode a text that the parser can't read runs, unless a pattern stands anywhere in it.
 """
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import takewhile
 from typing import Final, Literal
 
 from msgspec import Struct
 
 from handspan.core.errors import ToolError
+from handspan.tools.mounts import WORKSPACE
 from handspan.tools.shell.parser import read_script
 from handspan.tools.shell.script import Script, SimpleCommand, Unreadable, Word, literal_words
 from handspan.tools.shell.wrappers import ComputedCommand, find_wrapped
@@ -25,14 +29,22 @@ DEFAULT_ALLOWLIST: Final = (
     *("mkdir", "cp", "mv", "touch", "rm", "ln", "chmod"),
     *("cd", "export", "source", "type", "command"),
     *("git", "cargo", "rustc", "npm", "npx", "node", "python", "python3"),
-    *("weft", "claude-flow"),
 )
+_RARE: Final = ("weft", "claude-flow")
+"""Allowed by default, too, but no refusal proposes them: hardly any machine has them."""
 DANGEROUS_PATTERNS: Final = (
     *("rm -rf /", "sudo ", "mkfs", "dd if=", ":(){ :|:& };:", "chmod 777 /", "> /dev/sd"),
     *("shutdown", "reboot", "poweroff", "format c:"),
 )
+_INSTEAD: Final = {
+    "rm -rf /": "remove by paths that are relative to the workspace",
+    "chmod 777 /": "change modes by paths that are relative to the workspace",
+    "sudo ": "run it without sudo, as no command here gets more rights",
+    "dd if=": "make or cut files with head -c, tail -c, truncate or cp",
+    "> /dev/sd": "write to a file of the workspace",
+}
 MOST_BYTES: Final = 65_536
-SETTING: Final = "tools.command_policy.allowlist"
+SETTING: Final = "tools.command_policy.allow_also"
 
 _SYSTEM_FOLDERS: Final = frozenset(("/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"))
 _OTHER_NAMES: Final = {"[": "test", ":": "true", ".": "source"}
@@ -42,13 +54,28 @@ _UNREADABLE: Final = r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]"
 
 
 class CommandPolicy(Struct, frozen=True):
-    """Which commands may run. Empty lists mean the defaults. Dangerous patterns are always refused."""
+    """Which commands may run. An empty allow list means the default one. Dangerous patterns are always refused."""
 
-    mode: Literal["allowlist", "denylist"] = "allowlist"
+    mode: Literal["auto", "allowlist", "denylist"] = "auto"
+    """`auto`: the deny list in a sandbox if `allowlist` is empty; otherwise the allow list."""
     allowlist: tuple[str, ...] = ()
-    """Names of programs, or full paths of programs outside of the system's folders."""
+    """Names of programs, or full paths of programs outside of the system's folders; words after it must follow, too."""
+    allow_also: tuple[str, ...] = ()
+    """More entries of the allow list."""
     denylist: tuple[str, ...] = ()
     """Pieces of text, in upper or lower case. They also count in allow-list mode."""
+    in_sandbox: bool = False
+    """Whether the command will run in the sandbox."""
+
+    @property
+    def is_allow_list(self) -> bool:
+        """Whether only listed commands run."""
+        return self.mode == "allowlist" or (self.mode == "auto" and not (self.in_sandbox and not self.allowlist))
+
+    @property
+    def listed(self) -> tuple[str, ...]:
+        """The commands of the allow list that are worth a proposal."""
+        return (*(self.allowlist or DEFAULT_ALLOWLIST), *self.allow_also)
 
     def judge_text(self, command: str) -> Script:
         """Returns what a shell would run for this text. Raises `policy_denied` when it may not run."""
@@ -58,32 +85,44 @@ class CommandPolicy(Struct, frozen=True):
     def judge_argv(self, argv: Sequence[str]) -> None:
         """Raises `policy_denied` when this program with its arguments may not run. No shell reads them."""
         check_readable(argv)
-        self._refuse_patterns([" ".join(argv)])
+        self._refuse_patterns([" ".join(argv)], with_dangers=not self.in_sandbox)
         self._judge_words(literal_words(tuple(argv)), 0)
 
-    def allows(self, name: str) -> bool:
-        """Whether the allow list, or its default, has this name."""
-        return name in (self.allowlist or DEFAULT_ALLOWLIST)
+    def allows(self, name: str, following: Sequence[str] = ()) -> bool:
+        """Whether the allow list has this name, or an entry of several words that the command begins with."""
+        words = (name, *following)
+        rare = () if self.allowlist else _RARE
+        entries = (tuple(entry.split()) for entry in (*self.listed, *rare))
+        return any(entry == words[: len(entry)] for entry in entries)
 
     def _judge_text(self, command: str, nesting: int) -> Script:
-        self._refuse_patterns([command])  # first, also for a text that can't be read
+        self._refuse_patterns([command], with_dangers=not self.in_sandbox)  # first, also for a text that can't be read
         try:
             script = read_script(command)
         except Unreadable as error:
-            raise _refusal(
-                f"command not allowed: {_short(command)}: {error}, so it can't be judged. Write it more simply, "
-                "or put it into several calls."
-            ) from error
-        self._refuse_patterns(map(str, script.parts))
+            return self._judge_unreadable(command, error)
+        self._refuse_patterns(map(str, script.parts), with_dangers=not self.in_sandbox)
         for part in script.parts:
             self._judge_part(part, nesting)
         return script
+
+    def _judge_unreadable(self, command: str, error: Unreadable) -> Script:
+        """Returns the text as one part where the sandbox is enough protection. Raises `policy_denied` otherwise."""
+        if self.in_sandbox and not self.is_allow_list:
+            self._refuse_patterns([command])
+            return Script((SimpleCommand((Word(command, is_literal=False),)),), is_literal=False)
+        raise _refusal(
+            f"command not allowed: {_short(command)}: {error}, so it can't be judged. Write it more simply, "
+            "or put it into several calls."
+        ) from error
 
     def _judge_part(self, part: SimpleCommand, nesting: int) -> None:
         start = 0
         while start < len(part.words) and part.words[start].assigns:
             self._judge_assignment(part.words[start])
             start += 1
+        if any(redirection.startswith((">", "<>")) and " /dev/sd" in redirection for redirection in part.redirections):
+            raise _danger_error(str(part), "> /dev/sd")
         self._judge_words(part.words[start:], nesting)
 
     def _judge_words(self, words: Sequence[Word], nesting: int) -> None:
@@ -94,11 +133,12 @@ class CommandPolicy(Struct, frozen=True):
             return
         if pattern := _find_danger([word.text for word in words]):
             raise _danger_error(" ".join(word.text for word in words), pattern)
-        name = self._judge_name(words[0])
+        following = takewhile(lambda word: word.is_literal, words[1:])
+        name = self._judge_name(words[0], [word.text for word in following])
         try:
             runs = find_wrapped(name, words[1:])
         except ComputedCommand as error:
-            if self.mode == "denylist":
+            if not self.is_allow_list:
                 return  # a deny list promises nothing about computed commands; the patterns were checked
             raise _refusal(
                 f"command not allowed: what {name!r} runs can't be judged: {error}. "
@@ -111,36 +151,41 @@ class CommandPolicy(Struct, frozen=True):
         for text in runs.texts:
             self._judge_text(text, nesting + 1)
 
-    def _judge_name(self, word: Word) -> str:
+    def _judge_name(self, word: Word, following: Sequence[str]) -> str:
         """Returns the program's name without its folder. Raises `policy_denied` when it is not allowed."""
         folder, slash, name = word.text.rpartition("/")
         name = _OTHER_NAMES.get(name, name)
-        if self.mode == "denylist":
+        if not self.is_allow_list:
             return name
         if not word.is_literal:
             raise _refusal(
                 f"command not allowed: {_short(word.text)}: the command's name is computed. Write it out literally."
             )
         is_ours = not slash or folder in _SYSTEM_FOLDERS
-        if not (is_ours and self.allows(name)) and not (slash and self.allows(word.text)):
-            listed = " ".join(self.allowlist or DEFAULT_ALLOWLIST)
-            raise _refusal(
-                f"command not allowed: {_short(word.text)}. Allowed are: {listed}. "
-                f"A person can allow more in the setting {SETTING}."
-            )
+        if not (is_ours and self.allows(name, following)) and not (slash and self.allows(word.text, following)):
+            raise self._not_listed(word.text, name)
         return name
+
+    def _not_listed(self, given: str, name: str) -> ToolError:
+        longer = [entry for entry in self.listed if entry.split()[0] in (given, name)]
+        only = f"Of it only these may run: {', '.join(longer)}. " if longer else ""
+        return _refusal(
+            f"command not allowed: {_short(given)}. {only}Do it with a file or web tool, or with a listed command: "
+            f"{', '.join(self.listed)}. A person can allow it in the setting {SETTING}."
+        )
 
     def _judge_assignment(self, word: Word) -> None:
         name = word.assigns
-        if self.mode == "allowlist" and (name in _DECIDE_WHAT_RUNS or name.startswith("LD_")):
+        if self.is_allow_list and (name in _DECIDE_WHAT_RUNS or name.startswith("LD_")):
             raise _refusal(
                 f"command not allowed: {_short(word.text)}: {name!r} decides which programs run. Leave it out."
             )
 
-    def _refuse_patterns(self, texts: Iterable[str]) -> None:
+    def _refuse_patterns(self, texts: Iterable[str], *, with_dangers: bool = True) -> None:
+        """Raises `policy_denied` for a text that holds a pattern of the deny list or, if asked, a dangerous one."""
         seen = [(text, _normal(text)) for text in texts]
         for text, normal in seen:
-            for pattern in DANGEROUS_PATTERNS:
+            for pattern in DANGEROUS_PATTERNS if with_dangers else ():
                 if _matches(pattern, normal):
                     raise _danger_error(text, pattern)
         for text, normal in seen:
@@ -170,20 +215,31 @@ def check_readable(words: Sequence[str]) -> None:
 
 def _find_danger(argv: Sequence[str]) -> str:
     """Returns the dangerous pattern with the same effect as these words, or an empty text."""
-    name, options = argv[0].rpartition("/")[2], argv[1:]
+    name, options = argv[0].rpartition("/")[2].lower(), argv[1:]
     letters = "".join(option[1:] for option in options if option.startswith("-") and not option.startswith("--"))
-    is_absolute = any(option.startswith("/") for option in options)
+    is_outside = any(option.startswith("/") and not _is_scratch(option) for option in options)
     match name:
-        case "rm" if is_absolute:
+        case "rm" if is_outside:
             recursive = "r" in letters or "R" in letters or "--recursive" in options
             return "rm -rf /" if recursive and ("f" in letters or "--force" in options) else ""
-        case "chmod" if is_absolute and {"777", "0777", "a+rwx", "a=rwx", "ugo+rwx"} & set(options):
+        case "chmod" if is_outside and {"777", "0777", "a+rwx", "a=rwx", "ugo+rwx"} & set(options):
             return "chmod 777 /"
-        case "dd" if any(option.startswith("if=") for option in options):
+        case "dd" if any(option.startswith(("if=", "of=/dev/sd")) for option in options):
             return "dd if="
         case "sudo":
             return "sudo "
-    return ""
+        case "shutdown" | "reboot" | "poweroff":
+            return name
+        case "systemctl" if {"reboot", "poweroff"} & set(options):
+            return "reboot" if "reboot" in options else "poweroff"
+        case "format" if options and options[0].lower() == "c:":
+            return "format c:"
+    return "mkfs" if name.startswith("mkfs") else ""
+
+
+def _is_scratch(path: str) -> bool:
+    """Whether this path is below the sandbox's workspace or /tmp, where commands may remove what they like."""
+    return re.match(rf"({WORKSPACE}|/tmp)/+[^/*?]", path) is not None and ".." not in path
 
 
 def _normal(text: str) -> str:
@@ -201,10 +257,8 @@ def _short(text: str) -> str:
 
 
 def _danger_error(text: str, pattern: str) -> ToolError:
-    return _refusal(
-        f"dangerous command: {_short(text)} (matched pattern: {pattern}). This is never allowed: "
-        "do it another way, with paths that are relative to the workspace."
-    )
+    advice = _INSTEAD.get(pattern, "do without it")
+    return _refusal(f"dangerous command: {_short(text)} (matched pattern: {pattern}). This is never allowed: {advice}.")
 
 
 def _refusal(message: str) -> ToolError:

@@ -159,6 +159,16 @@ class StopAnswer(Struct, frozen=True, kw_only=True):
     reason: str
 
 
+class AnswerTaken(Struct, frozen=True, kw_only=True):
+    """The answer to `answer` (graph.md 7.10)."""
+
+    success: bool = True
+    message: str
+    question_id: str
+    accepted: bool
+    """Whether this answer is the one that counts."""
+
+
 class FixAnswer(Struct, frozen=True, kw_only=True):
     """The answer to `fix` (graph.md 6.2)."""
 

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
@@ -16,12 +16,16 @@ Query: TypeAlias = Annotated[str, Meta(min_length=1, max_length=1000, pattern=r"
 """Short: a search compares each word with every memory."""
 
 
+DEFAULT_CATEGORY: Final = "general"
+"""The category of a memory that names none, or an empty one."""
+
+
 class StoreBody(Struct, frozen=True):
     """A memory to store."""
 
     content: Words
     memory_type: MemoryType = "episodic"
-    category: str = "general"
+    category: str = DEFAULT_CATEGORY
     metadata: JsonObject | None = None
 
 

@@ -1,6 +1,7 @@
 """Reads and checks the messages of a request (`protocol/graph.md` 2 and 4.1)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
 from typing import Any, Final, TypeVar, get_args
 
 from handspan.core.values import Json
@@ -32,8 +33,9 @@ _ALLOWED: Final[Mapping[str, frozenset[type]]] = {
     "user": frozenset(PERSON_BLOCKS),
     "tool": frozenset((ToolResultBlock,)),
     "assistant": frozenset((*PERSON_BLOCKS, ReasoningBlock)),
+    "system": frozenset(PERSON_BLOCKS),
 }
-_WRONG_ROLE: Final = (
+WRONG_ROLE: Final = (
     "Messages of the role {role!r} are not taken here: the agent has its own instructions and the thread its own "
     "memory. Send messages of 'user', or results as 'tool'."
 )
@@ -58,12 +60,22 @@ def read_messages(value: Json, place: Place, faults: Faults, kind: type[AnyMessa
 
 def check_request(messages: Sequence[RequestMessage], place: Place, faults: Faults) -> None:
     """Adds faults for messages that can't be requested: mixed roles, blocks of the wrong kind, no content."""
-    roles = {message.role for message in messages}
-    if len(roles) > 1:
+    roles = [message.role for message in messages]
+    if "tool" in roles and len(set(roles)) > 1:
         faults.add(place, "Send messages of a person or results of tools, not both in one request.")
     check_blocks(messages, place, faults)
-    if roles == {"user"} and not faults.details and not any(_has_content(message) for message in messages):
-        faults.add((*place, str(len(messages) - 1), "content"), "There is nothing to answer: send some text.")
+    if faults.details or "tool" in roles:
+        return
+    last = (*place, str(len(messages) - 1))
+    if roles[-1] != "user":
+        faults.add((*last, "role"), "There is nothing to answer: end with a message of the role 'user'.")
+    elif not any(_has_content(message) for message in _new_messages(messages)):
+        faults.add((*last, "content"), "There is nothing to answer: send some text.")
+
+
+def _new_messages(messages: Sequence[RequestMessage]) -> Iterable[RequestMessage]:
+    """The person's messages at the end: those that are answered."""
+    return takewhile(lambda message: message.role == "user", reversed(messages))
 
 
 def check_blocks(messages: Sequence[RequestMessage | AddedMessage], place: Place, faults: Faults) -> None:
@@ -123,7 +135,7 @@ def _read_role(role: Json, place: Place, faults: Faults, kind: type[AnyMessage])
     if role is None:
         faults.add(place, f"It is missing: send one of {', '.join(map(repr, known))}.", "missing")
     elif role in ("system", "assistant", "tool", "user"):
-        faults.add(place, _WRONG_ROLE.format(role=role))
+        faults.add(place, WRONG_ROLE.format(role=role))
     else:
         faults.add(place, f"There is no role {quote(role)}: send one of {', '.join(map(repr, known))}.")
     return ""

@@ -127,7 +127,7 @@ def _read_request(value: JsonObject, key: str) -> RunRequest:
     tools = None if body.tools is None else read_tools(value["tools"], (*BODY, "tools"), faults)
     config = _NO_CONFIG if body.config is None else _read_config(value["config"], faults)
     faults.raise_if_any()
-    return RunRequest(messages, config, body.recursion_limit, body.response_granularity, tools, key)
+    return RunRequest(messages, config, body.recursion_limit, body.response_granularity, tools, key, body.questions)
 
 
 def _read_request_slowly(value: JsonObject, key: str, faults: Faults) -> RunRequest:
@@ -139,8 +139,9 @@ def _read_request_slowly(value: JsonObject, key: str, faults: Faults) -> RunRequ
     granularity = _read_granularity(value.get("response_granularity"), faults)
     tools = value.get("tools")
     offered = None if tools is None else read_tools(tools, (*BODY, "tools"), faults)
+    questions = _read_flag(value.get("questions"), (*BODY, "questions"), faults)
     faults.raise_if_any()
-    return RunRequest(messages, config, limit, granularity, offered, key)
+    return RunRequest(messages, config, limit, granularity, offered, key, questions)
 
 
 def _read_config(value: Json, faults: Faults) -> RunConfig:
@@ -177,6 +178,12 @@ def _read_limit(value: Json, faults: Faults) -> int:
     else:
         return value
     return _ROUNDS
+
+
+def _read_flag(value: Json, place: Place, faults: Faults) -> bool:
+    if value is not None and not isinstance(value, bool):
+        faults.add(place, f"Send true or false, not {quote(value)}.", "type_error")
+    return value is True
 
 
 def _read_granularity(value: Json, faults: Faults) -> Granularity:

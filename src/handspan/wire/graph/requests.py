@@ -6,6 +6,7 @@ from msgspec import Meta, Struct
 
 from handspan.core.values import Json, JsonObject
 from handspan.wire.graph.blocks import Block, ToolResultBlock
+from handspan.wire.ws_frames import Decision
 
 Granularity: TypeAlias = Literal["full", "partial", "low"]
 MOST_ROUNDS: Final = 100
@@ -21,7 +22,7 @@ DEFAULT_NODE: Final = "tools"
 class RequestMessage(Struct, frozen=True):
     """A message of a request. Other fields that clients send are ignored (graph.md 2.1)."""
 
-    role: Literal["user", "tool"]
+    role: Literal["user", "tool", "assistant", "system"]
     content: list[Block]
 
 
@@ -60,6 +61,8 @@ class RunRequest(Struct, frozen=True):
     """The tools of the run from now on. None: they stay as they are."""
     key: str = "messages"
     """The field of the body that holds the messages."""
+    questions: bool = False
+    """Whether the client shows questions to its person."""
 
     @property
     def results(self) -> list[ToolResultBlock]:
@@ -77,9 +80,17 @@ class RunRequest(Struct, frozen=True):
         ]
 
     @property
+    def history(self) -> list[RequestMessage]:
+        """The messages before the person's last ones: up to the last one of another role (graph.md 4.3)."""
+        roles = [message.role for message in self.messages]
+        last = max((place for place, role in enumerate(roles, 1) if role in ("assistant", "system")), default=0)
+        return self.messages[:last]
+
+    @property
     def user_content(self) -> list[Block]:
-        """The blocks of all user messages, as one message (graph.md 4.3)."""
-        return [block for message in self.messages if message.role == "user" for block in message.content]
+        """The blocks of the user messages after the history, as one message (graph.md 4.3)."""
+        new = self.messages[len(self.history) :]
+        return [block for message in new if message.role == "user" for block in message.content]
 
 
 class AddedMessage(Struct, frozen=True):
@@ -145,6 +156,8 @@ class InvokeBody(Struct, frozen=True):
     recursion_limit: Rounds = 25
     response_granularity: Granularity = "low"
     tools: list[JsonObject] | None = None
+    questions: bool = False
+    """The client shows questions: a stream brings them (graph.md 7.10)."""
 
 
 class FreshBody(InvokeBody, frozen=True, tag_field="invoke_type", tag="fresh"):
@@ -161,6 +174,8 @@ class ResumeBody(Struct, frozen=True, tag_field="invoke_type", tag="resume"):
     recursion_limit: Rounds = 25
     response_granularity: Granularity = "low"
     tools: list[JsonObject] | None = None
+    questions: bool = False
+    """As in `InvokeBody`."""
 
 
 class StopBody(Struct, frozen=True, tag_field="invoke_type", tag="stop"):
@@ -178,6 +193,17 @@ class OneThreadBody(Struct, frozen=True):
 
     thread_id: str | int | float
     config: ConfigBody | None = None
+
+
+class AnswerBody(Struct, frozen=True):
+    """The body of `answer`: what the person says to a question (graph.md 7.10)."""
+
+    question_id: str
+    decision: Decision
+    always: bool = False
+    arguments: JsonObject | None = None
+    value: Json = None
+    reason: Annotated[str, Meta(max_length=1000)] = ""
 
 
 class PutState(Struct, frozen=True):

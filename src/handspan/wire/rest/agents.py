@@ -4,7 +4,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from handspan.core.agents import Mode
+from handspan.core.agents import AgentLimits, Mode
 from handspan.wire.rest.fields import SOMETHING, ToolName
 
 _NAME_CHARS: Final = "!-~¡-¬®-ͷΑ-ΡΣ-ωЀ-ӿא-תؠ-يऄ-हก-ะぁ-ゖァ-ヺ一-鿿가-힣🌀-🗿😀-🙏🚀-🛅🤌-🤺🥇-🧿"
@@ -35,6 +35,7 @@ class ShownAgent(Struct, frozen=True):
     skills: tuple[str, ...]
     max_tool_iterations: int | None
     nodes: tuple[str, ...] | None
+    limits: AgentLimits
     kept: KeptWhere
     """Where it is stored. An agent of the settings is changed there."""
     tool_count: int
@@ -63,6 +64,7 @@ class NewAgent(Struct, frozen=True, forbid_unknown_fields=True):
     max_tool_iterations: Rounds | None = 20
     nodes: tuple[Glob, ...] | None = None
     """Nodes of the graph API's clients whose tools it may use. Null: all (SPEC H1)."""
+    limits: AgentLimits = AgentLimits()
 
 
 class AgentChange(Struct, frozen=True, forbid_unknown_fields=True):
@@ -78,6 +80,7 @@ class AgentChange(Struct, frozen=True, forbid_unknown_fields=True):
     skills: tuple[Glob, ...] | UnsetType = UNSET
     max_tool_iterations: Rounds | UnsetType | None = UNSET
     nodes: tuple[Glob, ...] | UnsetType | None = UNSET
+    limits: AgentLimits | UnsetType = UNSET
 
 
 class CloneName(Struct, frozen=True, forbid_unknown_fields=True):

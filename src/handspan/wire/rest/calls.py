@@ -16,6 +16,8 @@ class SucceededCall(Struct, frozen=True, tag_field="status", tag="success", omit
 
     result: Json
     attachments: list[JsonObject] = []
+    notice: str = ""
+    """What the caller has to know beside the result, such as arguments that a person changed."""
 
 
 class FailedCall(Struct, frozen=True, tag_field="status", tag="error"):
@@ -51,6 +53,8 @@ class CallAsks(Struct, frozen=True, tag_field="event", tag="question"):
     """A person is asked. The call goes on when the question (`/api/questions`) is answered."""
 
     question: str
+    device: str = ""
+    """The label of the device that asks its own person. Empty: the question is in `/api/questions`."""
 
 
 class CallEnded(Struct, frozen=True, tag_field="event", tag="result"):
@@ -93,6 +97,8 @@ class PendingCall(Struct, frozen=True):
     call_id: str
     questions: list[str]
     """The ids of the questions to a person."""
+    waiting_for: list[str] = []
+    """What each of them asks and where, in words."""
 
 
 Instant = Annotated[str, Meta(max_length=64, extra_json_schema={"format": "date-time"})]
@@ -128,7 +134,9 @@ class ListedCall(Struct, frozen=True):
     """`success`, the code of its error, or `open`."""
     at: str
     duration: float
-    """Seconds."""
+    """Seconds, without those in `waited`."""
+    waited: float
+    """Seconds that it waited for a person."""
 
 
 class CallPage(Struct, frozen=True):
@@ -159,6 +167,9 @@ class ShownCallRecord(Struct, frozen=True):
     status: str
     at: str
     duration: float
+    """Seconds, without those in `waited`."""
+    waited: float
+    """Seconds that it waited for a person."""
     arguments: Json
     """An object; or the text as it came, if that was no object."""
     result: CallEnvelope | None

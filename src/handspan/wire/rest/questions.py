@@ -1,8 +1,8 @@
 """Questions to a person, their answers, and rules in REST (SPEC P5, P6)."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from handspan.core.questions import Question, QuestionAction, QuestionKind
 from handspan.core.values import Json
@@ -33,6 +33,8 @@ class ShownQuestion(Struct, frozen=True):
     """The JSON Schema of the answer's `value`. Null: the answer needs no value."""
     action: QuestionAction | None = None
     """What to start (`login`) or to compare (`trust`) before the answer."""
+    agent: str = ""
+    """The agent whose call asks. Empty: none does."""
 
     def to_question(self) -> Question:
         """The question for the client's person. Owner and fingerprint are empty: only the gateway knows them."""
@@ -49,6 +51,7 @@ class ShownQuestion(Struct, frozen=True):
             expires_in=self.expires_in,
             schema=self.schema,
             action=self.action,
+            agent=self.agent,
         )
 
 
@@ -68,6 +71,8 @@ class GivenAnswer(Struct, frozen=True, forbid_unknown_fields=True):
     """Edit and approve: the call runs with these arguments instead."""
     value: Json = None
     """With `allow`: the value that the question's schema describes."""
+    reason: Annotated[str, Meta(max_length=1000)] = ""
+    """With `deny`: why, in words that the model reads."""
 
 
 class AcceptedAnswer(Struct, frozen=True):

@@ -160,9 +160,10 @@ class ActingQuery(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SkillSwitch(Struct, frozen=True, forbid_unknown_fields=True):
-    """A skill to switch on in a session."""
+    """A skill to switch on or off in a session."""
 
     name: Annotated[str, Meta(min_length=1, max_length=200)]
+    on: bool = True
     agent: Annotated[str, Meta(max_length=100)] = ""
     """The agent of the next answer. Empty: the session's agent."""
 

@@ -55,7 +55,11 @@ export class WiredPlayer implements Player {
           }
         : undefined,
       backoff: { first: 1, longest: 10 },
-      onPermission: ({ permission }) => queueOf(this.decisions, permission).take(),
+      onPermission: async ({ permission, signal }) => {
+        const decision = await queueOf(this.decisions, permission).take();
+        if (signal.aborted) queueOf(this.decisions, permission).put(decision); // it is for the next question
+        return decision;
+      },
       onQuestion: ({ id }) => queueOf(this.answers, id).take(),
     });
     for (const { code = true, ...tool } of this.given.tools) {

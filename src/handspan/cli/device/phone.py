@@ -1,0 +1,210 @@
+"""What a phone has and some computers have too: a camera, contacts and sensors (SPEC W11).
+
+A tool is offered only where this computer has the means for it. The parameters are those of the seed's examples: an
+agent uses a phone and a computer the same way.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from handspan.cli.device.programs import Program, run_program, usable
+from handspan.cli.device.tools import DeviceTool
+from handspan.client.context import CallContext
+from handspan.client.results import Image
+from handspan.core.errors import ToolError
+from handspan.core.tool import READ_ONLY, ToolSpec
+from handspan.core.values import Arguments, Json, JsonObject
+
+PHONE_PERMISSIONS: Final = ("camera", "contacts", "sensors")
+
+_SIZES: Final = {"low": "640x480", "high": "1920x1080"}
+_JPEG: Final = b"\xff\xd8"
+_MOST_CONTACTS: Final = 50
+# `{0}` is the size of the picture, `{1}` the device file, `{file}` where the picture goes.
+_FILE_CAMERAS: Final = (
+    Program(
+        "ffmpeg",
+        ("-loglevel", "error", "-f", "v4l2", "-video_size", "{0}", "-i", "{1}", "-frames:v", "1", "-y", "{file}"),
+        "any",
+    ),
+    Program("fswebcam", ("-q", "--no-banner", "-r", "{0}", "-d", "{1}", "{file}"), "any"),
+)
+_OTHER_CAMERAS: Final = (
+    Program("imagesnap", ("-q", "-w", "1", "{file}"), "mac"),
+    Program("rpicam-still", ("-n", "-o", "{file}"), "any"),
+    Program("libcamera-still", ("-n", "-o", "{file}"), "any"),
+    Program("termux-camera-photo", ("{file}",), "any"),
+)
+# Each answers a search as mutt's `query_command` does: a line of words, then lines of address, name and note.
+_ADDRESS_BOOKS: Final = (
+    Program("khard", ("email", "--parsable", "--", "{0}"), "any"),
+    Program("abook", ("--mutt-query", "{0}"), "any"),
+    Program("lbdbq", ("{0}",), "any"),
+    Program("goobook", ("query", "{0}"), "any"),
+)
+_TERMUX_CONTACTS: Final = Program("termux-contact-list", (), "any")
+_GPS: Final = (Program("gpspipe", ("-w", "-n", "12"), "any"), Program("termux-location", (), "any"))
+_MOTION: Final = {"accelerometer": ("accel", "m/s²"), "gyroscope": ("anglvel", "rad/s")}
+_MOTION_FOLDER: Final = "sys/bus/iio/devices"
+
+_Found: TypeAlias = DeviceTool | str
+"""A tool, or why this computer does not have it."""
+
+
+class PhoneTools(Struct, frozen=True):
+    """The tools that this computer has, and for each other one why it has it not."""
+
+    tools: list[DeviceTool]
+    missing: list[str]
+
+
+def phone_tools(environ: Mapping[str, str], root: Path = Path("/")) -> PhoneTools:
+    """Returns which of these tools this computer can have now."""
+    found: list[_Found] = [_camera(environ, root), _contacts(environ), _sensors(environ, root)]
+    return PhoneTools(
+        [one for one in found if isinstance(one, DeviceTool)], [one for one in found if isinstance(one, str)]
+    )
+
+
+# The camera.
+
+
+def _camera(environ: Mapping[str, str], root: Path) -> _Found:
+    file = next(iter(sorted(root.glob("dev/video*"))), None)
+    program = (None if file is None else usable(_FILE_CAMERAS, environ)) or usable(_OTHER_CAMERAS, environ)
+    if program is None:
+        how = "no camera was found" if file is None else "install ffmpeg or fswebcam to use the one that is there"
+        return f"'camera' is not offered: {how}."
+
+    def run(arguments: Arguments, ctx: CallContext) -> Image:
+        size = _SIZES[str(arguments.get("quality") or "low")]
+        data = run_program(program, size, str(file), made="photo.jpg")
+        if not data.startswith(_JPEG):
+            raise ToolError("execution_failed", f"{program.name!r} made no picture: is the camera in use elsewhere?")
+        return Image(data, "image/jpeg", name="photo.jpg")
+
+    schema: JsonObject = {
+        "type": "object",
+        "properties": {"quality": {"type": "string", "enum": list(_SIZES)}},
+        "required": [],
+    }
+    description = "Take a photo with this computer's camera."
+    return DeviceTool(ToolSpec("camera", description, schema, ("camera",), annotations=READ_ONLY), run)
+
+
+# Contacts.
+
+
+def _contacts(environ: Mapping[str, str]) -> _Found:
+    book, phone = usable(_ADDRESS_BOOKS, environ), usable((_TERMUX_CONTACTS,), environ)
+    if book is None and phone is None:
+        names = ", ".join(program.name for program in _ADDRESS_BOOKS)
+        return f"'contacts' is not offered: no address book was found ({names} are understood)."
+
+    def run(arguments: Arguments, ctx: CallContext) -> Json:
+        query = str(arguments["query"])
+        found = _search_book(book, query) if book is not None else _search_phone(query)
+        return {"contacts": found[:_MOST_CONTACTS], "more": max(0, len(found) - _MOST_CONTACTS)}
+
+    schema: JsonObject = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
+    description = "Query the contacts in this computer's address book: names and addresses that fit the query."
+    return DeviceTool(ToolSpec("contacts", description, schema, ("contacts",), annotations=READ_ONLY), run)
+
+
+def _search_book(book: Program, query: str) -> list[Json]:
+    try:
+        lines = run_program(book, query).decode("utf-8", "replace").splitlines()
+    except ToolError as error:
+        if error.code == "execution_failed" and "failed with 1:" in error.message:  # none fits: it exits with 1
+            return []
+        raise
+    rows = [line.split("\t") for line in lines if "\t" in line]
+    return [{"address": row[0].strip(), "name": row[1].strip()} for row in rows]
+
+
+def _search_phone(query: str) -> list[Json]:
+    wanted = query.casefold()
+    entries = msgspec.json.decode(run_program(_TERMUX_CONTACTS) or b"[]", type=list[dict[str, str]])
+    fitting = [entry for entry in entries if wanted in " ".join(entry.values()).casefold()]
+    return [{"address": entry.get("number", ""), "name": entry.get("name", "")} for entry in fitting]
+
+
+# Sensors.
+
+
+def _sensors(environ: Mapping[str, str], root: Path) -> _Found:
+    readers: dict[str, Callable[[], JsonObject]] = {}
+    for kind, (channel, unit) in _MOTION.items():
+        folder = _motion_folder(root, channel)
+        if folder is not None:
+            readers[kind] = _motion_reader(folder, channel, unit)
+    gps = usable(_GPS, environ)
+    if gps is not None:
+        readers["gps"] = lambda: _position(gps)
+    if not readers:
+        return "'sensors' is not offered: no accelerometer, gyroscope or GPS (gpsd's gpspipe) was found."
+
+    def run(arguments: Arguments, ctx: CallContext) -> Json:
+        kind = str(arguments["type"])
+        if kind not in readers:
+            raise ToolError("execution_failed", f"This computer has no {kind}: it has {' and '.join(readers)}.")
+        return {"type": kind, **readers[kind]()}
+
+    kinds: list[Json] = [*_MOTION, "gps"]
+    schema: JsonObject = {
+        "type": "object",
+        "properties": {"type": {"type": "string", "enum": kinds}},
+        "required": ["type"],
+    }
+    description = f"Read sensor data of this computer: {', '.join(readers)}."
+    return DeviceTool(ToolSpec("sensors", description, schema, ("sensors",), annotations=READ_ONLY), run)
+
+
+def _motion_folder(root: Path, channel: str) -> Path | None:
+    found = sorted(root.glob(f"{_MOTION_FOLDER}/*/in_{channel}_x_raw"))
+    return found[0].parent if found else None
+
+
+def _motion_reader(folder: Path, channel: str, unit: str) -> Callable[[], JsonObject]:
+    def read() -> JsonObject:
+        try:
+            scale = _number(folder, (f"in_{channel}_scale", f"in_{channel}_x_scale"), 1.0)
+            axes = {axis: _number(folder, (f"in_{channel}_{axis}_raw",)) * scale for axis in "xyz"}
+        except (OSError, ValueError) as error:
+            raise ToolError("execution_failed", f"The sensor can't be read: {error}.") from None
+        return {**{axis: round(value, 6) for axis, value in axes.items()}, "unit": unit}
+
+    return read
+
+
+def _number(folder: Path, names: Iterable[str], default: float = math.nan) -> float:
+    """The number in the first of these files that is there. Raises `ValueError` when there is none."""
+    file = next((folder / name for name in names if (folder / name).exists()), None)
+    value = default if file is None else float(file.read_text("ascii"))
+    if math.isnan(value):
+        raise ValueError(f"{folder.name} does not tell it")
+    return value
+
+
+def _position(program: Program) -> JsonObject:
+    """Where this computer is, by the first report that has a position."""
+    for line in run_program(program).splitlines():
+        report = _report(line)
+        latitude, longitude = report.get("lat", report.get("latitude")), report.get("lon", report.get("longitude"))
+        if isinstance(latitude, int | float) and isinstance(longitude, int | float):
+            altitude = report.get("alt", report.get("altitude"))
+            return {"latitude": latitude, "longitude": longitude, "altitude": altitude}
+    raise ToolError("execution_failed", f"{program.name!r} gave no position: the GPS has no fix yet. Try it outside.")
+
+
+def _report(line: bytes) -> dict[str, Any]:
+    try:
+        report = msgspec.json.decode(line)
+    except msgspec.DecodeError:
+        return {}
+    return report if isinstance(report, dict) else {}

@@ -1,0 +1,118 @@
+"""Reads arguments as their sender meant them, where their schema alone would refuse them (SPEC A6).
+
+Each problem that the validator finds has at most one remedy here. A value that could mean two things is left as it is,
+and what still does not fit the schema is refused with the first problems.
+"""
+
+import json
+import math
+import re
+from collections.abc import Iterable
+from typing import Final, TypeAlias
+
+import jsonschema_rs
+
+from handspan.core.values import Json, JsonObject
+
+_Kind: TypeAlias = jsonschema_rs.ValidationErrorKind
+_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,20})?(?:[eE][+-]?[0-9]{1,3})?")
+_LONGEST_JSON: Final = 256 * 1024
+
+
+class _Unread:
+    """The type of `_UNREAD`: there is no other way to read the value."""
+
+
+_UNREAD: Final = _Unread()
+
+
+def read_leniently(arguments: Json, errors: Iterable[jsonschema_rs.ValidationError]) -> Json:
+    """Return the arguments with every remedy that these errors have; the same object when they have none."""
+    remedies = [(error.instance_path, _find_remedy(error)) for error in errors]
+    for path, remedy in remedies:
+        if path and not isinstance(remedy, _Unread):
+            arguments = _replace(arguments, path, remedy)
+    return arguments
+
+
+def _find_remedy(error: jsonschema_rs.ValidationError) -> Json | _Unread:
+    """Return the value that was meant; None to leave it out."""
+    if error.instance is None:
+        return None  # only a property is left out, and if it is required, the schema still refuses the arguments
+    match error.kind:
+        case _Kind.Type(types=types):
+            return _read_as_type(error.instance, types)
+        case _Kind.Enum(options=options):
+            return _read_as_option(error.instance, options)
+        case _Kind.Constant(expected_value=expected):
+            return _read_as_option(error.instance, [expected])
+        case _Kind.AnyOf(context=context) | _Kind.OneOfNotValid(context=context):
+            found = [_find_remedy(branch[0]) for branch in context if len(branch) == 1]
+            readings = [value for value in found if not isinstance(value, _Unread)]
+            return readings[0] if len(readings) == 1 else _UNREAD
+        case _:
+            return _UNREAD
+
+
+def _read_as_type(value: object, types: Iterable[str]) -> Json | _Unread:
+    """Return the JSON that a text holds, if it is of one of these types."""
+    if not isinstance(value, str) or len(value) > _LONGEST_JSON:
+        return _UNREAD
+    wanted = set(types)
+    if wanted & {"number", "integer"} and _NUMBER.fullmatch(value):
+        return _read_number(value, is_whole="number" not in wanted)
+    if "boolean" in wanted and value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    is_open = (value[:1] == "{" and "object" in wanted) or (value[:1] == "[" and "array" in wanted)
+    return _read_json(value) if is_open else _UNREAD
+
+
+def _read_number(text: str, *, is_whole: bool) -> Json | _Unread:
+    number: float = json.loads(text)
+    if not math.isfinite(number) or (is_whole and number != int(number)):
+        return _UNREAD
+    return int(number) if is_whole else number
+
+
+def _read_json(text: str) -> Json | _Unread:
+    try:
+        value: Json = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        return _UNREAD
+    return value
+
+
+def _unique(pairs: list[tuple[str, Json]]) -> JsonObject:
+    if len(dict(pairs)) != len(pairs):
+        raise ValueError("a key stands there twice: no one could say which value is meant")
+    return dict(pairs)
+
+
+def _refuse_constant(name: str) -> Json:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _read_as_option(value: object, options: Iterable[object]) -> Json | _Unread:
+    """Return the one option that the value is but for upper and lower case, or but for a number sent as a text."""
+    if not isinstance(value, str):
+        return _UNREAD
+    known = list(options)
+    same = [option for option in known if isinstance(option, str) and option.casefold() == value.casefold()]
+    if same:
+        return same[0] if len(same) == 1 else _UNREAD
+    number = _read_as_type(value, ("number",))
+    return number if any(option == number and type(option) in (int, float) for option in known) else _UNREAD
+
+
+def _replace(value: Json, path: list[str | int], remedy: Json) -> Json:
+    """Return a copy with the remedy at this path. None leaves a property out, and changes nothing in a list."""
+    step, rest = path[0], path[1:]
+    if isinstance(value, dict) and isinstance(step, str) and step in value:
+        if rest:
+            return {**value, step: _replace(value[step], rest, remedy)}
+        kept = {key: item for key, item in value.items() if key != step}
+        return kept if remedy is None else {**value, step: remedy}
+    if isinstance(value, list) and isinstance(step, int) and step < len(value) and (rest or remedy is not None):
+        changed = _replace(value[step], rest, remedy) if rest else remedy
+        return [*value[:step], changed, *value[step + 1 :]]
+    return value

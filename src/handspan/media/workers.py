@@ -1,0 +1,140 @@
+"""The media processes as other rooms use them: one process a file, limited in time, memory and pixels."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Coroutine
+from concurrent.futures import TimeoutError as FutureTimeout
+from math import ceil
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from handspan.config.settings import MediaSettings
+from handspan.core.context import Deadline
+from handspan.core.errors import ToolError
+from handspan.core.images import ImageLimits
+from handspan.media.jobs import FittedImage, ImageJob, MediaFailed, MediaReply, PdfJob, PdfText
+
+MOST_BYTES: Final = 64 * 1024 * 1024
+"""The largest file that is read; no artifact is larger."""
+_PIECE: Final = 256 * 1024
+_ENVIRONMENT: Final = ("PATH", "LD_LIBRARY_PATH", "LANG")
+"""What the process gets of the gateway's environment, beside Python's own variables. Keys of models stay out."""
+_T = TypeVar("_T")
+
+
+class MediaWorkers:
+    """Starts a process for each file, a few at once; the others wait. Every failure is a `ToolError`.
+
+    The message of such an error begins with "it": the caller says which file that is.
+    """
+
+    def __init__(self, settings: MediaSettings) -> None:
+        self._settings = settings
+        self._turns = asyncio.Semaphore(settings.processes)
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def open(self) -> None:
+        """Note the running event loop: callers on threads use it too."""
+        self._loop = asyncio.get_running_loop()
+
+    async def fit_image(self, data: bytes, limits: ImageLimits) -> FittedImage:
+        """Return the image within these limits."""
+        job = ImageJob(data, tuple(limits.media_types), limits.size, limits.edge, self._settings.pixels)
+        reply = await self._run("handspan.media.images", job)
+        assert isinstance(reply, FittedImage), "an image job has an image as its reply"
+        return reply
+
+    async def extract_text(self, job: PdfJob) -> PdfText:
+        """Return lines of the text of a PDF."""
+        reply = await self._run("handspan.media.pdf", job)
+        assert isinstance(reply, PdfText), "a PDF job has a text as its reply"
+        return reply
+
+    def seconds_until(self, deadline: Deadline | None) -> float:
+        """Return the seconds that one file may take: those of the settings, but not beyond the deadline."""
+        left = self._settings.seconds if deadline is None else deadline.at - time.monotonic()
+        return max(0.0, min(left, self._settings.seconds))
+
+    def wait_for(self, work: Coroutine[Any, Any, _T], deadline: Deadline | None) -> _T:
+        """Return what this work of ours returns, for a caller on a thread. It ends at the deadline."""
+        assert self._loop is not None, "the workers are not open"
+        running = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return running.result(None if deadline is None else max(0.0, deadline.at - time.monotonic()))
+        except FutureTimeout:
+            running.cancel()
+            raise ToolError("timeout", "it took longer than this call may take (tools.timeouts)") from None
+
+    async def _run(self, program: str, job: ImageJob | PdfJob) -> MediaReply:
+        """Return the reply of a new process. The process is gone afterwards, whatever happens."""
+        if len(job.data) > MOST_BYTES:
+            raise ToolError("file_too_large", f"it has {len(job.data)} bytes, more than {MOST_BYTES}")
+        seconds = self._settings.seconds
+        async with self._turns:
+            process = await self._start(program)
+            try:
+                async with asyncio.timeout(seconds):
+                    reply = await _exchange(process, msgspec.msgpack.encode(job))
+            except TimeoutError:
+                raise ToolError("timeout", f"it took longer than {seconds:g} s (tools.media.seconds)") from None
+            finally:
+                await _end(process)
+        if isinstance(reply, MediaFailed):
+            raise ToolError(reply.code, reply.message)
+        return reply
+
+    async def _start(self, program: str) -> asyncio.subprocess.Process:
+        try:
+            return await asyncio.create_subprocess_exec(
+                sys.executable,
+                *("-P", "-m", program),  # -P: no module from the current folder, which a model may write to
+                *(str(self._settings.memory), str(ceil(self._settings.seconds))),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.DEVNULL,
+                env={name: value for name, value in os.environ.items() if _is_passed(name)},
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise ToolError("execution_failed", f"it can't be read now: {error.strerror or error}") from error
+
+
+def _is_passed(name: str) -> bool:
+    return name in _ENVIRONMENT or name.startswith(("PYTHON", "COVERAGE_"))
+
+
+async def _exchange(process: asyncio.subprocess.Process, payload: bytes) -> MediaReply:
+    """Send the job and return the reply. Raises `ToolError` when the process ends without one."""
+    assert process.stdin is not None and process.stdout is not None
+    reply = bytearray()
+    with contextlib.suppress(ConnectionError):  # it ended early: its exit status tells why
+        process.stdin.write(payload)
+        await process.stdin.drain()
+        process.stdin.close()
+    while piece := await process.stdout.read(_PIECE):
+        reply += piece
+        if len(reply) > MOST_BYTES:
+            break
+    try:
+        decoded: MediaReply = msgspec.msgpack.decode(reply, type=MediaReply)
+    except msgspec.DecodeError:
+        how = _describe_exit(await _end(process))
+        raise ToolError("execution_failed", f"the process that read it ended too early ({how})") from None
+    return decoded
+
+
+async def _end(process: asyncio.subprocess.Process) -> int:
+    """Kill the process if it still runs, and return its exit status."""
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # not `process.kill`: it may reap the process, which asyncio awaits
+    return await process.wait()
+
+
+def _describe_exit(status: int) -> str:
+    return signal.Signals(-status).name if status < 0 else f"exit status {status}"

@@ -1,0 +1,113 @@
+"""Results that the database did not take: kept in memory, and tried again until they are written (SPEC E2).
+
+A disk that is full and a database that is locked are usable again after a while. A result that was lost meanwhile would
+leave its call open until the next start, though its caller has seen the result. What is kept here is not on the disk:
+it is not acknowledged to any client, and is lost when the process dies.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from msgspec import Struct
+
+from handspan.core.calls import CallRecord
+from handspan.core.errors import HandspanError, StoreError
+
+_log = logging.getLogger(__name__)
+
+_FIRST_DELAY: Final = 0.1
+_LONGEST_DELAY: Final = 2.0
+
+
+class UnwrittenResult(Struct, frozen=True):
+    """A result that waits to be written."""
+
+    record: CallRecord
+    """The call as it will be stored."""
+    write: Callable[[], "asyncio.Future[bool]"]
+    stored: "asyncio.Future[bool]"
+    """Done when it is written: whether it was the first result. Cancelled when it is given up."""
+
+
+class UnwrittenResults:
+    """Keeps results up to a bound, and writes them in their order as soon as that is possible."""
+
+    def __init__(self, most: int = 10_000, most_bytes: int = 64 * 1024 * 1024) -> None:
+        self._most = most
+        self._most_bytes = most_bytes
+        self._results: dict[str, UnwrittenResult] = {}
+        self._bytes = 0
+        self._retrying: asyncio.Task[None] | None = None
+
+    def __len__(self) -> int:
+        return len(self._results)
+
+    def __contains__(self, call_id: object) -> bool:
+        return call_id in self._results
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more results can be kept."""
+        return len(self._results) >= self._most or self._bytes >= self._most_bytes
+
+    def get(self, call_id: str) -> UnwrittenResult | None:
+        """Return the result of this call that waits to be written."""
+        return self._results.get(call_id)
+
+    def keep(self, record: CallRecord, write: Callable[[], "asyncio.Future[bool]"]) -> bool:
+        """Keep this result and try it again. Return False when there is no room, or one of this id is kept already."""
+        if self.is_full or record.id in self._results:
+            return False
+        stored: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._results[record.id] = UnwrittenResult(record, write, stored)
+        self._bytes += record.size
+        if self._retrying is None or self._retrying.done():
+            self._retrying = asyncio.create_task(self._retry())
+        return True
+
+    async def close(self) -> None:
+        """Try once more, then give up what can't be written."""
+        if self._retrying is not None:
+            self._retrying.cancel()
+            await asyncio.wait([self._retrying])
+        if self._results and not await self._write_all():
+            _log.error("The results of %d calls are lost: the store took no more writes", len(self._results))
+        for kept in self._results.values():
+            kept.stored.cancel()
+        self._results.clear()
+
+    async def _retry(self) -> None:
+        delay = _FIRST_DELAY
+        while self._results:
+            await asyncio.sleep(delay)
+            delay = min(2 * delay, _LONGEST_DELAY)
+            if self._results and await self._write_all():
+                delay = _FIRST_DELAY
+
+    async def _write_all(self) -> bool:
+        """Write the oldest result; if that works, all others too. Return whether all that were there are written."""
+        waiting = list(self._results.values())
+        for group in (waiting[:1], waiting[1:]):
+            written = await asyncio.gather(*(kept.write() for kept in group), return_exceptions=True)
+            outcomes = [self._end(kept, outcome) for kept, outcome in zip(group, written, strict=True)]
+            if not all(outcomes):
+                return False
+        _log.warning("The store takes writes again: the results of %d calls are written", len(waiting))
+        return True
+
+    def _end(self, kept: UnwrittenResult, outcome: bool | BaseException) -> bool:
+        """Forget a result that is written or can never be. Return False for one that has to be tried again."""
+        if isinstance(outcome, StoreError):
+            return False
+        del self._results[kept.record.id]
+        self._bytes -= kept.record.size
+        if isinstance(outcome, bool):
+            kept.stored.set_result(outcome)
+        else:
+            if not isinstance(outcome, HandspanError):
+                raise outcome
+            _log.error("The result of the call %s was refused by the store: %s", kept.record.id, outcome)
+            kept.stored.cancel()
+        return True

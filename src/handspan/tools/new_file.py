@@ -1,0 +1,105 @@
+"""A file that gets its name when it is complete. So no list shows half a file, and what a kill leaves is removed."""
+
+import contextlib
+import errno
+import fcntl
+import os
+import re
+import time
+from collections.abc import Iterator
+from typing import Final
+
+from handspan.core.context import Deadline
+from handspan.core.errors import ToolError
+from handspan.tools.paths import check_deadline, quote_path
+
+_TEMPORARY: Final = re.compile(r"\.handspan-[0-9a-f]{16}")
+_CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_WITHOUT_NAMELESS_FILES: Final = (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL)
+_ABANDONED_AFTER: Final = 60.0
+"""Seconds after which no write is about to rename its file any more: each has its deadline."""
+_LONGEST_WAIT: Final = 10.0
+_NEXT_TRY: Final = 0.005
+"""Seconds between two tries for a lock that another process has. The system can't wake us before a deadline."""
+
+
+def is_temporary(name: str) -> bool:
+    """Whether this is the name of a file that a write is about to rename. Tools do not show such files."""
+    return _TEMPORARY.fullmatch(name) is not None
+
+
+def hide_temporary(folder: int, name: str) -> bool:
+    """Whether this is a temporary file, which no list shows. Removes one whose process was killed before the rename."""
+    if not is_temporary(name):
+        return False
+    with contextlib.suppress(OSError):
+        if os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime < time.time() - _ABANDONED_AFTER:
+            os.unlink(name, dir_fd=folder)
+    return True
+
+
+class NewFile:
+    """A new file in an open directory. Call `close` in any case: it removes a file that did not get its name."""
+
+    def __init__(self, folder: int, mode: int) -> None:
+        self._folder = folder
+        self._temporary = b".handspan-" + os.urandom(8).hex().encode()
+        self._is_named = False
+        self.descriptor = self._open(mode)
+
+    def rename(self, name: bytes) -> None:
+        """Puts the file under this name, in place of another file."""
+        if not self._is_named:
+            # A file without a name can't replace another one in one step: only a rename can.
+            os.link(f"/proc/self/fd/{self.descriptor}", self._temporary, dst_dir_fd=self._folder, follow_symlinks=True)
+            self._is_named = True
+        os.rename(self._temporary, name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+        self._is_named = False
+
+    def close(self) -> None:
+        """Closes the file."""
+        os.close(self.descriptor)
+        if self._is_named:
+            with contextlib.suppress(OSError):
+                os.unlink(self._temporary, dir_fd=self._folder)
+
+    def _open(self, mode: int) -> int:
+        # Only Linux has files without a name, and /proc gives them one.
+        if hasattr(os, "O_TMPFILE") and os.path.isdir("/proc/self/fd"):
+            try:
+                return os.open(b".", os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, mode, dir_fd=self._folder)
+            except OSError as error:
+                if error.errno not in _WITHOUT_NAMELESS_FILES:
+                    raise
+        descriptor = os.open(self._temporary, _CREATE, mode, dir_fd=self._folder)
+        self._is_named = True
+        return descriptor
+
+
+@contextlib.contextmanager
+def lock_folder(folder: int, path: str, deadline: Deadline | None) -> Iterator[None]:
+    """Locks an open directory against writers in other processes. Raises `busy` when one does not end in time."""
+    until = time.monotonic() + _LONGEST_WAIT
+    while not _try_lock(folder):
+        check_deadline(deadline)
+        if time.monotonic() > until:
+            raise ToolError(
+                "busy", f"Another program has locked the folder of {quote_path(path)}; nothing was changed. Try again."
+            )
+        time.sleep(_NEXT_TRY)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            fcntl.flock(folder, fcntl.LOCK_UN)
+
+
+def _try_lock(folder: int) -> bool:
+    """Whether the folder is locked now, or its file system has no locks."""
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True

@@ -1,0 +1,124 @@
+"""`find_files`: files of the workspace by a pattern of their paths (SPEC B)."""
+
+import heapq
+import os
+import re
+from collections.abc import Iterator
+from functools import partial
+from typing import Final, cast
+
+from handspan.core.context import ToolContext
+from handspan.core.tool import READS_WORKSPACE, ToolSpec
+from handspan.core.values import Arguments, JsonObject
+from handspan.tools.search.background import BackgroundWork
+from handspan.tools.search.globs import compile_glob
+from handspan.tools.search.walk import StopSign, Walk, show_path
+from handspan.tools.workspace import Workspace
+
+_DEFAULT_LIMIT: Final = 200
+_MOST_LIMIT: Final = 2000
+
+SEARCH_PATH: Final[JsonObject] = {
+    "type": "string",
+    "default": ".",
+    "description": "The folder to look in, relative to the workspace; the whole workspace by default.",
+}
+INCLUDE_IGNORED: Final[JsonObject] = {
+    "type": "boolean",
+    "default": False,
+    "description": "True also takes files that .gitignore names, and the folder .git.",
+}
+
+
+class FindFiles:
+    """Finds files by name."""
+
+    spec = ToolSpec(
+        name="find_files",
+        description="Find files of the workspace by a glob pattern. Answers their paths, the last changed ones first.",
+        parameters={
+            "type": "object",
+            "properties": {
+                "pattern": {
+                    "type": "string",
+                    "minLength": 1,
+                    "description": "Such as '*.py' (in every folder), 'src/**/*.{ts,tsx}' or 'docs/*.md'.",
+                },
+                "path": SEARCH_PATH,
+                "include_ignored": INCLUDE_IGNORED,
+                "limit": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "maximum": _MOST_LIMIT,
+                    "default": _DEFAULT_LIMIT,
+                    "description": "How many paths at most.",
+                },
+            },
+            "required": ["pattern"],
+            "additionalProperties": False,
+        },
+        annotations=READS_WORKSPACE,
+    )
+
+    def __init__(self, workspace: Workspace, background: BackgroundWork) -> None:
+        self._workspace = workspace
+        self._background = background
+
+    async def run(self, arguments: Arguments, ctx: ToolContext) -> str:
+        """Returns one path a line, and a note when that is not all."""
+        pattern = compile_glob(cast(str, arguments["pattern"]))
+        limit = int(cast(float, arguments.get("limit", _DEFAULT_LIMIT)))
+        stop = StopSign(ctx.deadline)
+        walk = Walk(
+            self._workspace,
+            cast(str, arguments.get("path", ".")),
+            stop,
+            with_ignored=bool(arguments.get("include_ignored", False)),
+        )
+        return await self._background.run(partial(_find, walk, pattern, limit, stop), stop)
+
+
+def _find(walk: Walk, pattern: re.Pattern[str], limit: int, stop: StopSign) -> str:
+    counted = _Counted(_changes(walk, pattern, stop))
+    newest = heapq.nlargest(limit, counted)
+    lines = [show_path(path) for _, path in newest]
+    if not lines:
+        lines.append("No file matches. Files that .gitignore names count only with include_ignored.")
+    if counted.count > len(newest):
+        lines.append(f"[The {len(newest)} last changed of {counted.count} files. Narrow the pattern or raise limit.]")
+    if stop.is_late:
+        lines.append("[The time was over before all folders were seen. Narrow path.]")
+    if walk.is_cut:
+        lines.append("[Folders that lie more than 100 levels deep were left out.]")
+    return "\n".join(lines)
+
+
+class _Counted:
+    """Counts what it passes on."""
+
+    def __init__(self, items: Iterator[tuple[float, str]]) -> None:
+        self._items = items
+        self.count = 0
+
+    def __iter__(self) -> Iterator[tuple[float, str]]:
+        for item in self._items:
+            self.count += 1
+            yield item
+
+
+def _changes(walk: Walk, pattern: re.Pattern[str], stop: StopSign) -> Iterator[tuple[float, str]]:
+    """Yields when each matching file was changed, and its path."""
+    base: int | None = None
+    for folder in walk.folders():
+        base = len(folder.path) if base is None else base
+        for name in folder.names:
+            path = folder.path + name
+            if pattern.fullmatch(path, base) is None:
+                continue
+            try:
+                changed = os.stat(name, dir_fd=folder.descriptor, follow_symlinks=False).st_mtime
+            except OSError:  # removed meanwhile
+                continue
+            yield changed, path
+        if stop:
+            return

@@ -1,0 +1,113 @@
+"""Globs of paths as regular expressions of Python: `*`, `?`, `[…]`, `**` and `{a,b}`.
+
+The time of a match grows with the length of the path times that of the glob, however many stars there are: each star
+but the last is an atomic group, which takes the first place that fits and never looks for another one. For globs the
+first place is as good as any later one.
+"""
+
+import re
+from typing import Final
+
+from handspan.core.errors import ToolError
+
+_LONGEST: Final = 1000
+_MOST_ALTERNATIVES: Final = 100
+_BRACES: Final = re.compile(r"(?<!\\)\{([^{}]*,[^{}]*)\}")
+_CLASS: Final = re.compile(r"\[([!^]?)(\]?[^\]]*)\]")
+
+
+def compile_glob(glob: str) -> re.Pattern[str]:
+    """Returns a pattern for paths with `/` between the names. A glob without `/` is for the name in any folder.
+
+    Raises `ToolError` (`invalid_arguments`) for a glob that is too long or has too many alternatives.
+    """
+    if len(glob) > _LONGEST:
+        raise ToolError("invalid_arguments", f"The pattern has {len(glob)} characters; {_LONGEST} are possible.")
+    regexes = [path_regex(_in_any_folder(one)) for one in _expand_braces(glob.removeprefix("./").lstrip("/"))]
+    try:
+        return re.compile("|".join(regexes), re.DOTALL)
+    except re.error:
+        raise ToolError("invalid_arguments", f"{glob!r} is not a pattern: look at its brackets.") from None
+
+
+def path_regex(glob: str) -> str:
+    """Returns the regular expression of a glob of a path. `**` as a whole name stands for any number of folders."""
+    *blocks, last = _split_at_stars(glob.split("/"))
+    regex = ""
+    for place, block in enumerate(blocks):
+        names = "".join(f"{name_regex(name)}/" for name in block)
+        regex += names if place == 0 else f"(?>(?:[^/]+/)*?{names})" if names else ""
+    if not last and blocks:
+        return f"{regex}.+"
+    return f"{regex}{'(?:[^/]+/)*' if blocks else ''}{'/'.join(name_regex(name) for name in last)}"
+
+
+def name_regex(glob: str) -> str:
+    """Returns the regular expression of a glob of one name."""
+    first, *others = _translate_chunks(glob)
+    if not others:
+        return first
+    *middle, last = others
+    return f"{first}{''.join(f'(?>[^/]*?{chunk})' for chunk in middle if chunk)}[^/]*{last}"
+
+
+def has_open_bracket(glob: str) -> bool:
+    """Whether a bracket begins no class of characters."""
+    return "[" in _CLASS.sub("", glob).replace("\\[", "")
+
+
+def _in_any_folder(glob: str) -> str:
+    return glob if "/" in glob else f"**/{glob}"
+
+
+def _split_at_stars(names: list[str]) -> list[list[str]]:
+    blocks: list[list[str]] = [[]]
+    for name in names:
+        if name == "**":
+            blocks.append([])
+        else:
+            blocks[-1].append(name)
+    return blocks
+
+
+def _translate_chunks(glob: str) -> list[str]:
+    """Returns the regular expressions of what stands between the stars."""
+    chunks, at = [""], 0
+    while at < len(glob):
+        char = glob[at]
+        found = _CLASS.match(glob, at) if char == "[" else None
+        if found is not None:
+            chunks[-1] += _translate_class(found[1], found[2])
+            at = found.end()
+            continue
+        if char == "*":
+            chunks.append("")
+        elif char == "\\" and at + 1 < len(glob):
+            at += 1
+            chunks[-1] += re.escape(glob[at])
+        else:
+            chunks[-1] += "[^/]" if char == "?" else re.escape(char)
+        at += 1
+    return chunks
+
+
+def _translate_class(negation: str, members: str) -> str:
+    escaped = re.sub(r"([\\\[\]^&~|])", r"\\\1", members.replace("\\", ""))
+    return f"[^/{escaped}]" if negation else f"(?!/)[{escaped}]"
+
+
+def _expand_braces(glob: str) -> list[str]:
+    """Returns the globs that `{a,b}` stands for."""
+    globs = [glob]
+    while any(found := [_BRACES.search(one) for one in globs]):
+        globs = [
+            one[: match.start()] + choice + one[match.end() :]
+            for one, match in zip(globs, found, strict=True)
+            if match is not None
+            for choice in match[1].split(",")
+        ] + [one for one, match in zip(globs, found, strict=True) if match is None]
+        if len(globs) > _MOST_ALTERNATIVES:
+            raise ToolError(
+                "invalid_arguments", f"The braces stand for more than {_MOST_ALTERNATIVES} patterns: use fewer."
+            )
+    return globs

@@ -1,0 +1,95 @@
+"""What finds a query in the bytes of a file: a literal text, or a regular expression in linear time (google-re2)."""
+
+import importlib.util
+import re
+from typing import Final, Protocol
+
+from handspan.core.errors import ToolError
+
+_LONGEST_QUERY: Final = 10_000
+_META_CHARACTERS: Final = frozenset(r"\.^$*+?{}[]|()")
+_EXPRESSION_MEMORY: Final = 8 * 1024 * 1024
+
+
+class Matcher(Protocol):
+    """Finds the places of a query."""
+
+    def find(self, data: bytes, begin: int) -> int:
+        """Returns where the next match after `begin` is; -1 when there is none. A match lies within one line."""
+        ...
+
+
+class LiteralMatcher:
+    """Finds a text as it is."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text.encode("utf-8", "surrogatepass")
+
+    def find(self, data: bytes, begin: int) -> int:
+        """Returns where the next occurrence is."""
+        return data.find(self._text, begin)
+
+
+class PatternMatcher:
+    """Finds matches of a compiled pattern: google-re2's, or Python's for a literal text in any case."""
+
+    def __init__(self, pattern: "_Pattern") -> None:
+        self._search = pattern.search
+
+    def find(self, data: bytes, begin: int) -> int:
+        """Returns where the next match begins."""
+        found = self._search(data, begin)
+        return -1 if found is None else found.start()
+
+
+class _Found(Protocol):
+    def start(self) -> int: ...
+
+
+class _Pattern(Protocol):
+    def search(self, text: bytes, pos: int, /) -> _Found | None: ...
+
+
+def has_expressions() -> bool:
+    """Whether regular expressions can be used: google-re2 is installed."""
+    return importlib.util.find_spec("re2") is not None
+
+
+def make_matcher(query: str, *, is_literal: bool, ignores_case: bool) -> Matcher:
+    """Returns what finds this query. Raises `ToolError` (`invalid_arguments`) for a query that can't be used."""
+    if len(query) > _LONGEST_QUERY or "\n" in query:
+        raise ToolError("invalid_arguments", f"A query is one line of at most {_LONGEST_QUERY} characters.")
+    is_literal = is_literal or not _META_CHARACTERS & set(query)
+    if is_literal and not ignores_case:
+        return LiteralMatcher(query)
+    if has_expressions():
+        return PatternMatcher(_compile(query, is_literal=is_literal, ignores_case=ignores_case))
+    if is_literal:
+        return PatternMatcher(re.compile(re.escape(query.encode("utf-8", "surrogatepass")), re.IGNORECASE))
+    raise ToolError(
+        "invalid_arguments",
+        "Regular expressions can't be used here, because google-re2 is not installed: search for a literal text, with "
+        "literal true.",
+    )
+
+
+def _compile(query: str, *, is_literal: bool, ignores_case: bool) -> _Pattern:
+    """Returns the pattern of google-re2: it needs linear time for every query and text, and gives the GIL back."""
+    import re2  # noqa: PLC0415 - loaded with the first search, not with the gateway
+
+    options = re2.Options()
+    options.log_errors = False
+    options.case_sensitive = not ignores_case
+    options.literal = is_literal
+    options.never_nl = True
+    options.max_mem = _EXPRESSION_MEMORY
+    try:
+        pattern: _Pattern = re2.compile(query if is_literal else f"(?m){query}", options)
+    except (re2.error, UnicodeEncodeError) as error:
+        reason = error.args[0].decode("utf-8", "replace") if isinstance(error, re2.error) else "half a character"
+        raise ToolError(
+            "invalid_arguments",
+            f"The query is no regular expression ({reason}). Set literal to true to search for it as it is; "
+            "look-around and back-references do not exist here.",
+        ) from None
+    return pattern

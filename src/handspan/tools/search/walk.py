@@ -1,0 +1,182 @@
+"""All files below a folder of the workspace, folder by folder. Links are not followed, ignored files are left out."""
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from typing import Final
+
+from msgspec import Struct
+
+from handspan.core.context import Deadline
+from handspan.core.errors import ToolError
+from handspan.tools.new_file import hide_temporary
+from handspan.tools.paths import HiddenPaths, Parts
+from handspan.tools.search.ignored import MOST_BYTES, RULES_FILE, IgnoreRules
+from handspan.tools.workspace import Workspace
+
+_DEEPEST: Final = 100
+_BEFORE_DEADLINE: Final = 0.5
+"""Seconds before the deadline at which a walk ends, so that what was found can still be told."""
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_REPOSITORY: Final = ".git"
+
+
+class StopSign:
+    """Tells a walk to end: the caller was cancelled, or its time is nearly over."""
+
+    def __init__(self, deadline: Deadline | None = None) -> None:
+        self._until = None if deadline is None else deadline.at - _BEFORE_DEADLINE
+        self._is_cancelled = threading.Event()
+        self.is_late = False
+        """Whether the time was over before the walk was."""
+
+    def cancel(self) -> None:
+        """Stop the walk, from any thread."""
+        self._is_cancelled.set()
+
+    def __bool__(self) -> bool:
+        """Whether to stop now."""
+        if self._until is not None and time.monotonic() > self._until:
+            self.is_late = True
+        return self.is_late or self._is_cancelled.is_set()
+
+
+class WalkedFolder(Struct, frozen=True, gc=False):
+    """One folder of a walk, open while it is visited."""
+
+    descriptor: int
+    path: str
+    """Its path below the workspace with a `/` at its end; empty for the workspace itself."""
+    names: list[str]
+    """The files in it that count, sorted."""
+
+    def read(self, name: str, most_bytes: int) -> bytes:
+        """Returns the content of a file, at most one byte more than `most_bytes`. Raises `OSError`."""
+        descriptor = os.open(name, _FILE, dir_fd=self.descriptor)
+        try:
+            data = os.read(descriptor, _FIRST_READ)
+            if len(data) < _FIRST_READ:
+                return data
+            pieces, size = [data], len(data)
+            while size <= most_bytes and (data := os.read(descriptor, _NEXT_READ)):
+                pieces.append(data)
+                size += len(data)
+            return b"".join(pieces)
+        finally:
+            os.close(descriptor)
+
+
+_FIRST_READ: Final = 64 * 1024
+_NEXT_READ: Final = 1024 * 1024
+
+
+class Walk:
+    """Walks through the folders below one path of a workspace."""
+
+    def __init__(self, workspace: Workspace, path: str, stop: StopSign, *, with_ignored: bool = False) -> None:
+        self._workspace = workspace
+        self._path = path
+        self._stop = stop
+        self._with_ignored = with_ignored
+        self._hidden: HiddenPaths = workspace.hidden
+        self._hidden_inodes = {inode for _, inode in self._hidden.identities()}
+        self.is_cut = False
+        """Whether folders that lie too deep were left out."""
+
+    def folders(self) -> Iterator[WalkedFolder]:
+        """Yields each folder. Raises `ToolError` when the path is no folder of the workspace."""
+        with self._workspace.open_directory(self._path) as (descriptor, parts):
+            prefix = "".join(f"{os.fsdecode(part)}/" for part in parts)
+            yield from self._walk(descriptor, parts, prefix, self._rules_above(parts))
+
+    def _walk(
+        self, descriptor: int, parts: Parts, path: str, rules: tuple[tuple[int, IgnoreRules], ...]
+    ) -> Iterator[WalkedFolder]:
+        if self._stop:
+            return
+        with os.scandir(descriptor) as found:
+            entries = sorted(found, key=_name_of)
+        rules = self._with_own_rules(descriptor, path, rules, entries)
+        names: list[str] = []
+        folders: list[str] = []
+        for entry in entries:
+            is_folder = entry.is_dir(follow_symlinks=False)
+            if not is_folder and not entry.is_file(follow_symlinks=False):
+                continue
+            name = entry.name
+            if hide_temporary(descriptor, name):
+                continue
+            if (rules and _is_ignored(rules, name, path, is_folder)) or self._is_out_of_reach(entry, parts):
+                continue
+            (folders if is_folder else names).append(name)
+        yield WalkedFolder(descriptor, path, names)
+        if len(parts) >= _DEEPEST:
+            self.is_cut = self.is_cut or bool(folders)
+            return
+        for name in folders:
+            if name == _REPOSITORY and not self._with_ignored:
+                continue
+            try:
+                child = os.open(name, _FOLDER, dir_fd=descriptor)
+            except OSError:  # removed meanwhile, or not ours to read
+                continue
+            try:
+                yield from self._walk(child, (*parts, os.fsencode(name)), f"{path}{name}/", rules)
+            finally:
+                os.close(child)
+
+    def _is_out_of_reach(self, entry: "os.DirEntry[str]", parts: Parts) -> bool:
+        if not self._hidden:
+            return False
+        return entry.inode() in self._hidden_inodes or self._hidden.has_name((*parts, os.fsencode(entry.name)))
+
+    def _with_own_rules(
+        self,
+        descriptor: int,
+        path: str,
+        rules: tuple[tuple[int, IgnoreRules], ...],
+        entries: "list[os.DirEntry[str]]",
+    ) -> tuple[tuple[int, IgnoreRules], ...]:
+        """Returns the rules with those of this folder before them: the nearest file decides first."""
+        if self._with_ignored or not any(entry.name == RULES_FILE for entry in entries):
+            return rules
+        try:
+            text = WalkedFolder(descriptor, path, []).read(RULES_FILE, MOST_BYTES)[:MOST_BYTES]
+        except OSError:
+            return rules
+        return ((len(path), IgnoreRules(text.decode("utf-8", "surrogateescape"))), *rules)
+
+    def _rules_above(self, parts: Parts) -> tuple[tuple[int, IgnoreRules], ...]:
+        """Returns the rules of the folders above, up to the workspace."""
+        rules: tuple[tuple[int, IgnoreRules], ...] = ()
+        for depth in range(len(parts)) if not self._with_ignored else ():
+            folder = "".join(f"{os.fsdecode(part)}/" for part in parts[:depth])
+            try:
+                with self._workspace.open_file(f"{folder}{RULES_FILE}") as file:
+                    text = file.read(0, MOST_BYTES)
+            except (ToolError, UnicodeEncodeError):
+                continue
+            rules = ((len(folder), IgnoreRules(text.decode("utf-8", "surrogateescape"))), *rules)
+        return rules
+
+
+def _name_of(entry: "os.DirEntry[str]") -> str:
+    return entry.name
+
+
+def _is_ignored(rules: tuple[tuple[int, IgnoreRules], ...], name: str, path: str, is_folder: bool) -> bool:
+    for begin, own in rules:
+        verdict = own.judge(name, path[begin:] + name, is_folder)
+        if verdict is not None:
+            return verdict
+    return False
+
+
+def show_path(path: str) -> str:
+    """Returns the path as one line of valid text: line breaks and bytes that are no UTF-8 are written with `\\`."""
+    if path.isascii() and path.isprintable():
+        return path
+    valid = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return valid.replace("\n", "\\n").replace("\r", "\\r")

@@ -1,0 +1,163 @@
+"""How a command starts: in the sandbox, as a literal command without one, or unsafe on the machine itself (SPEC S3)."""
+
+import os
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from msgspec.structs import replace
+
+from handspan.core.errors import ToolError
+from handspan.core.tool import ToolSpec
+from handspan.net.forward_proxy import ForwardProxy
+from handspan.tools.mounts import SANDBOX_PATH, WORKSPACE
+from handspan.tools.processes import Launch, find_program
+from handspan.tools.sandbox import Network, Sandbox
+from handspan.tools.shell.description import describe_situation
+from handspan.tools.shell.literal_commands import LITERAL_COMMANDS, check_literal
+from handspan.tools.shell.policy import CommandPolicy
+from handspan.tools.shell.script import Script
+
+OpenProxy: TypeAlias = Callable[[], ForwardProxy]
+Prepared: TypeAlias = tuple[Launch, Sequence[str]]
+"""How to start a command, and the problems of its network, which may become more while it runs."""
+_PASSED_VARIABLES: Final = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR")
+
+
+class CommandLauncher:
+    """Decides how a command starts: in the sandbox, or as a literal command without one."""
+
+    def __init__(
+        self, workspace: Path, policy: CommandPolicy, sandbox: Sandbox, is_unsafe: bool, open_proxy: OpenProxy | None
+    ) -> None:
+        self._workspace = workspace
+        self._policy = policy
+        self._sandbox = sandbox
+        self._is_unsafe = is_unsafe
+        self._open_proxy = open_proxy
+
+    @property
+    def network(self) -> Network:
+        """The network that commands have in the sandbox."""
+        network = self._sandbox.expected.network
+        return "none" if network == "guarded" and self._open_proxy is None else network
+
+    def complete(self, spec: ToolSpec) -> ToolSpec:
+        """Returns this definition with what holds for all commands here and now."""
+        report = self._sandbox.expected
+        is_possible = report.active or not self._sandbox.is_required
+        situation = describe_situation(
+            replace(self._policy, in_sandbox=report.active),
+            replace(report, network=self.network),
+            is_unsafe=self._is_unsafe,
+            is_possible=is_possible,
+        )
+        is_open = self.network != "none" if report.active else self._is_unsafe
+        annotations = replace(spec.annotations, open_world=is_open)
+        return replace(spec, description=f"{spec.description} {situation}", annotations=annotations)
+
+    async def ready(self) -> None:
+        """Tests the sandbox. Raises `policy_denied` when a sandbox is required and not active."""
+        report = await self._sandbox.ready()
+        if self._sandbox.is_required and not report.active:
+            raise ToolError(
+                "policy_denied",
+                "command not allowed: the setting tools.sandbox.enabled demands a sandbox, and it is off: "
+                f"{report.reason}" + (f"; to get it: {report.remedy}." if report.remedy else "."),
+            )
+
+    def prepare_text(self, command: str) -> AbstractAsyncContextManager[Prepared]:
+        """Returns how to start this command line. Raises `ToolError` when it may not run."""
+        if not self._sandbox.active and not self._is_unsafe:
+            return _prepare(self._launch_literal(self._split_literal(command)))
+        script = replace(self._policy, in_sandbox=self._sandbox.active).judge_text(command)
+        _refuse_nothing(script, command)
+        if self._sandbox.active:
+            return self._prepare_in_sandbox(("sh", "-c", command))
+        return _prepare(self._launch_unsafe(("/bin/sh", "-c", command)))
+
+    def prepare_argv(self, argv: tuple[str, ...]) -> AbstractAsyncContextManager[Prepared]:
+        """Returns how to start this program. Raises `ToolError` when it may not run or does not exist."""
+        if not self._sandbox.active and not self._is_unsafe:
+            replace(self._policy, mode="denylist").judge_argv(argv)
+            return _prepare(self._launch_literal(argv))
+        replace(self._policy, in_sandbox=self._sandbox.active).judge_argv(argv)
+        if self._sandbox.active:
+            self._find_program(argv[0], SANDBOX_PATH)
+            return self._prepare_in_sandbox(argv)
+        self._find_program(argv[0], os.environ.get("PATH", SANDBOX_PATH))
+        return _prepare(self._launch_unsafe(argv))
+
+    @asynccontextmanager
+    async def _prepare_in_sandbox(self, argv: Sequence[str]) -> AsyncIterator[Prepared]:
+        """Yields how to start this program in the sandbox. The proxy of a guarded network ends after the block."""
+        if self._open_proxy is None or self.network != "guarded":
+            with self._sandbox.launch(argv) as launch:
+                yield launch, ()
+            return
+        async with self._open_proxy() as proxy:
+            with self._sandbox.launch(argv, proxy.serve) as launch:
+                yield launch, proxy.problems
+
+    def _split_literal(self, command: str) -> tuple[str, ...]:
+        """Returns the words of one literal command. Raises `policy_denied` when it needs a shell."""
+        script = replace(self._policy, mode="denylist").judge_text(command)
+        _refuse_nothing(script, command)
+        if not script.is_literal:
+            raise ToolError(
+                "policy_denied",
+                f"command not allowed: {command[:200]!r} needs a shell (pipes, redirections, variables, globs, lists), "
+                f"and without a sandbox there is none: run one command with literal words. {self._how_to_get_more()}",
+            )
+        return tuple(word.text for word in script.parts[0].words)
+
+    def _launch_literal(self, argv: tuple[str, ...]) -> Launch:
+        """Returns how to start a literal command without a sandbox. Raises `policy_denied` when it is not listed."""
+        name = argv[0].rpartition("/")[2]  # the folder is ignored: always the system's own program runs
+        if name not in LITERAL_COMMANDS:
+            raise ToolError(
+                "policy_denied",
+                f"command not allowed: {argv[0]!r}. Without a sandbox only these run: {' '.join(LITERAL_COMMANDS)}. "
+                f"Use the file and web tools for other work. {self._how_to_get_more()}",
+            )
+        self._policy.judge_argv((name, *argv[1:]))
+        check_literal((name, *argv[1:]), self._workspace, self._sandbox.hidden)
+        program = self._find_program(name, SANDBOX_PATH)
+        return Launch((program, *argv[1:]), str(self._workspace), {"PATH": SANDBOX_PATH, "LANG": "C.UTF-8"})
+
+    def _launch_unsafe(self, argv: tuple[str, ...]) -> Launch:
+        """Returns how to start a command on the machine itself, with a few environment variables."""
+        environment = {name: os.environ[name] for name in _PASSED_VARIABLES if name in os.environ}
+        return Launch(argv, str(self._workspace), environment)
+
+    def _find_program(self, name: str, search_path: str) -> str:
+        """Returns the program's file. Raises `execution_failed` when there is none."""
+        path = str(self._workspace) + name.removeprefix(WORKSPACE) if name.startswith(f"{WORKSPACE}/") else name
+        if "/" in path:
+            path = os.path.join(self._workspace, path)
+        program = find_program(path, search_path)
+        if program is None:
+            raise ToolError(
+                "execution_failed",
+                f"command not found: {name!r}: there is no such program (the shell's own, such as cd, are none).",
+            )
+        return program
+
+    def _how_to_get_more(self) -> str:
+        report = self._sandbox.report
+        remedy = f"; to get it: {report.remedy}" if report.remedy else ""
+        return (
+            f"The sandbox is off: {report.reason}{remedy}. A person can also allow the machine's own shell by the "
+            "setting tools.unsafe_shell_without_sandbox."
+        )
+
+
+@asynccontextmanager
+async def _prepare(launch: Launch) -> AsyncIterator[Prepared]:
+    yield launch, ()
+
+
+def _refuse_nothing(script: Script, command: str) -> None:
+    if not script.parts:
+        raise ToolError("invalid_arguments", f"There is nothing to run in {command!r}: give a command.")
