@@ -222,9 +222,9 @@ class McpConnection:
             async with opening as link:
                 yield link
         except Exception as error:
-            if auth is not None and auth.problem:
-                raise ServerLost(auth.problem) from error
             if auth is not None and auth.is_refused:
+                if auth.problem:
+                    raise ServerLost(auth.problem) from error
                 self._logins.ask(self)
                 raise ServerLost(f"needs a login: handspan mcp login {self.server_name}") from error
             raise
