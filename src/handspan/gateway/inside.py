@@ -32,6 +32,8 @@ _HEAD: Final = {
 }
 _ABNORMAL: Final = 1006
 _NEED_SERVERS: Final = ("/api/tools", "/api/mcp", "/api/sources", "/api/doctor")
+_WAITS: Final = "/login/wait"
+"""It is asked again and again while a person logs in: the servers need not be tried each time."""
 _SERVER_SECONDS: Final = 10.0
 """How long a command waits for MCP servers. A gateway that runs never waits, but a command has only this moment."""
 
@@ -80,7 +82,7 @@ class InsideGateway:
         on_line: Callable[[bytes], None] | None = None,
     ) -> InsideAnswer:
         """Returns the answer to a request as the operator. `on_line` gets the lines of a success instead."""
-        if path.startswith(_NEED_SERVERS):
+        if path.startswith(_NEED_SERVERS) and not path.endswith(_WAITS):
             await self._gateway.app.mcp.settle(_SERVER_SECONDS)
         exchange = _Exchange(body, on_line)
         scope = self._scope("http", path, headers) | {"method": method}

@@ -1,5 +1,6 @@
 """Logins at MCP servers: question, way back, tokens, and what hostile servers and browsers try (SPEC P6)."""
 
+import asyncio
 import json
 import stat
 from collections.abc import AsyncIterator
@@ -11,13 +12,15 @@ from urllib.parse import parse_qs, urlsplit
 import httpx2
 import pytest
 
+from handspan.config.settings import McpServer
 from handspan.core.principals import OPERATOR
 from handspan.core.questions import Answer, Question
 from handspan.core.results import Success
+from handspan.sources.mcp.connection import McpConnection
 from handspan.sources.mcp.logins.login import Redirected
 from handspan.testing.gateway import RunningGateway, running_gateway
 from tests.gateway.mcp.oauth_site import OauthSite, oauth_site
-from tests.waiting import until
+from tests.waiting import soon, until
 
 pytestmark = pytest.mark.anyio
 NAME = "notes"
@@ -319,3 +322,25 @@ async def test_a_person_who_says_no_is_not_asked_again(tmp_path: Path) -> None:
         assert (await visit(back)).status_code == 403
         await ask(gateway, "test")
         assert not await questions(gateway)
+
+
+async def test_a_link_that_fails_while_it_is_cancelled_keeps_no_server_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = asyncio.Event()
+
+    @asynccontextmanager
+    async def fail_when_cancelled(_: McpConnection) -> AsyncIterator[None]:
+        opened.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:  # as the SDK does when a refusal and the cancellation meet
+            raise RuntimeError("refused") from None
+        yield
+
+    monkeypatch.setattr(McpConnection, "_open_link", fail_when_cancelled)
+    async with running_gateway(tmp_path) as gateway:
+        servers = gateway.gateway.app.mcp
+        await servers.put(NAME, McpServer(url="http://127.0.0.1:9/mcp"))
+        await opened.wait()
+        assert await soon(servers.remove(NAME))

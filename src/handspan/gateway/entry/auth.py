@@ -63,6 +63,7 @@ _OPEN: Final = frozenset(
         ("POST", "/pair"),
         ("GET", "/pair"),
         ("GET", "/signin"),
+        ("GET", "/oauth/callback"),
         ("GET", "/"),
         ("GET", "/oauth/callback"),
     }

@@ -14,7 +14,8 @@ from handspan.sources.mcp.logins.login import LoginFailed, McpLogin, Redirected
 from handspan.wire.rest.mcp import McpLoginPage, McpLoginReturn, McpLoginState, McpLogout, OauthQuery
 
 family: Final = Family("mcp")
-_WAIT_SECONDS: Final = 3.0
+_WAIT_SECONDS: Final = 1.0
+"""How long a program waits for news of a login, before it may bring the address by hand."""
 _END_SECONDS: Final = 50.0
 """How long a browser waits for the end of its login."""
 

@@ -73,6 +73,7 @@ class McpConnection:
         self._calls = 0
         self._last_used = time.monotonic()
         self._task: asyncio.Task[None] | None = None
+        self._is_closing = False
 
     @property
     def name(self) -> str:
@@ -86,11 +87,12 @@ class McpConnection:
 
     async def open(self) -> None:
         """Begin to connect. Nothing waits for the server (SPEC R5)."""
-        self._state = SourceState("opening")
+        self._state, self._is_closing = SourceState("opening"), False
         self._task = asyncio.create_task(self._supervise(), name=self.name)
 
     async def close(self) -> None:
         """End the link and the server's process, and remove its tools."""
+        self._is_closing = True
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -155,6 +157,8 @@ class McpConnection:
                 reason = describe_failure(error)
             finally:
                 self._link = None
+            if self._is_closing:  # a link that fails while it is cancelled raises its failure instead
+                return
             is_steady = time.monotonic() - began > _STEADY_SECONDS
             failures = 0 if not reason or is_steady else failures + 1
             if reason and reason != told:
@@ -218,9 +222,9 @@ class McpConnection:
             async with opening as link:
                 yield link
         except Exception as error:
-            if auth is not None and auth.problem:
-                raise ServerLost(auth.problem) from error
             if auth is not None and auth.is_refused:
+                if auth.problem:
+                    raise ServerLost(auth.problem) from error
                 self._logins.ask(self)
                 raise ServerLost(f"needs a login: handspan mcp login {self.server_name}") from error
             raise

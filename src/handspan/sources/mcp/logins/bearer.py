@@ -27,9 +27,9 @@ class LoginAuth(httpx2.Auth):
 
     def __init__(self, url: str, login: StoredLogin | None, save: SaveLogin) -> None:
         self.is_refused = False
-        """Whether the server wants a login that we do not have."""
+        """Whether the server wants a token that we do not have."""
         self.problem = ""
-        """Why the token can't be refreshed now, though a new login may not be needed."""
+        """Why the token can't be refreshed now; a refused request needs no new login then."""
         self._url = url
         self._login = login
         self._save = save
