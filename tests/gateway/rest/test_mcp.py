@@ -50,7 +50,7 @@ async def test_only_an_admin_changes_servers_and_sees_how_they_start(tmp_path: P
 async def test_a_name_that_can_t_be_a_prefix_is_refused(tmp_path: Path, name: str) -> None:
     async with serving(Rest(settings(tmp_path))) as knocking:
         refused = await knocking.ask("PUT", f"/api/mcp/{name}", SERVER)
-        assert refused.status_code == 422 and "name" in refused.text
+        assert refused.status_code == 409 and "name" in refused.text
 
 
 async def test_servers_of_a_file_of_another_program_are_read(tmp_path: Path) -> None:

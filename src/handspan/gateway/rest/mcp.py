@@ -43,9 +43,9 @@ async def put_mcp_server(visit: Visit, name: str, body: NewMcpServer) -> ShownMc
     try:
         connection = await servers.add(name, msgspec.convert(msgspec.to_builtins(body), McpServer))
     except ConfigError as error:
-        raise Refusal(409 if servers.is_fixed(name) else 422, "settings", str(error)) from None
+        raise Refusal(409, "settings", str(error)) from None
     except msgspec.ValidationError as error:
-        raise Refusal(422, "invalid", f"The server {name!r} can't be used: {error}") from None
+        raise Refusal(409, "settings", f"The server {name!r} can't be used: {error}") from None
     visit.publish("tools")
     return _render_server(visit, connection)
 

@@ -126,7 +126,7 @@ async def tokens(visit: Visit) -> TokenList:
     return TokenList([_render_token(visit, token) for token in found])
 
 
-@family.post("/api/tokens", "admin", status=201, tag="tokens")
+@family.post("/api/tokens", "admin", status=201, also_refuses=(409,), tag="tokens")
 async def create_token(visit: Visit, body: NewToken) -> MadeToken:
     """A new token of the caller, for a program or a device."""
     scopes = (*dict.fromkeys(body.scopes), *await _agent_scopes(visit, body))
@@ -157,7 +157,7 @@ async def create_code(visit: Visit, body: NewCode) -> MadeCode:
 async def _agent_scopes(visit: Visit, body: NewToken) -> tuple[str, ...]:
     """Return the scopes that bind a token to agents. Raises `Refusal` when that can't be held."""
     if body.agents and set(body.scopes) != {"tools"}:
-        raise Refusal(422, "bad_request", "Only a token with the scope 'tools' alone can be bound to agents.")
+        raise Refusal(409, "conflict", "Only a token with the scope 'tools' alone can be bound to agents.")
     found = [await find_agent(visit, name) for name in dict.fromkeys(body.agents)]
     return tuple(f"{AGENT_SCOPE}{agent.name}" for agent in found)
 

@@ -51,7 +51,7 @@ class LoginAuth(httpx2.Auth):
                 self._add_token(request)
                 response = yield request
         if response.status_code == 401:
-            self.is_refused = not self.problem
+            self.is_refused = True
         elif response.status_code < 400:  # other errors say nothing: the SDK tries the older era after a 401
             self.is_refused = False
 
