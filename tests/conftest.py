@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from tests.stores import open_artifacts
 from tests.thoroughness import choose_profile
 
 os.environ[STRICT_VARIABLE] = "1"  # for gateways in processes of their own, too: only plain values may be in events
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a run in the background would ignore it, and all it starts
 choose_profile()
 keep_files_in_memory()
 read_certificates_once()

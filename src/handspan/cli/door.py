@@ -90,6 +90,8 @@ def _hear_ctrl_c() -> None:
     """Make Ctrl-C cancel this task. The loop's own way misses one that comes just before the loop begins to wait."""
     task = asyncio.current_task()
     assert task is not None
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a command in the background is not meant
+        return
     with contextlib.suppress(ValueError, RuntimeError):  # only the main thread hears signals
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, task.cancel)
 
