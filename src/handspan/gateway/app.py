@@ -258,7 +258,7 @@ class App:
 
     async def describe_shell(self) -> str:
         """Returns a sentence for the model on where its commands run."""
-        if (await self.sandbox.ready()).active:
+        if self.sandbox.expected.active:  # not tested for this: that would make every first answer slower
             return "Commands (exec_shell, spawn) run in a sandbox: of this computer they can change the workspace only."
         return "Commands (exec_shell, spawn) run without a sandbox here: only a short list of them is allowed."
 

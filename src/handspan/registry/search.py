@@ -11,10 +11,10 @@ from typing import Final
 
 from handspan.core.tool import ToolSpec
 
-_WORD: Final = re.compile(r"[^\W_]+")
-_CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_WORD: Final = r"[^\W_]+"
+_CAMEL: Final = r"(?<=[a-z0-9])(?=[A-Z])"
 """Between the words of `readFile`."""
-_UNSPACED: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{2,}")
+_UNSPACED: Final = r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{2,}"
 """Scripts that write words without spaces between them: each pair of characters counts as a word."""
 _NAME_WEIGHT: Final = 3
 _MOST_TEXT: Final = 2000
@@ -44,7 +44,7 @@ class ToolIndex:
     def rank(self, text: str) -> Iterator[str]:
         """Yield the names of the tools that have a word of this text, the best first, equal ones by name."""
         totals: dict[str, float] = defaultdict(float)
-        for word in dict.fromkeys(_split_words(_CAMEL.sub(" ", text))):
+        for word in dict.fromkeys(_split_words(re.sub(_CAMEL, " ", text))):
             for known, share in self._find_known(word):
                 scores = self._scores[known]
                 weight = share * math.log(1 + (self._count - len(scores) + 0.5) / (len(scores) + 0.5))
@@ -75,19 +75,19 @@ def _count_words(spec: ToolSpec) -> Counter[str]:
         description = schema.get("description") if isinstance(schema, dict) else None
         if isinstance(description, str):
             texts.append(description[:_MOST_TEXT])
-    parameters = " ".join((_CAMEL.sub(" ", " ".join(names)[:_MOST_TEXT]), *texts[1:]))[:_MOST_TEXT]
-    own = _split_words(_CAMEL.sub(" ", spec.name))
+    parameters = " ".join((re.sub(_CAMEL, " ", " ".join(names)[:_MOST_TEXT]), *texts[1:]))[:_MOST_TEXT]
+    own = _split_words(re.sub(_CAMEL, " ", spec.name))
     return Counter([*own * _NAME_WEIGHT, *_split_words(texts[0]), *_split_words(parameters)])
 
 
 def _split_words(text: str) -> list[str]:
-    return [term for word in _WORD.findall(text.lower()) for term in _normalise(word)]
+    return [term for word in re.findall(_WORD, text.lower()) for term in _normalise(word)]
 
 
 @lru_cache(maxsize=8192)
 def _normalise(word: str) -> tuple[str, ...]:
     """Return the word without the mark of the plural, or the pairs of characters of a text without spaces."""
-    if not word.isascii() and _UNSPACED.fullmatch(word):
+    if not word.isascii() and re.fullmatch(_UNSPACED, word):
         return tuple(first + second for first, second in pairwise(word))
     if len(word) > 4 and word.endswith("ies"):
         return (f"{word[:-3]}y",)
