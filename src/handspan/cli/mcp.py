@@ -129,6 +129,10 @@ def add(
     )
     added = ask_gateway(lambda requests: _add(requests, name, server), says=not as_json)
     print_done(added, _describe(added), as_json=as_json)
+    if added.status != "ready":
+        text = f"It is stored, and the gateway tries it again. To remove it: handspan mcp remove {name}"
+        click.echo(text, err=True)
+        raise SystemExit(1)
 
 
 async def _add(requests: Requests, name: str, server: NewMcpServer) -> ShownMcpServer:

@@ -232,9 +232,13 @@ class McpConnection:
     @asynccontextmanager
     async def _process(self) -> AsyncGenerator[ServerProcess]:
         server = self.server
-        process = await ServerProcess.start(
-            self.server_name, server.command, server.args, self._resolve(server.env), self._cleaner, self._folder
-        )
+        try:
+            process = await ServerProcess.start(
+                self.server_name, server.command, server.args, self._resolve(server.env), self._cleaner, self._folder
+            )
+        except FileNotFoundError:  # not every event loop says which file
+            remedy = "install it, or give its full path in `command`"
+            raise ServerLost(f"there is no program {server.command!r}: {remedy}") from None
         try:
             yield process
         except Exception as error:
@@ -321,8 +325,6 @@ def describe_failure(error: BaseException) -> str:
     match error:
         case TimeoutError():
             return "it did not answer in time"
-        case FileNotFoundError(filename=name):
-            return f"there is no program {name!r}: install it, or give its full path in `command`"
         case HandspanError():
             return str(error)
     return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"

@@ -199,7 +199,7 @@ class McpServers:
 def check_server(name: str, server: McpServer) -> None:
     """Raise `ConfigError` when a server can't have this name, or nothing says how to reach it."""
     if SEPARATOR in name or name.endswith("_") or not is_outside_name(name):
-        raise ConfigError(f"{name!r} can't be the name of a server: use letters, digits and '-', and no '__'.")
+        raise ConfigError(f"{name!r} can't be the name of a server: use letters, digits, '-' and '_', and no '__'.")
     if not server.command and not server.url:
         raise ConfigError(f"The MCP server {name!r} needs a 'command' to start or a 'url' to ask.")
 
