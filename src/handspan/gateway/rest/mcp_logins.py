@@ -6,9 +6,9 @@ from urllib.parse import parse_qs, urlsplit
 
 from handspan.gateway.http.message import AsgiResponse
 from handspan.gateway.http.refusals import Refusal
-from handspan.gateway.http.routing import PRIVATE
 from handspan.gateway.rest.errors import not_found
 from handspan.gateway.rest.mcp import find_server
+from handspan.gateway.rest.pairing import PAGE, respond_html
 from handspan.gateway.rest.route import HTML, Family, Visit
 from handspan.sources.mcp.logins.login import LoginFailed, McpLogin, Redirected
 from handspan.wire.rest.mcp import McpLoginPage, McpLoginReturn, McpLoginState, McpLogout, OauthQuery
@@ -19,37 +19,28 @@ _WAIT_SECONDS: Final = 1.0
 _END_SECONDS: Final = 50.0
 """How long a browser waits for the end of its login."""
 
-_PAGE: Final = """<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<title>Handspan</title>
-<h1>{title}</h1>
-<p>{text}</p>
-</html>
-"""
-_DONE: Final = _PAGE.format(title="You are logged in", text="The tools are there now. You can close this page.")
-_FAILED: Final = _PAGE.format(
+_DONE: Final = PAGE.format(title="You are logged in", text="The tools are there now. You can close this page.")
+_FAILED: Final = PAGE.format(
     title="The login did not succeed",
     text="Nothing was changed. <code>handspan mcp login NAME</code> begins a new one and says what is wrong.",
 )
-_UNKNOWN: Final = _PAGE.format(
+_UNKNOWN: Final = PAGE.format(
     title="This login does not work any more",
     text="A login works once, for ten minutes. <code>handspan mcp login NAME</code> begins a new one.",
 )
-_NOT_YET: Final = _PAGE.format(title="Not yet", text="This address is opened by a person, not ahead of one.")
+_NOT_YET: Final = PAGE.format(title="Not yet", text="This address is opened by a person, not ahead of one.")
 
 
 @family.get("/oauth/callback", "open", media_type=HTML, also={403: AsgiResponse, 502: AsgiResponse, 503: AsgiResponse})
 async def oauth_callback(visit: Visit, query: OauthQuery) -> AsgiResponse:
     """The end of a login at an MCP server. The page shows nothing of what came in, and leads nowhere."""
     if visit.request.method == "HEAD" or "sec-purpose" in visit.request.headers:
-        return _html(_NOT_YET, 503)
+        return respond_html(_NOT_YET, 503)
     login = visit.parts.app.mcp.logins.take(Redirected(query.state, query.code, query.iss, query.error))
     if login is None:
-        return _html(_UNKNOWN, 403)
+        return respond_html(_UNKNOWN, 403)
     state = await _state(login, _END_SECONDS)
-    return _html(_DONE) if state.status == "done" else _html(_FAILED, 502)
+    return respond_html(_DONE) if state.status == "done" else respond_html(_FAILED, 502)
 
 
 @family.post("/api/mcp/{name}/login", "admin", also_refuses=(409,))
@@ -107,7 +98,3 @@ async def _state(login: McpLogin, seconds: float) -> McpLoginState:
         return McpLoginState(name, "open")
     reason = login.ended.result()
     return McpLoginState(name, "failed" if reason else "done", reason)
-
-
-def _html(text: str, status: int = 200) -> AsgiResponse:
-    return AsgiResponse(text, status, {**PRIVATE, "content-security-policy": "default-src 'none'"}, HTML)

@@ -38,7 +38,7 @@ family: Final = Family("pairing")
 _ID_LENGTH: Final = 16
 """Characters of a token's hash that make its id: enough to tell the owner's tokens apart."""
 
-_PAGE: Final = """<!doctype html>
+PAGE: Final = """<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width">
@@ -47,27 +47,28 @@ _PAGE: Final = """<!doctype html>
 <p>{text}</p>
 </html>
 """
-_HOME: Final = _PAGE.format(
+"""A page for a browser that came here: `{title}` and `{text}`."""
+_HOME: Final = PAGE.format(
     title="Handspan is running",
     text="Talk to it with <code>handspan chat</code>, bring this computer's tools with <code>handspan device</code>, "
     'or see how the agent <a href="{prefix}/examples/browser_tools/">uses tools of a page</a>; '
     'programs find the contract at <a href="{prefix}/openapi.json">openapi.json</a>.',
 )
-_PAIR: Final = _PAGE.format(
+_PAIR: Final = PAGE.format(
     title="Pair a device",
     text="This address is for an app: scan the code with it, or type the digits that stand behind it.",
 )
-_TOO_LATE: Final = _PAGE.format(
+_TOO_LATE: Final = PAGE.format(
     title="This link does not work any more",
     text="A sign-in link works once, for ten minutes. <code>handspan pair --browser</code> shows a new one.",
 )
-_NOT_YET: Final = _PAGE.format(title="Not yet", text="A sign-in link is opened by a person, not ahead of one.")
+_NOT_YET: Final = PAGE.format(title="Not yet", text="A sign-in link is opened by a person, not ahead of one.")
 
 
 @family.get("/", "open", media_type=HTML)
 async def home(visit: Visit) -> AsgiResponse:
     """The page at the address of the gateway."""
-    return _html(_HOME.replace("{prefix}", html.escape(visit.parts.auth.prefix)))
+    return respond_html(_HOME.replace("{prefix}", html.escape(visit.parts.auth.prefix)))
 
 
 @family.post("/pair", "open", lenient=True, size="tiny", also_refuses=(403, 429, 503))
@@ -89,7 +90,7 @@ async def pair(visit: Visit, headers: PairHeaders, body: PairBody) -> Paired:
 @family.get("/pair", "open", media_type=HTML)
 async def pair_page(visit: Visit) -> AsgiResponse:
     """The page that a browser shows after scanning a QR code."""
-    return _html(_PAIR)
+    return respond_html(_PAIR)
 
 
 @family.get("/signin", "open", status=303, media_type=HTML, also={403: AsgiResponse, 503: AsgiResponse})
@@ -97,13 +98,13 @@ async def sign_in(visit: Visit, query: SignInQuery) -> AsgiResponse:
     """The cookie for the browser that has the link, and a redirect to the page."""
     request, auth = visit.request, visit.parts.auth
     if request.method == "HEAD" or "sec-purpose" in request.headers:  # a preview: the person has not clicked yet
-        return _html(_NOT_YET, 503)
+        return respond_html(_NOT_YET, 503)
     try:
         token = await visit.parts.pairing.sign_in(query.code)
     except StoreError:
-        return _html(_TOO_LATE, 503)
+        return respond_html(_TOO_LATE, 503)
     if token is None and not await _is_signed_in(visit):
-        return _html(_TOO_LATE, 403)
+        return respond_html(_TOO_LATE, 403)
     headers = {**PRIVATE, "location": f"{auth.prefix}/"}
     if token is not None:
         auth.forgive(request.scope)
@@ -170,7 +171,8 @@ async def _is_signed_in(visit: Visit) -> bool:
         return False
 
 
-def _html(text: str, status: int = 200) -> AsgiResponse:
+def respond_html(text: str, status: int = 200) -> AsgiResponse:
+    """A page that loads nothing and is stored nowhere."""
     headers = {**PRIVATE, "content-security-policy": "default-src 'none'"}
     return AsgiResponse(text, status, headers, HTML)
 

@@ -29,8 +29,8 @@ def read_failed_call(answer: JsonObject, names: dict[str, str]) -> CallPart | No
     name = next((word for word in words if word in names), None)
     if name is None:
         return None
-    told = mend_text(f"The server refused this call. {message} {written}".strip())
-    return CallPart(new_call_id(), names[name], told[:_LONGEST])
+    refusal = mend_text(f"The server refused this call. {message} {written}".strip())
+    return CallPart(new_call_id(), names[name], refusal[:_LONGEST])
 
 
 def read_failed_reply(body: bytes, names: dict[str, str], model: str) -> AssistantMessage | None:
