@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import math
 import os
 import pty
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from handspan.cli import terminal_questions
 from handspan.cli.device.log import DeviceLines
 from handspan.cli.terminal_questions import TerminalQuestions
 from handspan.core.questions import Answer, Question, QuestionAction
@@ -91,7 +93,10 @@ def at_terminal(**more: Any) -> Iterator[tuple[TerminalQuestions, io.StringIO, C
         os.close(theirs)
 
 
-async def test_a_question_that_is_taken_back_is_gone_and_what_is_typed_then_answers_no_other() -> None:
+async def test_a_question_that_is_taken_back_is_gone_and_what_is_typed_then_answers_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(terminal_questions, "_REACTION", math.inf)  # however slow this machine is
     with at_terminal() as (questions, written, type_in):
         first = asyncio.create_task(questions.ask(question()))
         second = asyncio.create_task(questions.ask(question("permission")))
@@ -104,6 +109,19 @@ async def test_a_question_that_is_taken_back_is_gone_and_what_is_typed_then_answ
         assert not second.done()
         type_in(b"n\n")
         assert await asyncio.wait_for(second, WAIT) == Answer("deny")
+
+
+async def test_an_answer_long_after_a_question_was_taken_back_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(terminal_questions, "_REACTION", math.inf)
+    with at_terminal() as (questions, written, type_in):
+        first = asyncio.create_task(questions.ask(question()))
+        second = asyncio.create_task(questions.ask(question("permission")))
+        await until(lambda: "never? " in written.getvalue())
+        first.cancel()
+        await until(lambda: "android.permission.CAMERA" in written.getvalue())
+        monkeypatch.setattr(terminal_questions, "_REACTION", 0.0)  # the time for a late answer is over
+        type_in(b"never\n")
+        assert await asyncio.wait_for(second, WAIT) == Answer("deny_forever")
 
 
 @pytest.mark.parametrize(

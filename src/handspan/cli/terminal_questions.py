@@ -116,7 +116,7 @@ class TerminalQuestions:
             self._write_to.write(prompt)
             self._write_to.flush()
             line = await self._line()
-            if not self._is_doubtful:
+            if not self._is_doubtful or time.monotonic() - self._taken_back_at >= _REACTION:
                 return line
             self._is_doubtful = False
             self._write_to.write("  (The question before this one is over. Please answer this one again.)\n")
