@@ -7,6 +7,7 @@ import pytest
 
 from handspan.core.records import SessionRecord
 from handspan.core.store import Store
+from tests.postgres_engine import HOW_TO_INSTALL, find_programs
 from tests.store.things import Clock
 from tests.stores import BACKENDS, CHOSEN, open_artifacts, open_store
 from tests.waiting import soon
@@ -22,6 +23,8 @@ def state(tmp_path: Path) -> Path:
 def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """The database that `open_store` opens in this test, and in the processes that it starts."""
     chosen: str = request.param
+    if chosen == "postgres" and find_programs() is None:
+        pytest.skip(HOW_TO_INSTALL)
     monkeypatch.setenv(CHOSEN, chosen)
     return chosen
 

@@ -11,7 +11,7 @@ import pytest
 from handspan.core.errors import StoreError
 from handspan.core.store import Store
 from handspan.store.idempotency import FileIdempotency
-from handspan.store.switches import FileSwitches
+from handspan.store.switches import file_switches
 from tests.stores import open_store
 from tests.waiting import soon
 
@@ -60,7 +60,7 @@ async def test_on_a_full_disk_nothing_is_left_beside_it(tmp_path: Path, monkeypa
         with pytest.raises(StoreError, match="No space"):
             await FileIdempotency(tmp_path).call_id("me", "k")
         with pytest.raises(OSError, match="No space"):
-            await FileSwitches(tmp_path).switch_off("x")
+            await file_switches(tmp_path).switch_off("x")
     assert os.listdir(tmp_path) == []
 
 

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handspan.core.calls import CallRecord
+from handspan.core.calls import CallRecord, ToolFacts
 from handspan.core.errors import ErrorCode
+from handspan.core.principals import Origin
 from handspan.core.results import Attachment, Failure, Success, ToolResult, succeed
 from handspan.core.store import Store
 from tests.store.things import call, finished, started
@@ -91,6 +92,19 @@ async def test_every_filter_finds_what_it_names_once_and_nothing_else(
         only = {"session": session, "tool": tool, "status": status, **times}
         wanted = sorted((r for r in records if fits(r, only)), key=lambda r: (r.at, r.id), reverse=True)
         assert await pages(store, limit, only) == [record.id for record in wanted], only
+
+
+async def test_calls_of_an_origin_are_found_by_its_kind_or_by_its_name(store: Store) -> None:
+    names = ("phone", "phone2", 'ph"öne')
+    for number, name in enumerate(names):
+        record = named("photo", 1000.0 + number)
+        record.tool = ToolFacts(Origin("device", name), "1", False)
+        await started(store.ledger, record)
+    await started(store.ledger, named("read_file", 2000.0))
+    assert len(await pages(store, 2, {"origin": "device"})) == 3
+    for name in names:
+        assert len(await pages(store, 2, {"origin": f"device({name})"})) == 1
+    assert await pages(store, 2, {"origin": "device(pho"}) == await pages(store, 2, {"origin": "dev"}) == []
 
 
 async def test_a_page_stays_where_it_is_while_calls_come_and_end(store: Store) -> None:

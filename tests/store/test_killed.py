@@ -13,7 +13,7 @@ import pytest
 from handspan.core.messages import check_all
 from handspan.core.results import Failure, succeed
 from handspan.core.store import Store
-from tests.stores import is_sound, open_store
+from tests.stores import is_sound, leases_in, open_store
 from tests.thoroughness import repeats
 from tests.waiting import soon
 
@@ -61,7 +61,7 @@ async def test_nothing_acknowledged_is_lost_however_often_the_process_is_killed(
             await check(store, lengths, finished, touched, set(recovery.waiting))
     assert len(finished) > KILLS
     assert open_after_kill > 0, "no process was ever killed in the middle of a call"
-    assert os.listdir(state / "runs") == []
+    assert leases_in(state) == 0
 
 
 async def check(

@@ -13,7 +13,7 @@ from handspan.core.results import Attachment, Failure, Success, ToolResult, succ
 from handspan.core.store import Journal, Store
 from handspan.core.values import Arguments
 from tests.store.things import READS, WRITES, answers, asks, call, finished, started, user
-from tests.stores import commits_of, open_store, rows_in
+from tests.stores import commits_of, rows_in
 from tests.waiting import soon
 
 pytestmark = pytest.mark.anyio
@@ -243,21 +243,6 @@ async def test_a_call_that_was_refused_at_once_is_in_the_journal(ledger: Journal
     assert (kept.state, kept.tool) == ("done", UNKNOWN_TOOL)
 
 
-async def test_the_start_of_a_call_that_only_reads_needs_no_wait(ledger: Journal, state: Path) -> None:
-    record = call(tool=READS)
-    assert ledger.start(record) is None
-    assert await finished(ledger, record, DONE)
-    assert rows_in(state, "SELECT state, run FROM calls") == [("done", None)]
-
-
-async def test_a_call_that_only_reads_is_found_at_once(store: Store) -> None:
-    found, listed = call(tool=READS), call(tool=READS)
-    store.ledger.start(found)
-    assert (await known(store.ledger, found.id)).state == "started"
-    store.ledger.start(listed)
-    assert len(await soon(store.ledger.open_calls(owner="ann"))) == 2
-
-
 async def test_a_result_whose_caller_was_cancelled_is_stored(ledger: Journal) -> None:
     record = await started(ledger, call())
     written = asyncio.ensure_future(ledger.finish(record, DONE))  # type: ignore[arg-type] # no block is open
@@ -292,22 +277,6 @@ async def test_open_calls_are_those_without_a_result(ledger: Journal) -> None:
     assert [record.id for record in await soon(ledger.open_calls(owner="ann", session="t"))] == [second.id]
 
 
-def test_a_result_that_comes_when_the_loop_is_gone_is_kept(state: Path) -> None:
-    store = open_store(state)
-    record = call()
-
-    async def leave() -> None:
-        await store.open()
-        await started(store.ledger, record)
-
-    with pytest.raises(RuntimeError, match="no running event loop"):
-        store.ledger.finish(record, DONE)
-    asyncio.run(leave())
-    store.ledger.finish(record, Failure("cancelled", "taken down"))
-    asyncio.run(store.close())
-    assert rows_in(state, "SELECT state FROM calls") == [("done",)]
-
-
 # Together.
 
 
@@ -328,6 +297,11 @@ async def test_a_result_and_its_history_row_are_one_commit(store: Store, state: 
     assert commits_of(store) - before == 1
     assert rows_in(state, "SELECT calls.state, length FROM calls, sessions") == [("done", 3)]
     assert (await known(store.ledger, record.id)).result == DONE
+
+
+async def test_a_call_that_only_reads_and_goes_on_is_stored_meanwhile(store: Store) -> None:
+    record = await started(store.ledger, call(tool=READS))
+    assert [one.id for one in await soon(store.ledger.open_calls(owner="ann"))] == [record.id]
 
 
 async def test_when_a_call_got_its_result_elsewhere_nothing_of_the_unit_is_kept(store: Store) -> None:

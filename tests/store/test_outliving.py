@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from handspan.bus.memory import MemoryBus
 from handspan.core.agents import Agent
@@ -16,16 +17,17 @@ from handspan.core.bus import CallCompleted
 from handspan.core.calls import CallRecord, ToolFacts
 from handspan.core.context import Deadline, ToolContext
 from handspan.core.principals import Origin, OriginKind
-from handspan.core.questions import Answer
+from handspan.core.questions import Answer, QuestionAction
 from handspan.core.records import Recovery
 from handspan.core.results import Failure, Pending, succeed
 from handspan.core.store import Store
 from handspan.core.tool import NO_CLAIMS, READ_ONLY, Annotations, AnsweredBy, Handling, ToolSpec
 from handspan.core.values import Arguments
-from tests.engine.engine_kit import EngineKit as House
+from tests.engine.engine_kit import EngineKit
 from tests.store.asking_devices import PHONE, SECONDS, TOOLS
 from tests.store.test_recovery import crash, running_session
 from tests.store.things import Clock, asks, call, finished, started, user
+from tests.store.things import question as a_question
 from tests.stores import open_store, rows_in, run_sql
 from tests.waiting import soon
 
@@ -66,6 +68,28 @@ async def failure(store: Store, call_id: str) -> Failure:
 
 
 # Who comes too late.
+
+
+@pytest.mark.parametrize("read_only", [False, True], ids=["writes", "reads"])
+async def test_a_call_whose_person_is_asked_to_log_in_waits_as_long_as_the_question(
+    store: Store, later: Store, clock: Clock, read_only: bool
+) -> None:
+    """ws.md 5.13: the person's time does not count, before and after the death of the gateway."""
+    record = await started(store.ledger, handed_out(clock.now + 30, tool=facts(read_only=read_only)))
+    action = QuestionAction(hint="Log in.")
+    question = structs.replace(a_question(record.id, kind="login"), action=action, expires_in=300.0)
+    assert await soon(store.questions.ask(question)) is None
+    clock.now += 100
+    assert await crash(store, later) == Recovery(waiting=(record.id,))
+    assert [one.id for one in await soon(later.ledger.take_over_calls())] == [record.id]
+    assert await soon(later.expire()) == ()
+    assert await soon(later.questions.answer(question.id, Answer("allow"), owner="ann"))
+    found = await soon(later.ledger.get(record.id, owner="ann"))
+    await soon(later.ledger.suspend(structs.replace(found, expires_at=clock.now + 30)))
+    clock.now += 29
+    assert await soon(later.expire()) == ()
+    clock.now += 1
+    assert await soon(later.expire()) == (record.id,)
 
 
 @pytest.mark.parametrize("read_only", [False, True], ids=["writes", "reads"])
@@ -134,10 +158,10 @@ async def test_a_call_that_does_not_outlive_its_process_is_closed_whatever_its_t
 async def test_a_second_outcome_changes_nothing(store: Store, later: Store, clock: Clock, state: Path) -> None:
     record = await started(store.ledger, handed_out(clock.now + 30))
     await crash(store, later)
-    house = House(state, ledger=later.ledger)
-    both = await soon(asyncio.gather(*(house.engine.settle(record.id, succeed(text)) for text in ("one", "two"))))
+    kit = EngineKit(state, ledger=later.ledger)
+    both = await soon(asyncio.gather(*(kit.engine.settle(record.id, succeed(text)) for text in ("one", "two"))))
     assert sorted(result is None for result in both) == [False, True]
-    assert await soon(house.engine.settle(record.id, succeed("three"))) is None
+    assert await soon(kit.engine.settle(record.id, succeed("three"))) is None
     kept = await soon(later.ledger.get(record.id, owner="ann"))
     assert kept.result in both
     assert await soon(later.expire()) == ()
@@ -196,7 +220,7 @@ async def test_a_session_whose_call_is_with_a_client_waits_and_goes_on_with_its_
         await started(store.ledger, record)
     assert await crash(store, later) == Recovery(unknown_outcome=("c2",), waiting=("c1",))
     assert (await soon(later.conversations.get(session.id, owner="ann"))).state == "waiting"
-    assert await soon(House(state, ledger=later.ledger).engine.settle("c1", succeed("a picture")))
+    assert await soon(EngineKit(state, ledger=later.ledger).engine.settle("c1", succeed("a picture")))
     assert (await soon(later.ledger.get("c1", owner="ann"))).result == succeed("a picture")
 
 
@@ -219,61 +243,61 @@ class Camera:
 
 
 @pytest.fixture
-async def house(store: Store, state: Path) -> AsyncIterator[House]:
+async def kit(store: Store, state: Path) -> AsyncIterator[EngineKit]:
     """An engine and its parts on the store."""
-    house = House(state, ledger=store.ledger, questions=store.questions)
-    yield house
-    await house.engine.close()
+    kit = EngineKit(state, ledger=store.ledger, questions=store.questions)
+    yield kit
+    await kit.engine.close()
 
 
 @pytest.mark.parametrize("annotations", [NO_CLAIMS, READ_ONLY], ids=["writes", "reads"])
 @pytest.mark.parametrize("seconds", [20.0, None], ids=["limit", "no limit"])
 async def test_a_call_that_may_be_answered_later_is_kept_with_its_time_before_the_tool_is_touched(
-    house: House, state: Path, annotations: Annotations, seconds: float | None
+    kit: EngineKit, state: Path, annotations: Annotations, seconds: float | None
 ) -> None:
     camera = Camera(state, seconds, annotations, outlives=True)
-    house.add(camera, PHONE)
-    assert await house.value("camera", call_id="c1") == "a picture"
+    kit.add(camera, PHONE)
+    assert await kit.value("camera", call_id="c1") == "a picture"
     assert camera.seen == [("c1", "started", seconds and pytest.approx(seconds))]
 
 
-async def test_a_call_that_ends_with_its_process_has_no_time_in_the_ledger(house: House, state: Path) -> None:
+async def test_a_call_that_ends_with_its_process_has_no_time_in_the_ledger(kit: EngineKit, state: Path) -> None:
     camera = Camera(state, 20.0, NO_CLAIMS, outlives=False)
-    house.add(camera, PHONE)
-    assert await house.value("camera", call_id="c1") == "a picture"
+    kit.add(camera, PHONE)
+    assert await kit.value("camera", call_id="c1") == "a picture"
     assert camera.seen == [("c1", "started", None)]
 
 
-async def test_the_caller_s_deadline_counts_too(house: House, state: Path) -> None:
+async def test_the_caller_s_deadline_counts_too(kit: EngineKit, state: Path) -> None:
     for seconds in (20.0, None):
         camera = Camera(state, seconds, NO_CLAIMS, outlives=True)
-        house.registry.register_or_replace(camera, PHONE)
+        kit.registry.register_or_replace(camera, PHONE)
         deadline = Deadline(time.monotonic() + 5, "the caller's deadline")
-        await house.value("camera", call_id=f"c{seconds}", deadline=deadline)
+        await kit.value("camera", call_id=f"c{seconds}", deadline=deadline)
         [(_, _, left)] = [row for row in camera.seen if row[0] == f"c{seconds}"]
         assert isinstance(left, float) and 0 < left <= 5.01
 
 
-async def test_the_time_that_a_person_takes_does_not_count(house: House, store: Store, state: Path) -> None:
+async def test_the_time_that_a_person_takes_does_not_count(kit: EngineKit, store: Store, state: Path) -> None:
     camera = Camera(state, 20.0, NO_CLAIMS, outlives=True)
-    house.add(camera, PHONE)
-    careful = house.caller(Agent("Careful", mode="ask_always"))
-    assert isinstance(await house.call("camera", caller=careful, call_id="c1"), Pending)
+    kit.add(camera, PHONE)
+    careful = kit.caller(Agent("Careful", mode="ask_always"))
+    assert isinstance(await kit.call("camera", caller=careful, call_id="c1"), Pending)
     [question] = await soon(store.questions.open_for(owner=careful.who.owner))
     await soon(store.questions.answer(question.id, Answer("allow"), owner=careful.who.owner))
     sql = "UPDATE calls SET at = at - 3600"  # an hour ago
     await soon(run_sql(store, sql))
-    assert await soon(house.engine.resume("c1", careful)) == succeed("a picture")
+    assert await soon(kit.engine.resume("c1", careful)) == succeed("a picture")
     assert camera.seen == [("c1", "started", pytest.approx(3620, abs=5))]
 
 
-async def test_a_tool_that_hands_its_call_out_says_itself_how_long_it_waits(house: House, state: Path) -> None:
+async def test_a_tool_that_hands_its_call_out_says_itself_how_long_it_waits(kit: EngineKit, state: Path) -> None:
     class Slow(Camera):
         async def run(self, arguments: Arguments, ctx: ToolContext) -> Pending:  # type: ignore[override] # it waits
             return Pending()
 
-    house.add(Slow(state, 20.0, NO_CLAIMS, outlives=True), PHONE)
-    assert isinstance(await house.call("camera"), Pending)
+    kit.add(Slow(state, 20.0, NO_CLAIMS, outlives=True), PHONE)
+    assert isinstance(await kit.call("camera"), Pending)
     assert rows_in(state, "SELECT state, expires_at FROM calls") == [("pending", None)]
 
 
@@ -310,9 +334,9 @@ async def test_after_kill_9_the_answers_of_clients_complete_their_calls(state: P
             assert record.expires_at == pytest.approx(record.at + SECONDS)
         [session] = (await soon(store.conversations.page(owner="ann"))).sessions
         assert session.state == "waiting"
-        house = House(state, ledger=store.ledger, bus=bus)
+        kit = EngineKit(state, ledger=store.ledger, bus=bus)
         for name, record in left.items():
-            assert await soon(house.engine.settle(record.id, succeed(name))) == succeed(name)
+            assert await soon(kit.engine.settle(record.id, succeed(name))) == succeed(name)
         assert [(call.id, call.status) for call in heard] == [(record.id, "success") for record in left.values()]
         for name, record in left.items():
             kept = await soon(store.ledger.get(record.id, owner="ann"))

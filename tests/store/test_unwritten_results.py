@@ -18,7 +18,7 @@ from handspan.store.unwritten_results import UnwrittenResults
 from handspan.testing import FakeDevice, offer
 from handspan.testing.gateway import RunningGateway, running_gateway
 from tests.store.things import READS, call, finished, no_room, started
-from tests.stores import open_store, rows_in
+from tests.stores import open_store, rows_in, store_settings
 from tests.waiting import WAIT, soon, until
 
 pytestmark = pytest.mark.anyio
@@ -33,15 +33,15 @@ def stored_state(folder: Path, call_id: str) -> object:
     return state
 
 
-async def fail_to_store(store: Store, record: CallRecord) -> None:
-    with no_room(SMALL), pytest.raises(StoreError):
+async def fail_to_store(store: Store, record: CallRecord, state: Path) -> None:
+    with no_room(SMALL, state), pytest.raises(StoreError):
         await finished(store.ledger, record, LARGE)
 
 
 async def test_it_is_written_when_there_is_room_again(store: Store, state: Path) -> None:
     for record in (call(), call(tool=READS)):
         await started(store.ledger, record)
-        with no_room(SMALL):
+        with no_room(SMALL, state):
             with pytest.raises(StoreError):
                 await finished(store.ledger, record, LARGE)
             stored = store.ledger.unwritten(record.id)
@@ -54,9 +54,9 @@ async def test_it_is_written_when_there_is_room_again(store: Store, state: Path)
         assert (await soon(store.ledger.get(record.id, owner="ann"))).result == LARGE
 
 
-async def test_meanwhile_every_reader_finds_it_and_a_second_result_is_refused(store: Store) -> None:
+async def test_meanwhile_every_reader_finds_it_and_a_second_result_is_refused(store: Store, state: Path) -> None:
     record = await started(store.ledger, call())
-    with no_room(SMALL):
+    with no_room(SMALL, state):
         with pytest.raises(StoreError):
             await finished(store.ledger, record, LARGE)
         assert not await finished(store.ledger, record, Failure("timeout", "too late"))
@@ -70,11 +70,11 @@ async def test_meanwhile_every_reader_finds_it_and_a_second_result_is_refused(st
             await soon(store.ledger.get(record.id, owner="bob"))
 
 
-async def test_it_is_published_once_and_only_when_it_is_written(store: Store) -> None:
+async def test_it_is_published_once_and_only_when_it_is_written(store: Store, state: Path) -> None:
     bus, heard = MemoryBus(), list[str]()
     bus.subscribe(CallCompleted, lambda event: heard.append(event.id))
     record = await started(store.ledger, call())
-    with no_room(SMALL):
+    with no_room(SMALL, state):
         written = publish_when_stored(bus, store.ledger, store.ledger.finish(record, LARGE), record)
         assert not isinstance(written, bool)
         with pytest.raises(StoreError):
@@ -89,15 +89,15 @@ async def test_it_is_published_once_and_only_when_it_is_written(store: Store) ->
 async def test_a_store_that_is_closed_tries_once_more(state: Path) -> None:
     async with open_store(state) as store:
         record = await started(store.ledger, call())
-        await fail_to_store(store, record)
+        await fail_to_store(store, record, state)
     assert stored_state(state, record.id) == "done"
 
 
-async def test_only_so_many_are_kept_and_then_no_call_begins(store: Store) -> None:
+async def test_only_so_many_are_kept_and_then_no_call_begins(store: Store, state: Path) -> None:
     ledger = store.ledger
-    ledger.unwritten_results = UnwrittenResults(most=2)  # type: ignore[attr-defined]  # a small bound
+    ledger.unwritten_results = UnwrittenResults(limit=2)  # type: ignore[attr-defined]  # a small bound
     records = [await started(ledger, call()) for _ in range(3)]
-    with no_room(SMALL):
+    with no_room(SMALL, state):
         for record in records:
             with pytest.raises(StoreError):
                 await finished(ledger, record, LARGE)
@@ -108,10 +108,13 @@ async def test_only_so_many_are_kept_and_then_no_call_begins(store: Store) -> No
     assert await finished(ledger, records[2], LARGE)
 
 
-async def test_the_store_says_whether_it_takes_writes(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("handspan.store.sqlite.database._PROOF_SECONDS", 0.0)
+async def test_the_store_says_whether_it_takes_writes(
+    store: Store, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for database in ("sqlite", "postgres"):
+        monkeypatch.setattr(f"handspan.store.{database}.database._PROOF_SECONDS", 0.0)
     assert await soon(store.check_writes()) == ""
-    with no_room(1):
+    with no_room(1, state):
         assert "can't be used" in await soon(store.check_writes())
     assert await soon(store.check_writes()) == ""
 
@@ -125,16 +128,20 @@ async def ready(gateway: RunningGateway) -> int:
 
 
 async def test_a_device_is_acknowledged_only_when_its_result_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("handspan.store.sqlite.database._PROOF_SECONDS", 0.0)
-    async with running_gateway(tmp_path) as gateway, FakeDevice(gateway.url, gateway.token) as phone:
+    for database in ("sqlite", "postgres"):
+        monkeypatch.setattr(f"handspan.store.{database}.database._PROOF_SECONDS", 0.0)
+    async with (
+        running_gateway(tmp_path, store=store_settings(state)) as gateway,
+        FakeDevice(gateway.url, gateway.token) as phone,
+    ):
         token = str((await phone.connect(label="phone", capabilities=["resume"]))["resume_token"])
         await phone.register(offer("photo"))
         asking = asyncio.create_task(gateway.call_as("11111111-2222-4333-8444-555555555555", "phone__photo", {}))
         request = await phone.expect("tool_call_request")
         assert await ready(gateway) == 200
-        with no_room(1):
+        with no_room(1, state):
             await phone.answer(request, "a photo")
             assert await soon(asking) == succeed("a photo")  # its caller need not wait for the disk
             assert await ready(gateway) == 503
@@ -152,15 +159,20 @@ async def test_a_device_is_acknowledged_only_when_its_result_is_written(
 
 
 @pytest.mark.parametrize("tool", ["write_file", "phone__photo"])
-async def test_a_call_that_the_store_refuses_is_interrupted_and_was_not_run(tmp_path: Path, tool: str) -> None:
-    async with running_gateway(tmp_path) as gateway, FakeDevice(gateway.url, gateway.token) as phone:
+async def test_a_call_that_the_store_refuses_is_interrupted_and_was_not_run(
+    tmp_path: Path, state: Path, tool: str
+) -> None:
+    async with (
+        running_gateway(tmp_path, store=store_settings(state)) as gateway,
+        FakeDevice(gateway.url, gateway.token) as phone,
+    ):
         await phone.connect(label="phone")
         await phone.register(offer("photo"))
         arguments: dict[str, Json] = {"path": "new", "content": "x"} if tool == "write_file" else {}
-        with no_room(1):
+        with no_room(1, state):
             result = await gateway.call(tool, **arguments)
         assert isinstance(result, Failure) and result.code == "interrupted"
         assert "safe to call it again" in result.message
         assert phone.unexpected("tool_call_request") == []
         assert not (tmp_path / "workspace" / "new").exists()
-        await until(lambda: rows_in(tmp_path / "state", "SELECT 1 FROM calls WHERE status = 'interrupted'"))
+        await until(lambda: rows_in(state, "SELECT 1 FROM calls WHERE status = 'interrupted'"))

@@ -13,7 +13,7 @@ from handspan.core.principals import OPERATOR
 from handspan.core.questions import Answer
 from handspan.core.results import Failure, Pending, Success, succeed
 from handspan.core.tool import READ_ONLY, Annotations
-from tests.engine.engine_kit import EngineKit as House
+from tests.engine.engine_kit import EngineKit
 from tests.stores import commits_of, open_store, rows_in
 from tests.waiting import soon
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 CAREFUL = Agent("Careful", mode="ask_always")
 
 
-class Process(House):
+class Process(EngineKit):
     """One life of the gateway: a store and an engine over it."""
 
     def __init__(self, state: Path) -> None:

@@ -3,6 +3,7 @@
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import cast
 
 from handspan.core.calls import CallRecord, ToolFacts, new_call_id
@@ -22,7 +23,7 @@ from handspan.core.records import SessionRecord
 from handspan.core.results import ToolResult
 from handspan.core.store import Journal, Store
 from handspan.core.values import Arguments
-from tests.stores import run_sql
+from tests.stores import is_postgres, refusing_writes, run_sql
 from tests.waiting import soon
 
 """No test waits longer than that for anything."""
@@ -104,8 +105,15 @@ def question(call_id: str = "c1", *, kind: str = "approval", owner: str = "ann",
 
 
 @contextmanager
-def no_room(limit: int) -> Iterator[None]:
-    """No file may grow beyond this: a write fails half-way, as on a full disk."""
+def no_room(limit: int, state: Path | None = None) -> Iterator[None]:
+    """No file may grow beyond this: a write fails half-way, as on a full disk. PostgreSQL says that itself.
+
+    `state`: the folder of the store, where the test runs on each database.
+    """
+    if state is not None and is_postgres():
+        with refusing_writes(state, limit):
+            yield
+        return
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
     try:

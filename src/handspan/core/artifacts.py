@@ -15,6 +15,15 @@ class ArtifactRef(Struct, frozen=True):
     name: str = ""
 
 
+class StoredArtifact(Struct, frozen=True):
+    """An artifact in a list."""
+
+    ref: ArtifactRef
+    session: str
+    at: float
+    """Seconds since 1970."""
+
+
 class Artifacts(Protocol):
     """Stores large data for its owner, limited in number, size and age."""
 

@@ -63,6 +63,16 @@ class QuestionEnded(Struct, frozen=True, gc=False, tag="question_ended"):
 
 
 @final
+class LoginRequested(Struct, frozen=True, gc=False, tag="login_requested"):
+    """A person wants to begin the login that a question asks for: its device has to start it."""
+
+    owner: str
+    question: str
+    call_id: str
+    """The call that waits for the login."""
+
+
+@final
 class CallCompleted(Struct, frozen=True, gc=False, tag="call_completed"):
     """A call has its one result, and the ledger has stored it."""
 
@@ -87,7 +97,14 @@ class TurnEvent(Struct, frozen=True, gc=False, tag="turn_event"):
 
 
 BusEvent: TypeAlias = (
-    TokenRevoked | ToolsChanged | DeviceChanged | QuestionOpened | QuestionEnded | CallCompleted | TurnEvent
+    TokenRevoked
+    | ToolsChanged
+    | DeviceChanged
+    | QuestionOpened
+    | QuestionEnded
+    | LoginRequested
+    | CallCompleted
+    | TurnEvent
 )
 
 _E = TypeVar("_E", bound=BusEvent)

@@ -51,7 +51,7 @@ _facts: Final = msgspec.json.Decoder(ToolFacts)
 
 
 def decode_facts(stored: bytes) -> ToolFacts:
-    """Decode the facts of a stored record. Adds `answered_by` to records of versions that did not write it."""
+    """Decode the facts of a stored record. Add `answered_by` to records of versions that did not write it."""
     facts = _facts.decode(stored)
     if facts.origin is None or facts.answered_by != "tool":
         return facts
@@ -95,7 +95,7 @@ class Note(Struct, frozen=True):
     text: str
 
 
-MOST_NOTES: Final = 5
+MAX_NOTES: Final = 5
 LONGEST_NOTE: Final = 64 * 1024
 
 

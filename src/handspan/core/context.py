@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # that module needs this one
     from handspan.core.tool import ToolSpec
 
 Progress: TypeAlias = Callable[[Json], None]
-"""Shows partial output or a state to those who watch the call. Never blocks; any thread may call it."""
+"""Shows partial output or a state to the listeners of the call. Never blocks; any thread may call it."""
 
 
 class Deadline(Struct, frozen=True, gc=False):
@@ -56,7 +56,7 @@ NO_PERSON: Final = NoPerson()
 class SearchableTools(Protocol):
     """The tools that the caller may use."""
 
-    async def search(self, text: str, most: int) -> "Sequence[ToolSpec]":
+    async def search(self, text: str, limit: int) -> "Sequence[ToolSpec]":
         """Return the tools that fit these words best, the best first."""
         ...
 
@@ -64,7 +64,7 @@ class SearchableTools(Protocol):
 class NoTools:
     """Stands in where the caller's tools are not known, for example in a worker process."""
 
-    async def search(self, text: str, most: int) -> "Sequence[ToolSpec]":
+    async def search(self, text: str, limit: int) -> "Sequence[ToolSpec]":
         """Return none."""
         return ()
 

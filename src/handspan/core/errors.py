@@ -3,6 +3,8 @@
 HandspanError                   core     the root of all our errors
 ├── ToolError                   core     a call can't succeed; carries a code of the table below
 │   ├── NotYours                core     … because the session is another owner's
+│   ├── LoginRequired           client   … before the person has logged in; says how
+│   ├── ScopeMissing            sources  … because the login at an MCP server does not reach so far
 │   └── StoreError              core     … because what must last can't be kept or read
 ├── DefinitionError             core     a tool can't be defined or registered as it is
 │   └── NameTaken               core     … because of its name
@@ -16,7 +18,11 @@ HandspanError                   core     the root of all our errors
 │   ├── TooManyValues           wire     … because they hold more values than one request may
 │   ├── FrameError              wire     … in a frame of the WebSocket protocol; carries its code
 │   ├── BodyError               wire     … in a body of the graph API; names each place
+│   ├── ManifestError           wire     … in the manifest of a provider
 │   └── NoFile                  gateway  … because a form has no file under the name that is wanted
+├── ProviderError               wire     a provider answers a call with an error; carries the answer
+├── CallFailed                  provider  a provider gave no response to a request
+├── AlreadyServed               provider  another process serves the socket of a provider
 ├── ModelError                  models   a model can't answer
 ├── ScriptOver                  models   the scripted model was asked more often than its script has turns
 ├── SkillError                  skills   the file of a skill can't be used

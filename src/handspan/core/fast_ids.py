@@ -15,7 +15,7 @@ os.register_at_fork(after_in_child=_ids.clear)  # a child draws its own: two pro
 
 
 def draw_id() -> str:
-    """Returns a random UUID (version 4) that can't be guessed: each has 122 random bits of its own."""
+    """Return a random UUID (version 4) that can't be guessed: each has 122 random bits of its own."""
     while True:
         try:
             return _ids.popleft()

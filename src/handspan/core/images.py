@@ -1,4 +1,4 @@
-"""What a model API takes as an image, and who makes an attachment fit (SPEC X4)."""
+"""What a model API takes as an image, and the reader that makes an attachment fit (SPEC X4)."""
 
 from collections.abc import Set
 from typing import Final, Protocol

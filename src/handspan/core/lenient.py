@@ -8,13 +8,13 @@ import json
 import math
 import re
 from collections.abc import Iterable
-from typing import Final, TypeAlias
-
-import jsonschema_rs
+from typing import TYPE_CHECKING, Final
 
 from handspan.core.values import Json, JsonObject
 
-_Kind: TypeAlias = jsonschema_rs.ValidationErrorKind
+if TYPE_CHECKING:
+    import jsonschema_rs
+
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,20})?(?:[eE][+-]?[0-9]{1,3})?")
 _LONGEST_JSON: Final = 256 * 1024
 
@@ -26,7 +26,7 @@ class _Unread:
 _UNREAD: Final = _Unread()
 
 
-def read_leniently(arguments: Json, errors: Iterable[jsonschema_rs.ValidationError]) -> Json:
+def read_leniently(arguments: Json, errors: "Iterable[jsonschema_rs.ValidationError]") -> Json:
     """Return the arguments with every remedy that these errors have; the same object when they have none."""
     remedies = [(error.instance_path, _find_remedy(error)) for error in errors]
     for path, remedy in remedies:
@@ -35,18 +35,20 @@ def read_leniently(arguments: Json, errors: Iterable[jsonschema_rs.ValidationErr
     return arguments
 
 
-def _find_remedy(error: jsonschema_rs.ValidationError) -> Json | _Unread:
+def _find_remedy(error: "jsonschema_rs.ValidationError") -> Json | _Unread:
     """Return the value that was meant; None to leave it out."""
+    from jsonschema_rs import ValidationErrorKind as Kind  # noqa: PLC0415 - loaded by now: it has found the error
+
     if error.instance is None:
         return None  # only a property is left out, and if it is required, the schema still refuses the arguments
     match error.kind:
-        case _Kind.Type(types=types):
+        case Kind.Type(types=types):
             return _read_as_type(error.instance, types)
-        case _Kind.Enum(options=options):
+        case Kind.Enum(options=options):
             return _read_as_option(error.instance, options)
-        case _Kind.Constant(expected_value=expected):
+        case Kind.Constant(expected_value=expected):
             return _read_as_option(error.instance, [expected])
-        case _Kind.AnyOf(context=context) | _Kind.OneOfNotValid(context=context):
+        case Kind.AnyOf(context=context) | Kind.OneOfNotValid(context=context):
             found = [_find_remedy(branch[0]) for branch in context if len(branch) == 1]
             readings = [value for value in found if not isinstance(value, _Unread)]
             return readings[0] if len(readings) == 1 else _UNREAD

@@ -20,7 +20,7 @@ _OUTSIDE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _TAIL: Final = 8
 _MAX_NAMESPACE: Final = MAX_LENGTH - 16
 """Short enough that a converted name still shows its namespace, the separator and a part of its own name."""
-_MOST_COMPARED: Final = 100
+_MAX_COMPARED: Final = 100
 
 Disabled: TypeAlias = Annotated[
     str,
@@ -105,9 +105,9 @@ def did_you_mean(wrong: str, known: Iterable[str]) -> str:
     """Return a hint such as " Did you mean 'camera'?", or nothing if no known word is similar."""
     by_folded = {name.casefold(): name for name in known}
     folded, candidates = wrong[:MAX_LENGTH].casefold(), list(by_folded)
-    if len(candidates) > _MOST_COMPARED:  # one comparison takes up to 0.2 ms and blocks the event loop
+    if len(candidates) > _MAX_COMPARED:  # one comparison takes up to 0.2 ms and blocks the event loop
         pairs = _pairs(folded)
-        candidates = heapq.nlargest(_MOST_COMPARED, candidates, key=lambda name: len(pairs & _pairs(name)))
+        candidates = heapq.nlargest(_MAX_COMPARED, candidates, key=lambda name: len(pairs & _pairs(name)))
     import difflib  # noqa: PLC0415 - only errors need it, and start-up time counts
 
     near = [by_folded[name] for name in difflib.get_close_matches(folded, candidates, n=2, cutoff=0.6)]

@@ -9,17 +9,17 @@ from handspan.core.questions import Answer, Question
 from handspan.core.schema import Validator
 from handspan.core.values import strip_invisible
 
-_MOST_PROBLEMS: Final = 5
+_MAX_PROBLEMS: Final = 5
 
 
 def check_question(question: Question) -> None:
-    """Raises `DefinitionError` when no person could answer this question."""
+    """Raise `DefinitionError` when no person could answer this question."""
     action = question.action
     match question.kind:
         case "input" if question.schema is None:
             raise DefinitionError("A question of the kind 'input' needs a schema for its answer")
-        case "login" if action is None or not (action.url or action.intent):
-            raise DefinitionError("A question of the kind 'login' needs an action with a url or an intent")
+        case "login" if action is None or not (action.url or action.intent or action.hint):
+            raise DefinitionError("A question of the kind 'login' needs an action with a url, an intent or a hint")
         case "trust" if action is None or action.new is None:
             raise DefinitionError("A question of the kind 'trust' needs an action with the new definition")
     if action is not None and action.url and not action.url.lower().startswith(("https://", "http://")):
@@ -46,7 +46,7 @@ def clean_question(question: Question) -> Question:
 
 
 def check_answer(question: Question, answer: Answer) -> None:
-    """Raises `InvalidAnswer` when the answer brings no value that fits, or one that was not asked for."""
+    """Raise `InvalidAnswer` when the answer brings no value that fits, or one that was not asked for."""
     if question.schema is None:
         if answer.value is not None:
             raise InvalidAnswer(f"A question of the kind {question.kind!r} takes no value: answer without one.")
@@ -55,4 +55,4 @@ def check_answer(question: Question, answer: Answer) -> None:
         return
     problems = Validator(question.schema, whole="the value").problems(answer.value)
     if problems:
-        raise InvalidAnswer(f"The answer does not fit the question: {'; '.join(problems[:_MOST_PROBLEMS])}.")
+        raise InvalidAnswer(f"The answer does not fit the question: {'; '.join(problems[:_MAX_PROBLEMS])}.")

@@ -6,9 +6,8 @@ address), patterns that do not compile, and schemas that are too large or too de
 
 import itertools
 from collections.abc import Callable, Iterator
-from typing import Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
-import jsonschema_rs
 import msgspec
 
 from handspan.core.errors import DefinitionError, ToolError
@@ -16,6 +15,9 @@ from handspan.core.lenient import read_leniently
 from handspan.core.names import did_you_mean
 from handspan.core.schema_cost import SchemaCost, drop_repeated_all_of, has_references
 from handspan.core.values import Arguments, Json, JsonObject
+
+if TYPE_CHECKING:
+    import jsonschema_rs
 
 MAX_BYTES: Final = 256 * 1024
 MAX_DEPTH: Final = 64
@@ -34,7 +36,6 @@ _MAX_STEPS: Final = 5000
 _FIRST_ITEMS: Final = 20
 _TOO_DEEP: Final = f"the schema is nested deeper than {MAX_DEPTH} levels"
 _MASK: Final = "\ufffc"
-_LENGTH_ERRORS: Final = (jsonschema_rs.ValidationErrorKind.MinItems, jsonschema_rs.ValidationErrorKind.Contains)
 _TOO_MUCH: Final = (
     "they do not fit the tool's schema, or are too large to be checked against it: "
     "compare each parameter with the schema, or send less at once"
@@ -46,26 +47,40 @@ class Validator:
 
     __slots__ = ("_compiled", "_cost", "_schema", "_whole", "is_valid")
 
-    def __init__(self, schema: JsonObject, *, whole: str = ARGUMENTS) -> None:
+    def __init__(self, schema: JsonObject, *, whole: str = ARGUMENTS, is_known: bool = False) -> None:
         """Compile this schema. Raises `DefinitionError` with the reason when that is not possible.
 
-        `whole` names the checked value in messages. Only arguments have to be an object.
+        `whole` names the checked value in messages. Only arguments have to be an object. `is_known`: the schema is one
+        of ours, which compiles; that is done at the first check, so that a start does not load the library.
         """
-        encoded = _check_size(schema)
-        if whole == ARGUMENTS:
-            _check_object(schema)
         self._schema = schema
         self._whole = whole
+        self._cost: SchemaCost | None = None
+        self._compiled: jsonschema_rs.Validator | None = None
+        self.is_valid: Callable[[Json | Arguments], bool] = self._compile_and_check
+        if not is_known:
+            self._compile()
+
+    def _compile_and_check(self, arguments: Json | Arguments) -> bool:
+        """Replace `is_valid` until the schema is compiled; callers may keep it for longer."""
+        if self._compiled is None:
+            self._compile()
+        return self.is_valid(arguments)
+
+    def _compile(self) -> "jsonschema_rs.Validator":
+        schema = self._schema
+        encoded = _check_size(schema)
+        if self._whole == ARGUMENTS:
+            _check_object(schema)
         self._cost = SchemaCost(schema) if has_references(encoded) else None
-        if self._cost is None or self._cost.is_within(_MAX_BRANCHES):
-            self._compiled = _compile(schema)
-            self.is_valid: Callable[[Json | Arguments], bool] = self._compiled.is_valid
-            return
-        schema = drop_repeated_all_of(schema)
-        self._cost = SchemaCost(schema)
-        self._compiled = _compile(schema)
-        is_cheap_now = self._cost.is_within(_MAX_BRANCHES)
-        self.is_valid = self._compiled.is_valid if is_cheap_now else self._is_cheap_and_valid
+        is_cheap = self._cost is None or self._cost.is_within(_MAX_BRANCHES)
+        if not is_cheap:
+            schema = drop_repeated_all_of(schema)
+            self._cost = SchemaCost(schema)
+            is_cheap = self._cost.is_within(_MAX_BRANCHES)
+        compiled = self._compiled = _compile(schema)
+        self.is_valid = compiled.is_valid if is_cheap else self._is_cheap_and_valid
+        return compiled
 
     def problems(self, arguments: Json) -> list[str]:
         """Return everything that is wrong with these arguments, in words for a model; empty if they are valid."""
@@ -108,22 +123,24 @@ class Validator:
 
     def _is_cheap_and_valid(self, arguments: Json | Arguments) -> bool:
         """Replace `is_valid` for a schema whose branches multiply: arguments that take too many steps are not valid."""
-        assert self._cost is not None
+        assert self._cost is not None and self._compiled is not None
         return self._cost.is_within(_MAX_STEPS, arguments) and self._compiled.is_valid(arguments)
 
-    def _errors(self, arguments: Json) -> Iterator[jsonschema_rs.ValidationError]:
+    def _errors(self, arguments: Json) -> "Iterator[jsonschema_rs.ValidationError]":
         """Return the errors. The library finds all before it returns the first, so too much work is left out."""
+        compiled = self._compiled or self._compile()
         cost = self._cost or SchemaCost(self._schema)
         if cost.is_within(_MAX_STEPS, arguments):
-            return iter(self._compiled.iter_errors(arguments))
+            return iter(compiled.iter_errors(arguments))
         shorter = _shorten(arguments)
         if cost.is_within(_MAX_STEPS, shorter):
-            errors = self._compiled.iter_errors(shorter)
-            return (error for error in errors if not isinstance(error.kind, _LENGTH_ERRORS))
+            return (error for error in compiled.iter_errors(shorter) if not _is_of_length(error))
         return iter(())
 
-    def _describe(self, error: jsonschema_rs.ValidationError, with_hints: bool = True) -> str:
+    def _describe(self, error: "jsonschema_rs.ValidationError", with_hints: bool = True) -> str:
         """Return one problem as text for a model."""
+        import jsonschema_rs  # noqa: PLC0415 - loaded by now
+
         where = _path(error.instance_path)
         match error.kind:
             case jsonschema_rs.ValidationErrorKind.Required(property=name):
@@ -156,9 +173,11 @@ class Validator:
                 return _clip(f"{self._name_of(where)}: {error.message.replace(_MASK, _quote(error.instance))}", 300)
 
     def _describe_forms(
-        self, error: jsonschema_rs.ValidationError, context: list[list[jsonschema_rs.ValidationError]]
+        self, error: "jsonschema_rs.ValidationError", context: "list[list[jsonschema_rs.ValidationError]]"
     ) -> str:
         """Return why the value fits none of several forms: one short sentence if each form is only another type."""
+        import jsonschema_rs  # noqa: PLC0415 - loaded by now
+
         where, wanted = _path(error.instance_path), set[str]()
         for branch in context:
             match [(problem.kind, problem.instance_path) for problem in branch]:
@@ -186,11 +205,21 @@ class Validator:
         return list(properties) if isinstance(properties, dict) else []
 
 
-def _compile(schema: JsonObject) -> jsonschema_rs.Validator:
+def _compile(schema: JsonObject) -> "jsonschema_rs.Validator":
+    import jsonschema_rs  # noqa: PLC0415 - slow to load, and a chat without calls does not need it
+
     try:
         return jsonschema_rs.validator_for(schema, retriever=_refuse_fetch, mask=_MASK)
     except (ValueError, jsonschema_rs.ReferencingError) as error:
         raise DefinitionError(f"the schema can't be used: {_reason(error)}{_where_in_schema(error)}") from None
+
+
+def _is_of_length(error: "jsonschema_rs.ValidationError") -> bool:
+    import jsonschema_rs  # noqa: PLC0415 - loaded by now
+
+    return isinstance(
+        error.kind, (jsonschema_rs.ValidationErrorKind.MinItems, jsonschema_rs.ValidationErrorKind.Contains)
+    )
 
 
 def _reason(error: Exception) -> str:

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Final, Protocol, Self, TypeAlias, TypeVar
 
 from handspan.core.agents import Agent
-from handspan.core.artifacts import Artifacts
+from handspan.core.artifacts import Artifacts, StoredArtifact
 from handspan.core.calls import CallRecord, Note, ToolFacts
 from handspan.core.messages import AssistantMessage, Message, UserMessage
 from handspan.core.questions import Answer, Question, Questions
@@ -44,9 +44,9 @@ Measured: if both had to be awaited always, a call of a tool in this process wit
 longer (9.8 us instead of 9.1); with a ledger on disk a read-only tool would wait for the disk before it begins.
 """
 
-MOST_TOOL_SETS: Final = 200
+MAX_TOOL_SETS: Final = 200
 """Tool sets of one page client. The oldest ones without an open call are removed first."""
-MOST_MEMORIES: Final = 10_000
+MAX_MEMORIES: Final = 10_000
 """Memories of one owner. A search reads all of them."""
 
 
@@ -60,7 +60,7 @@ class Ledger(Protocol):
         """Enter this call: it waits, perhaps for a person, and no tool was touched. `ToolError` for a used id."""
 
     def start(self, record: CallRecord) -> NowOrLater[None]:
-        """Record that a tool is about to be touched. Enters a call that was not accepted; `ToolError` for a used id.
+        """Record that a tool is about to be touched. Enter a call that was not accepted; `ToolError` for a used id.
 
         None: it is written, or the caller need not wait for that, as for a read-only tool.
         """
@@ -68,7 +68,7 @@ class Ledger(Protocol):
     async def suspend(self, record: CallRecord) -> None:
         """Record that the outcome comes later, from elsewhere, until `record.expires_at`.
 
-        Enters a call that was not accepted: some tools only hand it to a client. `ToolError` for a used id.
+        Enter a call that was not accepted: some tools only hand it to a client. `ToolError` for a used id.
         """
 
     def finish(self, record: CallRecord, result: ToolResult) -> NowOrLater[bool]:
@@ -84,7 +84,7 @@ class Ledger(Protocol):
         """Return the record of this call, or None; while the call runs here, the engine's own record."""
 
     async def note(self, call_id: str, text: str) -> bool:
-        """Store a note beside a finished call. False if there is no such call, or it has `MOST_NOTES`."""
+        """Store a note beside a finished call. False if there is no such call, or it has `MAX_NOTES`."""
 
     async def notes(self, call_id: str, *, owner: str) -> Sequence[Note]:
         """Return what came for the owner's call after its result, the oldest first."""
@@ -102,6 +102,7 @@ class Journal(Ledger, Protocol):
         owner: str,
         session: str | None = None,
         tool: str | None = None,
+        origin: str | None = None,
         status: CallStatus | None = None,
         since: float | None = None,
         until: float | None = None,
@@ -110,7 +111,8 @@ class Journal(Ledger, Protocol):
     ) -> tuple[Sequence[CallRecord], str | None]:
         """Return the owner's calls that fit, the newest first, and the cursor of the next page.
 
-        `since`: calls that began then or later; `until`: calls that began earlier; `after`: the cursor of a page.
+        `origin`: a kind, or a kind with its name as in `device(phone)`; `since`: calls that began then or later;
+        `until`: calls that began earlier; `after`: the cursor of a page.
         """
 
     async def open_calls(self, *, owner: str, session: str | None = None) -> Sequence[CallRecord]:
@@ -314,7 +316,7 @@ class Switches(Protocol):
 class SkillSwitches(Protocol):
     """Which skills of the workspace a person has enabled (SPEC A3). Raises `ConfigError` for a damaged file."""
 
-    async def enabled(self) -> Mapping[str, str]:
+    async def enabled_skills(self) -> Mapping[str, str]:
         """Return the fingerprint of each enabled skill, by name."""
 
     async def enable(self, name: str, fingerprint: str) -> bool:
@@ -363,7 +365,7 @@ class ToolSetBook(Protocol):
         """Return this set of the client, or what it has set up; None if there is none."""
 
     async def save(self, client: str, set_id: str, tools: bytes) -> None:
-        """Store this set, or replace what was set up. At most `MOST_TOOL_SETS` sets stay, beside those in use."""
+        """Store this set, or replace what was set up. At most `MAX_TOOL_SETS` sets stay, beside those in use."""
 
 
 class MemoryBook(Protocol):
@@ -372,7 +374,7 @@ class MemoryBook(Protocol):
     async def add(
         self, content: str, *, owner: str, kind: str, category: str, metadata: JsonObject, thread: str = ""
     ) -> MemoryRecord:
-        """Store a memory. Raises `ToolError` (`invalid_arguments`) when the owner has `MOST_MEMORIES`."""
+        """Store a memory. Raises `ToolError` (`invalid_arguments`) when the owner has `MAX_MEMORIES`."""
 
     async def get(self, memory_id: str, *, owner: str) -> MemoryRecord:
         """Return this memory."""
@@ -403,7 +405,10 @@ class Idempotency(Protocol):
 
 
 class ArtifactStore(Artifacts, Protocol):
-    """The artifacts of tools, with what doors need in addition: the end of a session."""
+    """The artifacts of tools, with what doors need in addition: the list, and the end of a session."""
+
+    async def all(self, *, owner: str) -> Sequence[StoredArtifact]:
+        """Return the owner's artifacts, the newest first."""
 
     async def forget_session(self, session: str, *, owner: str) -> int:
         """Remove the artifacts of this session and return their number (SPEC S6). Raises `StoreError` if one stays."""

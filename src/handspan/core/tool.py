@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Awaitable, Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, TypeGuard, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, TypeGuard
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -127,9 +127,14 @@ def is_tool(thing: object) -> TypeGuard[Tool]:
     return not isinstance(thing, type) and isinstance(getattr(thing, "spec", None), ToolSpec) and hasattr(thing, "run")
 
 
-@runtime_checkable
 class HandledTool(Tool, Protocol):
     """A tool that says how its calls are handled. If its source says so, too, the source wins."""
 
     @property
     def handling(self) -> Handling: ...
+
+
+def handling_of(tool: Tool | HandledTool) -> Handling:
+    """Return how the tool's calls are handled: what a `HandledTool` says, else the plain way."""
+    handling: Handling = getattr(tool, "handling", PLAIN_HANDLING)  # to ask `isinstance` of a Protocol takes 0.1 ms
+    return handling

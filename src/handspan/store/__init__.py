@@ -1,13 +1,13 @@
-"""WHAT MUST LAST: everything that has to be there after a restart.
+"""DATA THAT LASTS: everything that has to be there after a restart.
 
-Holds:   `sqlite/`, which fills all of `core/store.py`; beside it what is stored as files: `artifacts.py` with
+Holds:   `tables/`, which fills all of `core/store.py` on whichever database; `sqlite/`, a database in the state folder;
+         `postgres/`, a database by its address. Beside them what is stored as files: `artifacts.py` with
          `partial_file.py` (uploads), `switches.py`, `idempotency.py`; `unwritten_results.py`, what a database did not
-         take at once; `journal_clock.py`, how the journal ages. All of it is in the state folder; folders have
-         mode 700, files 600 (SPEC S6).
+         take at once; `late_starts.py`, starts of calls that only read; `journal_clock.py`, how the journal ages. Files
+         are in the state folder; folders have mode 700, files 600 (SPEC S6).
 Imports: config, core. Only `gateway/app.py` imports from here: a contract checks that.
 To add:  a thing that lasts: its Protocol in `core/store.py` as a property of `Store`, its nouns in `core/records.py`, a
-         file in `sqlite/`, its tests in `tests/store/`.
-         PostgreSQL: a folder `postgres/` with a class that fills `Store`. Its leases are rows and use the database's
-         clock; `start`, `finish` and `keep` return a task, because they can't wait for an answer. Choose it in
-         `gateway/app.py` and add its name to `BACKENDS` of `tests/stores.py`: then `tests/store/` runs on both.
+         file in `tables/`, a step in the `migrations.py` of each database, its tests in `tests/store/`.
+         A database: a folder with a class that fills `Database` of `tables/database.py`, its choice in
+         `gateway/app.py`, its name in `BACKENDS` of `tests/stores.py`: then `tests/store/` runs on it, too.
 """

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from handspan.config.private_files import make_private, sync_folder, write_private
-from handspan.core.artifacts import ArtifactRef
+from handspan.core.artifacts import ArtifactRef, StoredArtifact
 from handspan.core.errors import StoreError, ToolError
 from handspan.store.partial_file import PartialFile, too_large
 
@@ -100,6 +100,10 @@ class FolderArtifacts:
         """Return `limit` bytes from `offset`, or all after it."""
         return await asyncio.to_thread(self._read, artifact_id, owner, offset, limit)
 
+    async def all(self, *, owner: str) -> list[StoredArtifact]:
+        """Return the owner's artifacts, the newest first."""
+        return await asyncio.to_thread(self._all, owner)
+
     async def forget_session(self, session: str, *, owner: str) -> int:
         """Remove the artifacts of this session and return their number (SPEC S6). Raises `StoreError` if one stays."""
         try:
@@ -107,6 +111,12 @@ class FolderArtifacts:
         except OSError as error:
             text = f"The artifacts of the session {session!r} can't be removed: {error.strerror or error}."
             raise StoreError(f"{text} Let this user write the folder {str(self._folder)!r}.") from error
+
+    def _all(self, owner: str) -> list[StoredArtifact]:
+        oldest = time.time() - self._limits.age
+        found = [record for record in self._records() if record.owner == owner and record.at >= oldest]
+        found.sort(key=lambda record: record.at, reverse=True)
+        return [StoredArtifact(record.ref, record.session, record.at) for record in found]
 
     def _forget(self, session: str, owner: str) -> int:
         """Remove the artifacts of this session of this owner, and return their number."""
@@ -189,7 +199,7 @@ class FolderArtifacts:
             total -= size
 
     def _bodies(self, names: set[str]) -> Iterator[tuple[float, int, Path]]:
-        """Return time, size and path of every body. Skips bodies that another process removes meanwhile."""
+        """Return time, size and path of every body. Skip bodies that another process removes meanwhile."""
         for name in names:
             if len(name) in _ID_LENGTHS:
                 with contextlib.suppress(FileNotFoundError):

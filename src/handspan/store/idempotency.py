@@ -16,7 +16,13 @@ import msgspec
 from handspan.config.private_files import read_private, write_private
 from handspan.core.errors import StoreError
 
-_KEY_BYTES: Final = 32
+KEY_BYTES: Final = 32
+
+
+def derive_call_id(secret: bytes, owner: str, key: str) -> str:
+    """Return the call id for this owner and key, in UUID form."""
+    digest = hmac.new(secret, msgspec.json.encode([owner, key]), hashlib.sha256).hexdigest()
+    return f"{digest[:8]}-{digest[8:12]}-8{digest[13:16]}-a{digest[17:20]}-{digest[20:32]}"
 
 
 class FileIdempotency:
@@ -31,8 +37,7 @@ class FileIdempotency:
         """Return the call id for this owner and key, in UUID form. Raises `StoreError` if the secret can't be used."""
         async with self._loading:
             self._secret = self._secret or await asyncio.to_thread(self._load)
-        digest = hmac.new(self._secret, msgspec.json.encode([owner, key]), hashlib.sha256).hexdigest()
-        return f"{digest[:8]}-{digest[8:12]}-8{digest[13:16]}-a{digest[17:20]}-{digest[20:32]}"
+        return derive_call_id(self._secret, owner, key)
 
     def _load(self) -> bytes:
         """Return the secret of the file; the first call makes it. Raises `StoreError`."""
@@ -40,7 +45,7 @@ class FileIdempotency:
             secret = read_private(self._file) or self._make_secret()
         except OSError as error:
             raise StoreError(f"{self._file} can't be used: {error.strerror}. Let this user write it.") from None
-        if len(secret) != _KEY_BYTES:
+        if len(secret) != KEY_BYTES:
             raise StoreError(f"{self._file} is damaged: remove it. Calls that were made with a key may run again then.")
         return secret
 
@@ -49,7 +54,7 @@ class FileIdempotency:
         self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         fresh = self._file.with_name(f".{self._file.name}.{secrets.token_hex(4)}.new")
         try:
-            write_private(fresh, secrets.token_bytes(_KEY_BYTES), is_synced=True)
+            write_private(fresh, secrets.token_bytes(KEY_BYTES), is_synced=True)
             os.link(fresh, self._file)
         except FileExistsError:
             pass

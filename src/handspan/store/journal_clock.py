@@ -1,8 +1,9 @@
 """The time by which the journal ages. It does not follow a step of the system's clock (SPEC E8).
 
 What is pruned is gone, and its idempotency keys would run again. So a clock that is wrong for a moment, or since the
-computer was started, must remove nothing: the age of a call counts from the newest call of the journal, and a new time
-of day is believed only after it has lasted for a day.
+computer was started, must remove nothing, also when the gateway is started again meanwhile and calls are written with
+the wrong time. A time of day is believed only when it is seen a day later too, and the clock has not stepped in
+between. What was believed is stored, because a process may end sooner than that.
 """
 
 import sys
@@ -10,18 +11,29 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from msgspec import Struct
+
 _STEP: Final = 60.0
 """Seconds; a smaller difference is the usual correction of a clock."""
 _BELIEVED_AFTER: Final = 24 * 3600.0
 
 
 def elapsed_seconds() -> float:
-    """Returns seconds that never step, and that go on while the computer sleeps where the system can count that."""
+    """Return seconds that never step, and that go on while the computer sleeps where the system can count that."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if sys.platform == "linux" else time.monotonic()
 
 
+class JournalTime(Struct, frozen=True):
+    """What a process stores for the next one. Both in seconds since 1970."""
+
+    believed: float
+    """The time from which ages counted."""
+    seen: float
+    """The time of day since which the clock has not stepped."""
+
+
 class JournalClock:
-    """Goes on from the newest call at the speed of a clock that never steps, and never beyond the time of day."""
+    """Goes on from the believed time at the speed of a clock that never steps, and never beyond the time of day."""
 
     def __init__(self, clock: Callable[[], float], elapsed: Callable[[], float] = elapsed_seconds) -> None:
         self._clock = clock
@@ -29,27 +41,41 @@ class JournalClock:
         self._set_at: float | None = None
         self._time = 0.0
         """The time of the journal at `_set_at`."""
-        self._steady_since = elapsed()
-        self._offset = clock() - self._steady_since
-        """How far the two clocks were apart when the time of day was last believed to be steady."""
+        self._see(clock())
 
     @property
     def is_set(self) -> bool:
-        """Whether it knows the newest call."""
+        """Whether it knows where to begin."""
         return self._set_at is not None
 
-    def set(self, newest: float | None) -> None:
-        """Begin at the time of the newest call; None for an empty journal."""
-        self._set_at = self.elapsed()
-        self._time = self._clock() if newest is None else newest
+    def set(self, newest: float | None, stored: JournalTime | None = None) -> None:
+        """Begin at the stored time; without one at the time of the newest call, or now when there is none."""
+        wall = self._clock()
+        if stored is None:
+            self._begin(wall if newest is None else newest)
+        elif -_STEP <= wall - stored.seen < _BELIEVED_AFTER:
+            self._begin(stored.believed)
+            self._see(stored.seen, ago=wall - stored.seen)
+        else:  # the time of `seen` is confirmed by one that is a day later; an earlier one takes it back
+            self._begin(max(stored.believed, stored.seen) if wall > stored.seen else stored.believed)
 
     def now(self) -> float:
-        """Returns the time from which ages count."""
+        """Return the time from which ages count."""
         elapsed, wall = self.elapsed(), self._clock()
-        if abs(wall - elapsed - self._offset) > _STEP:
-            self._offset, self._steady_since = wall - elapsed, elapsed
-        elif elapsed - self._steady_since > _BELIEVED_AFTER:
-            self._set_at, self._time = elapsed, wall
+        if abs(wall - self._seen - (elapsed - self._seen_at)) > _STEP:
+            self._see(wall)
+        elif elapsed - self._seen_at > _BELIEVED_AFTER:
+            self._begin(wall)
         if self._set_at is None:
             return 0.0
         return min(wall, self._time + elapsed - self._set_at)
+
+    def snapshot(self) -> JournalTime:
+        """Return what the next process has to know."""
+        return JournalTime(self.now(), self._seen)
+
+    def _begin(self, believed: float) -> None:
+        self._set_at, self._time = self.elapsed(), believed
+
+    def _see(self, wall: float, ago: float = 0.0) -> None:
+        self._seen, self._seen_at = wall, self.elapsed() - ago

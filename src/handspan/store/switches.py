@@ -7,7 +7,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -15,6 +15,19 @@ from handspan.config.private_files import replace_private
 from handspan.core.errors import ConfigError
 
 _T = TypeVar("_T")
+
+PATTERNS: Final = msgspec.json.Decoder(list[str])
+FINGERPRINTS: Final = msgspec.json.Decoder(dict[str, str])
+
+
+class JsonValue(Protocol[_T]):
+    """One value that is read and written as a whole."""
+
+    async def read(self) -> _T:
+        """Return the value. Raises `ConfigError` when it is damaged."""
+
+    async def change(self, change: Callable[[_T], _T | None]) -> bool:
+        """Write what `change` makes of the value. Return False if it returns None: then nothing changes."""
 
 
 class _JsonFile(Generic[_T]):
@@ -25,7 +38,11 @@ class _JsonFile(Generic[_T]):
         self._remedy = remedy
         self._changing = threading.Lock()
 
-    def read(self) -> _T:
+    async def read(self) -> _T:
+        """Return the value."""
+        return self._read()
+
+    def _read(self) -> _T:
         try:
             return self._decoder.decode(self._file.read_bytes())
         except FileNotFoundError:
@@ -39,7 +56,7 @@ class _JsonFile(Generic[_T]):
 
     def _change(self, change: Callable[[_T], _T | None]) -> bool:
         with self._changing:  # from reading to writing: so no change of another thread is lost
-            value = change(self.read())
+            value = change(self._read())
             if value is None:
                 return False
             self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -47,16 +64,15 @@ class _JsonFile(Generic[_T]):
             return True
 
 
-class FileSwitches:
+class JsonSwitches:
     """Stores the patterns of tools that are switched off."""
 
-    def __init__(self, state: Path) -> None:
-        # A damaged file is an error: it must not bring back tools that a person switched off.
-        self._patterns = _JsonFile(state / "disabled.json", msgspec.json.Decoder(list[str]), b"[]", "to switch all on")
+    def __init__(self, patterns: JsonValue[list[str]]) -> None:
+        self._patterns = patterns
 
     async def off(self) -> list[str]:
         """Return the patterns that are switched off. Raises `ConfigError` when the file is damaged."""
-        return self._patterns.read()
+        return await self._patterns.read()
 
     async def switch_off(self, pattern: str) -> bool:
         """Switch this pattern off. Return False if it was off."""
@@ -69,17 +85,21 @@ class FileSwitches:
         )
 
 
-class FileSkillSwitches:
+def file_switches(state: Path) -> JsonSwitches:
+    """Return the switches in this folder."""
+    # A damaged file is an error: it must not bring back tools that a person switched off.
+    return JsonSwitches(_JsonFile(state / "disabled.json", PATTERNS, b"[]", "to switch all on"))
+
+
+class JsonSkillSwitches:
     """Stores the skills that are enabled, each with the fingerprint of what a person agreed to."""
 
-    def __init__(self, state: Path) -> None:
-        self._skills = _JsonFile(
-            state / "skills.json", msgspec.json.Decoder(dict[str, str]), b"{}", "and enable your skills again"
-        )
+    def __init__(self, skills: JsonValue[dict[str, str]]) -> None:
+        self._skills = skills
 
-    async def enabled(self) -> dict[str, str]:
+    async def enabled_skills(self) -> dict[str, str]:
         """Return the fingerprint of each enabled skill, by name."""
-        return self._skills.read()
+        return await self._skills.read()
 
     async def enable(self, name: str, fingerprint: str) -> bool:
         """Enable this skill as it is now. Return False if it was enabled so."""
@@ -90,3 +110,8 @@ class FileSkillSwitches:
     async def disable(self, name: str) -> bool:
         """Disable this skill. Return False if it was not enabled."""
         return await self._skills.change(lambda skills: None if skills.pop(name, None) is None else skills)
+
+
+def file_skill_switches(state: Path) -> JsonSkillSwitches:
+    """Return the switches of skills in this folder."""
+    return JsonSkillSwitches(_JsonFile(state / "skills.json", FINGERPRINTS, b"{}", "and enable your skills again"))

@@ -34,9 +34,9 @@ class UnwrittenResult(Struct, frozen=True):
 class UnwrittenResults:
     """Keeps results up to a bound, and writes them in their order as soon as that is possible."""
 
-    def __init__(self, most: int = 10_000, most_bytes: int = 64 * 1024 * 1024) -> None:
-        self._most = most
-        self._most_bytes = most_bytes
+    def __init__(self, limit: int = 10_000, max_bytes: int = 64 * 1024 * 1024) -> None:
+        self._limit = limit
+        self._max_bytes = max_bytes
         self._results: dict[str, UnwrittenResult] = {}
         self._bytes = 0
         self._retrying: asyncio.Task[None] | None = None
@@ -50,7 +50,7 @@ class UnwrittenResults:
     @property
     def is_full(self) -> bool:
         """Whether no more results can be kept."""
-        return len(self._results) >= self._most or self._bytes >= self._most_bytes
+        return len(self._results) >= self._limit or self._bytes >= self._max_bytes
 
     def get(self, call_id: str) -> UnwrittenResult | None:
         """Return the result of this call that waits to be written."""

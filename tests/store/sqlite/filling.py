@@ -31,10 +31,7 @@ async def main(state: Path) -> None:
         assert len(messages) == acknowledged + 1
     async with open_store(state) as store:
         assert await store.conversations.load(session, owner="ann") == messages
-        checked = await database_of(store).read(
-            lambda connection: connection.execute("PRAGMA integrity_check").fetchone()
-        )
-        assert checked == ("ok",)
+        assert await database_of(store).fetch_one("PRAGMA integrity_check") == ("ok",)
 
 
 if __name__ == "__main__":

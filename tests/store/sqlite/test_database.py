@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import sqlite3
 import stat
 import subprocess
 import sys
@@ -13,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from handspan.core.errors import StoreError, ToolError
-from handspan.store.sqlite.database import Database
+from handspan.store.sqlite.database import SqliteDatabase
 from handspan.store.sqlite.migrations import MIGRATIONS
+from handspan.store.tables.database import TableConnection, UnitBlock, join_unit
 from tests.store.things import no_room, user
 from tests.stores import is_sound, open_artifacts, open_store, rows_in
 from tests.waiting import soon
@@ -24,8 +24,12 @@ pytestmark = pytest.mark.anyio
 NUMBERS = ("CREATE TABLE numbers (n INTEGER PRIMARY KEY, text TEXT);",)
 
 
-def insert(number: int, connection: sqlite3.Connection) -> None:
-    connection.execute("INSERT INTO numbers VALUES (?, '')", (number,))
+async def insert(number: int, connection: TableConnection) -> None:
+    await connection.execute("INSERT INTO numbers VALUES (?, '')", (number,))
+
+
+async def mistake(connection: TableConnection) -> float:
+    return 1 / 0
 
 
 def place(file: Path, content: bytes) -> None:
@@ -46,7 +50,7 @@ def modes_below(folder: Path) -> dict[str, int]:
     return {str(path.relative_to(folder)): stat.S_IMODE(path.stat().st_mode) for path in [folder, *folder.rglob("*")]}
 
 
-class Numbers(Database):
+class Numbers(SqliteDatabase):
     """A database with a single table of numbers."""
 
     def __init__(self, folder: Path) -> None:
@@ -54,16 +58,20 @@ class Numbers(Database):
 
     def put(self, number: int, text: str = "") -> asyncio.Future[int]:
         sql = "INSERT INTO numbers VALUES (?, ?)"
-        return self.write(lambda connection: connection.execute(sql, (number, text)).rowcount)
+        return self.write(lambda connection: connection.execute(sql, (number, text)))
 
     def stop(self) -> tuple[threading.Event, asyncio.Future[bool]]:
         """Let the writer wait until the event is set, so that works gather behind it."""
         go_on = threading.Event()
-        return go_on, self.write(lambda connection: go_on.wait(20))
+
+        async def wait(connection: TableConnection) -> bool:
+            return go_on.wait(20)
+
+        return go_on, self.write(wait)
 
     async def kept(self) -> list[int]:
         sql = "SELECT n FROM numbers ORDER BY rowid"
-        return await soon(self.read(lambda connection: [row[0] for row in connection.execute(sql)]))
+        return [row[0] for row in await soon(self.fetch_all(sql))]
 
 
 @pytest.fixture
@@ -130,8 +138,8 @@ async def test_a_work_that_fails_takes_no_other_with_it(numbers: Numbers) -> Non
 async def test_a_refusal_half_way_leaves_nothing_of_its_work(numbers: Numbers) -> None:
     await soon(numbers.open())
 
-    def half(connection: sqlite3.Connection) -> None:
-        connection.execute("INSERT INTO numbers VALUES (7, '')")
+    async def half(connection: TableConnection) -> None:
+        await connection.execute("INSERT INTO numbers VALUES (7, '')")
         raise ToolError("busy", "not now")
 
     go_on, _ = numbers.stop()
@@ -147,7 +155,7 @@ async def test_a_refusal_half_way_leaves_nothing_of_its_work(numbers: Numbers) -
 async def test_a_refusal_that_wrote_nothing_costs_the_group_nothing(numbers: Numbers) -> None:
     await soon(numbers.open())
 
-    def refuse(connection: sqlite3.Connection) -> None:
+    async def refuse(connection: TableConnection) -> None:
         raise ToolError("busy", "not now")
 
     before = numbers.commits
@@ -162,7 +170,7 @@ async def test_a_refusal_that_wrote_nothing_costs_the_group_nothing(numbers: Num
 async def test_a_mistake_in_a_work_is_said_and_logged(numbers: Numbers, caplog: pytest.LogCaptureFixture) -> None:
     await soon(numbers.open())
     with pytest.raises(StoreError, match="division by zero"):
-        await soon(numbers.write(lambda connection: 1 / 0))
+        await soon(numbers.write(mistake))
     assert "A work of the store failed" in caplog.text
     assert await soon(numbers.put(1)) == 1
     await soon(numbers.close())
@@ -171,9 +179,9 @@ async def test_a_mistake_in_a_work_is_said_and_logged(numbers: Numbers, caplog: 
 async def test_a_reading_that_fails_is_said_and_the_next_one_works(numbers: Numbers) -> None:
     await soon(numbers.open())
     with pytest.raises(StoreError, match="no such table: letters"):
-        await soon(numbers.read(lambda connection: connection.execute("SELECT * FROM letters").fetchall()))
+        await soon(numbers.read(lambda connection: connection.fetch_all("SELECT * FROM letters")))
     with pytest.raises(ZeroDivisionError):
-        await soon(numbers.read(lambda connection: 1 // 0))
+        await soon(numbers.read(mistake))
     assert await numbers.kept() == []
     await soon(numbers.close())
 
@@ -181,7 +189,7 @@ async def test_a_reading_that_fails_is_said_and_the_next_one_works(numbers: Numb
 async def test_readers_cannot_write(numbers: Numbers) -> None:
     await soon(numbers.open())
     with pytest.raises(StoreError, match="it is read-only"):
-        await soon(numbers.read(lambda connection: connection.execute("INSERT INTO numbers VALUES (1, '')").rowcount))
+        await soon(numbers.read(lambda connection: connection.execute("INSERT INTO numbers VALUES (1, '')")))
     await soon(numbers.close())
 
 
@@ -215,7 +223,7 @@ async def test_a_full_disk_is_said_and_when_there_is_room_again_writing_goes_on(
 
 async def test_a_database_that_may_not_grow_takes_what_fits(numbers: Numbers, state: Path) -> None:
     await soon(numbers.open())
-    pages = await soon(numbers.write(lambda connection: connection.execute("PRAGMA max_page_count = 4").fetchone()[0]))
+    pages = await soon(numbers.write(lambda connection: connection.fetch_value("PRAGMA max_page_count = 4")))
     assert pages == 4
     go_on, _ = numbers.stop()
     small, large, other = numbers.put(1, "a"), numbers.put(2, "x" * 50_000), numbers.put(3, "b")
@@ -225,7 +233,7 @@ async def test_a_database_that_may_not_grow_takes_what_fits(numbers: Numbers, st
         await soon(large)
     assert await soon(other) == 1
     assert await numbers.kept() == [1, 3]
-    await soon(numbers.write(lambda connection: connection.execute("PRAGMA max_page_count = 10000").fetchone()))
+    await soon(numbers.write(lambda connection: connection.fetch_one("PRAGMA max_page_count = 10000")))
     assert await soon(numbers.put(2, "x" * 50_000)) == 1
     await soon(numbers.close())
 
@@ -294,14 +302,12 @@ async def test_acknowledged_means_that_others_see_it(numbers: Numbers, state: Pa
 
 async def test_every_commit_waits_for_the_disk(numbers: Numbers) -> None:
     await soon(numbers.open())
-    asked = await soon(
-        numbers.write(
-            lambda connection: [
-                connection.execute(f"PRAGMA {name}").fetchone()[0]
-                for name in ("journal_mode", "synchronous", "secure_delete")
-            ]
-        )
-    )
+
+    async def ask(connection: TableConnection) -> list[object]:
+        names = ("journal_mode", "synchronous", "secure_delete")
+        return [await connection.fetch_value(f"PRAGMA {name}") for name in names]
+
+    asked = await soon(numbers.write(ask))
     assert asked == ["wal", 2, 1]  # 2 is FULL
     await soon(numbers.close())
 
@@ -354,11 +360,11 @@ def test_a_write_of_a_loop_that_closed_meanwhile_is_committed(numbers: Numbers, 
 async def test_a_unit_is_committed_as_one(numbers: Numbers, state: Path) -> None:
     await soon(numbers.open())
     before = numbers.commits
-    async with numbers.unit_of_work():
+    async with UnitBlock(numbers):
         for number in range(3):
-            await numbers.join(partial(insert, number))
-        async with numbers.unit_of_work():
-            await numbers.join(partial(insert, 3))
+            await join_unit(numbers, partial(insert, number))
+        async with UnitBlock(numbers):
+            await join_unit(numbers, partial(insert, 3))
         assert rows_in(state, "SELECT n FROM numbers") == []
     assert rows_in(state, "SELECT n FROM numbers") == [(0,), (1,), (2,), (3,)]
     assert numbers.commits - before == 1
@@ -368,9 +374,9 @@ async def test_a_unit_is_committed_as_one(numbers: Numbers, state: Path) -> None
 async def test_a_unit_fails_as_one(numbers: Numbers) -> None:
     await soon(numbers.open())
     with pytest.raises(StoreError, match="UNIQUE"):
-        async with numbers.unit_of_work():
+        async with UnitBlock(numbers):
             for number in (1, 2, 1):
-                await numbers.join(partial(insert, number))
+                await join_unit(numbers, partial(insert, number))
     assert await numbers.kept() == []
     await soon(numbers.close())
 
@@ -378,8 +384,8 @@ async def test_a_unit_fails_as_one(numbers: Numbers) -> None:
 async def test_what_happened_in_a_block_that_fails_is_written(numbers: Numbers) -> None:
     await soon(numbers.open())
     with pytest.raises(ZeroDivisionError):
-        async with numbers.unit_of_work():
-            await numbers.join(partial(insert, 1))
+        async with UnitBlock(numbers):
+            await join_unit(numbers, partial(insert, 1))
             raise ZeroDivisionError
     assert await numbers.kept() == [1]
     await soon(numbers.close())
@@ -391,9 +397,9 @@ async def test_a_task_that_outlives_the_block_writes_for_itself(numbers: Numbers
 
     async def late() -> None:
         await over.wait()
-        await numbers.join(partial(insert, 1))
+        await join_unit(numbers, partial(insert, 1))
 
-    async with numbers.unit_of_work():
+    async with UnitBlock(numbers):
         task = asyncio.create_task(late())
     over.set()
     await soon(task)
@@ -404,7 +410,7 @@ async def test_a_task_that_outlives_the_block_writes_for_itself(numbers: Numbers
 async def test_an_empty_block_commits_nothing(numbers: Numbers) -> None:
     await soon(numbers.open())
     before = numbers.commits
-    async with numbers.unit_of_work():
+    async with UnitBlock(numbers):
         pass
     assert numbers.commits == before
     await soon(numbers.close())
@@ -434,7 +440,7 @@ async def test_folders_are_700_and_files_600_whatever_was_there_before(state: Pa
 
 
 async def test_a_database_of_version_1_keeps_its_sessions_and_gets_what_came_later(state: Path) -> None:
-    old = Database(state, MIGRATIONS[:1])
+    old = SqliteDatabase(state, MIGRATIONS[:1])
     await soon(old.open())
     await soon(
         old.write(
@@ -454,7 +460,7 @@ async def test_a_database_of_version_1_keeps_its_sessions_and_gets_what_came_lat
 
 
 async def test_a_step_that_fails_leaves_the_version_before_it(state: Path) -> None:
-    broken = Database(state, (*NUMBERS, "CREATE TABLE more (n);\nCREATE TABLE numbers (n);"))
+    broken = SqliteDatabase(state, (*NUMBERS, "CREATE TABLE more (n);\nCREATE TABLE numbers (n);"))
     with pytest.raises(StoreError, match="numbers already exists"):
         await soon(broken.open())
     # The first step was part of the same transaction: a half-made database is none.

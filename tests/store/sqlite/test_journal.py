@@ -3,8 +3,8 @@
 import pytest
 
 from handspan.core.store import Store
-from handspan.store.sqlite.journal import CallFilter, page_query
-from handspan.store.sqlite.rows import PageCursor
+from handspan.store.tables.journal import CallFilter, page_query
+from handspan.store.tables.rows import PageCursor
 from tests.stores import database_of
 from tests.waiting import soon
 
@@ -28,7 +28,5 @@ pytestmark = pytest.mark.anyio
 )
 async def test_an_index_serves_the_filter_and_its_order(store: Store, only: CallFilter, index: str) -> None:
     sql, values = page_query("ann", only, PageCursor.parse(None), 50)
-    plan = await soon(
-        database_of(store).read(lambda connection: connection.execute(f"EXPLAIN QUERY PLAN {sql}", values).fetchall())
-    )
+    plan = await soon(database_of(store).fetch_all(f"EXPLAIN QUERY PLAN {sql}", values))
     assert [row[3] for row in plan] == [f"SEARCH calls USING INDEX {index}"]  # and no sorting after it

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from handspan.core.errors import ToolError
 from handspan.core.records import MemoryRecord
 from handspan.core.store import Store
-from handspan.store.sqlite import memories
-from handspan.store.sqlite.memories import normalize, word_patterns
+from handspan.store.tables import memories
+from handspan.store.tables.memories import normalize, word_patterns
 from tests.waiting import soon
 
 pytestmark = pytest.mark.anyio
@@ -19,7 +19,7 @@ async def keep(store: Store, content: str, owner: str = "ann") -> MemoryRecord:
 
 
 async def test_there_is_a_limit_for_each_owner(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memories, "MOST_MEMORIES", 2)
+    monkeypatch.setattr(memories, "MAX_MEMORIES", 2)
     first = await keep(store, "one")
     await keep(store, "two")
     with pytest.raises(ToolError, match="forget some first") as refused:

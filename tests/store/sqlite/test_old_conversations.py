@@ -1,6 +1,5 @@
 """Conversations that an older version stored, with replies in a row: they load, go on, and get no more of them."""
 
-import sqlite3
 from pathlib import Path
 
 import pytest
@@ -15,8 +14,9 @@ from handspan.engine.caller import Caller
 from handspan.engine.engine import Engine
 from handspan.models.scripted import Scripted
 from handspan.registry.registry import Registry
-from handspan.store.sqlite.database import Database
+from handspan.store.sqlite.database import SqliteDatabase
 from handspan.store.sqlite.migrations import MIGRATIONS
+from handspan.store.tables.database import TableConnection
 from tests.store.things import answers, asks, says, user
 from tests.stores import open_artifacts, open_store
 from tests.waiting import soon
@@ -79,15 +79,15 @@ async def _stored_by_version_2(state: Path, messages: list[Message], *sessions: 
     begin = "INSERT INTO sessions (id, owner, agent, name, created, active) VALUES (?, 'ann', 'General', '', 1, 1)"
     add = "INSERT INTO messages (session, seq, at, opens, body) VALUES (?, ?, 1, ?, ?)"
 
-    def work(connection: sqlite3.Connection) -> None:
+    async def work(connection: TableConnection) -> None:
         for session in sessions:
-            connection.execute(begin, (session,))
+            await connection.execute(begin, (session,))
             for seq, message in enumerate(messages, 1):
                 calls = message.calls if isinstance(message, AssistantMessage) else ()
                 opens = encode([call.id for call in calls]).decode() if calls else None
-                connection.execute(add, (session, seq, opens, encode(message)))
+                await connection.execute(add, (session, seq, opens, encode(message)))
 
-    old = Database(state, MIGRATIONS[:2])
+    old = SqliteDatabase(state, MIGRATIONS[:2])
     await soon(old.open())
     await soon(old.write(work))
     await soon(old.close())

@@ -1,14 +1,14 @@
 """Databases of older versions open, and have what newer ones have."""
 
-import sqlite3
 from pathlib import Path
 
 import pytest
 
 from handspan.core.values import encode
-from handspan.store.sqlite.database import Database
+from handspan.store.sqlite.database import SqliteDatabase
 from handspan.store.sqlite.migrations import MIGRATIONS
-from handspan.store.sqlite.rows import ENTRY, entry_values, outcome_values
+from handspan.store.tables.database import TableConnection
+from handspan.store.tables.rows import ENTRY, entry_values, outcome_values
 from tests.store.test_journal import RESULTS, named
 from tests.store.test_threads import numbers, removed
 from tests.store.things import says, user
@@ -19,14 +19,14 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_messages_of_an_older_version_have_their_places_for_numbers(state: Path) -> None:
-    old = Database(state, MIGRATIONS[:5])
+    old = SqliteDatabase(state, MIGRATIONS[:5])
     begin = "INSERT INTO sessions (id, owner, agent, name, created, active) VALUES ('t', 'ann', 'General', '', 1, 1)"
     add = "INSERT INTO messages (session, seq, at, body) VALUES ('t', ?, 1, ?)"
 
-    def fill(connection: sqlite3.Connection) -> None:
-        connection.execute(begin)
+    async def fill(connection: TableConnection) -> None:
+        await connection.execute(begin)
         for seq, message in enumerate((user("a"), says("b"), user("c")), 1):
-            connection.execute(add, (seq, encode(message)))
+            await connection.execute(add, (seq, encode(message)))
 
     await soon(old.open())
     await soon(old.write(fill))
@@ -39,7 +39,7 @@ async def test_messages_of_an_older_version_have_their_places_for_numbers(state:
 
 
 async def test_calls_of_an_older_version_have_their_status_too(state: Path) -> None:
-    old = Database(state, MIGRATIONS[:4])
+    old = SqliteDatabase(state, MIGRATIONS[:4])
     await soon(old.open())
     marks = ", ".join("?" * (len(ENTRY.split(",")) + 7))
     columns = f"{ENTRY}, state, expires_at, duration, result, attachments, true_result, true_attachments"

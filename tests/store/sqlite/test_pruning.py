@@ -10,8 +10,9 @@ from msgspec import structs
 
 from handspan.core.calls import CallRecord
 from handspan.core.results import Success, succeed
-from handspan.store.sqlite import journal
-from handspan.store.sqlite.store import SqliteStore
+from handspan.store.sqlite.store import SqliteStore, sqlite_store
+from handspan.store.tables import journal
+from handspan.store.tables.database import AllWorks
 from tests.store.things import Clock, answers, asks, call, finished, question, started, user
 from tests.stores import open_artifacts, rows_in
 from tests.waiting import soon
@@ -27,7 +28,7 @@ async def store(state: Path, clock: Clock) -> AsyncIterator[SqliteStore]:
     """A store that keeps calls for thirty days, and whose clock is steady for two."""
     artifacts = open_artifacts(state / "artifacts")
     clock.now -= 2 * DAY
-    async with SqliteStore(state, artifacts, clock, journal_days=30, elapsed=clock) as store:
+    async with sqlite_store(state, artifacts, clock, journal_days=30, elapsed=clock) as store:
         clock.now += 2 * DAY
         yield store
 
@@ -51,7 +52,7 @@ async def pruned(store: SqliteStore) -> None:
 
 
 async def test_without_a_number_of_days_everything_stays(state: Path, clock: Clock) -> None:
-    async with SqliteStore(state, clock=clock) as store:
+    async with sqlite_store(state, clock=clock) as store:
         await done(store, call("c1", at=0.0))
         await soon(store.recover())
         await soon(store.expire())
@@ -133,8 +134,8 @@ async def test_the_calls_of_every_owner_go(store: SqliteStore, state: Path) -> N
 async def test_many_go_in_small_batches_between_which_others_write(
     store: SqliteStore, state: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal, "MOST_AT_ONCE", 10)
-    monkeypatch.setattr(journal, "_MOST_BYTES", 1000)
+    monkeypatch.setattr(journal, "MAX_AT_ONCE", 10)
+    monkeypatch.setattr(journal, "_MAX_BYTES", 1000)
     for number in range(25):
         await done(store, call(f"c{number}"))
     for number in range(3):
@@ -143,7 +144,7 @@ async def test_many_go_in_small_batches_between_which_others_write(
     before = store.database.commits
     pruning_all = asyncio.create_task(store.prune())
     while not pruning_all.done():
-        await soon(store.database.write(lambda connection: None))
+        await soon(store.database.write(AllWorks(())))
     assert await pruning_all == 28
     assert store.database.commits - before > 5
     assert ids(state) == set()
@@ -178,7 +179,7 @@ async def test_closing_ends_it(store: SqliteStore, clock: Clock) -> None:
 async def test_two_processes_at_once_do_not_disturb_each_other(store: SqliteStore, state: Path, clock: Clock) -> None:
     records = [call(f"c{number}", at=clock.now - 31 * DAY) for number in range(300)]
     await asyncio.gather(*(done(store, record) for record in records))
-    async with SqliteStore(state, clock=clock, journal_days=30) as other:
+    async with sqlite_store(state, clock=clock, journal_days=30) as other:
         counts = await soon(asyncio.gather(store.prune(), other.prune()))
         assert sum(counts) <= 300
         await soon(store.prune())
@@ -197,11 +198,7 @@ async def test_what_goes_wrong_is_said_in_the_log(
 
 
 async def test_old_calls_are_found_without_a_look_at_all_others(store: SqliteStore) -> None:
-    plan = await soon(
-        store.database.read(
-            lambda connection: connection.execute(f"EXPLAIN QUERY PLAN {journal._OLD}", ("ann", 0.0, 0.0, 1)).fetchall()
-        )
-    )
+    plan = await soon(store.database.fetch_all(f"EXPLAIN QUERY PLAN {journal._OLD}", ("ann", 0.0, 0.0, 1)))
     told = " ".join(str(row[-1]) for row in plan)
     assert "calls_by_owner (owner=? AND at<?)" in told
     assert "SCAN" not in told and "TEMP B-TREE" not in told
@@ -219,7 +216,7 @@ class Clocks:
 
     def store(self) -> SqliteStore:
         """A store of a process that starts now."""
-        return SqliteStore(self._state, clock=self.day, journal_days=30, elapsed=self.elapsed)
+        return sqlite_store(self._state, clock=self.day, journal_days=30, elapsed=self.elapsed)
 
     def go_on(self, seconds: float) -> None:
         self.day.now += seconds
@@ -269,14 +266,44 @@ async def test_a_time_that_lasts_for_a_day_is_believed(clocks: Clocks, state: Pa
     assert ids(state) == set()
 
 
-async def test_between_two_short_runs_age_counts_from_what_was_written(clocks: Clocks, state: Path) -> None:
+async def prune_in_a_short_run(clocks: Clocks, *written: str) -> int:
+    """A process that writes these calls, prunes and ends."""
     async with clocks.store() as store:
-        await done(store, call("c1", at=clocks.day.now))
-    clocks.go_on(35 * DAY)
+        for name in written:
+            await done(store, call(name, at=clocks.day.now))
+        return await soon(store.prune())
+
+
+async def test_a_restart_while_the_clock_is_wrong_removes_nothing_though_a_call_was_written(
+    clocks: Clocks, state: Path
+) -> None:
+    await prune_in_a_short_run(clocks, "c1")
+    clocks.go_on(DAY)
     async with clocks.store() as store:
-        assert await soon(store.prune()) == 0  # no call was written since: it may be the clock that is wrong
+        assert await soon(store.prune()) == 0
+        clocks.day.now += 365 * DAY
         await done(store, call("c2", at=clocks.day.now))
+    for seconds in (12, 3600):
+        clocks.go_on(seconds)
+        assert await prune_in_a_short_run(clocks, f"c{seconds}") == 0
+    clocks.day.now -= 365 * DAY
+    assert await prune_in_a_short_run(clocks, "c3") == 0
+    clocks.go_on(2 * DAY)
+    assert await prune_in_a_short_run(clocks, "c4") == 0
+    assert ids(state) == {"c1", "c2", "c12", "c3600", "c3", "c4"}
+
+
+@pytest.mark.parametrize("days_between", [0.3, 1.0, 3.0])
+async def test_in_short_runs_too_old_calls_are_removed_once_a_later_day_confirms_the_time(
+    clocks: Clocks, state: Path, days_between: float
+) -> None:
+    assert await prune_in_a_short_run(clocks, "c1") == 0
+    clocks.go_on(35 * DAY)
+    assert await prune_in_a_short_run(clocks, "c2") == 0  # it may be the clock that is wrong
     clocks.go_on(60)
-    async with clocks.store() as store:
-        assert await soon(store.prune()) == 1
-    assert ids(state) == {"c2"}
+    assert await prune_in_a_short_run(clocks) == 0
+    removed = 0
+    for _ in range(round(1 / days_between) + 2):
+        clocks.go_on(days_between * DAY)
+        removed += await prune_in_a_short_run(clocks)
+    assert (removed, ids(state)) == (1, {"c2"})

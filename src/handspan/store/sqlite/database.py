@@ -5,8 +5,7 @@ import contextlib
 import os
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextvars import ContextVar
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
@@ -14,8 +13,9 @@ from typing import Final, TypeVar
 from handspan.config.private_files import make_private
 from handspan.core.errors import HandspanError, StoreError
 from handspan.store.sqlite.migrations import MIGRATIONS
-from handspan.store.sqlite.rows import Row
-from handspan.store.sqlite.writer import Work, WriteJob, Writer, store_error
+from handspan.store.sqlite.writer import SqliteConnection, Writer, run_at_once, store_error
+from handspan.store.tables.database import AllWorks, Work, WriteJob
+from handspan.store.tables.rows import Row
 
 _T = TypeVar("_T")
 
@@ -27,59 +27,7 @@ _PROBE_SECONDS: Final = 2.0
 _LARGEST_WAL: Final = 64 * 1024 * 1024
 
 
-class UnitOfWork:
-    """Collects writes, commits them as one, and acknowledges them only then."""
-
-    def __init__(self, database: "Database", within: float | None) -> None:
-        """`within`: a collected write is submitted after so many seconds at the latest."""
-        self.database = database
-        self.is_open = True
-        self._within = within
-        self._works: list[Work] = []
-        self._afterwards: list[Callable[[], object]] = []
-        self._timer: asyncio.TimerHandle | None = None
-        self._written: list[asyncio.Future[None]] = []
-
-    def add(self, work: Work, afterwards: Callable[[], object] | None = None) -> None:
-        """Add a write. `afterwards` is called when it is committed or has failed."""
-        self._works.append(work)
-        if afterwards is not None:
-            self._afterwards.append(afterwards)
-        if self._within is not None and self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(self._within, self.submit)
-
-    def submit(self) -> None:
-        """Give the collected writes to the writer, and do not wait for the commit. Their order stays."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        works, self._works = self._works, []
-        afterwards, self._afterwards = self._afterwards, []
-        if works:
-            written = self.database.write(partial(_run_all, works))
-            written.add_done_callback(lambda _: [one() for one in afterwards])
-            self._written.append(written)
-
-    async def flush(self) -> None:
-        """Wait until everything is committed. Raises the first failure. Cancelling the caller cancels no write."""
-        self.submit()
-        while waiting := [one for one in self._written if not one.done()]:
-            await asyncio.wait(waiting)
-        written, self._written = self._written, []
-        failures = [error for one in written if (error := one.exception()) is not None]
-        if failures:
-            raise failures[0]
-
-
-def _run_all(works: Sequence[Work], connection: sqlite3.Connection) -> None:
-    for work in works:
-        work(connection)
-
-
-_unit: ContextVar[UnitOfWork | None] = ContextVar("unit", default=None)
-
-
-class Database:
+class SqliteDatabase:
     """One SQLite file: `open`, then `write` and `read`, then `close`."""
 
     def __init__(self, folder: Path, migrations: Sequence[str] = MIGRATIONS) -> None:
@@ -87,7 +35,7 @@ class Database:
         self.file = folder.absolute() / "handspan.db"
         self._migrations = migrations
         self._writer: Writer | None = None
-        self._readers: list[sqlite3.Connection] = []
+        self._readers: list[SqliteConnection] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._probing: asyncio.Future[int] | None = None
 
@@ -102,7 +50,7 @@ class Database:
         self._writer = Writer(self.file, self._connect)
         self._writer.open()
         try:
-            await self.write(lambda connection: None)  # this makes the connection, and raises what is wrong with it
+            await self.write(AllWorks(()))  # this makes the connection, and raises what is wrong with it
         except StoreError:
             await self.close()
             raise
@@ -112,14 +60,14 @@ class Database:
         writer, self._writer = self._writer, None
         if writer is not None:
             while self._readers:  # readers first: the last connection tidies up, and only the writer may
-                self._readers.pop().close()
+                self._readers.pop().raw.close()
             await asyncio.to_thread(writer.close)
             while self._readers:  # returned by a thread meanwhile
-                self._readers.pop().close()
+                self._readers.pop().raw.close()
 
     # Writing.
 
-    def write(self, work: Callable[[sqlite3.Connection], _T]) -> asyncio.Future[_T]:
+    def write(self, work: Work[_T]) -> asyncio.Future[_T]:
         """Begin a write, which happens even if the caller does not wait. The future has its value after the commit."""
         future: asyncio.Future[_T] = self._loop_here().create_future()
         if self._writer is None:
@@ -130,11 +78,11 @@ class Database:
 
     def execute(self, sql: str, values: Row = ()) -> asyncio.Future[int]:
         """Begin a write of one statement. The future has the number of changed rows."""
-        return self.write(lambda connection: connection.execute(sql, values).rowcount)
+        return self.write(lambda connection: connection.execute(sql, values))
 
     def execute_many(self, sql: str, rows: Sequence[Row]) -> asyncio.Future[int]:
         """Begin a write of one statement for each of these rows; all or none."""
-        return self.write(lambda connection: connection.executemany(sql, rows).rowcount)
+        return self.write(lambda connection: connection.execute_many(sql, rows))
 
     async def check_writes(self) -> str:
         """Return why nothing can be written; empty when it can. A write of the last seconds is proof enough."""
@@ -162,59 +110,30 @@ class Database:
                 raise
             return self._loop
 
-    async def join(self, work: Work) -> None:
-        """Add the write to the caller's unit of work, which acknowledges it. Without a unit, write and wait."""
-        unit = self.unit
-        if unit is None:
-            await self.write(work)
-        else:
-            unit.add(work)
-
-    @property
-    def unit(self) -> UnitOfWork | None:
-        """The unit of work around the caller."""
-        unit = _unit.get()
-        return unit if unit is not None and unit.is_open and unit.database is self else None
-
-    @contextlib.asynccontextmanager
-    async def unit_of_work(self, within: float | None = None) -> AsyncIterator[None]:
-        """Commit everything that joins inside as one when the block ends. The end acknowledges all, or raises for all.
-
-        The writes happen even when the block fails or is cancelled: what they record has happened. `within`: a write
-        is submitted after so many seconds at the latest, for a block that may last long.
-        """
-        if self.unit is not None:  # an inner block is part of the outer one
-            yield
-            return
-        unit = UnitOfWork(self, within)
-        before = _unit.set(unit)
-        try:
-            yield
-        finally:
-            _unit.reset(before)
-            unit.is_open = False
-            await unit.flush()
-
     # Reading.
 
-    async def read(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
+    async def read(self, work: Work[_T]) -> _T:
         """Return what the work reads, on a thread and in one transaction: all rows are of one moment."""
         return await asyncio.to_thread(self._read, partial(_read_in_transaction, work))
 
-    def read_now(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
-        """Return what the work reads, without a thread: for one statement that finds few rows by their key."""
-        return self._read(work)
+    async def read_few(self, work: Work[_T]) -> _T:
+        """Return what the work reads, without a thread: for statements that find few rows by their key."""
+        return self._read(partial(run_at_once, work))
 
     async def fetch_all(self, sql: str, values: Row = ()) -> list[Row]:
         """Return the rows of a query, on a thread."""
-        return await self.read(lambda connection: connection.execute(sql, values).fetchall())
+        return await asyncio.to_thread(self._read, lambda connection: connection.raw.execute(sql, values).fetchall())
 
-    def fetch_one(self, sql: str, values: Row = ()) -> Row | None:
+    async def fetch_one(self, sql: str, values: Row = ()) -> Row | None:
         """Return one row by its key, without a thread."""
-        row: Row | None = self._read(lambda connection: connection.execute(sql, values).fetchone())
+        return self.find_now(sql, values)
+
+    def find_now(self, sql: str, values: Row = ()) -> Row | None:
+        """Return one row by its key, at once."""
+        row: Row | None = self._read(lambda connection: connection.raw.execute(sql, values).fetchone())
         return row
 
-    def _read(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
+    def _read(self, work: Callable[[SqliteConnection], _T]) -> _T:
         """Run the work on a free connection, or on a new one; a connection that failed is closed."""
         if self._writer is None:
             raise self._closed_error()
@@ -236,11 +155,11 @@ class Database:
             if is_sound and self._writer is not None:
                 self._readers.append(connection)
             else:
-                connection.close()
+                connection.raw.close()
 
     # Connections.
 
-    def _connect(self) -> sqlite3.Connection:
+    def _connect(self) -> SqliteConnection:
         """Return the connection that writes."""
         try:
             _make_files(self._folder, self.file)
@@ -259,16 +178,17 @@ class Database:
         except BaseException:
             connection.close()
             raise
-        return connection
+        return SqliteConnection(connection)
 
-    def _connect_reader(self) -> sqlite3.Connection:
-        return sqlite3.connect(
+    def _connect_reader(self) -> SqliteConnection:
+        connection = sqlite3.connect(
             f"{self.file.as_uri()}?mode=ro",
             uri=True,
             timeout=_BUSY_SECONDS,
             isolation_level=None,
             check_same_thread=False,  # the thread that took it from the list is the only one that uses it
         )
+        return SqliteConnection(connection)
 
     def _migrate(self, connection: sqlite3.Connection) -> None:
         """Run the missing steps in one transaction."""
@@ -308,12 +228,12 @@ def _use_wal(connection: sqlite3.Connection) -> None:
             time.sleep(_BETWEEN_TRIES)
 
 
-def _read_in_transaction(work: Callable[[sqlite3.Connection], _T], connection: sqlite3.Connection) -> _T:
-    connection.execute("BEGIN")
+def _read_in_transaction(work: Work[_T], connection: SqliteConnection) -> _T:
+    connection.raw.execute("BEGIN")
     try:
-        return work(connection)
+        return run_at_once(work, connection)
     finally:
-        connection.rollback()  # ends the transaction; there is nothing to undo
+        connection.raw.rollback()  # ends the transaction; there is nothing to undo
 
 
 def _statements(script: str) -> list[str]:

@@ -8,16 +8,8 @@ import contextlib
 import fcntl
 import os
 from pathlib import Path
-from typing import Final
 
 from handspan.core.errors import StoreError
-from handspan.core.store import Leases
-from handspan.store.sqlite.database import Database
-
-_HOLDERS: Final = (
-    "SELECT run FROM calls WHERE state <> 'done' AND run IS NOT NULL"
-    " UNION SELECT run FROM sessions WHERE state = 'running' AND run IS NOT NULL"
-)
 
 
 class FileLeases:
@@ -79,9 +71,3 @@ class FileLeases:
         finally:
             os.close(lock)
         return False
-
-
-async def lost_leases(database: Database, leases: Leases) -> frozenset[str]:
-    """Return the leases in rows of open work whose processes are gone. Any other lease counts as alive."""
-    rows = database.read_now(lambda connection: connection.execute(_HOLDERS).fetchall())
-    return frozenset([holder for (holder,) in rows if not await leases.is_alive(holder)])

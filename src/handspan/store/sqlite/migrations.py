@@ -222,6 +222,13 @@ _CONSENT: Final = """
 ALTER TABLE calls ADD COLUMN waited REAL NOT NULL DEFAULT 0;        -- seconds for a person, beside `duration`
 ALTER TABLE calls ADD COLUMN is_edited INTEGER NOT NULL DEFAULT 0;  -- 1: a person changed its arguments
 """
+_JOURNAL_TIME: Final = """
+CREATE TABLE journal_time (                   -- the time by which the journal ages; one row
+    id       INTEGER PRIMARY KEY CHECK (id = 1),
+    believed REAL NOT NULL,
+    seen     REAL NOT NULL
+);
+"""
 
 MIGRATIONS: Final = (
     _CONVERSATIONS,
@@ -233,4 +240,5 @@ MIGRATIONS: Final = (
     _PINS,
     _SKILLS,
     _CONSENT,
+    _JOURNAL_TIME,
 )

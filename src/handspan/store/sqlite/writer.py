@@ -12,20 +12,19 @@ import queue
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeAlias
-
-from msgspec import Struct
+from typing import Any, Final, TypeVar
 
 from handspan.core.errors import HandspanError, StoreError
+from handspan.store.tables.database import Work, WriteJob, WriteOutcome, set_futures
+from handspan.store.tables.rows import Row
 
 _log = logging.getLogger(__name__)
 
-Work: TypeAlias = Callable[[sqlite3.Connection], Any]
-"""Statements that belong together. It raises a `HandspanError` to refuse; then none of its changes stay."""
+_T = TypeVar("_T")
 
-_MOST_IN_ONE_COMMIT: Final = 500
+_MAX_IN_ONE_COMMIT: Final = 500
 _ADVICE: Final = {
     sqlite3.SQLITE_FULL: "the disk is full. Make room; nothing that was acknowledged is lost",
     sqlite3.SQLITE_READONLY: "it is read-only. Let this user write the file and its folder",
@@ -40,28 +39,55 @@ _ADVICE: Final = {
 _CONNECTION_IS_FINE: Final = frozenset((sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED))
 
 
-class WriteJob(Struct, frozen=True):
-    """A work and the future of its value."""
+class SqliteConnection:
+    """Fills `TableConnection` for works. No method waits: a work runs to its end at once (`run_at_once`)."""
 
-    work: Work
-    future: asyncio.Future[Any]
+    def __init__(self, raw: sqlite3.Connection) -> None:
+        self.raw = raw
+        self._execute = raw.execute
+
+    async def execute(self, sql: str, values: Row = ()) -> int:
+        """Run a statement and return the number of rows that it changed."""
+        return self._execute(sql, values).rowcount
+
+    async def execute_many(self, sql: str, rows: Sequence[Row]) -> int:
+        """Run a statement for each of these rows. Return the number of rows that all of them changed."""
+        return self.raw.executemany(sql, rows).rowcount
+
+    async def fetch_one(self, sql: str, values: Row = ()) -> Row | None:
+        """Return the first row of a query, or None."""
+        row: Row | None = self.raw.execute(sql, values).fetchone()
+        return row
+
+    async def fetch_all(self, sql: str, values: Row = ()) -> list[Row]:
+        """Return all rows of a query."""
+        return self.raw.execute(sql, values).fetchall()
+
+    async def fetch_value(self, sql: str, values: Row = ()) -> Any:
+        """Return the first value of the first row; None if there is no row."""
+        row = self.raw.execute(sql, values).fetchone()
+        return None if row is None else row[0]
 
 
-class WriteOutcome(Struct, frozen=True):
-    """What a job's future gets."""
-
-    future: asyncio.Future[Any]
-    value: Any
-    error: Exception | None
+def run_at_once(work: Work[_T], connection: SqliteConnection) -> _T:
+    """Return the value of a work that waits for nothing but this connection."""
+    running = work(connection)
+    try:
+        running.send(None)
+    except StopIteration as end:
+        value: _T = end.value
+        return value
+    running.close()
+    raise RuntimeError("a work of SQLite waited for something else than its connection")
 
 
 class Writer:
     """Runs jobs in their order, many in one transaction. A job that fails does not harm the others."""
 
-    def __init__(self, file: Path, connect: Callable[[], sqlite3.Connection]) -> None:
+    def __init__(self, file: Path, connect: Callable[[], SqliteConnection]) -> None:
         self._file = file
         self._connect = connect
-        self._connection: sqlite3.Connection | None = None
+        self._connection: SqliteConnection | None = None
         self._jobs: queue.SimpleQueue[WriteJob | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._main, name="store-writer", daemon=True)
         self.commits = 0
@@ -90,8 +116,8 @@ class Writer:
             _acknowledge(self._run(jobs))
         if self._connection is not None:
             with contextlib.suppress(sqlite3.Error):  # a committed transaction lasts without the checkpoint, too
-                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            self._connection.close()
+                self._connection.raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            self._connection.raw.close()
 
     def _take_jobs(self) -> tuple[list[WriteJob], bool]:
         """Wait for a job, and return it with all others in the queue; and whether the writer stays open."""
@@ -99,7 +125,7 @@ class Writer:
         job = self._jobs.get()
         while job is not None:
             jobs.append(job)
-            if len(jobs) == _MOST_IN_ONE_COMMIT:
+            if len(jobs) == _MAX_IN_ONE_COMMIT:
                 return jobs, True
             try:
                 job = self._jobs.get_nowait()
@@ -119,7 +145,7 @@ class Writer:
             return [WriteOutcome(job.future, None, failure) for job in jobs]
         try:
             outcomes = [_run_job(connection, job) for job in jobs]
-            connection.execute("COMMIT")
+            connection.raw.execute("COMMIT")
         except Exception as error:  # of the disk, a late refusal or a bug in a work: the other jobs must not suffer
             self._roll_back(error)
             if len(jobs) > 1:
@@ -129,11 +155,11 @@ class Writer:
         self.wrote_at = time.monotonic()
         return outcomes
 
-    def _begin(self) -> sqlite3.Connection:
+    def _begin(self) -> SqliteConnection:
         """Begin a transaction, on a new connection where there is none."""
         if self._connection is None:
             self._connection = self._connect()
-        self._connection.execute("BEGIN IMMEDIATE")
+        self._connection.raw.execute("BEGIN IMMEDIATE")
         return self._connection
 
     def _roll_back(self, error: Exception) -> None:
@@ -142,12 +168,12 @@ class Writer:
         if self._connection is None:
             return
         try:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
+            if self._connection.raw.in_transaction:
+                self._connection.raw.execute("ROLLBACK")
         except sqlite3.Error as worse:
             error = worse
         if needs_new_connection(error):
-            self._connection.close()
+            self._connection.raw.close()
             self._connection = None
 
     def _convert(self, error: Exception) -> Exception:
@@ -158,13 +184,13 @@ class Writer:
         return store_error(error, self._file)
 
 
-def _run_job(connection: sqlite3.Connection, job: WriteJob) -> WriteOutcome:
+def _run_job(connection: SqliteConnection, job: WriteJob) -> WriteOutcome:
     """Return the outcome. A refusal before any change is an outcome; every other failure is raised for the group."""
-    changes = connection.total_changes
+    changes = connection.raw.total_changes
     try:
-        return WriteOutcome(job.future, job.work(connection), None)
+        return WriteOutcome(job.future, run_at_once(job.work, connection), None)
     except HandspanError as refusal:
-        if connection.total_changes != changes:
+        if connection.raw.total_changes != changes:
             raise
         return WriteOutcome(job.future, None, refusal)
 
@@ -176,17 +202,7 @@ def _acknowledge(outcomes: list[WriteOutcome]) -> None:
         by_loop.setdefault(outcome.future.get_loop(), []).append(outcome)
     for loop, outcomes_here in by_loop.items():
         with contextlib.suppress(RuntimeError):  # the loop is closed: its futures have no waiter
-            loop.call_soon_threadsafe(_set_futures, outcomes_here)
-
-
-def _set_futures(outcomes: Iterable[WriteOutcome]) -> None:
-    for outcome in outcomes:
-        if outcome.future.done():  # cancelled meanwhile; the write stays
-            continue
-        if outcome.error is None:
-            outcome.future.set_result(outcome.value)
-        else:
-            outcome.future.set_exception(outcome.error)
+            loop.call_soon_threadsafe(set_futures, outcomes_here)
 
 
 def store_error(error: Exception, file: Path) -> StoreError:

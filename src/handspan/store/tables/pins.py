@@ -7,11 +7,13 @@ import msgspec
 
 from handspan.core.records import Pin
 from handspan.core.values import encode, sanitize
-from handspan.store.sqlite.database import Database
-from handspan.store.sqlite.rows import Row
+from handspan.store.tables.database import Database
+from handspan.store.tables.rows import Row, replace_columns
 
 _COLUMNS: Final = "owner, origin, name, fingerprint, definition"
-_SAVE: Final = f"INSERT OR REPLACE INTO pins ({_COLUMNS}) VALUES (?, ?, ?, ?, ?)"
+_SAVE: Final = f"INSERT INTO pins ({_COLUMNS}) VALUES (?, ?, ?, ?, ?)" + replace_columns(
+    "owner, origin, name", "fingerprint, definition"
+)
 
 
 class StoredPins:
@@ -22,16 +24,17 @@ class StoredPins:
 
     async def all(self, *, owner: str, origin: str | None = None) -> Sequence[Pin]:
         """Return the owner's pins, or those of one origin; sorted by origin and name."""
-        sql = f"SELECT {_COLUMNS} FROM pins WHERE owner = ?1 AND (?2 IS NULL OR origin = ?2) ORDER BY origin, name"
-        key = (sanitize(owner), None if origin is None else sanitize(origin))
-        rows = await self._database.fetch_all(sql, key)
+        fits = "owner = ? AND (?/*text*/ IS NULL OR origin = ?)"
+        sql = f"SELECT {_COLUMNS} FROM pins WHERE {fits} ORDER BY origin, name"
+        wanted = None if origin is None else sanitize(origin)
+        rows = await self._database.fetch_all(sql, (sanitize(owner), wanted, wanted))
         return [_pin(row) for row in rows]
 
     async def get(self, name: str, *, owner: str, origin: str) -> Pin | None:
         """Return the pin of this tool, or None."""
         sql = f"SELECT {_COLUMNS} FROM pins WHERE owner = ? AND origin = ? AND name = ?"
         key = (sanitize(owner), sanitize(origin), sanitize(name))
-        row = self._database.fetch_one(sql, key)
+        row = await self._database.fetch_one(sql, key)
         return None if row is None else _pin(row)
 
     async def set(self, *pins: Pin) -> None:

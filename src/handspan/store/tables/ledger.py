@@ -2,13 +2,12 @@
 
 import asyncio
 import logging
-import sqlite3
 import time
 from collections.abc import Callable, Sequence, Set
 from functools import partial
 from typing import Final
 
-from msgspec import UNSET, structs
+from msgspec import UNSET, Struct, structs
 
 from handspan.core.calls import CallRecord, CallState, Note
 from handspan.core.errors import StoreError, ToolError
@@ -16,10 +15,10 @@ from handspan.core.records import CallStatus
 from handspan.core.results import ToolResult
 from handspan.core.store import Leases, NowOrLater
 from handspan.core.values import sanitize
-from handspan.store.sqlite.database import Database, UnitOfWork
-from handspan.store.sqlite.journal import CallFilter, add_note, load_notes, page_query
-from handspan.store.sqlite.leases import lost_leases
-from handspan.store.sqlite.rows import (
+from handspan.store.late_starts import LateStarts
+from handspan.store.tables.database import Database, TableConnection, UnitOfWork, Work, unit_around
+from handspan.store.tables.journal import CallFilter, add_note, load_notes, page_query
+from handspan.store.tables.rows import (
     ENTRY,
     OUTCOME,
     RECORD,
@@ -30,25 +29,27 @@ from handspan.store.sqlite.rows import (
     entry_values,
     outcome_values,
 )
-from handspan.store.sqlite.writer import Work
 from handspan.store.unwritten_results import UnwrittenResults
 
 _log = logging.getLogger(__name__)
 
 _MARKS: Final = ", ".join("?" * len(ENTRY.split(",")))
 _OUTCOME_MARKS: Final = ", ".join("?" * len(OUTCOME.split(",")))
-_ENTER: Final = f"INSERT OR IGNORE INTO calls ({ENTRY}, state, run, expires_at) VALUES ({_MARKS}, ?, ?, ?)"
+_ENTER: Final = (
+    f"INSERT INTO calls ({ENTRY}, state, run, expires_at) VALUES ({_MARKS}, ?, ?, ?) ON CONFLICT (id) DO NOTHING"
+)
 _ENTER_DONE: Final = (
-    f"INSERT OR IGNORE INTO calls ({ENTRY}, state, {OUTCOME}) VALUES ({_MARKS}, 'done', {_OUTCOME_MARKS})"
+    f"INSERT INTO calls ({ENTRY}, state, {OUTCOME}) VALUES ({_MARKS}, 'done', {_OUTCOME_MARKS})"
+    " ON CONFLICT (id) DO NOTHING"
 )
 _START: Final = (
     "UPDATE calls SET state = 'started', tool = ?, arguments = ?, arguments_form = ?, run = ?, expires_at = ?,"
     " waited = ?, is_edited = ?"
     " WHERE id = ? AND state = 'accepted'"
 )
-_SUSPEND: Final = "UPDATE calls SET state = 'pending', expires_at = ? WHERE id = ? AND state = 'started'"
+_SUSPEND: Final = "UPDATE calls SET state = 'pending', expires_at = ? WHERE id = ? AND state IN ('started', 'pending')"
 # A call that was refused because its id was used must not change the call that used the id first.
-_FINISH: Final = (
+FINISH: Final = (
     f"UPDATE calls SET state = 'done', run = NULL, size = ?, ({OUTCOME}) = ({_OUTCOME_MARKS})"
     " WHERE id = ? AND at = ? AND owner = ? AND state <> 'done'"
 )
@@ -59,6 +60,11 @@ _FINISH_OR_ENTER: Final = (
     + ", ".join(f"{column} = excluded.{column}" for column in OUTCOME.split(", "))
     + " WHERE calls.at = excluded.at AND calls.owner = excluded.owner AND calls.state <> 'done'"
 )
+_HOLDERS: Final = (
+    "SELECT run FROM calls WHERE state <> 'done' AND run IS NOT NULL"
+    " UNION SELECT run FROM sessions WHERE state = 'running' AND run IS NOT NULL"
+)
+_FIND_RESULT: Final = "SELECT result FROM calls WHERE id = ? AND at = ? AND owner = ?"
 _FIND: Final = f"SELECT {RECORD} FROM calls WHERE id = ?"
 
 
@@ -70,8 +76,11 @@ class StoredLedger:
         database: Database,
         leases: Leases,
         clock: Callable[[], float] = time.time,
+        find_now: "Callable[[str, Row], Row | None] | None" = None,
     ) -> None:
+        """`find_now`: reads one row at once. A database that has it lets read-only tools begin before their write."""
         self._database = database
+        self._find_now = find_now
         self._leases = leases
         self._lease = leases.own
         self._clock = clock
@@ -79,6 +88,10 @@ class StoredLedger:
         """Calls that run in this process: the database does not have all of these records yet."""
         self._entering: dict[str, asyncio.Future[None]] = {}
         """Pending writes of read-only calls. A reader waits for them."""
+        self._uncertain: set[str] = set()
+        """Calls whose entry failed: nothing says whether the database has it."""
+        self.late_starts = LateStarts[Work[None]](self._write_start)
+        """Starts of read-only calls that are not written yet."""
         self._collected: dict[str, CallRecord] = {}
         """Calls that were suspended or finished in a unit of work that is not committed yet."""
         self.unwritten_results = UnwrittenResults()
@@ -88,6 +101,7 @@ class StoredLedger:
         """Enter this call; no tool was touched. Raises `ToolError` for a used id."""
         self._check_room()
         self._submit_unit()
+        self.late_starts.write(record.id)  # a call that runs may have this id: then this one is refused
         written = self._database.write(self._enter(record, "accepted"))
         record.state = "accepted"  # if the caller is cancelled from here on, it ends a call that the ledger knows
         await self._await_entry(written, record, None)
@@ -99,31 +113,32 @@ class StoredLedger:
         call that the ledger does not know.
         """
         self._check_room()
-        before, needs_no_disk = record.state, _needs_no_disk(record)
-        if before is None and needs_no_disk:
-            self._check_unused(record.id)
-        work = (
-            self._enter(record, "started")
-            if before is None
-            else partial(_start, record, self._lease, entry_values(record))
-        )
+        before = record.state
+        needs_no_disk = self._find_now is not None and _needs_no_disk(record)
+        if before is None and self._find_now is not None and needs_no_disk:
+            self._check_unused(record.id, self._find_now)
+        work = self._enter(record, "started") if before is None else start_call(record, self._lease)
         self._submit_unit()
-        written = self._database.write(work)
         record.state = "started"
         if not needs_no_disk:
-            return self._await_start(written, record, before)
+            self.late_starts.write(record.id)
+            return self._await_start(self._database.write(work), record, before)
         self._at_work[record.id] = record
-        self._entering[record.id] = written
-        written.add_done_callback(partial(self._on_entered, record.id))
+        if before is None:
+            self.late_starts.add(record.id, work)
+        else:
+            self._write_start(record.id, work)
         return None
 
     async def suspend(self, record: CallRecord) -> None:
         """Record that the outcome comes later, until `record.expires_at`. An unknown call is entered now."""
+        work: Work[None]
         if record.state is None:
             work = self._enter(record, "pending")
         else:
             work = partial(_suspend, record.expires_at, sanitize(record.id))
-        unit = self._database.unit
+        self.late_starts.write(record.id)
+        unit = unit_around(self._database)
         if unit is None:
             await self._database.write(work)
         else:
@@ -139,7 +154,10 @@ class StoredLedger:
         """
         if record.state is not None:  # a refused call may have the id of another call that runs
             self._at_work.pop(record.id, None)
-        unit = self._database.unit
+            self.late_starts.drop(record.id)
+        else:  # the call that runs keeps its id
+            self.late_starts.write(record.id)
+        unit = unit_around(self._database)
         # Only stored results are acknowledged to a client (ws.md 5.3), so they do not wait for the unit.
         if unit is not None and record.tool.answered_by != "connection":
             return self._finish_in(unit, record, result)
@@ -174,6 +192,7 @@ class StoredLedger:
         owner: str,
         session: str | None = None,
         tool: str | None = None,
+        origin: str | None = None,
         status: CallStatus | None = None,
         since: float | None = None,
         until: float | None = None,
@@ -181,14 +200,16 @@ class StoredLedger:
         after: str | None = None,
     ) -> tuple[Sequence[CallRecord], str | None]:
         """Return the owner's calls that fit the filter, the newest first, and the cursor of the next page."""
+        self.late_starts.write_all()
         cursor, limit = PageCursor.parse(after), clamp_limit(limit)
-        sql, values = page_query(owner, CallFilter(session, tool, status, since, until), cursor, limit + 1)
+        sql, values = page_query(owner, CallFilter(session, tool, origin, status, since, until), cursor, limit + 1)
         rows = await self._database.fetch_all(sql, values)
         records = [self._with_result(decode_record(row)) for row in rows[:limit]]
         return records, str(PageCursor(records[-1].at, records[-1].id)) if len(rows) > limit else None
 
     async def open_calls(self, *, owner: str, session: str | None = None) -> Sequence[CallRecord]:
         """Return the owner's calls without a result, the oldest first."""
+        self.late_starts.write_all()
         if self._entering:
             await asyncio.wait(self._entering.values())
         where, values = _owner_filter(owner, session)
@@ -206,7 +227,7 @@ class StoredLedger:
         return await self._database.write(partial(self._take_over, lost))
 
     async def note(self, call_id: str, text: str) -> bool:
-        """Store a note beside a finished call. Return False if there is no such call, or it has `MOST_NOTES`."""
+        """Store a note beside a finished call. Return False if there is no such call, or it has `MAX_NOTES`."""
         return await self._database.write(partial(add_note, call_id, self._clock(), text))
 
     async def notes(self, call_id: str, *, owner: str) -> Sequence[Note]:
@@ -215,29 +236,34 @@ class StoredLedger:
 
     # Works of the writer.
 
-    def _enter(self, record: CallRecord, state: CallState) -> partial[None]:
+    def _enter(self, record: CallRecord, state: CallState) -> "EnterCall":
         """Return the work that enters a new call."""
-        return partial(_enter, record.id, (*entry_values(record), state, self._lease, record.expires_at))
+        return EnterCall(record.id, (*entry_values(record), state, self._lease, record.expires_at))
 
-    def _finish(self, record: CallRecord, result: ToolResult) -> partial[bool]:
+    def _finish(self, record: CallRecord, result: ToolResult) -> "FinishCall | EnterDone":
         """Return the work that stores a result; its value is False if the call has one already."""
-        if record.state is None:  # it was refused before it was entered; another call that runs may have its id
-            return partial(_enter_done, (*entry_values(record), *outcome_values(record, result)))
+        is_uncertain = record.id in self._uncertain
+        self._uncertain.discard(record.id)
+        outcome = outcome_values(record, result)
+        if record.state is None and not is_uncertain:  # refused before it was entered; another call may have its id
+            return EnterDone((*entry_values(record), *outcome))
         key = (sanitize(record.id), record.at, sanitize(record.owner))
-        if _needs_no_disk(record):
-            return partial(_finish, _FINISH_OR_ENTER, (*entry_values(record), *outcome_values(record, result)), key)
-        return partial(_finish, _FINISH, (record.size, *outcome_values(record, result), *key), key)
+        if is_uncertain or (self._find_now is not None and _needs_no_disk(record)):
+            return FinishCall(_FINISH_OR_ENTER, (*entry_values(record), *outcome), key)
+        return FinishCall(FINISH, (record.size, *outcome, *key), key)
 
-    def _take_over(self, lost: Set[str], connection: sqlite3.Connection) -> list[CallRecord]:
+    async def _take_over(self, lost: Set[str], connection: TableConnection) -> list[CallRecord]:
         """Give pending calls of lost processes the lease of this one."""
-        rows = connection.execute(f"SELECT run, {RECORD} FROM calls WHERE state = 'pending' ORDER BY at, id").fetchall()
-        pending = [(lease, decode_record(row)) for lease, *row in rows]
+        rows = await connection.fetch_all(f"SELECT run, {RECORD} FROM calls WHERE state = 'pending' ORDER BY at, id")
+        pending = [(lease, decode_record(tuple(row))) for lease, *row in rows]
         taken = [
             record
             for lease, record in pending
             if record.tool.answered_by == "connection" and (lease is None or lease == self._lease or lease in lost)
         ]
-        connection.executemany("UPDATE calls SET run = ? WHERE id = ?", [(self._lease, record.id) for record in taken])
+        await connection.execute_many(
+            "UPDATE calls SET run = ? WHERE id = ?", [(self._lease, record.id) for record in taken]
+        )
         return taken
 
     # What is known before the commit.
@@ -247,9 +273,10 @@ class StoredLedger:
         collected = self._collected.get(call_id)
         if collected is not None:
             return collected
+        self.late_starts.write(call_id)
         if call_id in self._entering:
             await asyncio.wait([self._entering[call_id]])
-        row = self._database.fetch_one(_FIND, (sanitize(call_id),))
+        row = await self._database.fetch_one(_FIND, (sanitize(call_id),))
         if row is not None:
             return self._with_result(decode_record(row))
         kept = self.unwritten_results.get(call_id)
@@ -269,9 +296,9 @@ class StoredLedger:
         if self.unwritten_results.is_full:
             raise StoreError("The store takes no writes, and too many results wait for it. Look at `handspan doctor`.")
 
-    def _check_unused(self, call_id: str) -> None:
+    def _check_unused(self, call_id: str, find_now: "Callable[[str, Row], Row | None]") -> None:
         """Raise for a used id. The writer checks that, too, but the caller does not wait for it."""
-        if call_id in self._entering or self._database.fetch_one(_FIND, (sanitize(call_id),)):
+        if call_id in self.late_starts or call_id in self._entering or find_now(_FIND, (sanitize(call_id),)):
             raise _used_id_error(call_id)
 
     async def _await_start(self, written: asyncio.Future[None], record: CallRecord, before: CallState | None) -> None:
@@ -285,10 +312,17 @@ class StoredLedger:
             await written
         except StoreError:
             record.state = before
+            if before is None:
+                self._uncertain.add(record.id)
             raise
         except ToolError:
             record.state = None  # another call has this id: the refusal of this one must not end it
             raise
+
+    def _write_start(self, call_id: str, work: Work[None]) -> None:
+        """Write the start of a read-only call. Its caller does not wait for that."""
+        written = self._entering[call_id] = self._database.write(work)
+        written.add_done_callback(partial(self._on_entered, call_id))
 
     def _on_entered(self, call_id: str, written: asyncio.Future[None]) -> None:
         self._entering.pop(call_id, None)
@@ -296,7 +330,7 @@ class StoredLedger:
             _log.error("The start of the call %s was not stored: %s", call_id, error)
 
     def _on_finished(
-        self, record: CallRecord, result: ToolResult, work: partial[bool], written: asyncio.Future[bool]
+        self, record: CallRecord, result: ToolResult, work: "FinishCall | EnterDone", written: asyncio.Future[bool]
     ) -> None:
         """Update the record before the callers of `finish` continue; keep a result that the database did not take."""
         if written.cancelled():
@@ -309,8 +343,10 @@ class StoredLedger:
             if error is not None and not self._keep(record, work, error):
                 record.state, record.result = before, UNSET
 
-    def _keep(self, record: CallRecord, work: partial[bool], error: Exception) -> bool:
+    def _keep(self, record: CallRecord, work: "FinishCall | EnterDone", error: Exception) -> bool:
         """Keep a result in memory until it is written. Return False when there is no room for it."""
+        if isinstance(work, FinishCall):
+            work = structs.replace(work, is_again=True)
         is_kept = self.unwritten_results.keep(structs.replace(record), partial(self._database.write, work))
         fate = "kept in memory and tried again" if is_kept else "lost: too many others wait for the store"
         _log.error("The result of the call %s was not stored: %s It is %s.", record.id, error, fate)
@@ -328,14 +364,14 @@ class StoredLedger:
 
     def _submit_unit(self) -> None:
         """Let the messages that led to a call be written before the call."""
-        if (unit := self._database.unit) is not None:
+        if (unit := unit_around(self._database)) is not None:
             unit.submit()
 
     def _has_collected_result(self, call_id: str) -> bool:
         collected = self._collected.get(call_id)
         return collected is not None and collected.state == "done"
 
-    def _collect(self, unit: UnitOfWork, work: Work, record: CallRecord) -> None:
+    def _collect(self, unit: UnitOfWork, work: Work[object], record: CallRecord) -> None:
         """Write this with the unit. Readers get the record from here until then."""
         self._collected[record.id] = record
 
@@ -344,6 +380,12 @@ class StoredLedger:
                 del self._collected[record.id]
 
         unit.add(work, on_written)
+
+
+async def lost_leases(database: Database, leases: Leases) -> frozenset[str]:
+    """Return the leases in rows of open work whose processes are gone. Any other lease counts as alive."""
+    rows = await database.read_few(lambda connection: connection.fetch_all(_HOLDERS))
+    return frozenset([holder for (holder,) in rows if not await leases.is_alive(holder)])
 
 
 def _needs_no_disk(record: CallRecord) -> bool:
@@ -357,41 +399,80 @@ def _owner_filter(owner: str, session: str | None) -> tuple[str, Row]:
     return "owner = ? AND session = ?", (sanitize(owner), sanitize(session))
 
 
-def _enter(call_id: str, values: Row, connection: sqlite3.Connection) -> None:
-    if connection.execute(_ENTER, values).rowcount == 0:
-        raise _used_id_error(call_id)
+class EnterCall(Struct, frozen=True):
+    """The work that enters a new call. Raises `ToolError` for a used id."""
+
+    call_id: str
+    values: Row
+    """The values of `ENTRY`, then state, lease and expiry."""
+
+    async def __call__(self, connection: TableConnection) -> None:
+        """Enter it."""
+        if await connection.execute(_ENTER, self.values) == 0:
+            raise _used_id_error(self.call_id)
 
 
-def enter_done(record: CallRecord, result: ToolResult, connection: sqlite3.Connection) -> None:
+async def enter_done(record: CallRecord, result: ToolResult, connection: TableConnection) -> None:
     """Enter a call together with its result."""
-    _enter_done((*entry_values(record), *outcome_values(record, result)), connection)
+    await EnterDone((*entry_values(record), *outcome_values(record, result)))(connection)
 
 
-def _enter_done(values: Row, connection: sqlite3.Connection) -> bool:
-    return connection.execute(_ENTER_DONE, values).rowcount == 1
+class EnterDone(Struct, frozen=True):
+    """The work that enters a call together with its result. Its value is False if the id is used."""
+
+    values: Row
+
+    async def __call__(self, connection: TableConnection) -> bool:
+        """Enter it."""
+        return await connection.execute(_ENTER_DONE, self.values) == 1
 
 
-def _start(record: CallRecord, lease: str, values: Row, connection: sqlite3.Connection) -> None:
+class StartCall(Struct, frozen=True):
+    """The work that starts an accepted call. Raises `ToolError` (`busy`) when it is not accepted any more."""
+
+    call_id: str
+    values: Row
+    """Tool, arguments and their form, lease, expiry, waited, is_edited; then the call's id."""
+
+    async def __call__(self, connection: TableConnection) -> None:
+        """Start it."""
+        if await connection.execute(_START, self.values) == 0:
+            raise ToolError("busy", f"The call {self.call_id!r} was started elsewhere, or has its result: look there.")
+
+
+def start_call(record: CallRecord, lease: str) -> StartCall:
+    """Return the work that starts this call."""
+    values = entry_values(record)
     call_id, tool, arguments, form = values[0], *values[5:8]
     consent = (record.waited, record.is_edited)
-    if connection.execute(_START, (tool, arguments, form, lease, record.expires_at, *consent, call_id)).rowcount == 0:
-        raise ToolError("busy", f"The call {record.id!r} was started elsewhere, or has its result: look there.")
+    return StartCall(record.id, (tool, arguments, form, lease, record.expires_at, *consent, call_id))
 
 
-def _suspend(expires_at: float | None, call_id: str, connection: sqlite3.Connection) -> None:
-    connection.execute(_SUSPEND, (expires_at, call_id))
+async def _suspend(expires_at: float | None, call_id: str, connection: TableConnection) -> None:
+    await connection.execute(_SUSPEND, (expires_at, call_id))
 
 
-def _finish(statement: str, values: Row, key: Row, connection: sqlite3.Connection) -> bool:
-    if connection.execute(statement, values).rowcount == 1:
-        return True
-    # No such row: it was deleted with its session, or its id is another call's. Its caller still gets the result.
-    sql = "SELECT 1 FROM calls WHERE id = ? AND at = ? AND owner = ?"
-    return connection.execute(sql, key).fetchone() is None
+class FinishCall(Struct, frozen=True):
+    """The work that stores a result. Its value is False if the call has one already."""
+
+    statement: str
+    values: Row
+    key: Row
+    """Id, time and owner of the call."""
+    is_again: bool = False
+    """An earlier try failed, and may have stored this result all the same."""
+
+    async def __call__(self, connection: TableConnection) -> bool:
+        """Store it."""
+        if await connection.execute(self.statement, self.values) == 1:
+            return True
+        row = await connection.fetch_one(_FIND_RESULT, self.key)
+        # No such row: it was deleted with its session, or its id is another call's. Its caller still gets the result.
+        return row is None or (self.is_again and row[0] is not None and bytes(row[0]) in self.values)
 
 
-def _require_first(work: partial[bool], call_id: str, connection: sqlite3.Connection) -> None:
-    if not work(connection):
+async def _require_first(work: Work[bool], call_id: str, connection: TableConnection) -> None:
+    if not await work(connection):
         raise ToolError("busy", f"The call {call_id!r} got its result elsewhere: load the session again.")
 
 

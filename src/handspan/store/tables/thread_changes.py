@@ -4,7 +4,6 @@ Each function is the work of one transaction. It raises `ToolError`: `file_not_f
 owner's, `busy` while a turn runs or calls wait for results.
 """
 
-import sqlite3
 from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -12,7 +11,8 @@ from handspan.core.errors import ToolError
 from handspan.core.messages import AssistantMessage, UserMessage
 from handspan.core.records import SessionRecord
 from handspan.core.values import encode, sanitize
-from handspan.store.sqlite.conversations import check_not_running, drop_messages, get_session, set_length
+from handspan.store.tables.conversations import check_not_running, drop_messages, get_session, set_length
+from handspan.store.tables.database import TableConnection
 
 TalkMessage: TypeAlias = UserMessage | AssistantMessage
 
@@ -20,7 +20,7 @@ _FAR: Final = 2**40
 """Above all sequence numbers. Rows wait there while others move: no two rows may have one number at any moment."""
 
 Kind: TypeAlias = Literal["user", "assistant", "results"]
-_KINDS: Final[dict[str, Kind]] = {"user": "user", "assi": "assistant", "resu": "results"}
+_KINDS: Final[dict[bytes, Kind]] = {b"user": "user", b"assi": "assistant", b"resu": "results"}
 
 
 class _Line(NamedTuple):
@@ -30,11 +30,13 @@ class _Line(NamedTuple):
     opens: str | None
 
 
-def add(thread: str, owner: str, messages: tuple[TalkMessage, ...], at: float, connection: sqlite3.Connection) -> None:
+async def add(
+    thread: str, owner: str, messages: tuple[TalkMessage, ...], at: float, connection: TableConnection
+) -> None:
     """Append these. Raises `ToolError` (`invalid_arguments`) for an assistant's message without a user's before it."""
-    found = get_session(thread, owner, connection)
+    found = await get_session(thread, owner, connection)
     check_not_running(found)
-    last = _last_line(found, connection)
+    last = await _last_line(found, connection)
     kind = last.kind if last else "assistant"  # so an assistant's message can't be the first
     for seq, message in enumerate(messages, found.length + 1):
         before, kind = kind, "assistant" if type(message) is AssistantMessage else "user"
@@ -42,24 +44,24 @@ def add(thread: str, owner: str, messages: tuple[TalkMessage, ...], at: float, c
             text = "An assistant's message has to follow a person's: put a message of 'user' before it."
             raise ToolError("invalid_arguments", text)
         sql = "INSERT INTO messages (session, seq, number, at, opens, body) VALUES (?, ?, ?, ?, NULL, ?)"
-        connection.execute(sql, (found.id, seq, seq + found.removed, at, encode(message)))
+        await connection.execute(sql, (found.id, seq, seq + found.removed, at, encode(message)))
 
 
-def remove(thread: str, owner: str, seq: int, connection: sqlite3.Connection) -> int:
+async def remove(thread: str, owner: str, seq: int, connection: TableConnection) -> int:
     """Remove the message with this sequence number and those that depend on it. Return their number."""
-    found = get_session(thread, owner, connection)
+    found = await get_session(thread, owner, connection)
     check_not_running(found)
-    first, last = removal_range([line.kind for line in _lines(found, connection)], seq)
-    _remove_range(found, first, last, connection)
+    first, last = removal_range([line.kind for line in await _lines(found, connection)], seq)
+    await _remove_range(found, first, last, connection)
     return last - first + 1
 
 
-def clear(thread: str, owner: str, connection: sqlite3.Connection) -> int:
+async def clear(thread: str, owner: str, connection: TableConnection) -> int:
     """Remove all messages and return their number."""
-    found = get_session(thread, owner, connection)
+    found = await get_session(thread, owner, connection)
     check_not_running(found)
     if found.length:
-        _remove_range(found, 1, found.length, connection)
+        await _remove_range(found, 1, found.length, connection)
     return found.length
 
 
@@ -79,31 +81,31 @@ def removal_range(kinds: Sequence[Kind], seq: int) -> tuple[int, int]:
     return seq, next((place for place in range(seq + 1, len(kinds)) if kinds[place] == "user"), len(kinds))
 
 
-def _remove_range(session: SessionRecord, first: int, last: int, connection: sqlite3.Connection) -> None:
+async def _remove_range(session: SessionRecord, first: int, last: int, connection: TableConnection) -> None:
     """Remove these messages. Later ones move up, so that there is no gap, and keep their numbers."""
     if last == session.length:
-        _last_line(session, connection)
+        await _last_line(session, connection)
     count = last - first + 1
-    drop_messages(session.id, first, last, connection)
+    await drop_messages(session.id, first, last, connection)
     for table in ("messages", "usage"):
         far = f"UPDATE {table} SET seq = seq + {_FAR - count} WHERE session = ? AND seq > ?"
         back = f"UPDATE {table} SET seq = seq - {_FAR} WHERE session = ? AND seq > {_FAR // 2}"
-        connection.execute(far, (session.id, last))
-        connection.execute(back, (session.id,))
-    set_length(session.id, session.length - count, connection)
+        await connection.execute(far, (session.id, last))
+        await connection.execute(back, (session.id,))
+    await set_length(session.id, session.length - count, connection)
 
 
-def _last_line(session: SessionRecord, connection: sqlite3.Connection) -> _Line | None:
+async def _last_line(session: SessionRecord, connection: TableConnection) -> _Line | None:
     """Return the last message. Raises `ToolError` (`busy`) when its calls wait for results."""
-    lines = _lines(session, connection, after=session.length - 1)
+    lines = await _lines(session, connection, after=session.length - 1)
     if lines and lines[-1].opens is not None:
         text = f"The thread {session.id!r} waits for the results of calls: send them, or stop its run first."
         raise ToolError("busy", f"{text} (POST /v1/graph/stop)")
     return lines[-1] if lines else None
 
 
-def _lines(session: SessionRecord, connection: sqlite3.Connection, after: int = 0) -> list[_Line]:
+async def _lines(session: SessionRecord, connection: TableConnection, after: int = 0) -> list[_Line]:
     # A message begins with its kind: so the first bytes of its body show it.
-    sql = "SELECT CAST(substr(body, 10, 4) AS TEXT), opens FROM messages WHERE session = ? AND seq > ? ORDER BY seq"
-    rows = connection.execute(sql, (sanitize(session.id), after))
-    return [_Line(_KINDS[begin], opens) for begin, opens in rows]
+    sql = "SELECT substr(body, 10, 4), opens FROM messages WHERE session = ? AND seq > ? ORDER BY seq"
+    rows = await connection.fetch_all(sql, (sanitize(session.id), after))
+    return [_Line(_KINDS[bytes(begin)], opens) for begin, opens in rows]

@@ -1,16 +1,17 @@
 """The journal of calls: pages by a filter, notes beside calls, and the removal of old calls (SPEC E8, S6)."""
 
-import sqlite3
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
 from msgspec import Struct
 
-from handspan.core.calls import MOST_NOTES, Note, cut_note
+from handspan.core.calls import MAX_NOTES, Note, cut_note
 from handspan.core.records import CallStatus
-from handspan.core.values import sanitize
-from handspan.store.sqlite.database import Database
-from handspan.store.sqlite.rows import RECORD, PageCursor, Row
+from handspan.core.values import encode, sanitize
+from handspan.store.journal_clock import JournalTime
+from handspan.store.tables.database import Database, TableConnection
+from handspan.store.tables.rows import RECORD, PageCursor, Row, replace_columns
 
 # The same words as in the indexes `calls_open` and `calls_failed`: SQLite uses a partial index only then.
 _OPEN: Final = "state <> 'done'"
@@ -18,16 +19,17 @@ _FAILED: Final = "status NOT IN ('open', 'success')"
 
 
 _ADD_NOTE: Final = (
-    "INSERT INTO call_notes (call_id, at, text) SELECT id, ?, ? FROM calls WHERE id = ? AND state = 'done'"
+    "INSERT INTO call_notes (call_id, at, text) SELECT id, ?/*double precision*/, ?/*text*/"
+    " FROM calls WHERE id = ? AND state = 'done'"
     " AND (SELECT COUNT(*) FROM call_notes WHERE call_id = calls.id) < ?"
 )
 _NOTES: Final = (
     "SELECT note.at, note.text FROM call_notes AS note JOIN calls ON calls.id = note.call_id"
     " WHERE calls.id = ? AND calls.owner = ? ORDER BY note.rowid"
 )
-MOST_AT_ONCE: Final = 200
+MAX_AT_ONCE: Final = 200
 """Calls that one transaction removes at most: other writes do not wait long."""
-_MOST_BYTES: Final = 4 * 1024 * 1024
+_MAX_BYTES: Final = 4 * 1024 * 1024
 
 # Open calls stay, and so do the calls of a session with an open turn: the loop would run them again.
 _CAN_GO: Final = (
@@ -36,7 +38,9 @@ _CAN_GO: Final = (
 )
 _OLD: Final = f"SELECT id, size FROM calls WHERE owner = ? AND at < ? AND {_CAN_GO} ORDER BY at, id LIMIT ?"
 _REMOVE: Final = f"DELETE FROM calls WHERE id = ? AND {_CAN_GO}"
-_REMOVE_QUESTIONS: Final = "DELETE FROM questions WHERE call_id = ?1 AND NOT EXISTS (SELECT 1 FROM calls WHERE id = ?1)"
+_REMOVE_QUESTIONS: Final = (
+    "DELETE FROM questions WHERE call_id = ? AND NOT EXISTS (SELECT 1 FROM calls WHERE calls.id = questions.call_id)"
+)
 _REMOVE_WITHOUT_CALL: Final = "DELETE FROM questions WHERE call_id = '' AND expires_at < ?"
 
 
@@ -45,6 +49,8 @@ class CallFilter(Struct, frozen=True):
 
     session: str | None = None
     tool: str | None = None
+    origin: str | None = None
+    """A kind, or a kind with its name."""
     status: CallStatus | None = None
     since: float | None = None
     """Seconds since 1970: calls that began then or later."""
@@ -67,9 +73,11 @@ def _terms(wanted: CallFilter) -> list[tuple[str, Row]]:
     if wanted.session is not None:
         terms.append(("session = ?", (sanitize(wanted.session),)))
     if wanted.tool is not None:
-        # `+` keeps SQLite from using the index of names: a session has fewer calls than a tool.
-        name = "name" if wanted.session is None else "+name"
+        # A term keeps a database from using the index of names: a session has fewer calls than a tool.
+        name = "name" if wanted.session is None else "name || ''"
         terms.append((f"{name} = ?", (sanitize(wanted.tool),)))
+    if wanted.origin is not None:
+        terms.append(_origin_term(wanted.origin))
     if wanted.status is not None:
         terms.append(_status_term(wanted.status))
     if wanted.since is not None:
@@ -77,6 +85,13 @@ def _terms(wanted: CallFilter) -> list[tuple[str, Row]]:
     if wanted.until is not None:
         terms.append(("at < ?", (wanted.until,)))
     return terms
+
+
+def _origin_term(origin: str) -> tuple[str, Row]:
+    """Compare the first bytes of `ToolFacts`: they are the origin's kind and name, and no database has to read JSON."""
+    kind, _, name = sanitize(origin).removesuffix(")").partition("(")
+    begin = b'{"origin":{"kind":' + encode(kind) + (b',"name":' + encode(name) if name else b"") + b","
+    return "substr(tool, 1, ?) = ?", (len(begin), begin)
 
 
 def _status_term(status: CallStatus) -> tuple[str, Row]:
@@ -91,25 +106,37 @@ def _status_term(status: CallStatus) -> tuple[str, Row]:
             return f"{_FAILED} AND status = ?", (code,)
 
 
-def add_note(call_id: str, at: float, text: str, connection: sqlite3.Connection) -> bool:
-    """Store a note. Return False if there is no such finished call, or it has `MOST_NOTES`."""
-    values = (at, sanitize(cut_note(text)), sanitize(call_id), MOST_NOTES)
-    return connection.execute(_ADD_NOTE, values).rowcount == 1
+async def add_note(call_id: str, at: float, text: str, connection: TableConnection) -> bool:
+    """Store a note. Return False if there is no such finished call, or it has `MAX_NOTES`."""
+    values = (at, sanitize(cut_note(text)), sanitize(call_id), MAX_NOTES)
+    return await connection.execute(_ADD_NOTE, values) == 1
 
 
-def load_notes(call_id: str, owner: str, connection: sqlite3.Connection) -> list[Note]:
+async def load_notes(call_id: str, owner: str, connection: TableConnection) -> list[Note]:
     """Return the notes of the owner's call, the oldest first."""
-    return [Note(*row) for row in connection.execute(_NOTES, (sanitize(call_id), sanitize(owner)))]
+    return [Note(*row) for row in await connection.fetch_all(_NOTES, (sanitize(call_id), sanitize(owner)))]
 
 
-def find_newest(connection: sqlite3.Connection) -> float | None:
+async def find_newest(connection: TableConnection) -> float | None:
     """Return when the newest call began; None for an empty journal. It asks owner by owner, as `_find_old` does."""
     found: list[float] = []
-    owner = _next_owner(connection, "SELECT MIN(owner) FROM calls")
+    owner = await _next_owner(connection, "SELECT MIN(owner) FROM calls")
     while owner is not None:
-        found.append(connection.execute("SELECT MAX(at) FROM calls WHERE owner = ?", (owner,)).fetchone()[0])
-        owner = _next_owner(connection, "SELECT MIN(owner) FROM calls WHERE owner > ?", (owner,))
+        found.append(await connection.fetch_value("SELECT MAX(at) FROM calls WHERE owner = ?", (owner,)))
+        owner = await _next_owner(connection, "SELECT MIN(owner) FROM calls WHERE owner > ?", (owner,))
     return max(found, default=None)
+
+
+async def load_journal_time(connection: TableConnection) -> JournalTime | None:
+    """Return the stored time of the journal; None before the first pruning."""
+    row = await connection.fetch_one("SELECT believed, seen FROM journal_time")
+    return None if row is None else JournalTime(*row)
+
+
+async def store_journal_time(database: Database, now: JournalTime) -> None:
+    """Store the time of the journal for the next process."""
+    sql = "INSERT INTO journal_time (id, believed, seen) VALUES (1, ?, ?)" + replace_columns("id", "believed, seen")
+    await database.execute(sql, (now.believed, now.seen))
 
 
 async def prune(database: Database, before: float) -> int:
@@ -124,26 +151,26 @@ async def prune(database: Database, before: float) -> int:
     return removed
 
 
-def _find_old(before: float, connection: sqlite3.Connection) -> list[str]:
+async def _find_old(before: float, connection: TableConnection) -> list[str]:
     """Return some of the oldest calls that can go. It asks owner by owner, because the index begins with the owner."""
     found: list[str] = []
-    owner = _next_owner(connection, "SELECT MIN(owner) FROM calls")
+    owner = await _next_owner(connection, "SELECT MIN(owner) FROM calls")
     while owner is not None and not found:
-        rows = connection.execute(_OLD, (owner, before, before, MOST_AT_ONCE)).fetchall()
+        rows = await connection.fetch_all(_OLD, (owner, before, before, MAX_AT_ONCE))
         found = _take_while_small(rows)
-        owner = _next_owner(connection, "SELECT MIN(owner) FROM calls WHERE owner > ?", (owner,))
+        owner = await _next_owner(connection, "SELECT MIN(owner) FROM calls WHERE owner > ?", (owner,))
     return found
 
 
-def _next_owner(connection: sqlite3.Connection, sql: str, values: Row = ()) -> str | None:
-    owner: str | None = connection.execute(sql, values).fetchone()[0]
+async def _next_owner(connection: TableConnection, sql: str, values: Row = ()) -> str | None:
+    owner: str | None = await connection.fetch_value(sql, values)
     return owner
 
 
-def _take_while_small(rows: list[Row]) -> list[str]:
+def _take_while_small(rows: Sequence[Row]) -> list[str]:
     """Return as many as one transaction can remove quickly, but at least one."""
     found: list[str] = []
-    left = _MOST_BYTES
+    left = _MAX_BYTES
     for call_id, size in rows:
         left -= size
         if found and left < 0:
@@ -152,7 +179,7 @@ def _take_while_small(rows: list[Row]) -> list[str]:
     return found
 
 
-def _remove(ids: list[str], before: float, connection: sqlite3.Connection) -> int:
-    removed = connection.executemany(_REMOVE, [(call_id, before) for call_id in ids]).rowcount
-    connection.executemany(_REMOVE_QUESTIONS, [(call_id,) for call_id in ids])
+async def _remove(ids: list[str], before: float, connection: TableConnection) -> int:
+    removed = await connection.execute_many(_REMOVE, [(call_id, before) for call_id in ids])
+    await connection.execute_many(_REMOVE_QUESTIONS, [(call_id,) for call_id in ids])
     return removed

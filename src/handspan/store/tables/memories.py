@@ -3,7 +3,6 @@
 import heapq
 import os
 import re
-import sqlite3
 import time
 import unicodedata
 from collections.abc import Callable, Iterator
@@ -14,14 +13,15 @@ import msgspec
 
 from handspan.core.errors import ToolError
 from handspan.core.records import FoundMemory, MemoryFilter, MemoryRecord
-from handspan.core.store import MOST_MEMORIES
+from handspan.core.store import MAX_MEMORIES
 from handspan.core.values import JsonObject, encode, sanitize
-from handspan.store.sqlite.database import Database
-from handspan.store.sqlite.rows import Row
+from handspan.store.tables.database import Database, TableConnection
+from handspan.store.tables.rows import ALL_ROWS, Row
 
 _COLUMNS: Final = "id, owner, at, thread, kind, category, content, metadata"
 _INSERT: Final = (
-    f"INSERT INTO memories ({_COLUMNS}) SELECT ?, ?, ?, ?, ?, ?, ?, ?"
+    f"INSERT INTO memories ({_COLUMNS})"
+    " SELECT ?/*text*/, ?/*text*/, ?/*double precision*/, ?/*text*/, ?/*text*/, ?/*text*/, ?/*text*/, ?/*bytea*/"
     " WHERE (SELECT COUNT(*) FROM memories WHERE owner = ?) < ?"
 )
 
@@ -38,18 +38,18 @@ class StoredMemories:
     async def add(
         self, content: str, *, owner: str, kind: str, category: str, metadata: JsonObject, thread: str = ""
     ) -> MemoryRecord:
-        """Store a memory. Raises `ToolError` (`invalid_arguments`) when the owner has `MOST_MEMORIES`."""
+        """Store a memory. Raises `ToolError` (`invalid_arguments`) when the owner has `MAX_MEMORIES`."""
         texts = (sanitize(thread), kind, sanitize(category), sanitize(content))
         memory = MemoryRecord(os.urandom(16).hex(), sanitize(owner), self._clock(), *texts, metadata)
-        row = (*msgspec.structs.astuple(memory)[:-1], encode(metadata), memory.owner, MOST_MEMORIES)
+        row = (*msgspec.structs.astuple(memory)[:-1], encode(metadata), memory.owner, MAX_MEMORIES)
         if await self._database.execute(_INSERT, row) == 0:
-            raise ToolError("invalid_arguments", f"There are {MOST_MEMORIES} memories already: forget some first.")
+            raise ToolError("invalid_arguments", f"There are {MAX_MEMORIES} memories already: forget some first.")
         return memory
 
     async def get(self, memory_id: str, *, owner: str) -> MemoryRecord:
         """Return this memory."""
         sql, key = f"SELECT {_COLUMNS} FROM memories WHERE id = ? AND owner = ?", (sanitize(memory_id), sanitize(owner))
-        row = self._database.fetch_one(sql, key)
+        row = await self._database.fetch_one(sql, key)
         if row is None:
             raise _missing(memory_id)
         return _memory(row)
@@ -67,7 +67,7 @@ class StoredMemories:
 
     async def all(self, *, owner: str, limit: int) -> list[MemoryRecord]:
         """Return the newest memories, the newest first."""
-        return await self._database.read(lambda connection: list(_select(owner, MemoryFilter(), connection, limit)))
+        return list(await self._database.read(partial(_select, owner, MemoryFilter(), limit=limit)))
 
     async def search(
         self, query: str, wanted: MemoryFilter, *, owner: str, limit: int, least: float = 0.0
@@ -78,9 +78,9 @@ class StoredMemories:
     async def forget(self, wanted: MemoryFilter, *, owner: str) -> int:
         """Remove the memories that fit the filter and return their number."""
 
-        def work(connection: sqlite3.Connection) -> int:
-            ids = [(memory.id,) for memory in _select(owner, wanted, connection)]
-            connection.executemany("DELETE FROM memories WHERE id = ?", ids)
+        async def work(connection: TableConnection) -> int:
+            ids = [(memory.id,) for memory in await _select(owner, wanted, connection)]
+            await connection.execute_many("DELETE FROM memories WHERE id = ?", ids)
             return len(ids)
 
         return await self._database.write(work)
@@ -115,11 +115,11 @@ def _has_no_capitals(letter: str) -> bool:
     return letter.isalpha() and letter.lower() == letter.upper()
 
 
-def _search(
-    query: str, wanted: MemoryFilter, owner: str, limit: int, least: float, connection: sqlite3.Connection
+async def _search(
+    query: str, wanted: MemoryFilter, owner: str, limit: int, least: float, connection: TableConnection
 ) -> list[FoundMemory]:
     words = word_patterns(query)
-    scored = (FoundMemory(memory, _score(words, memory.content)) for memory in _select(owner, wanted, connection))
+    scored = (FoundMemory(memory, _score(words, memory.content)) for memory in await _select(owner, wanted, connection))
     good = (found for found in scored if found.score > 0 and found.score >= least)
     return heapq.nlargest(limit, good, key=lambda found: found.score)
 
@@ -129,17 +129,18 @@ def _score(words: list[re.Pattern[str]], content: str) -> float:
     return sum(word.search(text) is not None for word in words) / len(words)
 
 
-def _select(
-    owner: str, wanted: MemoryFilter, connection: sqlite3.Connection, limit: int = -1
+async def _select(
+    owner: str, wanted: MemoryFilter, connection: TableConnection, limit: int = ALL_ROWS
 ) -> Iterator[MemoryRecord]:
     """Return the memories that fit the filter, the newest first."""
     sql = (
-        f"SELECT {_COLUMNS} FROM memories WHERE owner = ? AND (? IS NULL OR kind = ?) AND (? IS NULL OR category = ?)"
+        f"SELECT {_COLUMNS} FROM memories WHERE owner = ? AND (?/*text*/ IS NULL OR kind = ?)"
+        " AND (?/*text*/ IS NULL OR category = ?)"
         " ORDER BY at DESC, id DESC LIMIT ?"
     )
     category = None if wanted.category is None else sanitize(wanted.category)
     values = (sanitize(owner), wanted.kind, wanted.kind, category, category, limit)
-    return filter(wanted.fits, map(_memory, connection.execute(sql, values)))
+    return filter(wanted.fits, map(_memory, await connection.fetch_all(sql, values)))
 
 
 def _memory(row: Row) -> MemoryRecord:

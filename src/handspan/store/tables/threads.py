@@ -1,11 +1,10 @@
 """Threads, which are sessions as the graph API shows them: searched, read in parts, changed by hand (graph.md 8)."""
 
-import sqlite3
 import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import Final
 
 import msgspec
@@ -15,14 +14,12 @@ from handspan.core.errors import StoreError
 from handspan.core.messages import AssistantMessage, CallPart, Message, ResultsMessage
 from handspan.core.records import SessionRecord, ThreadEntry
 from handspan.core.values import sanitize
-from handspan.store.sqlite.conversations import SESSION, get_session
-from handspan.store.sqlite.database import Database
-from handspan.store.sqlite.thread_changes import TalkMessage, add, clear, remove
+from handspan.store.tables.conversations import SESSION, get_session
+from handspan.store.tables.database import Database, TableConnection
+from handspan.store.tables.rows import ALL_ROWS
+from handspan.store.tables.thread_changes import TalkMessage, add, clear, remove
 
-_PAGE: Final = (
-    f"SELECT {SESSION} FROM sessions WHERE owner = ? AND (? = '' OR instr(fold(name), ?) OR instr(fold(id), ?))"
-    " ORDER BY active DESC, id DESC LIMIT ? OFFSET ?"
-)
+_PAGE: Final = f"SELECT {SESSION} FROM sessions WHERE owner = ? ORDER BY active DESC, id DESC LIMIT ? OFFSET ?"
 
 
 class StoredThreads:
@@ -34,14 +31,15 @@ class StoredThreads:
 
     async def page(self, *, owner: str, search: str = "", offset: int = 0, limit: int = 100) -> list[SessionRecord]:
         """Return the owner's threads with this text in their name or id, the last active first."""
-        wanted = sanitize(search).casefold()
-
-        def work(connection: sqlite3.Connection) -> list[SessionRecord]:
-            connection.create_function("fold", 1, str.casefold, deterministic=True)
-            rows = connection.execute(_PAGE, (sanitize(owner), wanted, wanted, wanted, limit, offset))
+        if not search:
+            rows = await self._database.fetch_all(_PAGE, (sanitize(owner), limit, offset))
             return [SessionRecord(*row) for row in rows]
-
-        return await self._database.read(work)
+        # Each database has its own idea of capital letters. So Python compares, which reads all threads of the owner.
+        wanted = sanitize(search).casefold()
+        rows = await self._database.fetch_all(_PAGE, (sanitize(owner), ALL_ROWS, 0))
+        threads = (SessionRecord(*row) for row in rows)
+        found = (each for each in threads if wanted in each.name.casefold() or wanted in each.id.casefold())
+        return list(islice(found, offset, offset + limit))
 
     async def entries(self, thread: str, *, owner: str, offset: int = 0, limit: int | None = None) -> list[ThreadEntry]:
         """Return the entries of the thread, or a part of them, the oldest first."""
@@ -50,9 +48,9 @@ class StoredThreads:
     async def find(self, thread: str, number: int, *, owner: str) -> list[ThreadEntry]:
         """Return the entries of one message; none if there is no such message."""
 
-        def work(connection: sqlite3.Connection) -> list[ThreadEntry]:
-            seq = _find_seq(get_session(thread, owner, connection), number, connection)
-            return list(_entries(thread, seq, seq, connection)) if seq is not None else []
+        async def work(connection: TableConnection) -> list[ThreadEntry]:
+            seq = await _find_seq(await get_session(thread, owner, connection), number, connection)
+            return await _entries(thread, seq, seq, connection) if seq is not None else []
 
         return await self._database.read(work)
 
@@ -60,9 +58,9 @@ class StoredThreads:
         """Return the numbers of the messages, in their order."""
         sql = "SELECT number FROM messages WHERE session = ? ORDER BY seq"
 
-        def work(connection: sqlite3.Connection) -> list[int]:
-            session = get_session(thread, owner, connection)
-            return [number for (number,) in connection.execute(sql, (session.id,))]
+        async def work(connection: TableConnection) -> list[int]:
+            session = await get_session(thread, owner, connection)
+            return [number for (number,) in await connection.fetch_all(sql, (session.id,))]
 
         return await self._database.read(work)
 
@@ -87,9 +85,9 @@ class StoredThreads:
         Raises `ToolError` (`busy`) while a turn runs or calls wait for results.
         """
 
-        def work(connection: sqlite3.Connection) -> int:
-            seq = _find_seq(get_session(thread, owner, connection), number, connection)
-            return remove(thread, owner, seq, connection) if seq is not None else 0
+        async def work(connection: TableConnection) -> int:
+            seq = await _find_seq(await get_session(thread, owner, connection), number, connection)
+            return await remove(thread, owner, seq, connection) if seq is not None else 0
 
         return await self._database.write(work)
 
@@ -98,50 +96,49 @@ class StoredThreads:
         return await self._database.write(partial(clear, thread, owner))
 
 
-def _find_seq(session: SessionRecord, number: int, connection: sqlite3.Connection) -> int | None:
+async def _find_seq(session: SessionRecord, number: int, connection: TableConnection) -> int | None:
     """Return the sequence number of the message. It may be lower than its number by as many as were removed."""
     sql = "SELECT seq FROM messages WHERE session = ? AND seq BETWEEN ? AND ? AND number = ?"
-    row = connection.execute(sql, (session.id, number - session.removed, number, number)).fetchone()
+    row = await connection.fetch_one(sql, (session.id, number - session.removed, number, number))
     return None if row is None else row[0]
 
 
-def _load_entries(
-    thread: str, owner: str, offset: int, limit: int | None, connection: sqlite3.Connection
+async def _load_entries(
+    thread: str, owner: str, offset: int, limit: int | None, connection: TableConnection
 ) -> list[ThreadEntry]:
     """Return the entries from `offset` on, and decode only the messages that have them."""
-    length = get_session(thread, owner, connection).length
+    length = (await get_session(thread, owner, connection)).length
     if offset == 0 and limit is None:
-        return list(_entries(thread, 1, length, connection))
-    ends = list(accumulate(_entry_counts(thread, connection)))  # the number of entries up to each message
+        return await _entries(thread, 1, length, connection)
+    ends = list(accumulate(await _entry_counts(thread, connection)))  # the number of entries up to each message
     total = ends[-1] if ends else 0
     if offset >= total:
         return []
     until = total if limit is None else min(total, offset + limit)
     first, last = bisect_right(ends, offset) + 1, bisect_left(ends, until) + 1
     skipped = ends[first - 2] if first > 1 else 0
-    return list(_entries(thread, first, last, connection))[offset - skipped : until - skipped]
+    return (await _entries(thread, first, last, connection))[offset - skipped : until - skipped]
 
 
-def _entry_counts(thread: str, connection: sqlite3.Connection) -> Iterator[int]:
+async def _entry_counts(thread: str, connection: TableConnection) -> list[int]:
     """Return the number of entries of each message: one for each result, else one."""
-    opened: str | None = None
-    for (opens,) in connection.execute(
-        "SELECT opens FROM messages WHERE session = ? ORDER BY seq", (sanitize(thread),)
-    ):
-        yield 1 if opened is None else len(msgspec.json.decode(opened))
-        opened = opens
+    sql = "SELECT opens FROM messages WHERE session = ? ORDER BY seq"
+    opened = [None, *(opens for (opens,) in await connection.fetch_all(sql, (sanitize(thread),)))]
+    return [1 if opens is None else len(msgspec.json.decode(opens)) for opens in opened[:-1]]
 
 
-def _entries(thread: str, first: int, last: int, connection: sqlite3.Connection) -> Iterator[ThreadEntry]:
+async def _entries(thread: str, first: int, last: int, connection: TableConnection) -> list[ThreadEntry]:
     """Return the entries of the messages from `first` to `last`."""
     sql = "SELECT seq, number, at, body FROM messages WHERE session = ? AND seq BETWEEN ? AND ? ORDER BY seq"
+    entries: list[ThreadEntry] = []
     calls: tuple[CallPart, ...] = ()
     # One message before the first: a results message needs the calls that it answers.
-    for seq, number, at, body in connection.execute(sql, (sanitize(thread), first - 1, last)):
+    for seq, number, at, body in await connection.fetch_all(sql, (sanitize(thread), first - 1, last)):
         message = _decode(thread, body)
         if seq >= first:
-            yield from _split_message(number, at, message, calls)
+            entries += _split_message(number, at, message, calls)
         calls = message.calls if type(message) is AssistantMessage else ()
+    return entries
 
 
 def _split_message(number: int, at: float, message: Message, calls: tuple[CallPart, ...]) -> Iterator[ThreadEntry]:

@@ -1,30 +1,28 @@
 """What clients bring, as rows: devices (SPEC W10, T5), and the tools of pages (graph.md 3.2, 5.5)."""
 
-import sqlite3
 import time
 from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
+from handspan.core.calls import decode_facts
 from handspan.core.records import DeviceRow
-from handspan.core.store import MOST_TOOL_SETS
+from handspan.core.store import MAX_TOOL_SETS
 from handspan.core.values import encode, sanitize
-from handspan.store.sqlite.database import Database
-from handspan.store.sqlite.rows import Row
+from handspan.store.tables.database import Database, TableConnection, join_unit
+from handspan.store.tables.rows import ALL_ROWS, Row, replace_columns
 
 _DEVICE: Final = "owner, id, label, name, last_seen, tools, gone, changed"
-_SAVE_DEVICE: Final = f"INSERT OR REPLACE INTO devices ({_DEVICE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-_SAVE_TOOLS: Final = "INSERT OR REPLACE INTO browser_tools (client, set_id, tools, at) VALUES (?, ?, ?, ?)"
+_SAVE_DEVICE: Final = f"INSERT INTO devices ({_DEVICE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)" + replace_columns(
+    "owner, id", _DEVICE
+)
+_SAVE_TOOLS: Final = "INSERT INTO browser_tools (client, set_id, tools, at) VALUES (?, ?, ?, ?)" + replace_columns(
+    "client, set_id", "tools, at"
+)
 _COUNT_TOOLS: Final = "SELECT COUNT(*) FROM browser_tools WHERE client = ?"
-# A waiting run continues with the tools that it began with, even after a restart. So the sets of open calls stay. A
-# call names its set after the ':' of its origin's connection.
-_REMOVE_OLD_TOOLS: Final = (
-    "WITH open AS (SELECT json_extract(CAST(tool AS TEXT), '$.origin.name') AS client,"
-    " json_extract(CAST(tool AS TEXT), '$.origin.connection') AS place FROM calls WHERE state <> 'done')"
-    " DELETE FROM browser_tools WHERE client = ?1 AND set_id <> '' AND set_id NOT IN"
-    " (SELECT set_id FROM browser_tools WHERE client = ?1 AND set_id <> '' ORDER BY at DESC LIMIT ?2)"
-    " AND set_id NOT IN (SELECT substr(place, instr(place, ':') + 1) FROM open WHERE client = ?1 AND place IS NOT NULL)"
+_OLD_TOOLS: Final = (
+    "SELECT set_id FROM browser_tools WHERE client = ? AND set_id <> '' ORDER BY at DESC LIMIT ? OFFSET ?"
 )
 
 
@@ -70,15 +68,30 @@ class StoredBrowserTools:
     async def find(self, client: str, set_id: str = "") -> bytes | None:
         """Return this set of the client, or what it has set up; None if there is none."""
         sql, key = "SELECT tools FROM browser_tools WHERE client = ? AND set_id = ?", (client, set_id)
-        row = self._database.fetch_one(sql, key)
+        row = await self._database.fetch_one(sql, key)
         return None if row is None else bytes(row[0])
 
     async def save(self, client: str, set_id: str, tools: bytes) -> None:
-        """Store this set, or replace what was set up. At most `MOST_TOOL_SETS` sets stay, beside those in use."""
+        """Store this set, or replace what was set up. At most `MAX_TOOL_SETS` sets stay, beside those in use."""
 
-        def work(connection: sqlite3.Connection) -> None:
-            connection.execute(_SAVE_TOOLS, (client, set_id, tools, time.time()))
-            if connection.execute(_COUNT_TOOLS, (client,)).fetchone()[0] > MOST_TOOL_SETS:
-                connection.execute(_REMOVE_OLD_TOOLS, (client, MOST_TOOL_SETS))
+        async def work(connection: TableConnection) -> None:
+            await connection.execute(_SAVE_TOOLS, (client, set_id, tools, time.time()))
+            if await connection.fetch_value(_COUNT_TOOLS, (client,)) > MAX_TOOL_SETS:
+                await _remove_old_tools(client, connection)
 
-        await self._database.join(work)
+        await join_unit(self._database, work)
+
+
+async def _remove_old_tools(client: str, connection: TableConnection) -> None:
+    """Remove the oldest sets beyond `MAX_TOOL_SETS`.
+
+    A waiting run continues with the tools that it began with, even after a restart: so the sets of open calls stay. A
+    call names its set after the ':' of its origin's connection.
+    """
+    old = await connection.fetch_all(_OLD_TOOLS, (client, ALL_ROWS, MAX_TOOL_SETS))
+    calls = await connection.fetch_all("SELECT tool FROM calls WHERE state <> 'done'")
+    origins = (decode_facts(tool).origin for (tool,) in calls)
+    own = [origin for origin in origins if origin is not None and origin.name == client]
+    in_use = {origin.connection.partition(":")[2] for origin in own if origin.connection}
+    keys = [(client, set_id) for (set_id,) in old if set_id not in in_use]
+    await connection.execute_many("DELETE FROM browser_tools WHERE client = ? AND set_id = ?", keys)

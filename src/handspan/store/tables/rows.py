@@ -12,7 +12,7 @@ from handspan.core.results import Attachment, Failure, Success, ToolResult, enco
 from handspan.core.values import Arguments, Json, encode, sanitize
 
 Row: TypeAlias = tuple[Any, ...]
-"""A row of sqlite3, which has no types."""
+"""A row of a database, which has no types."""
 
 ENTRY: Final = "id, owner, session, agent, name, tool, arguments, arguments_form, at, size"
 """The columns that a call has from its beginning."""
@@ -22,6 +22,8 @@ RECORD: Final = f"{ENTRY}, state, is_edited, {OUTCOME}"
 
 
 _LARGEST_PAGE: Final = 1000
+ALL_ROWS: Final = 2**62
+"""As a limit: more than any table has."""
 
 
 class _Envelope(Struct):
@@ -37,14 +39,14 @@ _attachments: Final = msgspec.json.Decoder(tuple[Attachment, ...])
 
 
 def entry_values(record: CallRecord) -> Row:
-    """The values of `ENTRY`."""
+    """Return the values of `ENTRY`."""
     form, arguments = _encode_arguments(record.arguments)
     texts = (sanitize(text) for text in (record.id, record.owner, record.session, record.agent, record.name))
     return (*texts, encode(record.tool), arguments, form, record.at, record.size)
 
 
 def outcome_values(record: CallRecord, result: ToolResult) -> Row:
-    """The values of `OUTCOME`."""
+    """Return the values of `OUTCOME`."""
     results = (*_encode_result(result), *_encode_result(record.true_result))
     return (record.expires_at, record.duration, record.waited, *results)
 
@@ -108,6 +110,13 @@ def _encode_result(result: ToolResult | UnsetType) -> tuple[bytes | None, bytes 
         return None, None
     attachments = result.attachments if isinstance(result, Success) else ()
     return encode_envelope(result), encode(attachments) if attachments else None
+
+
+def replace_columns(key: str, columns: str) -> str:
+    """Return the end of an INSERT that replaces these columns of a row with the same key."""
+    kept = key.split(", ")
+    others = [column for column in columns.split(", ") if column not in kept]
+    return f" ON CONFLICT ({key}) DO UPDATE SET " + ", ".join(f"{column} = excluded.{column}" for column in others)
 
 
 def clamp_limit(limit: int) -> int:

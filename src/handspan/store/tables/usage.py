@@ -2,14 +2,15 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Final, get_args
 
 from handspan.core.errors import ToolError
 from handspan.core.messages import AssistantMessage, Usage
 from handspan.core.records import SumBy, Total, UsageSum
 from handspan.core.values import sanitize
-from handspan.store.sqlite.database import Database
-from handspan.store.sqlite.rows import Row
+from handspan.store.tables.database import Database
+from handspan.store.tables.rows import Row
 
 _COUNTED: Final = ("input", "output", "cached", "reasoning", "cost")
 # SUM of nothing known is NULL, never 0; COUNT(x) leaves out the NULLs.
@@ -17,10 +18,11 @@ _SUMS: Final = ", ".join(f"SUM({column}), COUNT(*) - COUNT({column})" for column
 
 INSERT_USAGE: Final = (
     "INSERT INTO usage (session, seq, owner, model, day, input, output, cached, reasoning, cost)"
-    " SELECT id, length, owner, ?, ?, ?, ?, ?, ?, ? FROM sessions WHERE id = ?"
+    " SELECT id, length, owner, ?/*text*/, ?/*text*/, ?/*bigint*/, ?/*bigint*/, ?/*bigint*/, ?/*bigint*/,"
+    " ?/*double precision*/ FROM sessions WHERE id = ?"
 )
 """Stores what the last message of a session used. Its values are `usage_values` and the session's id."""
-_MOST_TOKENS: Final = 2**40
+_MAX_TOKENS: Final = 2**40
 """No API can mean more tokens than this, nor a higher price: such a count is unknown."""
 
 
@@ -45,7 +47,12 @@ class StoredUsage:
 
 def _sum(row: Row) -> UsageSum:
     of, replies, *pairs = row
-    return UsageSum(of, replies, *(Total(pairs[at], pairs[at + 1]) for at in range(0, len(pairs), 2)))
+    return UsageSum(of, replies, *(Total(_plain(pairs[at]), pairs[at + 1]) for at in range(0, len(pairs), 2)))
+
+
+def _plain(total: float | Decimal | None) -> float | None:
+    """Return a sum as JSON has it: PostgreSQL sums up whole numbers as decimals."""
+    return int(total) if isinstance(total, Decimal) else total
 
 
 def usage_values(message: AssistantMessage, at: float, cost: float | None) -> Row:
@@ -57,4 +64,4 @@ def usage_values(message: AssistantMessage, at: float, cost: float | None) -> Ro
 
 
 def _none_if_absurd(count: float | None) -> float | None:
-    return count if count is not None and 0 <= count < _MOST_TOKENS else None
+    return count if count is not None and 0 <= count < _MAX_TOKENS else None

@@ -3,13 +3,13 @@
 import asyncio
 import itertools
 import os
-import sqlite3
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 from handspan.core.errors import NotYours, StoreError, ToolError
 from handspan.core.messages import (
@@ -24,29 +24,29 @@ from handspan.core.messages import (
 from handspan.core.records import SessionPage, SessionRecord, SessionState
 from handspan.core.store import ArtifactStore, Leases
 from handspan.core.values import encode, sanitize
-from handspan.store.sqlite.database import Database
-from handspan.store.sqlite.rows import PageCursor, Row, clamp_limit
-from handspan.store.sqlite.usage import INSERT_USAGE, usage_values
+from handspan.store.tables.database import Database, TableConnection, join_unit, unit_around
+from handspan.store.tables.rows import ALL_ROWS, PageCursor, Row, clamp_limit
+from handspan.store.tables.usage import INSERT_USAGE, usage_values
 
 SESSION: Final = "id, owner, agent, name, created, active, state, length, removed, skills"
 # One statement checks all: the session is the owner's, calls and results pair, no reply follows another reply, and the
 # session has the length that the caller expects. It accepts exactly what `check_next` accepts.
 _APPEND: Final = (
     "INSERT INTO messages (session, seq, number, at, opens, body)"
-    " SELECT id, length + 1, length + 1 + removed, ?, ?, ? FROM sessions"
-    " WHERE id = ? AND owner = ? AND open_calls IS ? AND NOT (ends_with_reply AND ?) AND (? IS NULL OR length = ?)"
+    " SELECT id, length + 1, length + 1 + removed, ?/*double precision*/, ?/*text*/, ?/*bytea*/ FROM sessions"
+    " WHERE id = ? AND owner = ? AND COALESCE(open_calls, '') = ? AND NOT (ends_with_reply AND ?)"
+    " AND (?/*integer*/ IS NULL OR length = ?)"
 )
 # The same as the trigger of the messages does. Dropped messages are counted, so that no number is given twice.
 _REWIND: Final = (
-    "UPDATE sessions SET removed = removed + length - ?1,"
-    " (length, open_calls, ends_with_reply) = (SELECT COALESCE(MAX(seq), 0), opens,"
-    ' COALESCE(substr(body, 1, 19) = CAST(\'{"type":"assistant"\' AS BLOB), 0)'
-    " FROM messages WHERE session = sessions.id AND seq = ?1) WHERE id = ?2"
+    "UPDATE sessions SET removed = removed + length - ?, length = ?, open_calls = ?, ends_with_reply = ? WHERE id = ?"
 )
+_LAST: Final = "SELECT opens, substr(body, 1, 19) FROM messages WHERE session = ? AND seq = ?"
 _BEGIN_TURN: Final = (
     "UPDATE sessions SET state = 'running', run = ?, active = ? WHERE id = ? AND owner = ? AND state <> 'running'"
     f" RETURNING {SESSION}"
 )
+_REPLY_BEGINS: Final = b'{"type":"assistant"'
 _FEW_MESSAGES: Final = 8
 
 
@@ -81,7 +81,7 @@ class StoredConversations:
         """
         now, session_id = self._clock(), sanitize(session or os.urandom(16).hex())
         made = SessionRecord(session_id, sanitize(owner), sanitize(agent), sanitize(name), now, now, "idle", 0)
-        unit = self._database.unit
+        unit = unit_around(self._database)
         if unit is None:
             return await self._database.write(partial(_create, made))
         self._new[session_id] = made  # the write finds out whether another owner has it
@@ -93,11 +93,11 @@ class StoredConversations:
         new = self._new.get(session)
         if new is not None and new.owner == sanitize(owner):
             return new
-        return self._database.read_now(partial(_find, session, owner))
+        return await self._database.read_few(partial(_find, session, owner))
 
     async def get(self, session: str, *, owner: str) -> SessionRecord:
         """Return this session, without its messages."""
-        return self._database.read_now(partial(get_session, session, owner))
+        return await self._database.read_few(partial(get_session, session, owner))
 
     async def page(self, *, owner: str, limit: int = 50, after: str | None = None) -> SessionPage:
         """Return the owner's sessions, the last active first. `after` is the `next` of the previous page."""
@@ -116,7 +116,7 @@ class StoredConversations:
         if session in self._new:
             return []
         if after:  # since the last turn there are one or two: a thread would cost more than they do
-            newer = self._database.read_now(partial(load_messages, session, owner, after, limit=_FEW_MESSAGES))
+            newer = await self._database.read_few(partial(load_messages, session, owner, after, limit=_FEW_MESSAGES))
             if len(newer) < _FEW_MESSAGES:
                 return newer
         return await self._database.read(partial(load_messages, session, owner, after))
@@ -132,13 +132,16 @@ class StoredConversations:
         for last, coming in itertools.pairwise(messages):
             check_next(last, coming)
         if messages:
-            await self._database.join(append_messages(session, messages, owner, self._clock(), after, cost))
+            await join_unit(self._database, append_messages(session, messages, owner, self._clock(), after, cost))
 
     def keep(
         self, session: str, message: Message, *, owner: str, after: int, cost: float | None = None
     ) -> asyncio.Future[None] | None:
         """Begin to `append` one message. Return the pending write, or None if the unit of work acknowledges it."""
-        work, unit = append_messages(session, (message,), owner, self._clock(), after, cost), self._database.unit
+        work, unit = (
+            append_messages(session, (message,), owner, self._clock(), after, cost),
+            unit_around(self._database),
+        )
         if unit is None:
             return self._database.write(work)
         unit.add(work)
@@ -153,7 +156,7 @@ class StoredConversations:
 
         Inside a unit of work the error may come only from the commit; then nothing of the unit is stored.
         """
-        work, unit = partial(_begin_turn, session, owner, self._lease, self._clock()), self._database.unit
+        work, unit = BeginTurn(session, owner, self._lease, self._clock()), unit_around(self._database)
         if unit is None:
             return await self._database.write(work)
         known = self._new.get(session) or await self.get(session, owner=owner)
@@ -164,8 +167,10 @@ class StoredConversations:
     async def end_turn(self, session: str, *, owner: str, waiting: bool = False) -> None:
         """Mark the session as idle, or as `waiting` for results of its open calls."""
         state: SessionState = "waiting" if waiting else "idle"
-        await self._change("state = ?, run = NULL", (state,), session, owner)
-        if (unit := self._database.unit) is not None:  # the next turn may run in a process that reads the database
+        await join_unit(self._database, EndTurn(session, owner, state))
+        if (
+            unit := unit_around(self._database)
+        ) is not None:  # the next turn may run in a process that reads the database
             await unit.flush()
 
     async def rename(self, session: str, name: str, *, owner: str) -> None:
@@ -176,7 +181,7 @@ class StoredConversations:
         """Set the first name. Return False if it has a name; inside a unit of work always True."""
         sql = "UPDATE sessions SET name = ? WHERE id = ? AND owner = ? AND name = ''"
         values = (sanitize(name), sanitize(session), sanitize(owner))
-        unit = self._database.unit
+        unit = unit_around(self._database)
         if unit is None:
             return await self._database.execute(sql, values) == 1
         unit.add(lambda connection: connection.execute(sql, values))
@@ -198,7 +203,30 @@ class StoredConversations:
         await self._database.write(partial(_delete, session, owner))
 
     async def _change(self, assignment: str, values: Row, session: str, owner: str) -> None:
-        await self._database.join(partial(_update, assignment, values, session, owner))
+        await join_unit(self._database, partial(_update, assignment, values, session, owner))
+
+
+class AppendMessages(Struct, frozen=True):
+    """The work that adds messages to a session. It can refuse only the first of them."""
+
+    session: str
+    owner: str
+    messages: tuple[Message, ...]
+    after: int | None
+    rows: tuple[Row, ...]
+    """For each message: its time, the calls that it opens, its body, the session's id and owner, the calls that it
+    answers, whether it is a reply."""
+    uses: tuple[Row | None, ...]
+    """For each message what the reply used, as the values of `INSERT_USAGE`."""
+
+    async def __call__(self, connection: TableConnection) -> None:
+        """Add them."""
+        for place, (row, use) in enumerate(zip(self.rows, self.uses, strict=True)):
+            expected = None if self.after is None else self.after + place
+            if await connection.execute(_APPEND, (*row, expected, expected)) == 0:
+                raise await _append_error(connection, self.session, self.owner, self.messages[0], self.after)
+            if use is not None:
+                await connection.execute(INSERT_USAGE, (*use, row[3]))
 
 
 def append_messages(
@@ -208,43 +236,65 @@ def append_messages(
     at: float,
     after: int | None = None,
     cost: float | None = None,
-) -> Callable[[sqlite3.Connection], None]:
-    """Return the work that adds these messages. It can refuse only the first of them."""
+) -> AppendMessages:
+    """Return the work that adds these messages."""
     key = (sanitize(session), sanitize(owner))
-    rows = [
-        (at, _open_ids(message), encode(message), *key, _answered_ids(message), type(message) is AssistantMessage)
+    rows = tuple(
+        (at, _open_ids(message), encode(message), *key, _answered_ids(message) or "", type(message) is AssistantMessage)
         for message in messages
-    ]
-    uses = [usage_values(message, at, cost) if type(message) is AssistantMessage else None for message in messages]
-
-    def work(connection: sqlite3.Connection) -> None:
-        for place, (row, use) in enumerate(zip(rows, uses, strict=True)):
-            expected = None if after is None else after + place
-            if connection.execute(_APPEND, (*row, expected, expected)).rowcount == 0:
-                raise _append_error(connection, session, owner, messages[0], after)
-            if use is not None:
-                connection.execute(INSERT_USAGE, (*use, key[0]))
-
-    return work
+    )
+    uses = tuple(usage_values(message, at, cost) if type(message) is AssistantMessage else None for message in messages)
+    return AppendMessages(session, owner, messages, after, rows, uses)
 
 
-def get_session(session: str, owner: str, connection: sqlite3.Connection) -> SessionRecord:
+class BeginTurn(Struct, frozen=True):
+    """The work that marks a session as running and returns it."""
+
+    session: str
+    owner: str
+    lease: str
+    now: float
+
+    async def __call__(self, connection: TableConnection) -> SessionRecord:
+        """Mark it. Raises `ToolError` (`busy`) when it runs already."""
+        values = (self.lease, self.now, sanitize(self.session), sanitize(self.owner))
+        row = await connection.fetch_one(_BEGIN_TURN, values)
+        if row is not None:
+            return SessionRecord(*row)
+        found = await get_session(self.session, self.owner, connection)
+        check_not_running(found)
+        return found
+
+
+class EndTurn(Struct, frozen=True):
+    """The work that marks a session as idle, or as waiting."""
+
+    session: str
+    owner: str
+    state: SessionState
+
+    async def __call__(self, connection: TableConnection) -> None:
+        """Mark it. Raises `ToolError` (`file_not_found`) when the owner has no such session."""
+        await _update("state = ?, run = NULL", (self.state,), self.session, self.owner, connection)
+
+
+async def get_session(session: str, owner: str, connection: TableConnection) -> SessionRecord:
     """Return the owner's session of this id. Raises `ToolError` (`file_not_found`)."""
     sql = f"SELECT {SESSION} FROM sessions WHERE id = ? AND owner = ?"
-    row = connection.execute(sql, (sanitize(session), sanitize(owner))).fetchone()
+    row = await connection.fetch_one(sql, (sanitize(session), sanitize(owner)))
     if row is None:
         text = f"There is no session {session[:60]!r}: it was never made, is not yours, or was deleted."
         raise ToolError("file_not_found", text)
     return SessionRecord(*row)
 
 
-def load_messages(
-    session: str, owner: str, after: int, connection: sqlite3.Connection, limit: int = -1
+async def load_messages(
+    session: str, owner: str, after: int, connection: TableConnection, limit: int = ALL_ROWS
 ) -> list[Message]:
     """Return the messages of the owner's session. Raises `StoreError` when calls and results do not pair."""
-    get_session(session, owner, connection)
+    await get_session(session, owner, connection)
     sql = "SELECT body FROM messages WHERE session = ? AND seq > ? ORDER BY seq LIMIT ?"
-    bodies = [body for (body,) in connection.execute(sql, (sanitize(session), after, limit))]
+    bodies = [body for (body,) in await connection.fetch_all(sql, (sanitize(session), after, limit))]
     try:
         messages = _decoder().decode(b"[%b]" % b",".join(bodies)) if bodies else []
         # The first message of a part may answer a message before that part.
@@ -256,61 +306,58 @@ def load_messages(
     return messages
 
 
-def _create(session: SessionRecord, connection: sqlite3.Connection) -> SessionRecord:
-    sql = f"INSERT OR IGNORE INTO sessions ({SESSION}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-    if connection.execute(sql, msgspec.structs.astuple(session)).rowcount == 1:
+async def _create(session: SessionRecord, connection: TableConnection) -> SessionRecord:
+    sql = f"INSERT INTO sessions ({SESSION}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"
+    if await connection.execute(sql, msgspec.structs.astuple(session)) == 1:
         return session
-    return _find(session.id, session.owner, connection) or session
+    return await _find(session.id, session.owner, connection) or session
 
 
-def _find(session: str, owner: str, connection: sqlite3.Connection) -> SessionRecord | None:
-    row = connection.execute(f"SELECT {SESSION} FROM sessions WHERE id = ?", (sanitize(session),)).fetchone()
+async def _find(session: str, owner: str, connection: TableConnection) -> SessionRecord | None:
+    row = await connection.fetch_one(f"SELECT {SESSION} FROM sessions WHERE id = ?", (sanitize(session),))
     found = None if row is None else SessionRecord(*row)
     if found is not None and found.owner != sanitize(owner):
         raise NotYours(session)
     return found
 
 
-def _rewind(session: str, length: int, owner: str, connection: sqlite3.Connection) -> None:
-    found = get_session(session, owner, connection)
+async def _rewind(session: str, length: int, owner: str, connection: TableConnection) -> None:
+    found = await get_session(session, owner, connection)
     if found.length <= length:
         return
-    drop_messages(found.id, length + 1, found.length, connection)
-    set_length(found.id, length, connection)
+    await drop_messages(found.id, length + 1, found.length, connection)
+    await set_length(found.id, length, connection)
 
 
-def drop_messages(session: str, first: int, last: int, connection: sqlite3.Connection) -> None:
+async def drop_messages(session: str, first: int, last: int, connection: TableConnection) -> None:
     """Delete these messages; the cost of their replies still counts. Call `set_length` in the same transaction."""
     # Their sequence numbers are used again: so the usage rows move to numbers below all that exist.
-    lowest = connection.execute("SELECT MIN(0, MIN(seq)) FROM usage WHERE session = ?", (session,)).fetchone()[0]
+    lowest = min(0, await connection.fetch_value("SELECT MIN(seq) FROM usage WHERE session = ?", (session,)) or 0)
     these = (session, first, last)
-    connection.execute("UPDATE usage SET seq = ? - seq WHERE session = ? AND seq BETWEEN ? AND ?", (lowest, *these))
-    connection.execute("DELETE FROM messages WHERE session = ? AND seq BETWEEN ? AND ?", these)
+    await connection.execute(
+        "UPDATE usage SET seq = ? - seq WHERE session = ? AND seq BETWEEN ? AND ?", (lowest, *these)
+    )
+    await connection.execute("DELETE FROM messages WHERE session = ? AND seq BETWEEN ? AND ?", these)
 
 
-def set_length(session: str, length: int, connection: sqlite3.Connection) -> None:
+async def set_length(session: str, length: int, connection: TableConnection) -> None:
     """Set the number of messages, and which calls the last one of them opens."""
-    connection.execute(_REWIND, (length, session))
+    last = await connection.fetch_one(_LAST, (session, length))
+    opens, begin = last or (None, b"")
+    await connection.execute(_REWIND, (length, length, opens, bytes(begin) == _REPLY_BEGINS, session))
 
 
-def _begin_turn(session: str, owner: str, lease: str, now: float, connection: sqlite3.Connection) -> SessionRecord:
-    row = connection.execute(_BEGIN_TURN, (lease, now, sanitize(session), sanitize(owner))).fetchone()
-    if row is None:
-        check_not_running(get_session(session, owner, connection))
-    return SessionRecord(*row)
-
-
-def _update(assignment: str, values: Row, session: str, owner: str, connection: sqlite3.Connection) -> None:
+async def _update(assignment: str, values: Row, session: str, owner: str, connection: TableConnection) -> None:
     sql = f"UPDATE sessions SET {assignment} WHERE id = ? AND owner = ?"
-    if connection.execute(sql, (*values, sanitize(session), sanitize(owner))).rowcount == 0:
-        get_session(session, owner, connection)
+    if await connection.execute(sql, (*values, sanitize(session), sanitize(owner))) == 0:
+        await get_session(session, owner, connection)
 
 
-def _delete(session: str, owner: str, connection: sqlite3.Connection) -> None:
-    check_not_running(get_session(session, owner, connection))
+async def _delete(session: str, owner: str, connection: TableConnection) -> None:
+    check_not_running(await get_session(session, owner, connection))
     for table in ("messages", "usage", "calls", "questions"):
-        connection.execute(f"DELETE FROM {table} WHERE session = ?", (session,))
-    connection.execute("DELETE FROM sessions WHERE id = ?", (session,))
+        await connection.execute(f"DELETE FROM {table} WHERE session = ?", (session,))
+    await connection.execute("DELETE FROM sessions WHERE id = ?", (session,))
 
 
 def check_not_running(session: SessionRecord) -> None:
@@ -319,16 +366,16 @@ def check_not_running(session: SessionRecord) -> None:
         raise ToolError("busy", f"The session {session.id!r} is running: wait for its turn to end, or stop it.")
 
 
-def _append_error(
-    connection: sqlite3.Connection, session: str, owner: str, message: Message, after: int | None
+async def _append_error(
+    connection: TableConnection, session: str, owner: str, message: Message, after: int | None
 ) -> Exception:
     """Return the reason why a message could not be added."""
-    found = get_session(session, owner, connection)
+    found = await get_session(session, owner, connection)
     if after is not None and found.length != after:
         text = f"The session {session!r} has {found.length} messages and not {after}: load what was added meanwhile."
         return ToolError("busy", text)
     sql = "SELECT open_calls FROM sessions WHERE id = ?"
-    open_calls = connection.execute(sql, (found.id,)).fetchone()[0]
+    open_calls = await connection.fetch_value(sql, (found.id,))
     if open_calls is None and type(message) is AssistantMessage:
         return RepliesInARow(f"the session {session!r} ends with an assistant message: another one can't follow it")
     answers = _answered_ids(message) or "nothing"

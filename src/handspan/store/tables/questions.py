@@ -3,7 +3,6 @@
 A question survives a restart, and its first answer wins.
 """
 
-import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -15,8 +14,8 @@ from msgspec import structs
 from handspan.core.questions import Answer, Question
 from handspan.core.records import Rule
 from handspan.core.values import encode, sanitize
-from handspan.store.sqlite.database import Database
-from handspan.store.sqlite.rows import Row
+from handspan.store.tables.database import Database, TableConnection
+from handspan.store.tables.rows import Row, replace_columns
 
 EXPIRED: Final = Answer("expired")
 
@@ -26,7 +25,9 @@ _IS_OPEN: Final = (
 )
 
 _RULE: Final = "owner, kind, tool, fingerprint, subject, answer"
-_SAVE_RULE: Final = f"INSERT OR REPLACE INTO rules ({_RULE}, at) VALUES (?, ?, ?, ?, ?, ?, ?)"
+_SAVE_RULE: Final = f"INSERT INTO rules ({_RULE}, at) VALUES (?, ?, ?, ?, ?, ?, ?)" + replace_columns(
+    "owner, kind, tool, fingerprint, subject", "answer, at"
+)
 _FIND_RULE: Final = (
     "SELECT answer FROM rules WHERE owner = ? AND kind = ? AND tool = ? AND fingerprint = ? AND subject = ?"
 )
@@ -66,18 +67,18 @@ class StoredQuestions:
         )
 
 
-def _ask(question: Question, body: bytes, now: float, connection: sqlite3.Connection) -> Answer | None:
+async def _ask(question: Question, body: bytes, now: float, connection: TableConnection) -> Answer | None:
     """Return the stored answer or a rule; else store the question, if it is new."""
     question_id = sanitize(question.id)
     sql = "SELECT answer, expires_at FROM questions WHERE id = ? AND owner = ?"
-    asked = connection.execute(sql, (question_id, sanitize(question.owner))).fetchone()
+    asked = await connection.fetch_one(sql, (question_id, sanitize(question.owner)))
     if asked is not None:
         answer, expires_at = asked
         return _answer_decoder.decode(answer) if answer is not None else EXPIRED if expires_at <= now else None
-    rule = _find_rule(question, connection)
+    rule = await _find_rule(question, connection)
     if rule is not None:
         return rule
-    connection.execute(
+    await connection.execute(
         "INSERT INTO questions (id, call_id, owner, session, asked_at, expires_at, body) VALUES (?, ?, ?, ?, ?, ?, ?)",
         (
             question_id,
@@ -92,17 +93,17 @@ def _ask(question: Question, body: bytes, now: float, connection: sqlite3.Connec
     return None
 
 
-def _answer(question_id: str, answer: Answer, owner: str, now: float, connection: sqlite3.Connection) -> bool:
+async def _answer(question_id: str, answer: Answer, owner: str, now: float, connection: TableConnection) -> bool:
     """Store the answer, and a rule if the answer is remembered."""
     sql = f"UPDATE questions SET answer = ?, answered_at = ? WHERE id = ? AND owner = ? AND {_IS_OPEN} RETURNING body"
-    answered = connection.execute(sql, (encode(answer), now, question_id, owner, now)).fetchall()
+    answered = await connection.fetch_all(sql, (encode(answer), now, question_id, owner, now))
     if not answered:
         return False
     question = _question_decoder.decode(answered[0][0])
     if _is_remembered(question, answer):
         lasting = Answer(answer.decision, always=True, how_to_enable=answer.how_to_enable)
         key = (question.owner, question.kind, question.tool, question.fingerprint, question.subject)
-        _save_rule(Rule(*key, lasting), now, connection)
+        await _save_rule(Rule(*key, lasting), now, connection)
     return True
 
 
@@ -114,10 +115,10 @@ def _is_remembered(question: Question, answer: Answer) -> bool:
     return granted or answer.always or answer.decision == "deny_forever"
 
 
-def expire_questions(call_id: str, now: float, connection: sqlite3.Connection) -> None:
+async def expire_questions(call_id: str, now: float, connection: TableConnection) -> None:
     """Close the open questions of this call: it does not need an answer any more."""
     sql = "UPDATE questions SET answer = ?, answered_at = ? WHERE call_id = ? AND answer IS NULL"
-    connection.execute(sql, (encode(EXPIRED), now, call_id))
+    await connection.execute(sql, (encode(EXPIRED), now, call_id))
 
 
 class StoredRules:
@@ -143,14 +144,14 @@ class StoredRules:
         return await self._database.execute(sql, values)
 
 
-def _save_rule(rule: Rule, now: float, connection: sqlite3.Connection) -> None:
+async def _save_rule(rule: Rule, now: float, connection: TableConnection) -> None:
     """Store this rule."""
-    connection.execute(_SAVE_RULE, (*_rule_key(rule), encode(rule.answer), now))
+    await connection.execute(_SAVE_RULE, (*_rule_key(rule), encode(rule.answer), now))
 
 
-def _find_rule(question: Question, connection: sqlite3.Connection) -> Answer | None:
+async def _find_rule(question: Question, connection: TableConnection) -> Answer | None:
     """Return the owner's answer to every question like this one, or None."""
-    row = connection.execute(_FIND_RULE, _rule_key(question)).fetchone()
+    row = await connection.fetch_one(_FIND_RULE, _rule_key(question))
     return None if row is None else structs.replace(_answer_decoder.decode(row[0]), is_rule=True)
 
 

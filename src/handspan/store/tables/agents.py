@@ -1,6 +1,5 @@
 """An owner's agents as rows. The built-in agent always exists; an edited copy of it takes its place (SPEC A1)."""
 
-import sqlite3
 from collections.abc import Sequence
 from functools import partial
 from typing import Final
@@ -12,7 +11,8 @@ from handspan.core.agents import GENERAL, Agent
 from handspan.core.errors import ToolError
 from handspan.core.names import did_you_mean
 from handspan.core.values import encode, sanitize
-from handspan.store.sqlite.database import Database
+from handspan.store.tables.database import Database, TableConnection
+from handspan.store.tables.rows import replace_columns
 
 _decoder: Final = msgspec.json.Decoder(Agent)
 
@@ -25,12 +25,12 @@ class StoredAgents:
 
     async def all(self, *, owner: str) -> Sequence[Agent]:
         """Return the owner's agents by name; the built-in one comes first."""
-        found = self._database.read_now(partial(_all, sanitize(owner)))  # few rows: a thread would cost more
+        found = await self._database.read_few(partial(_all, sanitize(owner)))  # few rows: a thread would cost more
         return [found.pop(GENERAL.name), *(found[name] for name in sorted(found))]
 
     async def find(self, name: str, *, owner: str) -> Agent | None:
         """Return the agent of this name, or None."""
-        return self._database.read_now(partial(_find, name, sanitize(owner)))
+        return await self._database.read_few(partial(_find, name, sanitize(owner)))
 
     async def create(self, agent: Agent, *, owner: str) -> None:
         """Store a new agent."""
@@ -39,9 +39,9 @@ class StoredAgents:
     async def clone(self, name: str, new_name: str, *, owner: str) -> Agent:
         """Store a copy under another name and return it."""
 
-        def work(connection: sqlite3.Connection) -> Agent:
-            copy = structs.replace(_get(name, sanitize(owner), connection), name=new_name)
-            _insert(copy, sanitize(owner), connection)
+        async def work(connection: TableConnection) -> Agent:
+            copy = structs.replace(await _get(name, sanitize(owner), connection), name=new_name)
+            await _insert(copy, sanitize(owner), connection)
             return copy
 
         return await self._database.write(work)
@@ -55,67 +55,67 @@ class StoredAgents:
         return await self._database.write(partial(_delete, name, sanitize(owner)))
 
 
-def _all(owner: str, connection: sqlite3.Connection) -> dict[str, Agent]:
-    rows = connection.execute("SELECT name, body FROM agents WHERE owner = ?", (owner,))
+async def _all(owner: str, connection: TableConnection) -> dict[str, Agent]:
+    rows = await connection.fetch_all("SELECT name, body FROM agents WHERE owner = ?", (owner,))
     return {GENERAL.name: GENERAL} | {name: _decoder.decode(body) for name, body in rows}
 
 
-def _find(name: str, owner: str, connection: sqlite3.Connection) -> Agent | None:
+async def _find(name: str, owner: str, connection: TableConnection) -> Agent | None:
     sql = "SELECT body FROM agents WHERE owner = ? AND name = ?"
-    row = connection.execute(sql, (owner, sanitize(name))).fetchone()
+    row = await connection.fetch_one(sql, (owner, sanitize(name)))
     if row is None:
         return GENERAL if name == GENERAL.name else None
     return _decoder.decode(row[0])
 
 
-def _get(name: str, owner: str, connection: sqlite3.Connection) -> Agent:
-    agents = _all(owner, connection)
+async def _get(name: str, owner: str, connection: TableConnection) -> Agent:
+    agents = await _all(owner, connection)
     if name not in agents:
         text = f"There is no agent {name[:60]!r}.{did_you_mean(name, agents)} There are: {', '.join(sorted(agents))}."
         raise ToolError("file_not_found", text)
     return agents[name]
 
 
-def _insert(agent: Agent, owner: str, connection: sqlite3.Connection) -> None:
-    _check_new_name(agent, owner, connection)
-    _save(agent, owner, connection)
+async def _insert(agent: Agent, owner: str, connection: TableConnection) -> None:
+    await _check_new_name(agent, owner, connection)
+    await _save(agent, owner, connection)
 
 
-def _edit(name: str, agent: Agent, owner: str, connection: sqlite3.Connection) -> None:
+async def _edit(name: str, agent: Agent, owner: str, connection: TableConnection) -> None:
     """Replace the agent. A new name moves its sessions."""
-    _get(name, owner, connection)
+    await _get(name, owner, connection)
     if agent.name != name:
         if name == GENERAL.name:
             raise ToolError(
                 "invalid_arguments", f"The agent {name!r} is built in and keeps its name: clone it instead."
             )
-        _check_new_name(agent, owner, connection)
-        _move_sessions(name, agent.name, owner, connection)
-        connection.execute("DELETE FROM agents WHERE owner = ? AND name = ?", (owner, sanitize(name)))
-    _save(agent, owner, connection)
+        await _check_new_name(agent, owner, connection)
+        await _move_sessions(name, agent.name, owner, connection)
+        await connection.execute("DELETE FROM agents WHERE owner = ? AND name = ?", (owner, sanitize(name)))
+    await _save(agent, owner, connection)
 
 
-def _delete(name: str, owner: str, connection: sqlite3.Connection) -> int:
-    _get(name, owner, connection)
+async def _delete(name: str, owner: str, connection: TableConnection) -> int:
+    await _get(name, owner, connection)
     if name == GENERAL.name:
         raise ToolError("invalid_arguments", f"The agent {name!r} is built in and can't be removed.")
-    connection.execute("DELETE FROM agents WHERE owner = ? AND name = ?", (owner, sanitize(name)))
-    return _move_sessions(name, GENERAL.name, owner, connection)
+    await connection.execute("DELETE FROM agents WHERE owner = ? AND name = ?", (owner, sanitize(name)))
+    return await _move_sessions(name, GENERAL.name, owner, connection)
 
 
-def _check_new_name(agent: Agent, owner: str, connection: sqlite3.Connection) -> None:
+async def _check_new_name(agent: Agent, owner: str, connection: TableConnection) -> None:
     if agent.name.strip() != agent.name or not agent.name.isprintable() or not 0 < len(agent.name) <= 100:
         text = f"{agent.name[:60]!r} can't be an agent's name: use 1 to 100 characters of one line."
         raise ToolError("invalid_arguments", text)
-    if agent.name in _all(owner, connection):
+    if agent.name in await _all(owner, connection):
         raise ToolError("invalid_arguments", f"There is an agent {agent.name!r} already: choose another name.")
 
 
-def _save(agent: Agent, owner: str, connection: sqlite3.Connection) -> None:
-    sql = "INSERT OR REPLACE INTO agents (owner, name, body) VALUES (?, ?, ?)"
-    connection.execute(sql, (owner, sanitize(agent.name), encode(agent)))
+async def _save(agent: Agent, owner: str, connection: TableConnection) -> None:
+    sql = "INSERT INTO agents (owner, name, body) VALUES (?, ?, ?)" + replace_columns("owner, name", "body")
+    await connection.execute(sql, (owner, sanitize(agent.name), encode(agent)))
 
 
-def _move_sessions(old: str, new: str, owner: str, connection: sqlite3.Connection) -> int:
+async def _move_sessions(old: str, new: str, owner: str, connection: TableConnection) -> int:
     sql = "UPDATE sessions SET agent = ? WHERE agent = ? AND owner = ?"
-    return connection.execute(sql, (sanitize(new), sanitize(old), owner)).rowcount
+    return await connection.execute(sql, (sanitize(new), sanitize(old), owner))

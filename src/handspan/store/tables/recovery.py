@@ -3,10 +3,10 @@
 An accepted call without an open question never ran: `interrupted`. A started call gets `unknown_outcome`, unless its
 client can come back with the outcome, or it only reads and waits for a person: then it runs again from its beginning
 when the person has answered, and gets the answer under the same id. A call that waits for a client, a person or a page
-stays open until its time is over. A running turn is closed, not continued; or it waits for its calls.
+stays open until its time is over; while a person is asked to log in for a client's call, its time stands still. A
+running turn is closed, not continued; or it waits for its calls.
 """
 
-import sqlite3
 from collections.abc import Container, Iterable, Set
 from typing import Final
 
@@ -16,10 +16,11 @@ from handspan.core.calls import UNKNOWN_TOOL, CallRecord
 from handspan.core.messages import AssistantMessage, CallPart, CallResult, Message, ResultsMessage
 from handspan.core.records import Recovery
 from handspan.core.results import Failure, ToolResult, encode_envelope
-from handspan.store.sqlite.conversations import append_messages
-from handspan.store.sqlite.ledger import enter_done
-from handspan.store.sqlite.questions import expire_questions
-from handspan.store.sqlite.rows import RECORD, decode_record
+from handspan.store.tables.conversations import append_messages
+from handspan.store.tables.database import TableConnection
+from handspan.store.tables.ledger import enter_done
+from handspan.store.tables.questions import expire_questions
+from handspan.store.tables.rows import RECORD, decode_record
 
 _message: Final = msgspec.json.Decoder(Message)
 
@@ -28,7 +29,7 @@ class UnfinishedWork:
     """Everything that is open, seen in one transaction. The column `run` holds the lease of the process at work."""
 
     def __init__(
-        self, connection: sqlite3.Connection, now: float, lost: Set[str], has_result: Container[str] = ()
+        self, connection: TableConnection, now: float, lost: Set[str], has_result: Container[str] = ()
     ) -> None:
         """`lost`: the leases of processes that are gone (`lost_leases`). `has_result`: calls whose result this process
         is about to write; they are left alone."""
@@ -37,16 +38,16 @@ class UnfinishedWork:
         self._lost = lost
         self._has_result = has_result
 
-    def recover(self) -> Recovery:
+    async def recover(self) -> Recovery:
         """Close everything that no process works on."""
         interrupted, unknown, repeatable, expired, waiting = [], [], [], [], []
-        for record, lease in self._open_calls():
-            failure = self._failure_of(record, lease)
+        for record, lease in await self._open_calls():
+            failure = await self._failure_of(record, lease)
             if failure is None:
-                if record.state != "started" or self._let_wait(record, lease):
+                if record.state != "started" or await self._let_wait(record, lease):
                     waiting.append(record.id)
                 continue
-            self._close(record, failure)
+            await self._close(record, failure)
             if failure.code == "interrupted":
                 interrupted.append(record.id)
             elif record.state == "started":
@@ -54,7 +55,7 @@ class UnfinishedWork:
                 repeatable += [record.id] if record.tool.read_only else []
             else:
                 expired.append(record.id)
-        closed = [session for session in self._abandoned_sessions() if self._close_turn(*session)]
+        closed = [session for session in await self._abandoned_sessions() if await self._close_turn(*session)]
         return Recovery(
             tuple(interrupted),
             tuple(unknown),
@@ -64,109 +65,111 @@ class UnfinishedWork:
             tuple(session for session, _, _ in closed),
         )
 
-    def expire(self) -> tuple[str, ...]:
+    async def expire(self) -> tuple[str, ...]:
         """Close only the calls that waited too long, and return their ids."""
         late = [
             (record, failure)
-            for record, lease in self._open_calls()
+            for record, lease in await self._open_calls()
             if record.state != "started"
             and record.id not in self._has_result
-            and (failure := self._failure_of(record, lease)) is not None
+            and (failure := await self._failure_of(record, lease)) is not None
             and failure.code != "interrupted"
         ]
         for record, failure in late:
-            self._close(record, failure)
+            await self._close(record, failure)
         return tuple(record.id for record, _ in late)
 
-    def _open_calls(self) -> list[tuple[CallRecord, str | None]]:
+    async def _open_calls(self) -> list[tuple[CallRecord, str | None]]:
         """Return every call without a result, with its lease."""
-        rows = self._connection.execute(f"SELECT {RECORD}, run FROM calls WHERE state <> 'done' ORDER BY at, id")
-        return [(decode_record(row[:-1]), row[-1]) for row in rows.fetchall()]
+        rows = await self._connection.fetch_all(
+            f"SELECT {RECORD}, run FROM calls WHERE state <> 'done' ORDER BY at, id"
+        )
+        return [(decode_record(row[:-1]), row[-1]) for row in rows]
 
     def _is_alive(self, lease: str | None) -> bool:
         return lease is not None and lease not in self._lost
 
-    def _failure_of(self, record: CallRecord, lease: str | None) -> Failure | None:
+    async def _failure_of(self, record: CallRecord, lease: str | None) -> Failure | None:
         """Return how this call ends; None if it continues."""
         if record.state == "accepted":
-            return self._failure_of_accepted(record, lease)
+            return await self._failure_of_accepted(record, lease)
         is_late = record.expires_at is not None and record.expires_at <= self._now
         # Every process has the same clock for a call that waits for its client.
         if record.state == "pending" and record.tool.answered_by == "connection":
-            return _too_late(record) if is_late else None
+            return _too_late(record) if is_late and not await self._is_asking(record) else None
         if self._is_alive(lease):  # that process has its own clock for it
             return None
         if record.state == "started":
-            continues = (record.tool.outlives and not is_late) or self._can_ask_again(record)
+            tool = record.tool
+            may_wait = tool.outlives or tool.read_only  # to run a tool that only reads once more does no harm
+            continues = (tool.outlives and not is_late) or (may_wait and await self._is_asking(record))
             return None if continues else _unknown_outcome(record)
         return _too_late(record) if is_late else None
 
-    def _let_wait(self, record: CallRecord, lease: str | None) -> bool:
+    async def _let_wait(self, record: CallRecord, lease: str | None) -> bool:
         """Let a started call of a lost process wait for its client, or for a person. False if the process lives."""
         if self._is_alive(lease):
             return False
         state = "pending" if record.tool.outlives else "accepted"
-        self._connection.execute("UPDATE calls SET state = ? WHERE id = ?", (state, record.id))
+        await self._connection.execute("UPDATE calls SET state = ? WHERE id = ?", (state, record.id))
         return True
 
-    def _can_ask_again(self, record: CallRecord) -> bool:
-        """Whether a tool that only reads was asking a person: to run it again does no harm."""
+    async def _is_asking(self, record: CallRecord) -> bool:
+        """Whether the call waits for a person."""
         sql = "SELECT 1 FROM questions WHERE call_id = ? AND answer IS NULL AND expires_at > ?"
-        return record.tool.read_only and self._connection.execute(sql, (record.id, self._now)).fetchone() is not None
+        return await self._connection.fetch_one(sql, (record.id, self._now)) is not None
 
-    def _failure_of_accepted(self, record: CallRecord, lease: str | None) -> Failure | None:
+    async def _failure_of_accepted(self, record: CallRecord, lease: str | None) -> Failure | None:
         sql = "SELECT answer IS NULL AND expires_at <= ? FROM questions WHERE call_id = ?"
-        late = [row[0] for row in self._connection.execute(sql, (self._now, record.id))]
+        late = [row[0] for row in await self._connection.fetch_all(sql, (self._now, record.id))]
         if any(late):
             text = f"No person answered in time whether {record.name!r} may run: it did not run."
             return Failure("question_expired", text)
-        return None if late or self._is_alive(lease) else _interrupted(record.name)
+        return None if late or self._is_alive(lease) else _interrupted_failure(record.name)
 
-    def _close(self, record: CallRecord, failure: Failure) -> None:
+    async def _close(self, record: CallRecord, failure: Failure) -> None:
         """End a call with this failure, and its questions with it."""
         sql = "UPDATE calls SET state = 'done', run = NULL, result = ? WHERE id = ?"
-        self._connection.execute(sql, (encode_envelope(failure), record.id))
-        expire_questions(record.id, self._now, self._connection)
+        await self._connection.execute(sql, (encode_envelope(failure), record.id))
+        await expire_questions(record.id, self._now, self._connection)
 
     # Turns.
 
-    def _abandoned_sessions(self) -> list[tuple[str, str, int]]:
+    async def _abandoned_sessions(self) -> list[tuple[str, str, int]]:
         """Return id, owner and length of the sessions whose turn no process runs."""
-        rows = self._connection.execute(
-            "SELECT id, owner, length, run FROM sessions WHERE state = 'running'"
-        ).fetchall()
+        rows = await self._connection.fetch_all("SELECT id, owner, length, run FROM sessions WHERE state = 'running'")
         return [(session, owner, length) for session, owner, length, lease in rows if not self._is_alive(lease)]
 
-    def _close_turn(self, session: str, owner: str, length: int) -> bool:
+    async def _close_turn(self, session: str, owner: str, length: int) -> bool:
         """Add the missing results. Return False if some calls are still open: then the turn waits for them."""
-        calls = self._last_calls(session, length)
-        results = [self._find_result(call, session, owner) for call in calls]
+        calls = await self._last_calls(session, length)
+        results = [await self._find_result(call, session, owner) for call in calls]
         is_waiting = None in results
         if calls and not is_waiting:
             answers = ResultsMessage(
                 tuple(map(_call_result, calls, (result for result in results if result is not None)))
             )
-            append_messages(session, (answers,), owner, self._now)(self._connection)
+            await append_messages(session, (answers,), owner, self._now)(self._connection)
         state = "waiting" if is_waiting else "idle"
-        self._connection.execute("UPDATE sessions SET state = ?, run = NULL WHERE id = ?", (state, session))
+        await self._connection.execute("UPDATE sessions SET state = ?, run = NULL WHERE id = ?", (state, session))
         return not is_waiting
 
-    def _last_calls(self, session: str, length: int) -> Iterable[CallPart]:
+    async def _last_calls(self, session: str, length: int) -> Iterable[CallPart]:
         """Return the calls of the last message."""
         sql = "SELECT body FROM messages WHERE session = ? AND seq = ?"
-        row = self._connection.execute(sql, (session, length)).fetchone()
+        row = await self._connection.fetch_one(sql, (session, length))
         last = None if row is None else _message.decode(row[0])
         return last.calls if isinstance(last, AssistantMessage) else ()
 
-    def _find_result(self, call: CallPart, session: str, owner: str) -> ToolResult | None:
+    async def _find_result(self, call: CallPart, session: str, owner: str) -> ToolResult | None:
         """Return the stored result, or None. A call that the ledger does not know never ran: it is interrupted."""
         sql = f"SELECT {RECORD} FROM calls WHERE id = ? AND owner = ?"
-        row = self._connection.execute(sql, (call.id, owner)).fetchone()
+        row = await self._connection.fetch_one(sql, (call.id, owner))
         if row is None:
-            failure = _interrupted(call.name)
+            failure = _interrupted_failure(call.name)
             record = CallRecord(call.id, call.name, UNKNOWN_TOOL, call.arguments, owner, session, "", self._now)
-            enter_done(record, failure, self._connection)
-            expire_questions(call.id, self._now, self._connection)
+            await enter_done(record, failure, self._connection)
+            await expire_questions(call.id, self._now, self._connection)
             return failure
         result = decode_record(row).result
         return None if isinstance(result, msgspec.UnsetType) else result
@@ -178,7 +181,7 @@ def _call_result(call: CallPart, result: ToolResult) -> CallResult:
     return CallResult(call.id, call.name, encode_envelope(result).decode(), is_error, attachments)
 
 
-def _interrupted(name: str) -> Failure:
+def _interrupted_failure(name: str) -> Failure:
     return Failure("interrupted", f"The gateway stopped before {name!r} was run: it is safe to call it again.")
 
 

@@ -9,11 +9,14 @@ import msgspec
 from handspan.core.errors import ToolError
 from handspan.core.records import Token
 from handspan.core.values import encode, sanitize
-from handspan.store.sqlite.database import Database
-from handspan.store.sqlite.rows import Row
+from handspan.store.tables.database import Database
+from handspan.store.tables.rows import Row
 
 _COLUMNS: Final = "hash, owner, scopes, label, created, last_seen, revoked"
 _SEEN_AGAIN: Final = 60.0
+_ADD: Final = (
+    "INSERT INTO tokens (hash, owner, scopes, label, created) VALUES (?, ?, ?, ?, ?) ON CONFLICT (hash) DO NOTHING"
+)
 _scopes: Final = msgspec.json.Decoder(tuple[str, ...])
 
 
@@ -28,8 +31,7 @@ class StoredTokens:
         """Store a token with this hash. Raises `ToolError` when the hash is known, even if it is revoked."""
         token = Token(token_hash, sanitize(owner), scopes, sanitize(label), self._clock(), None, None)
         values = (token.hash, token.owner, encode(scopes), token.label, token.created)
-        sql = "INSERT OR IGNORE INTO tokens (hash, owner, scopes, label, created) VALUES (?, ?, ?, ?, ?)"
-        if await self._database.execute(sql, values) == 0:
+        if await self._database.execute(_ADD, values) == 0:
             raise ToolError("invalid_arguments", "This token was used before: make a new one.")
         return token
 
@@ -37,7 +39,7 @@ class StoredTokens:
         """Return the token, or None if it is unknown or revoked. Its `last_seen` is updated once a minute."""
         sql = f"SELECT {_COLUMNS} FROM tokens WHERE hash = ? AND revoked IS NULL"
         # No thread: every connection and every request reads this one row.
-        row = self._database.fetch_one(sql, (sanitize(token_hash),))
+        row = await self._database.fetch_one(sql, (sanitize(token_hash),))
         if row is None:
             return None
         token = _token(row)

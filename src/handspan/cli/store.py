@@ -1,0 +1,45 @@
+"""`handspan store`: look whether what is stored fits together, and move it into PostgreSQL (SPEC K1)."""
+
+import asyncio
+
+import click
+
+from handspan.cli.options import read_settings, settings_options
+from handspan.gateway.app import check_store, move_store
+
+
+@click.group("store")
+def command() -> None:
+    """Check what is stored, and move it into PostgreSQL."""
+
+
+@command.command("check")
+@settings_options
+def check() -> None:
+    """Count what is stored, and look whether it fits together. Exits with 1 when something does not."""
+    checked = asyncio.run(check_store(read_settings()))
+    for table, count in checked.counts.items():
+        click.echo(f"{table:<10}{count:>10}")
+    for fault, count in checked.faults.items():
+        click.echo(f"fault: {count} {fault}", err=True)
+    if checked.faults:
+        click.echo("Put a backup in its place, or report this with the counts above.", err=True)
+        raise SystemExit(1)
+    click.echo("All of it fits together.")
+
+
+@command.command("migrate")
+@click.option("--to", "url", required=True, help="The address: postgresql://…, env:NAME or file:PATH.")
+@settings_options
+def migrate(url: str) -> None:
+    """Copy everything of the state folder's database into an empty PostgreSQL database.
+
+    The gateway has to be stopped. Counts and hashes of each table are compared before anything counts. It can be run
+    again after any interruption; the state folder is not changed.
+    """
+    report = asyncio.run(move_store(read_settings(), url, click.echo))
+    rows = sum(total.count for total in report.tables.values())
+    click.echo(f"{rows} rows {'were there already' if report.was_done else 'are moved'}, and all of them are equal.")
+    click.echo(
+        "Now set store.url (or HANDSPAN_DATABASE_URL) to this address, keep the state folder, and start the gateway."
+    )

@@ -1,0 +1,45 @@
+"""Starts of calls that only read, kept back for a moment: most such calls end first, and are then written once."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, Generic, TypeVar
+
+_Start = TypeVar("_Start")
+
+_SECONDS: Final = 0.02
+"""How long a start is kept back. A process that dies loses it; no client has heard of that call."""
+
+
+class LateStarts(Generic[_Start]):
+    """Keeps starts by the ids of their calls, and writes those that are still there when their time is over."""
+
+    def __init__(self, write: Callable[[str, _Start], None]) -> None:
+        self._write = write
+        self._starts: dict[str, _Start] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __contains__(self, call_id: str) -> bool:
+        return call_id in self._starts
+
+    def add(self, call_id: str, start: _Start) -> None:
+        """Keep this start back."""
+        self._starts[call_id] = start
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_SECONDS, self.write_all)
+
+    def drop(self, call_id: str) -> None:
+        """Forget the start of a call that has its result: one write stores both."""
+        self._starts.pop(call_id, None)
+
+    def write(self, call_id: str) -> None:
+        """Write this start now, if it is kept back."""
+        if call_id in self._starts:
+            self._write(call_id, self._starts.pop(call_id))
+
+    def write_all(self) -> None:
+        """Write all starts that are kept back."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for call_id in [*self._starts]:
+            self.write(call_id)

@@ -1,0 +1,161 @@
+"""The frequent writes, many rows in one statement: a round trip and a commit serve all of them.
+
+Each statement does to many rows what the work of `tables/` does to one, and returns the places of the rows that fit. A
+work whose row did not fit is run by itself: it finds out why, and refuses in its own words.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from msgspec import Struct
+
+from handspan.core.records import SessionRecord
+from handspan.core.values import sanitize
+from handspan.store.tables.conversations import SESSION, AppendMessages, BeginTurn, EndTurn
+from handspan.store.tables.database import Work, WriteJob
+from handspan.store.tables.ledger import FINISH, EnterCall, FinishCall, StartCall
+from handspan.store.tables.rows import ENTRY, OUTCOME, Row
+
+
+class Batch(Struct, frozen=True):
+    """How works of one kind become one statement."""
+
+    statement: str
+    """It takes one array for each column of `row`. Its first column is the place of a row that fits."""
+    row: Callable[[Any], Row]
+    key: Callable[[Any], str]
+    """What the work changes: two works with one key never are in one statement."""
+    value: Callable[[Row], Any] = lambda found: None
+    """The value of the work, out of what the statement returned for it."""
+
+
+def _given(**columns: str) -> str:
+    """Return the table of the rows that are given, with the place of each."""
+    arrays = ", ".join(f"${number}::{kind}[]" for number, kind in enumerate(columns.values(), 1))
+    return f"given AS (SELECT * FROM unnest({arrays}) WITH ORDINALITY AS given ({', '.join(columns)}, place))"
+
+
+_FLOAT: Final = "double precision"
+_ENTRY_COLUMNS: Final = dict.fromkeys(ENTRY.split(", "), "text") | {
+    "tool": "bytea", "arguments": "bytea", "at": _FLOAT, "size": "bigint"
+}  # fmt: skip
+_OUTCOME_COLUMNS: Final = dict.fromkeys(OUTCOME.split(", "), "bytea") | {
+    "expires_at": _FLOAT, "duration": _FLOAT, "waited": _FLOAT
+}  # fmt: skip
+
+_APPEND: Final = f"""
+WITH {_given(
+    at=_FLOAT, opens="text", body="bytea", session="text", owner="text", answered="text", is_reply="boolean",
+    expected="integer", model="text", day="text", input="bigint", output="bigint", cached="bigint", reasoning="bigint",
+    cost=_FLOAT,
+)}, fit AS (
+    SELECT given.*, sessions.length + 1 AS seq, sessions.removed FROM given
+    JOIN sessions ON sessions.id = given.session AND sessions.owner = given.owner
+    WHERE COALESCE(open_calls, '') = answered AND NOT (ends_with_reply AND is_reply)
+        AND (expected IS NULL OR length = expected)
+    FOR NO KEY UPDATE OF sessions
+), added AS (
+    INSERT INTO messages (session, seq, number, at, opens, body)
+    SELECT session, seq, seq + removed, at, opens, body FROM fit
+), used AS (
+    INSERT INTO usage (session, seq, owner, model, day, input, output, cached, reasoning, cost)
+    SELECT session, seq, owner, model, day, input, output, cached, reasoning, cost FROM fit WHERE is_reply
+) SELECT place FROM fit
+"""  # fmt: skip
+_ENTER: Final = f"""
+WITH {_given(**_ENTRY_COLUMNS, state="text", run="text", expires_at=_FLOAT)}, entered AS (
+    INSERT INTO calls ({ENTRY}, state, run, expires_at) SELECT {ENTRY}, state, run, expires_at FROM given
+    ON CONFLICT (id) DO NOTHING RETURNING id
+) SELECT place FROM given JOIN entered USING (id)
+"""
+_START: Final = f"""
+WITH {_given(
+    tool="bytea", arguments="bytea", arguments_form="text", run="text", expires_at=_FLOAT, waited=_FLOAT,
+    is_edited="boolean", id="text",
+)}
+UPDATE calls SET state = 'started', tool = given.tool, arguments = given.arguments,
+    arguments_form = given.arguments_form, run = given.run, expires_at = given.expires_at, waited = given.waited,
+    is_edited = given.is_edited
+FROM given WHERE calls.id = given.id AND calls.state = 'accepted' RETURNING given.place
+"""  # fmt: skip
+_FINISH: Final = f"""
+WITH {_given(size="bigint", **_OUTCOME_COLUMNS, id="text", at=_FLOAT, owner="text")}
+UPDATE calls SET state = 'done', run = NULL, size = given.size,
+    {", ".join(f"{column} = given.{column}" for column in _OUTCOME_COLUMNS)}
+FROM given WHERE calls.id = given.id AND calls.at = given.at AND calls.owner = given.owner AND calls.state <> 'done'
+RETURNING given.place
+"""
+_BEGIN_TURN: Final = f"""
+WITH {_given(lease="text", at=_FLOAT, session="text", owned_by="text")}
+UPDATE sessions SET state = 'running', run = given.lease, active = given.at
+FROM given WHERE id = given.session AND owner = given.owned_by AND state <> 'running' RETURNING given.place, {SESSION}
+"""
+_END_TURN: Final = f"""
+WITH {_given(state="text", session="text", owned_by="text")}
+UPDATE sessions SET state = given.state, run = NULL
+FROM given WHERE id = given.session AND owner = given.owned_by RETURNING given.place
+"""
+
+_NO_USE: Final = (None,) * 7
+
+
+def _append_row(work: AppendMessages) -> Row:
+    return (*work.rows[0], work.after, *(work.uses[0] or _NO_USE))
+
+
+def _session_key(work: AppendMessages | BeginTurn | EndTurn) -> str:
+    return f"session {work.session}"
+
+
+def _call_key(work: EnterCall | StartCall) -> str:
+    return f"call {work.call_id}"
+
+
+_BATCHES: Final[dict[object, Batch]] = {
+    AppendMessages: Batch(_APPEND, _append_row, _session_key),
+    EnterCall: Batch(_ENTER, lambda work: work.values, _call_key),
+    StartCall: Batch(_START, lambda work: work.values, _call_key),
+    FinishCall: Batch(_FINISH, lambda work: work.values, lambda work: f"call {work.key[0]}", lambda found: True),
+    BeginTurn: Batch(
+        _BEGIN_TURN,
+        lambda work: (work.lease, work.now, sanitize(work.session), sanitize(work.owner)),
+        _session_key,
+        lambda found: SessionRecord(*found[1:]),
+    ),
+    EndTurn: Batch(
+        _END_TURN, lambda work: (work.state, sanitize(work.session), sanitize(work.owner)), _session_key
+    ),
+}  # fmt: skip
+
+
+def find_batch(work: Work[Any]) -> Batch | None:
+    """Return how this work joins others of its kind; None if it does not."""
+    if isinstance(work, AppendMessages) and len(work.rows) != 1:  # later rows depend on the earlier ones
+        return None
+    if isinstance(work, FinishCall) and work.statement is not FINISH:
+        return None
+    return _BATCHES.get(type(work))
+
+
+class BatchGroup(Struct, frozen=True):
+    """Jobs that become one statement."""
+
+    batch: Batch
+    jobs: list[WriteJob]
+
+
+def plan_groups(jobs: Sequence[WriteJob]) -> list[BatchGroup]:
+    """Return the jobs in groups. Jobs with one key stay in their order; all others may change places."""
+    groups: list[BatchGroup] = []
+    last: dict[str, int] = {}
+    for job in jobs:
+        batch = find_batch(job.work)
+        assert batch is not None  # the writer gives only such jobs
+        key = batch.key(job.work)
+        begin = last.get(key, -1) + 1
+        place = next((at for at in range(begin, len(groups)) if groups[at].batch is batch), len(groups))
+        if place == len(groups):
+            groups.append(BatchGroup(batch, []))
+        groups[place].jobs.append(job)
+        last[key] = place
+    return groups

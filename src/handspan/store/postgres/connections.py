@@ -1,0 +1,258 @@
+"""How a connection to PostgreSQL is made, what a work sees of it, and what its errors mean.
+
+A connection is held, never handed through a pool that resets it: the reset costs a round trip each time. What a
+session needs is set once, after it has begun: PgBouncer refuses such settings in the first packet.
+"""
+
+import asyncio
+import contextlib
+import os
+import re
+import ssl
+import time
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from functools import cache
+from typing import Any, Final, Protocol
+from urllib.parse import urlsplit
+
+import asyncpg
+from msgspec import Struct
+
+from handspan.core.errors import ConfigError, HandspanError, StoreError
+from handspan.store.tables.rows import Row
+
+
+class Raw(Protocol):
+    """What we use of a connection of asyncpg, which has no types of its own."""
+
+    async def execute(self, query: str, *values: object) -> str: ...
+    async def fetch(self, query: str, *values: object) -> list[Any]: ...
+    async def fetchrow(self, query: str, *values: object) -> Any: ...
+    async def fetchval(self, query: str, *values: object) -> Any: ...
+    async def fetchmany(self, query: str, rows: Sequence[Row]) -> list[Any]: ...
+    def transaction(
+        self, *, isolation: str | None = None, readonly: bool = False
+    ) -> AbstractAsyncContextManager[object]: ...
+    async def close(self, *, timeout: float | None = None) -> None: ...
+    def terminate(self) -> None: ...
+    def is_closed(self) -> bool: ...
+
+
+_PLACEHOLDER: Final = re.compile(r"\?(?:/\*([a-z ]+)\*/)?")
+_FIRST_DELAY: Final = 0.05
+_LONGEST_DELAY: Final = 1.0
+_GRACE: Final = 2.0
+"""Seconds that an answer may take beyond the time that the server gives a statement."""
+_KEEPALIVE: Final = (("idle", "10"), ("interval", "5"), ("count", "3"))
+"""So the server notices within half a minute that this computer is gone, and releases its locks."""
+
+TRANSACTION_MODE: Final = (
+    "it is behind PgBouncer in transaction mode, or a pooler like it: a connection moves between processes of the"
+    " server, so locks and prepared statements are lost. Set `pool_mode = session`, or let `store.url` lead to"
+    " PostgreSQL itself"
+)
+_ADVICE: Final = {
+    "26000": TRANSACTION_MODE,
+    "42P05": TRANSACTION_MODE,
+    "28": "it refuses this user. Correct name and password in `store.url`",
+    "3D000": "there is no such database. Create it: `createdb NAME`",
+    "3F000": "its `search_path` names no schema that exists. Create the schema, or correct `store.url`",
+    "42501": "this user lacks a right ({}). Let the user own the database, or its schema",
+    "53100": "its disk is full. Make room; nothing that was acknowledged is lost",
+    "53300": "it takes no more connections. Raise its `max_connections`, or lower `store.connections`",
+    "53400": "it takes no more connections. Raise its limits, or lower `store.connections`",
+    "53": "it lacks resources ({}). Look after its server",
+    "55P03": "another program holds a lock for too long. Look at `pg_stat_activity`",
+    "57014": "a statement took longer than `store.timeout`. Look at its load, or raise that setting",
+    "57P03": "it is being started or stopped. It is tried again",
+    "57P": "it is being stopped. It is tried again",
+    "25006": "it takes no writes: this is a standby. Let `store.url` lead to the primary, or add"
+    " `target_session_attrs=read-write` to it",
+    "25P03": "a transaction was idle for too long. Look at the load of this gateway",
+    "58": "its disk fails ({}). Look after its server",
+    "XX": "it is damaged, or has a fault ({}). Look at its log",
+}
+_AGAIN: Final = ("40001", "40P01", "23505")
+"""A transaction met another one: it can be tried again. The last one: both have added the same key."""
+
+
+class StoreAddress(Struct, frozen=True):
+    """Where the database is, and the bounds for its use."""
+
+    url: str
+    connections: int = 10
+    timeout: float = 10.0
+
+    def __repr__(self) -> str:
+        """Without the password (SPEC S5)."""
+        return f"StoreAddress({self.name!r})"
+
+    @property
+    def name(self) -> str:
+        """The address for people: without user, password and options."""
+        parts = urlsplit(self.url)
+        return f"postgresql://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+    def check(self) -> None:
+        """Raise `ConfigError` for an address that can't be meant."""
+        if urlsplit(self.url).scheme not in ("postgresql", "postgres"):
+            text = "store.url has to begin with postgresql://, as in postgresql://user:password@host:5432/handspan"
+            raise ConfigError(f"{text}. Without it everything is stored in the state folder.")
+
+
+class Connector:
+    """Makes connections, and knows since when that fails."""
+
+    def __init__(self, address: StoreAddress) -> None:
+        self.address = address
+        self.problem = ""
+        """Why the last try failed; empty when it did not."""
+        self._down_since: float | None = None
+
+    async def connect(self, purpose: str) -> Raw:
+        """Return a new connection. `purpose` is a part of its `application_name`. Raises `StoreError`."""
+        timeout = self.address.timeout
+        try:
+            raw: Raw = await asyncpg.connect(
+                self.address.url,
+                timeout=timeout,
+                command_timeout=timeout + _GRACE,
+                server_settings={"application_name": f"handspan {purpose} {os.getpid()}"},
+            )
+        except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, ValueError) as error:
+            self._down_since = self._down_since or time.monotonic()
+            failure = store_error(error, self.address)
+            self.problem = failure.message
+            raise failure from error
+        try:
+            await raw.execute(_settings_statement(timeout))
+        except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            raw.terminate()
+            raise store_error(error, self.address) from error
+        self._down_since, self.problem = None, ""
+        return raw
+
+    async def connect_patiently(self, purpose: str) -> Raw:
+        """Return a new connection. Tries again until the database was out of reach for `timeout` seconds."""
+        delay = _FIRST_DELAY
+        while True:
+            try:
+                return await self.connect(purpose)
+            except StoreError:
+                down = time.monotonic() - (self._down_since or 0.0)
+                if down + delay > self.address.timeout:
+                    raise
+            await asyncio.sleep(delay)
+            delay = min(2 * delay, _LONGEST_DELAY)
+
+
+def _settings_statement(timeout: float) -> str:
+    """Return the statement that gives a session its bounds. Numbers only: a first packet may go through PgBouncer."""
+    milliseconds = max(1, int(timeout * 1000))
+    settings = [
+        ("statement_timeout", f"{milliseconds}"),
+        ("lock_timeout", f"{milliseconds}"),
+        ("idle_in_transaction_session_timeout", f"{milliseconds * 3}"),
+        ("client_min_messages", "error"),
+        ("jit", "off"),
+        *((f"tcp_keepalives_{name}", value) for name, value in _KEEPALIVE),
+    ]
+    return "; ".join(f"SET {name} = {value}" for name, value in settings)
+
+
+class PostgresConnection:
+    """Fills `TableConnection` for works."""
+
+    def __init__(self, raw: Raw) -> None:
+        self.raw = raw
+
+    async def execute(self, sql: str, values: Row = ()) -> int:
+        """Run a statement and return the number of rows that it changed."""
+        status = await self.raw.execute(number_values(sql), *clean_row(values))
+        count = status.rpartition(" ")[2]
+        return int(count) if count.isdigit() else 0
+
+    async def execute_many(self, sql: str, rows: Sequence[Row]) -> int:
+        """Run a statement for each of these rows, in one go. Return the number of rows that all of them changed."""
+        if not rows:
+            return 0
+        changed = await self.raw.fetchmany(f"{number_values(sql)} RETURNING 1", [clean_row(row) for row in rows])
+        return len(changed)
+
+    async def fetch_one(self, sql: str, values: Row = ()) -> Row | None:
+        """Return the first row of a query, or None."""
+        row = await self.raw.fetchrow(number_values(sql), *clean_row(values))
+        return None if row is None else tuple(row)
+
+    async def fetch_all(self, sql: str, values: Row = ()) -> Sequence[Row]:
+        """Return all rows of a query."""
+        rows = await self.raw.fetch(number_values(sql), *clean_row(values))
+        return [tuple(row) for row in rows]
+
+    async def fetch_value(self, sql: str, values: Row = ()) -> Any:
+        """Return the first value of the first row; None if there is no row."""
+        return await self.raw.fetchval(number_values(sql), *clean_row(values))
+
+
+@cache
+def number_values(sql: str) -> str:
+    """Return the statement with `$1`, `$2` … for each `?`. A comment behind it names the type where none follows."""
+    parts = iter(range(1, sql.count("?") + 1))
+
+    def number(found: re.Match[str]) -> str:
+        return f"${next(parts)}" + (f"::{found[1]}" if found[1] else "")
+
+    return _PLACEHOLDER.sub(number, sql)
+
+
+def clean_row(values: Row) -> Row:
+    """Return the values with U+FFFD for the character 0, which PostgreSQL stores in no text."""
+    for value in values:
+        if type(value) is str and "\0" in value:
+            return tuple(one.replace("\0", "\ufffd") if type(one) is str else one for one in values)
+    return values
+
+
+async def close_quietly(raw: Raw) -> None:
+    """Close a connection, whatever has become of it."""
+    with contextlib.suppress(OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+        await raw.close(timeout=_GRACE)
+
+
+def is_database_error(error: BaseException) -> bool:
+    """Whether the database or the way to it has failed, and not our own code."""
+    return isinstance(error, (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError))
+
+
+def can_try_again(error: BaseException) -> bool:
+    """Whether a transaction failed because of another one."""
+    return isinstance(error, asyncpg.PostgresError) and error.sqlstate in _AGAIN
+
+
+def needs_new_connection(error: BaseException, raw: Raw) -> bool:
+    """Whether the connection must not be used any more."""
+    if not isinstance(error, asyncpg.PostgresError):
+        return is_database_error(error) or raw.is_closed()
+    return raw.is_closed() or (error.sqlstate or "").startswith(("08", "57P", "25006", "25P03", "XX"))
+
+
+def store_error(error: BaseException, address: StoreAddress) -> StoreError:
+    """Return the error of the database with advice for a person. It never holds the password."""
+    if isinstance(error, HandspanError):
+        return StoreError(str(error))
+    return StoreError(f"The database {address.name} can't be used: {_advice(error)}.")
+
+
+def _advice(error: BaseException) -> str:
+    if isinstance(error, asyncpg.PostgresError):
+        state = error.sqlstate or ""
+        found = next((_ADVICE[state[:end]] for end in (5, 3, 2) if state[:end] in _ADVICE), None)
+        return (found or "{}").format(f"{error}; {state}")
+    if isinstance(error, ssl.SSLError):
+        return f"no safe connection to it ({error.reason}). Correct `sslmode` and `sslrootcert` in `store.url`"
+    if isinstance(error, TimeoutError):
+        return "it does not answer. Look after it and the network between; nothing that was acknowledged is lost"
+    if isinstance(error, ConnectionRefusedError):
+        return "it refuses connections. Start it, or correct `store.url`"
+    return f"{error}. Start it, or correct `store.url`"

@@ -1,0 +1,67 @@
+"""The whole store, on one PostgreSQL database."""
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeAlias
+
+from handspan.config.secrets import read_secret
+from handspan.config.settings import Settings, StoreSettings
+from handspan.core.store import ArtifactStore
+from handspan.store.artifacts import FolderArtifacts
+from handspan.store.journal_clock import elapsed_seconds
+from handspan.store.postgres.connections import StoreAddress
+from handspan.store.postgres.database import PostgresDatabase
+from handspan.store.postgres.documents import JsonDocument, StoredIdempotency
+from handspan.store.postgres.leases import LEASE_SECONDS, RowLeases
+from handspan.store.switches import FINGERPRINTS, PATTERNS, JsonSkillSwitches, JsonSwitches
+from handspan.store.tables.store import BesideTables, TableStore
+
+PostgresStore: TypeAlias = TableStore[PostgresDatabase]
+
+
+def address_of(settings: StoreSettings) -> StoreAddress:
+    """Return the address. Raises `ConfigError` when it can't be meant."""
+    url = read_secret(settings.url, os.environ, "store.url")
+    address = StoreAddress(url, settings.connections, settings.timeout)
+    address.check()
+    return address
+
+
+def database_of(settings: Settings) -> PostgresDatabase:
+    """Return the database of these settings, without a lease."""
+    return PostgresDatabase(address_of(settings.store))
+
+
+def store_of(settings: Settings, artifacts: ArtifactStore, *, is_gateway: bool) -> PostgresStore:
+    """Return the store of these settings. Raises `ConfigError` for an address that can't be meant."""
+    days = settings.journal_days
+    address = address_of(settings.store)
+    return postgres_store(address, settings.state, artifacts, journal_days=days, is_gateway=is_gateway)
+
+
+def postgres_store(
+    address: StoreAddress,
+    folder: Path,
+    artifacts: ArtifactStore | None = None,
+    clock: Callable[[], float] = time.time,
+    journal_days: float | None = None,
+    elapsed: Callable[[], float] = elapsed_seconds,
+    *,
+    is_gateway: bool = False,
+    lease_seconds: float = LEASE_SECONDS,
+) -> PostgresStore:
+    """Return a store in this database. `artifacts`: None stores them in the folder. `is_gateway`: only one may be open.
+
+    For the others see `TableStore`.
+    """
+    database = PostgresDatabase(address)
+    beside = BesideTables(
+        artifacts or FolderArtifacts(folder / "artifacts"),
+        StoredIdempotency(database),
+        JsonSwitches(JsonDocument(database, "disabled", PATTERNS, b"[]")),
+        JsonSkillSwitches(JsonDocument(database, "skills", FINGERPRINTS, b"{}")),
+    )
+    leases = RowLeases(database, is_gateway=is_gateway, lease_seconds=lease_seconds)
+    return TableStore(database, leases, beside, clock, journal_days, elapsed)

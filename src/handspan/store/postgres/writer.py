@@ -1,0 +1,275 @@
+"""The one task that writes. Everything that came since its last commit goes into the next one (micro-batches).
+
+The future of a job gets its value after the commit: acknowledged means committed (SPEC A2). A job that certainly was
+not stored when the connection broke is tried again on the next one. A job whose commit was under way gets an error that
+says so: nothing can tell whether it is stored.
+"""
+
+import asyncio
+import logging
+import math
+import time
+from collections import deque
+from collections.abc import Coroutine, Sequence
+from typing import Any, Final, TypeVar
+
+from msgspec import Struct
+
+from handspan.core.errors import HandspanError, StoreError
+from handspan.store.postgres.batches import BatchGroup, find_batch, plan_groups
+from handspan.store.postgres.connections import (
+    Connector,
+    PostgresConnection,
+    Raw,
+    can_try_again,
+    clean_row,
+    close_quietly,
+    is_database_error,
+    needs_new_connection,
+    store_error,
+)
+from handspan.store.tables.database import TableConnection, WriteJob, WriteOutcome, set_futures
+from handspan.store.tables.rows import Row
+
+_T = TypeVar("_T")
+
+_log = logging.getLogger(__name__)
+
+_MAX_IN_ONE_COMMIT: Final = 500
+_TRIES: Final = 6
+"""For a transaction that meets others."""
+_FIRST_DELAY: Final = 0.05
+_LONGEST_DELAY: Final = 1.0
+
+
+class OneStatement(Struct, frozen=True):
+    """A work that needs no transaction around it."""
+
+    sql: str
+    values: Row
+
+    async def __call__(self, connection: TableConnection) -> int:
+        """Run it and return the number of changed rows."""
+        return await connection.execute(self.sql, self.values)
+
+
+class _WaitingJob(Struct, frozen=True):
+    job: WriteJob
+    since: float
+
+
+class _Undecided(Exception):
+    """The connection broke while a commit was under way."""
+
+
+class PostgresWriter:
+    """Runs jobs in their order, many in one transaction. A job that fails does not harm the others."""
+
+    def __init__(self, connector: Connector) -> None:
+        self._connector = connector
+        self._address = connector.address
+        self._raw: Raw | None = None
+        self._jobs: deque[_WaitingJob] = deque()
+        self._came = asyncio.Event()
+        self._is_closing = False
+        self._task: asyncio.Task[None] | None = None
+        self.commits = 0
+        self.wrote_at = -math.inf
+        """When the last transaction was committed, by the monotonic clock. A failed one after it voids that."""
+
+    def open(self) -> None:
+        """Start the task."""
+        self._task = asyncio.create_task(self._main())
+
+    def put(self, job: WriteJob) -> None:
+        """Add a job to the queue."""
+        self._jobs.append(_WaitingJob(job, time.monotonic()))
+        self._came.set()
+
+    async def close(self) -> None:
+        """Write everything in the queue, then close the connection."""
+        self._is_closing = True
+        self._came.set()
+        if self._task is not None:
+            await asyncio.shield(self._task)
+
+    async def _main(self) -> None:
+        delay = _FIRST_DELAY
+        while self._jobs or not self._is_closing:
+            if not self._jobs:
+                self._came.clear()
+                await self._came.wait()
+                continue
+            try:
+                raw = await self._connect()
+            except StoreError as error:
+                self._fail_old(error)
+                await asyncio.sleep(delay)
+                delay = min(2 * delay, _LONGEST_DELAY)
+                continue
+            delay = _FIRST_DELAY
+            await self._run(raw, self._take_jobs())
+        if self._raw is not None:
+            await close_quietly(self._raw)
+
+    async def _connect(self) -> Raw:
+        if self._raw is None or self._raw.is_closed():
+            self._raw = None
+            self._raw = await self._connector.connect("writer")
+        return self._raw
+
+    def _fail_old(self, error: StoreError) -> None:
+        """Give up the jobs that waited too long for a connection; at the end, all of them."""
+        self.wrote_at = -math.inf
+        too_old = math.inf if self._is_closing else time.monotonic() - self._address.timeout
+        while self._jobs and self._jobs[0].since <= too_old:
+            set_futures([WriteOutcome(self._jobs.popleft().job.future, None, error)])
+
+    def _take_jobs(self) -> list[_WaitingJob]:
+        """Return the jobs of the next commit: all that can go together, or a single one."""
+        jobs = [self._jobs.popleft()]
+        if find_batch(jobs[0].job.work) is None:
+            return jobs
+        while self._jobs and len(jobs) < _MAX_IN_ONE_COMMIT and find_batch(self._jobs[0].job.work) is not None:
+            jobs.append(self._jobs.popleft())
+        return jobs
+
+    async def _run(self, raw: Raw, waiting: list[_WaitingJob]) -> None:
+        """Run these jobs and set their futures. Those that were certainly not stored go back to the queue."""
+        jobs = [one.job for one in waiting]
+        try:
+            outcomes = await self._commit(raw, jobs)
+        except _Undecided as undecided:
+            failure = store_error(undecided.__cause__ or undecided, self._address)
+            text = f"{failure.message} The connection broke in a commit: look whether this was stored."
+            outcomes = [WriteOutcome(job.future, None, StoreError(text)) for job in jobs]
+            self._drop()
+        except Exception as error:  # of the database, a late refusal or a bug in a work: the others must not suffer
+            self.wrote_at = -math.inf
+            if is_database_error(error) and needs_new_connection(error, raw):
+                self._drop()
+                self._jobs.extendleft(reversed(waiting))
+                return
+            if len(waiting) > 1:
+                for one in waiting:
+                    await self._run_alone(one)
+                return
+            outcomes = [WriteOutcome(jobs[0].future, None, self._convert(error))]
+        set_futures(outcomes)
+
+    async def _run_alone(self, one: _WaitingJob) -> None:
+        """Run a job of a group that failed."""
+        if self._raw is None or self._raw.is_closed():
+            self._jobs.appendleft(one)
+        else:
+            await self._run(self._raw, [one])
+
+    def _drop(self) -> None:
+        self.wrote_at = -math.inf
+        raw, self._raw = self._raw, None
+        if raw is not None and not raw.is_closed():
+            raw.terminate()
+
+    async def _commit(self, raw: Raw, jobs: list[WriteJob]) -> list[WriteOutcome]:
+        if find_batch(jobs[0].work) is None:
+            outcomes = [await self._commit_one(raw, jobs[0])]
+        else:
+            outcomes = await self._commit_groups(raw, plan_groups(jobs))
+        self.commits += 1
+        self.wrote_at = time.monotonic()
+        return outcomes
+
+    async def _commit_one(self, raw: Raw, job: WriteJob) -> WriteOutcome:
+        """Run a work in its own transaction, which sees one moment; again if it met another one."""
+        connection = PostgresConnection(raw)
+        if isinstance(job.work, OneStatement):
+            return WriteOutcome(job.future, await _undecided_if_broken(raw, job.work(connection)), None)
+        for last in (*(False,) * (_TRIES - 1), True):
+            try:
+                return WriteOutcome(job.future, await _in_transaction(raw, job.work(connection)), None)
+            except Exception as error:
+                if last or not can_try_again(error):
+                    raise
+        raise AssertionError("the last try returns or raises")
+
+    async def _commit_groups(self, raw: Raw, groups: list[BatchGroup]) -> list[WriteOutcome]:
+        """Run each group as one statement. A single one is a transaction of its own."""
+        if len(groups) > 1:
+            return await _in_transaction(raw, _run_groups(raw, groups), "read committed")
+        fitting = await _undecided_if_broken(raw, _run_group(raw, groups[0]))
+        return [
+            outcome if outcome is not None else await self._refuse_alone(raw, job)
+            for outcome, job in zip(fitting, groups[0].jobs, strict=True)
+        ]
+
+    async def _refuse_alone(self, raw: Raw, job: WriteJob) -> WriteOutcome:
+        """Let a work whose row did not fit say why; it may fit by now."""
+        try:
+            return await self._commit_one(raw, job)
+        except HandspanError as refusal:
+            return WriteOutcome(job.future, None, refusal)
+
+    def _convert(self, error: Exception) -> Exception:
+        if isinstance(error, HandspanError):
+            return error
+        if not is_database_error(error):
+            _log.error("A work of the store failed", exc_info=error)
+        return store_error(error, self._address)
+
+
+async def _run_group(raw: Raw, group: BatchGroup) -> list[WriteOutcome | None]:
+    """Return the outcome of each job; None for one whose row did not fit."""
+    rows = [clean_row(group.batch.row(job.work)) for job in group.jobs]
+    found = await raw.fetch(group.batch.statement, *(list(column) for column in zip(*rows, strict=True)))
+    values = {row["place"]: group.batch.value(tuple(row)) for row in found}
+    return [
+        WriteOutcome(job.future, values[place], None) if place in values else None
+        for place, job in enumerate(group.jobs, 1)
+    ]
+
+
+async def _run_groups(raw: Raw, groups: Sequence[BatchGroup]) -> list[WriteOutcome]:
+    """Return the outcomes of all jobs, in one transaction. A refusal is an outcome: it changes nothing."""
+    outcomes: list[WriteOutcome] = []
+    for group in groups:
+        for outcome, job in zip(await _run_group(raw, group), group.jobs, strict=True):
+            outcomes.append(outcome or await _refuse(raw, job))
+    return outcomes
+
+
+async def _refuse(raw: Raw, job: WriteJob) -> WriteOutcome:
+    try:
+        return WriteOutcome(job.future, await job.work(PostgresConnection(raw)), None)
+    except HandspanError as refusal:
+        return WriteOutcome(job.future, None, refusal)
+
+
+async def _in_transaction(raw: Raw, work: Coroutine[Any, Any, _T], isolation: str = "repeatable read") -> _T:
+    """Return the value of the work after the commit. Raises `_Undecided` when the commit itself broke."""
+    try:
+        await raw.execute(f"BEGIN ISOLATION LEVEL {isolation}")
+        value = await work
+    except BaseException:
+        work.close()
+        if not raw.is_closed():
+            await _roll_back(raw)
+        raise
+    await _undecided_if_broken(raw, raw.execute("COMMIT"))
+    return value
+
+
+async def _roll_back(raw: Raw) -> None:
+    try:
+        await raw.execute("ROLLBACK")
+    except Exception:
+        raw.terminate()  # the error before this one is the cause
+
+
+async def _undecided_if_broken(raw: Raw, statement: Coroutine[Any, Any, _T]) -> _T:
+    """Return the value of a statement that commits. Raises `_Undecided` when the connection broke meanwhile."""
+    try:
+        return await statement
+    except Exception as error:
+        if is_database_error(error) and needs_new_connection(error, raw):
+            raise _Undecided from error
+        raise

@@ -1,0 +1,9 @@
+"""The tables of the store, for every database: one file for each thing that lasts.
+
+Holds:   `store.py` (the whole store; read it first), `database.py` (what these files ask of a database), a file for
+         each thing that is stored as rows, `recovery.py` (what closes unfinished work after a crash), `rows.py` (calls
+         as rows, page cursors).
+         Statements are SQL that SQLite and PostgreSQL understand alike; `?` stands for a value.
+Imports: core, and the files beside this folder.
+To add:  a class that fills a Protocol of `core/store.py`; its tables in the `migrations.py` of every database.
+"""

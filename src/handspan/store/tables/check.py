@@ -1,0 +1,41 @@
+"""Whether what is stored fits together: what `handspan store check` asks of each database."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from handspan.store.tables.database import TableConnection
+
+COUNTED: Final = ("sessions", "messages", "calls", "questions", "agents", "tokens", "devices", "memories")
+_FAULTS: Final = {
+    "sessions with another length than their messages": (
+        "SELECT COUNT(*) FROM sessions WHERE length <> (SELECT COUNT(*) FROM messages WHERE session = sessions.id)"
+        " OR length <> COALESCE((SELECT MAX(seq) FROM messages WHERE session = sessions.id), 0)"
+    ),
+    "messages without a session": (
+        "SELECT COUNT(*) FROM messages WHERE NOT EXISTS (SELECT 1 FROM sessions WHERE sessions.id = messages.session)"
+    ),
+    "usage without a session": (
+        "SELECT COUNT(*) FROM usage WHERE NOT EXISTS (SELECT 1 FROM sessions WHERE sessions.id = usage.session)"
+    ),
+    "ended calls without a result": "SELECT COUNT(*) FROM calls WHERE state = 'done' AND result IS NULL",
+    "notes without a call": (
+        "SELECT COUNT(*) FROM call_notes WHERE NOT EXISTS (SELECT 1 FROM calls WHERE calls.id = call_notes.call_id)"
+    ),
+}
+
+
+class StoreCheck(Struct, frozen=True):
+    """What a store holds, and what does not fit together."""
+
+    counts: Mapping[str, int]
+    faults: Mapping[str, int]
+    """How many rows each fault has; empty when all is well."""
+
+
+async def check_tables(connection: TableConnection) -> StoreCheck:
+    """Return the check of one moment."""
+    counts = {table: await connection.fetch_value(f"SELECT COUNT(*) FROM {table}") for table in COUNTED}
+    faults = {name: await connection.fetch_value(sql) for name, sql in _FAULTS.items()}
+    return StoreCheck(counts, {name: count for name, count in faults.items() if count})

@@ -1,0 +1,187 @@
+"""What the tables ask of a database, and the unit of work, which is the same on each.
+
+A work is an async function of a `TableConnection`: statements that belong together. It raises a `HandspanError` to
+refuse; then none of its changes stay. A statement has `?` for each value; a comment behind it, as in `?/*bytea*/`,
+names the type where PostgreSQL could not know it. On SQLite a work never waits: it runs from its beginning to its end
+on one thread.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextvars import ContextVar
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+from msgspec import Struct
+
+from handspan.store.tables.rows import Row
+
+_T = TypeVar("_T")
+
+
+class TableConnection(Protocol):
+    """One transaction of a database."""
+
+    async def execute(self, sql: str, values: Row = ()) -> int:
+        """Run a statement and return the number of rows that it changed."""
+
+    async def execute_many(self, sql: str, rows: Sequence[Row]) -> int:
+        """Run a statement for each of these rows. Return the number of rows that all of them changed."""
+
+    async def fetch_one(self, sql: str, values: Row = ()) -> Row | None:
+        """Return the first row of a query, or None."""
+
+    async def fetch_all(self, sql: str, values: Row = ()) -> Sequence[Row]:
+        """Return all rows of a query."""
+
+    async def fetch_value(self, sql: str, values: Row = ()) -> Any:
+        """Return the first value of the first row; None if there is no row."""
+
+
+Work: TypeAlias = Callable[[TableConnection], Coroutine[Any, Any, _T]]
+
+
+class Database(Protocol):
+    """A database that is open."""
+
+    def write(self, work: Work[_T]) -> "asyncio.Future[_T]":
+        """Begin a write, which happens even if the caller does not wait. The future has its value after the commit."""
+
+    def execute(self, sql: str, values: Row = ()) -> "asyncio.Future[int]":
+        """Begin a write of one statement. The future has the number of changed rows."""
+
+    def execute_many(self, sql: str, rows: Sequence[Row]) -> "asyncio.Future[int]":
+        """Begin a write of one statement for each of these rows; all or none."""
+
+    async def read(self, work: Work[_T]) -> _T:
+        """Return what the work reads, in one transaction: all rows are of one moment."""
+
+    async def read_few(self, work: Work[_T]) -> _T:
+        """Return what the work reads: few rows, each statement by its key, so that a file needs no thread for it."""
+
+    async def fetch_all(self, sql: str, values: Row = ()) -> Sequence[Row]:
+        """Return the rows of a query."""
+
+    async def fetch_one(self, sql: str, values: Row = ()) -> Row | None:
+        """Return one row by its key, or None."""
+
+
+class UnitOfWork:
+    """Collects writes, commits them as one, and acknowledges them only then."""
+
+    def __init__(self, database: Database, within: float | None) -> None:
+        """`within`: a collected write is submitted after so many seconds at the latest."""
+        self.database = database
+        self.is_open = True
+        self._within = within
+        self._works: list[Work[Any]] = []
+        self._afterwards: list[Callable[[], object]] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._written: list[asyncio.Future[None]] = []
+
+    def add(self, work: Work[Any], afterwards: Callable[[], object] | None = None) -> None:
+        """Add a write. `afterwards` is called when it is committed or has failed."""
+        self._works.append(work)
+        if afterwards is not None:
+            self._afterwards.append(afterwards)
+        if self._within is not None and self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(self._within, self.submit)
+
+    def submit(self) -> None:
+        """Give the collected writes to the database, and do not wait for the commit. Their order stays."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        works, self._works = self._works, []
+        afterwards, self._afterwards = self._afterwards, []
+        if works:
+            written = self.database.write(AllWorks(tuple(works)))
+            written.add_done_callback(lambda _: [one() for one in afterwards])
+            self._written.append(written)
+
+    async def flush(self) -> None:
+        """Wait until everything is committed. Raises the first failure. Cancelling the caller cancels no write."""
+        self.submit()
+        while waiting := [one for one in self._written if not one.done()]:
+            await asyncio.wait(waiting)
+        written, self._written = self._written, []
+        failures = [error for one in written if (error := one.exception()) is not None]
+        if failures:
+            raise failures[0]
+
+
+class AllWorks(Struct, frozen=True):
+    """Several works as one: all or none."""
+
+    works: tuple[Work[Any], ...]
+
+    async def __call__(self, connection: TableConnection) -> None:
+        """Run them in their order."""
+        for work in self.works:
+            await work(connection)
+
+
+_unit: ContextVar[UnitOfWork | None] = ContextVar("unit", default=None)
+
+
+def unit_around(database: Database) -> UnitOfWork | None:
+    """Return the unit of work of this database around the caller."""
+    unit = _unit.get()
+    return unit if unit is not None and unit.is_open and unit.database is database else None
+
+
+async def join_unit(database: Database, work: Work[Any]) -> None:
+    """Add the write to the caller's unit of work, which acknowledges it. Without a unit, write and wait."""
+    unit = unit_around(database)
+    if unit is None:
+        await database.write(work)
+    else:
+        unit.add(work)
+
+
+class UnitBlock:
+    """`async with`: everything that joins inside is committed as one when the block ends.
+
+    The end acknowledges all, or raises for all. The writes happen even when the block fails or is cancelled: what they
+    record has happened.
+    """
+
+    def __init__(self, database: Database, within: float | None = None) -> None:
+        self._database = database
+        self._within = within
+
+    async def __aenter__(self) -> None:
+        is_inner = unit_around(self._database) is not None  # an inner block is part of the outer one
+        self._unit = None if is_inner else UnitOfWork(self._database, self._within)
+        self._before = _unit.set(self._unit) if self._unit is not None else None
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._unit is not None and self._before is not None:
+            _unit.reset(self._before)
+            self._unit.is_open = False
+            await self._unit.flush()
+
+
+def set_futures(outcomes: Iterable["WriteOutcome"]) -> None:
+    """Give each future its value or its error. A future that was cancelled stays so, and its write too."""
+    for outcome in outcomes:
+        if outcome.future.done():
+            continue
+        if outcome.error is None:
+            outcome.future.set_result(outcome.value)
+        else:
+            outcome.future.set_exception(outcome.error)
+
+
+class WriteJob(Struct, frozen=True):
+    """A work and the future of its value."""
+
+    work: Work[Any]
+    future: asyncio.Future[Any]
+
+
+class WriteOutcome(Struct, frozen=True):
+    """What a job's future gets."""
+
+    future: asyncio.Future[Any]
+    value: Any
+    error: Exception | None

@@ -1,0 +1,209 @@
+"""How the store reaches PostgreSQL: errors in words, TLS, poolers, bounds, and only one gateway (SPEC K1, S5)."""
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from handspan.core.errors import ConfigError, StoreError
+from handspan.store.postgres.connections import StoreAddress, number_values
+from handspan.store.postgres.database import PostgresDatabase
+from handspan.store.postgres.migrations import MIGRATIONS
+from handspan.store.sqlite.migrations import MIGRATIONS as SQLITE_MIGRATIONS
+from handspan.testing.gateway import running_gateway
+from tests.postgres_engine import PostgresEngine, debian_programs, run_sql_at, schema_url, shared_url
+from tests.store.postgres.conftest import store_at
+from tests.stores import rows_in
+from tests.waiting import soon, until
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (("/postgres?", "/nothing?"), "there is no such database"),
+        (("postgres@", "stranger:SECRET@"), "refuses this user"),
+        ((":5", ":1"), "can't be used"),
+    ],
+)
+async def test_an_address_that_does_not_work_is_said_without_its_password(
+    state: Path, change: tuple[str, str], told: str
+) -> None:
+    url = schema_url(state).replace(*change) if change[0] != ":5" else "postgresql://a:SECRET@127.0.0.1:1/x"
+    with pytest.raises(StoreError, match=told) as refused:
+        await soon(store_at(url, state, timeout=1.0).open())
+    assert "SECRET" not in str(refused.value)
+    assert "SECRET" not in repr(StoreAddress(url))
+
+
+async def test_an_address_of_something_else_is_a_wrong_setting(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="has to begin with postgresql://"):
+        async with running_gateway(tmp_path, store={"url": "mysql://host/x"}):
+            pass
+
+
+async def test_sessions_of_the_server_have_a_name_and_bounds(state: Path) -> None:
+    async with store_at(schema_url(state), state, timeout=7.0) as store:
+        await soon(store.conversations.create(owner="ann"))
+        names = rows_in(state, "SELECT application_name FROM pg_stat_activity")
+        for purpose in ("writer", "reader", "lease"):
+            assert (f"handspan {purpose} {os.getpid()}",) in names
+        assert await store.database.fetch_one("SHOW statement_timeout") == ("7s",)
+
+
+async def test_a_second_gateway_is_refused_and_told_which_one_has_the_database(tmp_path: Path, state: Path) -> None:
+    settings = {"url": schema_url(state)}
+    async with running_gateway(tmp_path / "one", store=settings):
+        with pytest.raises(StoreError, match=rf"Another gateway uses the database .*process {os.getpid()}, since 2"):
+            async with running_gateway(tmp_path / "two", store=settings):
+                pass
+    async with running_gateway(tmp_path / "two", store=settings):  # the first one is gone
+        pass
+
+
+async def test_a_process_whose_lease_was_taken_writes_nothing_any_more(state: Path) -> None:
+    async with store_at(schema_url(state), state) as store:
+        rows_in(state, "DELETE FROM leases")
+        await until(store.check_writes)
+        with pytest.raises(StoreError, match="Another process has taken over"):
+            await soon(store.conversations.create(owner="ann"))
+
+
+async def test_two_starts_at_once_make_the_tables_once(state: Path) -> None:
+    url = schema_url(state)
+    stores = [store_at(url, state) for _ in range(4)]
+    await soon(asyncio.gather(*(store.open() for store in stores)))
+    await soon(asyncio.gather(*(store.close() for store in stores)))
+    assert rows_in(state, "SELECT count(*) FROM migrations") == [(len(MIGRATIONS) + 1,)]
+
+
+def test_both_databases_have_the_same_steps() -> None:
+    assert len(MIGRATIONS) == len(SQLITE_MIGRATIONS)
+
+
+async def test_a_database_of_a_newer_version_is_refused_with_words(state: Path) -> None:
+    async with store_at(schema_url(state), state):
+        rows_in(state, "INSERT INTO migrations VALUES (99, now())")
+    with pytest.raises(StoreError, match="is of version 99, and this Handspan knows versions up to"):
+        await soon(PostgresDatabase(StoreAddress(schema_url(state))).open())
+
+
+def test_values_are_numbered_and_get_the_types_of_comments() -> None:
+    assert number_values("SELECT ?, ?/*double precision*/ WHERE a = ?") == (
+        "SELECT $1, $2::double precision WHERE a = $3"
+    )
+
+
+def test_without_the_setting_nothing_of_it_is_imported() -> None:
+    code = (
+        "import handspan.gateway.app, sys; print([n for n in sys.modules if 'asyncpg' in n or 'store.postgres' in n])"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "[]"
+
+
+# TLS.
+
+
+def _make_certificate(folder: Path) -> None:
+    subprocess.run(
+        ["openssl", "req", "-new", "-x509", "-days", "2", "-nodes", "-subj", "/CN=localhost", "-addext",
+         "subjectAltName=IP:127.0.0.1", "-out", str(folder / "server.crt"), "-keyout", str(folder / "server.key")],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    owner = folder.stat()
+    for name in ("server.crt", "server.key"):
+        os.chown(folder / name, owner.st_uid, owner.st_gid)
+        (folder / name).chmod(0o600 if name.endswith("key") else 0o644)
+
+
+@pytest.mark.skipif(
+    shutil.which("openssl") is None or debian_programs() is None,
+    reason="no PostgreSQL with TLS: apt-get install openssl postgresql",
+)
+async def test_the_connection_is_encrypted_and_the_server_is_checked(state: Path, tmp_path: Path) -> None:
+    engine = PostgresEngine("ssl=on", programs=debian_programs())
+    try:
+        _make_certificate(engine.data)
+        engine.start()
+        trusted = tmp_path / "root.crt"
+        shutil.copy(engine.data / "server.crt", trusted)
+        checked = f"{engine.url}?sslmode=verify-full&sslrootcert={trusted}"
+        async with store_at(checked, state) as store:
+            sql = "SELECT count(*) FROM pg_stat_ssl WHERE ssl"
+            assert (await store.database.fetch_one(sql) or (0,))[0] >= 2
+        (tmp_path / "other").mkdir()
+        os.chown(tmp_path / "other", os.geteuid(), os.getegid())
+        _make_certificate(tmp_path / "other")
+        with pytest.raises(StoreError, match="no safe connection to it"):
+            await soon(store_at(checked.replace(str(trusted), str(tmp_path / "other" / "server.crt")), state).open())
+    finally:
+        engine.remove()
+
+
+# PgBouncer.
+
+
+async def can_connect(url: str) -> bool:
+    """Whether something answers there."""
+    try:
+        await asyncio.to_thread(run_sql_at, url, "SELECT 1")
+    except OSError:
+        return False
+    return True
+
+
+_BOUNCER = shutil.which("pgbouncer") or ("/usr/sbin/pgbouncer" if Path("/usr/sbin/pgbouncer").exists() else None)
+
+
+@contextmanager
+def pgbouncer(folder: Path, mode: str) -> Iterator[str]:
+    """A PgBouncer in front of the server of the tests; its address."""
+    port = int(shared_url().rpartition(":")[2].split("/")[0])
+    own = port + 1 if port < 60000 else port - 1
+    folder.mkdir(mode=0o755)
+    (folder / "users").write_text('"postgres" ""\n')
+    (folder / "ini").write_text(
+        f"[databases]\n* = host=127.0.0.1 port={port} user=postgres\n[pgbouncer]\nlisten_addr = 127.0.0.1\n"
+        f"listen_port = {own}\nauth_type = any\nauth_file = {folder}/users\npool_mode = {mode}\n"
+        f"unix_socket_dir =\nignore_startup_parameters = search_path,extra_float_digits\n"
+    )
+    command = [str(_BOUNCER), str(folder / "ini")]
+    if os.geteuid() == 0:
+        command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *command]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
+        try:
+            yield f"postgresql://postgres@127.0.0.1:{own}/"
+        finally:
+            running.terminate()
+
+
+@pytest.mark.skipif(_BOUNCER is None, reason="no PgBouncer: apt-get install pgbouncer")
+async def test_pgbouncer_works_in_session_mode_and_is_refused_in_transaction_mode(state: Path) -> None:
+    folder = Path(f"/tmp/handspan-bouncer-{os.getpid()}")
+    for mode in ("session", "transaction"):
+        name = f"bouncer_{mode}_{os.getpid()}"
+        run_sql_at(shared_url(), f"CREATE DATABASE {name}")
+        try:
+            with pgbouncer(folder, mode) as server:
+                url = server + name
+                store = store_at(url, state, timeout=10.0)
+
+                await until(partial(can_connect, url))
+                if mode == "session":
+                    async with store:
+                        await soon(store.conversations.create(owner="ann"))
+                else:
+                    with pytest.raises(StoreError, match="PgBouncer in transaction mode"):
+                        await soon(store.open())
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+            run_sql_at(shared_url(), f"DROP DATABASE {name}")

@@ -1,0 +1,112 @@
+"""Moving an embedded installation into PostgreSQL: all of it or nothing, as often as one likes (SPEC K1)."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from handspan.core.errors import StoreError
+from handspan.core.results import succeed
+from handspan.store.postgres import move
+from handspan.store.postgres.connections import StoreAddress
+from handspan.store.postgres.move import MoveReport, move_to_postgres
+from handspan.store.sqlite.store import sqlite_store
+from tests.postgres_engine import schema_url
+from tests.store.postgres.conftest import store_at
+from tests.store.things import answers, asks, call, finished, question, says, started, user
+from tests.stores import rows_in
+from tests.waiting import soon
+
+pytestmark = pytest.mark.anyio
+
+
+async def fill(folder: Path) -> str:
+    """An installation with something of everything; its session."""
+    async with sqlite_store(folder) as store:
+        session = (await store.conversations.create(owner="ann", name="Notes")).id
+        record = await started(store.ledger, call(session=session))
+        await store.conversations.append(session, user("a\0b"), asks(record.id), owner="ann")
+        await finished(store.ledger, record, succeed("kept"))
+        await store.conversations.append(session, answers(record.id), says("Done."), user(), owner="ann")
+        await store.threads.remove(session, 5, owner="ann")
+        await store.ledger.note(record.id, "late")
+        await store.questions.ask(question())
+        await store.switches.switch_off("web_*")
+        await store.tokens.add("hash", owner="ann", scopes=("chat",), label="l")
+        await store.memories.add("tea", owner="ann", kind="k", category="c", metadata={"a": 1})
+        return session
+
+
+async def moved(source: Path, state: Path) -> MoveReport:
+    return await soon(move_to_postgres(source, StoreAddress(schema_url(state)), lambda line: None))
+
+
+async def test_everything_is_there_afterwards_and_again(tmp_path: Path, state: Path) -> None:
+    session = await fill(tmp_path / "old")
+    async with sqlite_store(tmp_path / "old") as old:
+        messages = await old.conversations.load(session, owner="ann")
+        record = await old.conversations.get(session, owner="ann")
+        key = await old.idempotency.call_id("ann", "k")
+    report = await moved(tmp_path / "old", state)
+    assert not report.was_done and report.tables["messages"].count == 4
+    assert (await moved(tmp_path / "old", state)).was_done
+    async with store_at(schema_url(state), state) as store:
+        assert await soon(store.conversations.load(session, owner="ann")) == messages
+        assert await soon(store.conversations.get(session, owner="ann")) == record
+        assert await soon(store.idempotency.call_id("ann", "k")) == key
+        assert await store.switches.off() == ["web_*"]
+        await soon(store.conversations.append(session, user(), owner="ann", after=4))
+        [found], _ = await soon(store.ledger.page(owner="ann"))
+        assert found.result == succeed("kept")
+        assert [note.text for note in await soon(store.ledger.notes(found.id, owner="ann"))] == ["late"]
+    with pytest.raises(StoreError, match="the database is in use already"):
+        await moved(tmp_path / "old", state)
+
+
+@pytest.mark.parametrize("table", ["sessions", "tokens"])
+async def test_an_interrupted_move_leaves_nothing_and_can_be_run_again(
+    tmp_path: Path, state: Path, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await fill(tmp_path / "old")
+    copy = move._pass_rows
+
+    async def broken(source: object, raw: object, name: str, *, is_copied: bool) -> object:
+        if name == table:
+            raise OSError("the link broke")
+        return await copy(source, raw, name, is_copied=is_copied)  # type: ignore[arg-type] # handed through
+
+    with monkeypatch.context() as patch, pytest.raises(StoreError, match="the link broke"):
+        patch.setattr(move, "_pass_rows", broken)
+        await moved(tmp_path / "old", state)
+    assert rows_in(state, "SELECT count(*) FROM messages") == [(0,)]
+    assert not (await moved(tmp_path / "old", state)).was_done
+
+
+async def test_a_folder_in_use_or_without_a_database_is_refused(tmp_path: Path, state: Path) -> None:
+    with pytest.raises(StoreError, match="There is no database"):
+        await moved(tmp_path / "nothing", state)
+    async with sqlite_store(tmp_path / "old"):
+        with pytest.raises(StoreError, match="stop it first"):
+            await moved(tmp_path / "old", state)
+
+
+def run(environ: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
+    command = [str(Path(sys.executable).with_name("handspan")), "store", *words]
+    return subprocess.run(command, env={**os.environ, **environ}, capture_output=True, text=True, check=False)
+
+
+def test_the_commands_move_and_check(tmp_path: Path, state: Path) -> None:
+    asyncio.run(fill(tmp_path / "old"))
+    url = schema_url(state)
+    here = {"HOME": str(tmp_path), "HANDSPAN_STATE": str(tmp_path / "old")}
+    there = {**here, "HANDSPAN_DATABASE_URL": url}
+    assert "All of it fits together." in run(here, "check").stdout
+    told = run(here, "migrate", "--to", url)
+    assert "are moved, and all of them are equal" in told.stdout, told.stderr
+    assert "All of it fits together." in run(there, "check").stdout
+    rows_in(state, "UPDATE sessions SET length = 9 RETURNING 1")
+    broken = run(there, "check")
+    assert broken.returncode == 1 and "1 sessions with another length" in broken.stderr

@@ -1,0 +1,209 @@
+"""A database that is slow, full, restarts, refuses, hangs or is cut off in a commit (SPEC K3, A2).
+
+What was acknowledged is there; everything else got an error that says so; the loop goes on; the store heals by itself.
+"""
+
+import asyncio
+import signal
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from handspan.core.errors import StoreError
+from handspan.core.messages import Message
+from handspan.core.results import Success, succeed
+from handspan.core.store import Store
+from handspan.testing import FaultProxy
+from handspan.testing.gateway import running_gateway
+from tests.postgres_engine import PostgresEngine, run_sql_at, schema_url
+from tests.store.postgres.conftest import store_at
+from tests.store.things import call, finished, started, user
+from tests.stores import rows_in
+from tests.waiting import WAIT, soon, until
+
+pytestmark = pytest.mark.anyio
+
+
+class Talker:
+    """Appends to a session until it is told to end. It knows what was acknowledged and what may be stored."""
+
+    def __init__(self, store: Store, session: str) -> None:
+        self._store = store
+        self._session = session
+        self.acknowledged = 0
+        self.errors: list[str] = []
+        self.is_over = False
+
+    async def talk(self) -> None:
+        while not self.is_over:
+            try:
+                await self._store.conversations.append(self._session, user(), owner="ann")
+                self.acknowledged += 1
+            except StoreError as error:
+                self.errors.append(error.message)
+            await asyncio.sleep(0)
+
+    async def check(self) -> None:
+        stored = len(await soon(self._store.conversations.load(self._session, owner="ann")))
+        assert self.acknowledged <= stored <= self.acknowledged + len(self.errors)
+
+
+async def begin(store: Store, count: int = 4) -> tuple[list[Talker], list[asyncio.Task[None]]]:
+    talkers = [Talker(store, (await soon(store.conversations.create(owner="ann"))).id) for _ in range(count)]
+    return talkers, [asyncio.create_task(talker.talk()) for talker in talkers]
+
+
+async def end(talkers: list[Talker], tasks: list[asyncio.Task[None]]) -> None:
+    for talker in talkers:
+        talker.is_over = True
+    await soon(asyncio.gather(*tasks))
+    for talker in talkers:
+        await talker.check()
+
+
+async def go_on(talkers: list[Talker]) -> None:
+    """Wait until each has more acknowledged than now."""
+    before = [talker.acknowledged for talker in talkers]
+    await until(lambda: all(talker.acknowledged > count for talker, count in zip(talkers, before, strict=True)))
+
+
+async def test_nothing_acknowledged_is_lost_when_the_connection_is_cut_at_any_moment(
+    proxy: FaultProxy, broken_way: str, state: Path
+) -> None:
+    async with store_at(broken_way, state) as store:
+        talkers, tasks = await begin(store)
+        for _ in range(5):
+            await go_on(talkers)
+            proxy.cut()
+        await go_on(talkers)
+        await end(talkers, tasks)
+        assert await soon(store.check_writes()) == ""
+    told = [error for talker in talkers for error in talker.errors]
+    assert all("look whether this was stored" in error for error in told), told
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT])
+async def test_a_restart_of_the_server_loses_nothing_and_heals_by_itself(
+    engine: PostgresEngine, state: Path, how: signal.Signals
+) -> None:
+    async with store_at(engine.url, state, timeout=20.0) as store:
+        talkers, tasks = await begin(store)
+        record = await started(store.ledger, call())
+        await go_on(talkers)
+        await asyncio.to_thread(engine.stop, how)
+        finishing = asyncio.ensure_future(finished(store.ledger, record, succeed("kept")))
+        await asyncio.to_thread(engine.start)
+        await go_on(talkers)
+        assert await soon(finishing)
+        assert (await soon(store.ledger.get(record.id, owner="ann"))).result == succeed("kept")
+        await end(talkers, tasks)
+        assert await soon(store.leases.is_alive(store.leases.own))
+
+
+async def test_a_server_that_can_not_be_reached_is_said_and_blocks_nothing(
+    proxy: FaultProxy, broken_way: str, state: Path
+) -> None:
+    async with store_at(broken_way, state, timeout=0.5) as store:
+        session = (await soon(store.conversations.create(owner="ann"))).id
+        record = await started(store.ledger, call())
+        proxy.refuse()
+        proxy.cut()
+        turns = 0
+
+        async def turn() -> None:
+            nonlocal turns
+            while True:
+                await asyncio.sleep(0.01)
+                turns += 1
+
+        turning = asyncio.create_task(turn())
+        with pytest.raises(StoreError, match="can't be used"):
+            await soon(store.conversations.append(session, user(), owner="ann"))
+        with pytest.raises(StoreError):
+            await soon(store.conversations.get(session, owner="ann"))
+        with pytest.raises(StoreError):
+            await finished(store.ledger, record, succeed("later"))
+        assert turns > 10
+        turning.cancel()
+        assert "can't be used" in await soon(store.check_writes())
+        proxy.heal()
+        stored = store.ledger.unwritten(record.id)
+        assert stored is not None and await soon(stored)
+        await soon(store.conversations.append(session, user(), owner="ann"))
+        assert await soon(store.check_writes()) == ""
+
+
+async def test_a_link_that_is_silent_ends_by_its_time(proxy: FaultProxy, broken_way: str, state: Path) -> None:
+    async with store_at(broken_way, state, timeout=0.5) as store:
+        session = (await soon(store.conversations.create(owner="ann"))).id
+        proxy.half_open()
+        with pytest.raises(StoreError, match="does not answer"):
+            await soon(store.conversations.append(session, user(), owner="ann"))
+        proxy.cut()
+        proxy.heal()
+        messages: list[Message] = await soon(store.conversations.load(session, owner="ann"))
+        await soon(store.conversations.append(session, user(), owner="ann", after=len(messages)))
+
+
+async def test_a_slow_way_is_only_slow(proxy: FaultProxy, broken_way: str, state: Path) -> None:
+    async with store_at(broken_way, state, timeout=20.0) as store:
+        proxy.delay(0.02, jitter=0.02)
+        talkers, tasks = await begin(store)
+        await go_on(talkers)
+        await end(talkers, tasks)
+        assert [talker.errors for talker in talkers] == [[]] * len(talkers)
+
+
+async def test_a_statement_that_takes_too_long_is_ended_and_said(state: Path) -> None:
+    url = schema_url(state)
+    async with store_at(url, state, timeout=0.3) as store:
+        session = (await soon(store.conversations.create(owner="ann"))).id
+        holding = asyncio.create_task(
+            asyncio.to_thread(
+                run_sql_at,
+                url,
+                "DO $$ BEGIN LOCK TABLE messages; PERFORM pg_sleep(1.5); END $$",
+            )
+        )
+        await until(lambda: rows_in(state, "SELECT 1 FROM pg_locks WHERE relation = 'messages'::regclass AND granted"))
+        with pytest.raises(StoreError, match=r"another program holds a lock|took longer than"):
+            await soon(store.conversations.append(session, user(), owner="ann"))
+        await soon(holding)
+        await soon(store.conversations.append(session, user(), owner="ann"))
+
+
+async def test_a_standby_is_refused_with_what_to_do(state: Path) -> None:
+    url = schema_url(state)
+    async with store_at(url, state) as store:
+        await soon(store.conversations.create(owner="ann"))
+    with pytest.raises(StoreError, match="this is a standby"):
+        await soon(store_at(f"{url}&default_transaction_read_only=on", state).open())
+
+
+async def test_the_gateway_says_what_is_wrong_and_heals(
+    proxy: FaultProxy, broken_way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("handspan.store.postgres.database._PROOF_SECONDS", 0.0)
+    settings = {"url": broken_way, "timeout": 1.0}
+    async with (
+        running_gateway(tmp_path, store=settings) as gateway,
+        httpx2.AsyncClient(trust_env=False, timeout=WAIT, base_url=gateway.url) as client,
+    ):
+        assert (await client.get("/ready")).status_code == 200
+        proxy.refuse()
+        proxy.cut()
+
+        async def is_ready(expected: int) -> bool:
+            return (await client.get("/ready")).status_code == expected
+
+        await until(lambda: is_ready(503))
+        with pytest.raises(StoreError, match="can't be used"):
+            await gateway.call("write_file", path="new", content="x")
+        assert not (tmp_path / "workspace" / "new").exists()
+        assert "can't be used" in await gateway.gateway.store.check_writes()
+        proxy.heal()
+        await until(lambda: is_ready(200))
+        assert isinstance(await gateway.call("write_file", path="new", content="x"), Success)
+        told = (await client.get("/api/doctor", headers={"authorization": f"Bearer {gateway.token}"})).text
+        assert "PostgreSQL" in told
