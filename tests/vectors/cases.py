@@ -52,7 +52,7 @@ def lean(frame: Any, side: str) -> Any:
     return {key: value for key, value in frame.items() if value != known.get(key, {}).get("default", nothing)}
 
 
-class Matching:
+class FramePatterns:
     """Compares, and remembers what `$set` says."""
 
     def __init__(self) -> None:

@@ -12,7 +12,8 @@ from handspan.core.principals import OPERATOR
 from handspan.core.questions import Answer, Question
 from handspan.core.results import Failure, Success, ToolResult
 from handspan.testing import RunningGateway
-from tests.vectors.cases import Case, Matching, lean
+from tests.vectors.cases import Case, FramePatterns, lean
+from tests.waiting import until
 
 SECONDS = 60.0
 
@@ -22,7 +23,7 @@ class GatewayPlayer:
 
     def __init__(self, gateway: RunningGateway) -> None:
         self._gateway = gateway
-        self._matching = Matching()
+        self._matching = FramePatterns()
         self._opened: dict[str, Any] = {}
         self._socket: ClientConnection | None = None
         self._session = ""
@@ -75,6 +76,8 @@ class GatewayPlayer:
                 await self._begun(call_id, calling)
             case {"ends": {"as": str(name)}}:
                 await self._ends(name, step["ends"], where)
+            case {"login": {"as": str(name), "says": str(decision)}}:
+                await self._log_in(self._calls[name][0], decision)
             case {"abort": str(name)}:
                 self._calls[name][1].cancel()
             case {"ask": dict(asked)}:
@@ -182,6 +185,21 @@ class GatewayPlayer:
                 assert code == wanted.get("code"), f"{where}: {code}: {message}"
             case _:
                 raise AssertionError(f"{where}: {result}")
+
+    async def _log_in(self, call_id: str, decision: str) -> None:
+        """Begin the login that this call waits for, or answer whether it is done."""
+        questions, owner = self._gateway.gateway.questions, OPERATOR.owner
+
+        async def asked() -> list[str]:
+            return [one.id for one in await questions.open_for(owner=owner) if one.call_id == call_id]
+
+        await until(asked)
+        (question_id,) = await asked()
+        if decision == "start":
+            assert await questions.start_login(question_id, owner=owner)
+        else:
+            answer = Answer("allow" if decision == "allow" else "deny")
+            assert await questions.answer(question_id, answer, owner=owner)
 
     def _ask(self, asked: dict[str, Any]) -> None:
         """Ask the person of this session, by no call."""

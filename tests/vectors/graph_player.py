@@ -13,7 +13,7 @@ from handspan.core.principals import OPERATOR
 from handspan.core.schema import Validator
 from handspan.testing import RunningGateway
 from tests.vectors.cases import PROTOCOL, Case
-from tests.vectors.likeness import Likeness
+from tests.vectors.graph_patterns import GraphPatterns
 
 SECONDS = 60.0
 METHODS = ("get", "post", "put", "delete", "patch", "options")
@@ -26,7 +26,7 @@ class GraphPlayer:
     def __init__(self, gateway: RunningGateway, http: httpx2.AsyncClient) -> None:
         self._gateway = gateway
         self._http = http
-        self._likeness = Likeness()
+        self._patterns = GraphPatterns()
         self._tokens: dict[str, str] = {}
         self._socket: ClientConnection | None = None
         self._asked_calls: list[str] = []
@@ -66,11 +66,11 @@ class GraphPlayer:
             return [f"status {answer.status_code}, not {status}: {answer.text[:2000]}"]
         if "chunks" in step:
             return self._wrong_chunks(step["chunks"], [msgspec.json.decode(line) for line in answer.text.splitlines()])
-        wrong_headers = self._likeness.differences(step.get("shows", {}), _shown_headers(answer, step.get("shows", {})))
+        wrong_headers = self._patterns.differences(step.get("shows", {}), _shown_headers(answer, step.get("shows", {})))
         if status == 204:
             return wrong_headers
         if "holds" in step:
-            return self._likeness.differences(step["holds"], answer.text)
+            return self._patterns.differences(step["holds"], answer.text)
         shown = answer.json()
         known = shown if isinstance(shown, dict) else {}
         if "data" in known and "metadata" in known:
@@ -79,7 +79,7 @@ class GraphPlayer:
             *wrong_headers,
             *_wrong_by_schema(step, status, shown),
             *([] if step.get("get") == "/ping" else _wrong_headers(answer, known)),  # graph.md 1.4: always the same
-            *self._likeness.differences(step.get("answer", "$any"), shown),
+            *self._patterns.differences(step.get("answer", "$any"), shown),
         ]
 
     async def _asked(self, step: dict[str, Any]) -> httpx2.Response:
@@ -88,14 +88,14 @@ class GraphPlayer:
         headers = {**({"authorization": f"Bearer {token}"} if token else {}), **step.get("headers", {})}
         content: bytes | None = None
         if "body" in step:
-            content = msgspec.json.encode(self._likeness.filled(step["body"]))
+            content = msgspec.json.encode(self._patterns.filled(step["body"]))
         elif "text" in step:
             content = step["text"].encode()
         elif "bytes" in step:
             content = b'"' + b"x" * (step["bytes"] - 2) + b'"'
         if content is not None:
             headers.setdefault("content-type", "application/json")
-        url = f"{self._gateway.url}{self._likeness.filled(step[method])}"
+        url = f"{self._gateway.url}{self._patterns.filled(step[method])}"
         if "file" in step:
             file = step["file"]
             files = {"file": (file["name"], file["text"].encode(), file["type"])}
@@ -106,11 +106,11 @@ class GraphPlayer:
         if self._socket is None:
             self._socket = await self._opened(step.get("token", "chat"))
         sent = step["socket"]
-        text = sent if isinstance(sent, str) else msgspec.json.encode(self._likeness.filled(sent)).decode()
+        text = sent if isinstance(sent, str) else msgspec.json.encode(self._patterns.filled(sent)).decode()
         chunks: list[Any] = []
         async with asyncio.timeout(SECONDS):
             await self._socket.send(text)
-            while not chunks or Likeness().differences(DONE, chunks[-1]):
+            while not chunks or GraphPatterns().differences(DONE, chunks[-1]):
                 chunks.append(msgspec.json.decode(await self._socket.recv()))
         wrong = self._wrong_chunks(step["chunks"], chunks)
         assert not wrong, f"{where}:\n" + "\n".join(wrong)
@@ -124,13 +124,13 @@ class GraphPlayer:
         return socket
 
     def _wrong_chunks(self, wanted: list[Any], chunks: list[Any]) -> list[str]:
-        of_run = [chunk for chunk in chunks if Likeness().differences(DONE, chunk)]
+        of_run = [chunk for chunk in chunks if GraphPatterns().differences(DONE, chunk)]
         messages = [chunk["message"] for chunk in of_run if chunk["message"]]
         self._note_calls(messages)
         return [
             *(f"{chunk}: {problem}" for chunk in of_run for problem in _validator("answer", "chunk").problems(chunk)),
             *_wrong_deltas(messages),
-            *self._likeness.differences(wanted, [chunk for chunk in chunks if not _is_delta(chunk)]),
+            *self._patterns.differences(wanted, [chunk for chunk in chunks if not _is_delta(chunk)]),
         ]
 
     def _note_calls(self, messages: list[Any]) -> None:

@@ -14,12 +14,15 @@ from handspan.client.actions import (
     SaveState,
     SendFrame,
     ShrinkAnswer,
+    StartLogin,
     StopAsking,
     StopCall,
 )
+from handspan.client.calls import login_answer
 from handspan.client.chat_state import ChatState
 from handspan.client.client import CAPABILITIES
 from handspan.client.client_state import ClientState
+from handspan.client.errors import LoginRequired
 from handspan.client.memory import CallMemory
 from handspan.client.results import Image, ResultEncoder
 from handspan.client.tools import ClientTools
@@ -28,7 +31,7 @@ from handspan.core.errors import ToolError
 from handspan.core.events import QuestionAsked
 from handspan.core.questions import Question
 from handspan.wire.ws import decode_server, encode
-from handspan.wire.ws_frames import AnswerFrame, Connect, Decision, FailureFrame, ResultFrame, Say
+from handspan.wire.ws_frames import AnswerFrame, CallRequest, Connect, Decision, FailureFrame, ResultFrame, Say
 from tests.vectors.cases import Case
 
 NOW = 1_700_000_000.0
@@ -69,7 +72,8 @@ class PureClient:
         memory = CallMemory() if self._file is None else CallMemory.decode(self._file, NOW)
         given = self._case.client
         is_chat = given.get("role") == "chat"
-        can: list[str] = [*CAPABILITIES, "events", "questions", "question_kinds"] if is_chat else list(CAPABILITIES)
+        chat_can = ("events", "questions", "question_kinds") if is_chat else ("login",)
+        can: list[str] = [*CAPABILITIES, *chat_can]
         hello = Connect(
             device_name="test", capabilities=can, role="chat" if is_chat else "device", label=given.get("label")
         )
@@ -83,6 +87,8 @@ class PureClient:
         self._asking: dict[str, str | RunCall] = {}
         self._large: list[ResultFrame] = []
         self._questions: dict[str, Question] = {}
+        self._logins: dict[str, str] = {}
+        self._requests: dict[str, CallRequest] = {}
 
     async def up(self) -> None:
         """The link is there."""
@@ -117,7 +123,7 @@ class PureClient:
             case {"returns": value}:
                 self._finish(call_id, await self._answer(call_id, value_of(value)))
             case {"raises": str(text)}:
-                self._finish(call_id, FailureFrame(id=call_id, error=text, code=how.get("code", "")))
+                self._finish(call_id, self._failure(call_id, text, how))
             case {"progress": value}:
                 self._do(self._peer.report_progress(call_id, value))
             case {"stopped": True}:
@@ -140,6 +146,17 @@ class PureClient:
         """The person answers."""
         del self._questions[question_id]
         self._do(self._peer.send(msgspec.convert({"id": question_id, "type": "answer", **said}, AnswerFrame)))
+
+    async def login_begun(self, call_id: str) -> str:
+        """The intent of the login that is to be begun."""
+        return self._logins.pop(call_id)
+
+    def _failure(self, call_id: str, text: str, how: dict[str, Any]) -> FailureFrame:
+        code, request = how.get("code", ""), self._requests[call_id]
+        if code == "auth_required":
+            error = LoginRequired(text, hint=how.get("hint", ""), intent=how.get("intent", ""))
+            return login_answer(request, error, self._peer.capabilities)
+        return FailureFrame(id=call_id, error=text, code=code)
 
     async def restart(self) -> None:
         """It is killed and started again."""
@@ -184,6 +201,7 @@ class PureClient:
         if run.is_recorded:
             self._file = self._peer.memory.encode()
         self._running[run.request.id] = run.request.name
+        self._requests[run.request.id] = run.request
         self._counts[run.request.name] += 1
 
     def _do(self, actions: list[Action]) -> None:
@@ -209,6 +227,8 @@ class PureClient:
                         self._questions[event.question.id] = event.question
                     if is_own:
                         self._events.append(msgspec.to_builtins(event))
+                case StartLogin(request=login, refused=refused):
+                    self._logins[login.call_id] = "" if refused is None else refused.authorize_intent
                 case StopAsking(question_id=question_id):
                     self._asking = {one: asked for one, asked in self._asking.items() if asked != question_id}
                 case AskPerson(request=asked):

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from handspan.core.schema import Validator
-from tests.vectors.cases import PROTOCOL, Case, Matching, cases, schema
+from tests.vectors.cases import PROTOCOL, Case, FramePatterns, cases, schema
 
 BOTH = {**dict(cases("device")), **{f"gateway {name}": case for name, case in cases("gateway")}}
 GATEWAY_STEPS = frozenset(
@@ -22,6 +22,7 @@ GATEWAY_STEPS = frozenset(
         "call",
         "ends",
         "abort",
+        "login",
         "ask",
         "answered",
         "listed",
@@ -60,7 +61,7 @@ def test_cases_of_the_gateway_have_known_steps_and_cover_its_rows() -> None:
 
 
 def test_a_pattern_matches_exactly_but_for_its_placeholders() -> None:
-    matching = Matching()
+    matching = FramePatterns()
     assert matching.matches({"a": "$any", "b": {"$has": [1]}, "c": "$text"}, {"a": None, "b": [2, 1], "c": "x"})
     assert matching.matches({"id": "$set:id"}, {"id": "c1"})
     assert matching.matches({"id": "$get:id"}, {"id": "c1"})

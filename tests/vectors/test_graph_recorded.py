@@ -112,7 +112,7 @@ async def test_everything_that_the_original_client_sent_is_answered_as_it_needs(
 ) -> None:
     async with running_gateway(tmp_path, model=Originals()) as gateway:
         headers = {"authorization": f"Bearer {gateway.token}"}
-        async with httpx2.AsyncClient(base_url=gateway.url, headers=headers, timeout=15, trust_env=False) as http:
+        async with httpx2.AsyncClient(base_url=gateway.url, headers=headers, timeout=60, trust_env=False) as http:
             replay = Replay(http)
             for method, path, body in requests:
                 await replay.send(method, path, body)

@@ -9,8 +9,8 @@ from handspan.core.schema import Validator
 from handspan.testing import running_gateway
 from handspan.testing.spoken import Spoken
 from tests.vectors.cases import PROTOCOL, Case, cases
+from tests.vectors.graph_patterns import GraphPatterns
 from tests.vectors.graph_player import METHODS, playing
-from tests.vectors.likeness import Likeness
 
 CASES = dict(cases("graph"))
 CLAUSES = (PROTOCOL / "graph.md").read_text(encoding="utf-8")
@@ -64,13 +64,13 @@ def test_names_of_cases_differ() -> None:
     ],
 )
 def test_patterns_fit_as_the_readme_says(pattern: object, value: object, fits: bool) -> None:
-    assert (Likeness().differences(pattern, value) == []) is fits
+    assert (GraphPatterns().differences(pattern, value) == []) is fits
 
 
 def test_what_was_remembered_stands_in_paths_and_bodies() -> None:
-    likeness = Likeness()
-    likeness.differences({"id": "$set:x"}, {"id": "t1"})
-    assert likeness.filled(["/v1/threads/{x}/state", {"thread_id": "$get:x"}, "{x}"]) == [
+    patterns = GraphPatterns()
+    patterns.differences({"id": "$set:x"}, {"id": "t1"})
+    assert patterns.filled(["/v1/threads/{x}/state", {"thread_id": "$get:x"}, "{x}"]) == [
         "/v1/threads/t1/state",
         {"thread_id": "t1"},
         "{x}",

@@ -4,9 +4,9 @@ from typing import Any, Protocol
 
 import msgspec
 
-from tests.vectors.cases import Case, Matching, lean
+from tests.vectors.cases import Case, FramePatterns, lean
 
-_MOST = 1024 * 1024
+_MAX = 1024 * 1024
 
 
 class Player(Protocol):
@@ -34,6 +34,10 @@ class Player(Protocol):
         """The person, who is being asked this, answers: `decision`, and more."""
         ...
 
+    async def login_begun(self, call_id: str) -> str:
+        """The intent of the login that the program was asked to begin for this call."""
+        ...
+
     async def restart(self) -> None: ...
 
     async def unregister(self, name: str) -> None: ...
@@ -51,8 +55,8 @@ class Player(Protocol):
 
 async def walk(case: Case, player: Player) -> None:
     """Do every step; an AssertionError says which one can't be done."""
-    matching = Matching()
-    most = _MOST
+    matching = FramePatterns()
+    limit = _MAX
     for number, step in enumerate(case.steps):
         where = f"step {number}: {step}"
         match step:
@@ -62,13 +66,13 @@ async def walk(case: Case, player: Player) -> None:
                 await player.drop()
             case {"connect": dict(given)}:
                 await _connect(player, given, where)
-                most = _taken(given)
+                limit = _taken(given)
             case {"gateway": dict(frame)}:
                 await player.say(matching.filled(frame))
-                most = _taken(frame) if frame["type"] == "connected" else most
+                limit = _taken(frame) if frame["type"] == "connected" else limit
             case {"expect": pattern}:
                 sent = await player.sent()
-                assert len(msgspec.json.encode(sent)) <= most, f"{where}: too large for this gateway"
+                assert len(msgspec.json.encode(sent)) <= limit, f"{where}: too large for this gateway"
                 frame = lean(sent, "client")
                 assert matching.matches(lean(pattern, "client"), frame), f"{where}: got {frame}"
             case {"handler": {"id": str(call_id)}}:
@@ -78,6 +82,8 @@ async def walk(case: Case, player: Player) -> None:
             case {"person": {"question": str(question_id), "says": str(decision)}}:
                 said = {key: value for key, value in step["person"].items() if key not in ("question", "says")}
                 await player.answer(question_id, {"decision": decision, **said})
+            case {"login": {"call_id": str(call_id), "intent": str(intent)}}:
+                assert await player.login_begun(call_id) == intent, where
             case {"restart": True}:
                 await player.restart()
             case {"unregister": str(name)}:
@@ -106,4 +112,4 @@ async def _connect(player: Player, given: dict[str, Any], where: str) -> None:
 
 def _taken(connected: dict[str, Any]) -> int:
     """How many bytes of a message this gateway takes."""
-    return int((connected.get("limits") or {}).get("message_bytes", _MOST))
+    return int((connected.get("limits") or {}).get("message_bytes", _MAX))

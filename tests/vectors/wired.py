@@ -11,7 +11,7 @@ from typing import Any, cast
 import msgspec
 from websockets.asyncio.server import ServerConnection, serve
 
-from handspan.client import Backoff, CallContext, Chat, Client, PermissionQuestion
+from handspan.client import Backoff, CallContext, Chat, Client, LoginRequest, LoginRequired, PermissionQuestion
 from handspan.client.chat import EventStream
 from handspan.core.errors import ErrorCode, ToolError
 from handspan.core.events import QuestionAsked
@@ -43,6 +43,7 @@ class WiredClient:
         state = self._state if given.get("state") else None
         self._orders: dict[str, asyncio.Queue[dict[str, Any]]] = {}
         self._begun = asyncio.Condition()
+        self._logins: asyncio.Queue[LoginRequest] = asyncio.Queue()
         self._decisions: dict[str, asyncio.Queue[tuple[Decision, str]]] = {}
         self._client = Client(
             self._url,
@@ -51,6 +52,7 @@ class WiredClient:
             state=state,
             concurrency=given.get("concurrency", 1),
             ask_permission=self._ask,
+            start_login=self._begin_login,
             backoff=Backoff(0.001, 0.01),
         )
         for tool in self._case.tools:
@@ -77,9 +79,13 @@ class WiredClient:
                 async with self._begun:
                     self._begun.notify_all()
                 raise
+            if "progress" not in order:
+                del self._orders[ctx.call_id]  # the same call may run again, after a login
             match order:
                 case {"returns": value}:
                     return value_of(value)
+                case {"raises": str(text), "code": "auth_required", **how}:
+                    raise LoginRequired(text, hint=how.get("hint", ""), intent=how.get("intent", ""))
                 case {"raises": str(text), "code": code}:
                     raise ToolError(cast(ErrorCode, code), text)
                 case {"raises": str(text)}:
@@ -89,6 +95,16 @@ class WiredClient:
 
     async def _ask(self, question: PermissionQuestion) -> tuple[Decision, str]:
         return await self._decisions.setdefault(question.permission, asyncio.Queue()).get()
+
+    async def _begin_login(self, request: LoginRequest) -> None:
+        self._logins.put_nowait(request)
+
+    async def login_begun(self, call_id: str) -> str:
+        """The intent of the login that is to be begun."""
+        async with asyncio.timeout(SECONDS):
+            request = await self._logins.get()
+        assert request.call_id == call_id
+        return request.intent
 
     async def up(self) -> None:
         """Take the link that the client opens."""

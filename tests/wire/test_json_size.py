@@ -12,9 +12,9 @@ from handspan.core.errors import WireError
 from handspan.core.fast import IS_FAST
 from handspan.core.values import Json
 from handspan.wire import fast_json, strict_json
-from handspan.wire.json_size import MOST_DIGITS, MOST_TINY, TooManyValues, check_value_count
+from handspan.wire.json_size import MAX_DIGITS, MAX_TINY, TooManyValues, check_value_count
 
-MOST = 3_000
+MAX = 3_000
 MEGABYTE = 1_000_000
 
 texts = st.text() | st.text(alphabet='",:{[]}\\/u003a')
@@ -41,32 +41,32 @@ def reading(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return asked
 
 
-def many(unit: str, count: int = MOST, before: str = "[", after: str = "]") -> str:
+def many(unit: str, count: int = MAX, before: str = "[", after: str = "]") -> str:
     return before + ",".join([unit] * count) + after
 
 
 @pytest.mark.parametrize(
     "raw",
     [
-        many("1", MOST + 1),
-        many(" 1", MOST + 1),
+        many("1", MAX + 1),
+        many(" 1", MAX + 1),
         many("[]"),
         many("{}"),
-        many('""', MOST + 1),
-        many('",:{["', MOST + 1),
-        many('"\\""', MOST + 1),
-        many('"\\\\"', MOST + 1),
+        many('""', MAX + 1),
+        many('",:{["', MAX + 1),
+        many('"\\""', MAX + 1),
+        many('"\\\\"', MAX + 1),
         many('{"":{}}'),
         many("[" * 60 + "]" * 60),
         many('{"a":' * 60 + "1" + "}" * 60),
-        '{"initial_state":{' + ",".join(f'"{number}":1' for number in range(MOST)) + "}}",
-        '{"a":"\\u003a","b":' + many("1", MOST + 1) + "}",
+        '{"initial_state":{' + ",".join(f'"{number}":1' for number in range(MAX)) + "}}",
+        '{"a":"\\u003a","b":' + many("1", MAX + 1) + "}",
         # What is no JSON is not read up to the place that shows it either.
-        many("1", MOST + 1, after=""),
+        many("1", MAX + 1, after=""),
         many('{"a":1}', after="]x"),
         many('{"a":1}', after=',{"a":1,"a":2}]'),
-        many('"a"', MOST + 1, after=',"\\ud800"]'),
-        many('"a"', 2 * MOST + 2, after=',"'),
+        many('"a"', MAX + 1, after=',"\\ud800"]'),
+        many('"a"', 2 * MAX + 2, after=',"'),
         "[" * MEGABYTE,
         '{"a":' * MEGABYTE,
     ],
@@ -75,7 +75,7 @@ def many(unit: str, count: int = MOST, before: str = "[", after: str = "]") -> s
 def test_a_crowd_is_refused_before_anything_of_it_is_read(raw: str, reading: list[str]) -> None:
     for given_ in (raw, raw.encode()):
         with pytest.raises(TooManyValues, match=r"more than 3,000 values and keys .* send less at once"):
-            strict_json.parse(given_, max_values=MOST)
+            strict_json.parse(given_, max_values=MAX)
     assert reading == []
 
 
@@ -85,26 +85,26 @@ def test_a_crowd_is_refused_before_anything_of_it_is_read(raw: str, reading: lis
 def test_a_number_with_very_many_digits_is_refused_before_it_is_read(
     number: str, count: int, reading: list[str]
 ) -> None:
-    raw = many(number, count, before='{"a": "' + "x" * 2 * MOST + '", "b": [', after="]}")
+    raw = many(number, count, before='{"a": "' + "x" * 2 * MAX + '", "b": [', after="]}")
     with pytest.raises(TooManyValues, match="more than 100 digits: send it as a text"):
-        strict_json.parse(raw, max_values=MOST)
+        strict_json.parse(raw, max_values=MAX)
     assert reading == []
 
 
 @pytest.mark.parametrize("number", ["5e-324", "1.99999999999999999999E-300"])
 def test_very_many_numbers_that_take_long_are_refused_before_they_are_read(number: str, reading: list[str]) -> None:
-    assert strict_json.parse(many(number, MOST_TINY), max_values=MOST) == [float(number)] * MOST_TINY
+    assert strict_json.parse(many(number, MAX_TINY), max_values=MAX) == [float(number)] * MAX_TINY
     reading.clear()
     with pytest.raises(TooManyValues, match=r"2,000 numbers in it have an exponent below -99"):
-        strict_json.parse(many(number, MOST_TINY + 1), max_values=MOST)
+        strict_json.parse(many(number, MAX_TINY + 1), max_values=MAX)
     assert reading == []
 
 
 def test_up_to_the_limit_all_is_read_and_one_more_is_refused() -> None:
-    assert strict_json.parse(many("1"), max_values=MOST) == [1] * MOST
+    assert strict_json.parse(many("1"), max_values=MAX) == [1] * MAX
     with pytest.raises(TooManyValues):
-        strict_json.parse(many("1", MOST + 1), max_values=MOST)
-    assert len(strict_json.parse(many("1", MOST + 1))) == MOST + 1  # type: ignore[arg-type]  # it is a list
+        strict_json.parse(many("1", MAX + 1), max_values=MAX)
+    assert len(strict_json.parse(many("1", MAX + 1))) == MAX + 1  # type: ignore[arg-type]  # it is a list
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_up_to_the_limit_all_is_read_and_one_more_is_refused() -> None:
         "C:\\dir\\",
         '\\"',
         '",',
-        "9" * MOST_DIGITS * 2,
+        "9" * MAX_DIGITS * 2,
         "e-300 ",
         "\n",
         "é:",
@@ -124,20 +124,20 @@ def test_up_to_the_limit_all_is_read_and_one_more_is_refused() -> None:
 def test_a_text_may_be_long_whatever_stands_in_it(text: str, reading: list[str]) -> None:
     value = {"text": text * (MEGABYTE // len(text)), "more": [1, {"a:": ","}, text]}
     for raw in (json.dumps(value), json.dumps(value, ensure_ascii=False).encode()):
-        assert strict_json.parse(raw, max_values=MOST) == value
+        assert strict_json.parse(raw, max_values=MAX) == value
     assert reading == (["fast", "fast"] if IS_FAST else ["slow", "slow"])
 
 
 @pytest.mark.parametrize("raw", [b"," * MEGABYTE, b"\x89PNG" + b",:[{9" * MEGABYTE, b"--x\r\n" + b"9" * MEGABYTE])
 def test_of_what_is_no_json_at_all_that_is_told(raw: bytes) -> None:
     with pytest.raises(WireError, match=r"^Not (JSON|UTF-8)"):
-        strict_json.parse(raw, max_values=MOST)
+        strict_json.parse(raw, max_values=MAX)
 
 
-@pytest.mark.parametrize("raw", ["\ud800" * 3 * MOST, "[" + "1," * MOST + '1,"\ud800"]'])
+@pytest.mark.parametrize("raw", ["\ud800" * 3 * MAX, "[" + "1," * MAX + '1,"\ud800"]'])
 def test_half_a_surrogate_pair_does_not_get_in_the_way_of_counting(raw: str) -> None:
     with pytest.raises(WireError):
-        strict_json.parse(raw, max_values=MOST)
+        strict_json.parse(raw, max_values=MAX)
 
 
 @given(values)

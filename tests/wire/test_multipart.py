@@ -19,11 +19,11 @@ def read(body: bytes, kind: str = KIND, step: int = 0) -> list[tuple[PartBegin, 
     form, parts, data = Multipart(kind), [], bytearray()
     began: PartBegin | None = None
     for at in range(0, len(body), step or len(body) or 1):
-        for happening in form.feed(body[at : at + (step or len(body))]):
-            match happening:
+        for event in form.feed(body[at : at + (step or len(body))]):
+            match event:
                 case PartBegin():
                     assert began is None
-                    began, data = happening, bytearray()
+                    began, data = event, bytearray()
                 case PartData(data=more):
                     assert began is not None
                     assert more
@@ -139,5 +139,5 @@ def test_data_is_not_held_back() -> None:
     form = Multipart(KIND)
     list(form.feed(part(b"")[:-2]))
     given = b"x" * 100_000
-    got = b"".join(happening.data for happening in form.feed(given) if isinstance(happening, PartData))
+    got = b"".join(event.data for event in form.feed(given) if isinstance(event, PartData))
     assert len(given) - len(got) < 10

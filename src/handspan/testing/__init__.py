@@ -2,7 +2,8 @@
 
 Holds:   a gateway in this process (`gateway.py`: `running_gateway`, read it first) or in a process of its own that can
          be killed (`process.py`: `GatewayProcess`); devices under full control (`device.py`: `FakeDevice`, frame by
-         frame; `device_logic.py`: `DeviceLogic`, which answers by a function); a proxy that breaks connections
+         frame; `device_logic.py`: `DeviceLogic`, which answers by a function); a provider of CETP that fails in every
+         way (`provider.py`: `FakeProvider`); a proxy that breaks connections
          (`proxy.py`: `FaultProxy`; `proxy_link.py` is one connection of it). Models: `spoken.py`: `Spoken` does what
          the person's message says (`python -m handspan.testing` serves it); `handspan.models.scripted.Scripted` plays
          a script.
@@ -14,6 +15,7 @@ from handspan.testing.device import FakeDevice, NotSaid, offer
 from handspan.testing.device_logic import DeviceLogic, DeviceMemory, DeviceRequest, Repeated, Silence
 from handspan.testing.gateway import RunningGateway, running_gateway
 from handspan.testing.process import GatewayProcess
+from handspan.testing.provider import FakeProvider
 from handspan.testing.proxy import FaultProxy
 from handspan.testing.spoken import Spoken
 
@@ -22,6 +24,7 @@ __all__ = [
     "DeviceMemory",
     "DeviceRequest",
     "FakeDevice",
+    "FakeProvider",
     "FaultProxy",
     "GatewayProcess",
     "NotSaid",

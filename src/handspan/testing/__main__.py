@@ -10,6 +10,7 @@ import asyncio
 import os
 import tempfile
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from handspan.config.settings import Settings
 from handspan.core.values import Json
 from handspan.gateway.gateway import Gateway
 from handspan.gateway.server import find_uvloop, serve
+from handspan.models.model import Model
 from handspan.testing.spoken import Spoken
 
 
@@ -27,14 +29,21 @@ def main(words: Sequence[str] | None = None) -> None:
     """Serve with these options."""
     given = _arguments().parse_args(words)
     given.ready_file.unlink(missing_ok=True)  # an old one must not be mistaken for this gateway's
-    with tempfile.TemporaryDirectory(prefix="handspan-testing-") as folder:
+    with _folder(given) as folder:
         settings = _settings(given, Path(folder))
         with asyncio.Runner(loop_factory=find_uvloop()) as runner:
-            runner.run(_serve(settings, given.ready_file))
+            runner.run(_serve(settings, given.ready_file, Spoken() if given.model is None else given.model))
 
 
-async def _serve(settings: Settings, ready_file: Path) -> None:
-    gateway = Gateway(settings, model=Spoken())
+def _folder(given: argparse.Namespace) -> AbstractContextManager[str]:
+    """Return the folder of what has no place of its own: a new one only where it is used, since SIGKILL leaves it."""
+    if given.state is not None and given.workspace is not None:
+        return nullcontext(str(given.state))
+    return tempfile.TemporaryDirectory(prefix="handspan-testing-")
+
+
+async def _serve(settings: Settings, ready_file: Path, model: str | Model) -> None:
+    gateway = Gateway(settings, model=model)
 
     def on_ready(url: str) -> None:
         ready = {"url": url, "token": gateway.operator_token, "pid": os.getpid()}
@@ -49,6 +58,7 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument("--port", type=int, default=0, help="the port to listen on; 0 for any free port")
     parser.add_argument("--state", type=Path, help="its state folder; default: a new one that is removed at the end")
     parser.add_argument("--workspace", type=Path, help="its workspace; default: a new one as well")
+    parser.add_argument("--model", help="a model by its name in place of `Spoken`; empty: as a new user has it")
     parser.add_argument("--origins", nargs="*", default=[], metavar="URL", help="origins of pages that may use it")
     parser.add_argument(
         "--set",

@@ -34,13 +34,13 @@ class NotSaid(AssertionError):
 
 
 def offer(name: str, description: str = "", parameters: JsonObject | None = None, **more: Json) -> JsonObject:
-    """A tool as an entry of `register_tools`; without a schema it takes any arguments."""
+    """Return a tool as an entry of `register_tools`; without a schema it takes any arguments."""
     text = description or f"The tool {name}."
     return {"name": name, "description": text, "parameters": parameters or _ANY_ARGUMENTS, **more}
 
 
 def socket_url(url: str, **query: str | None) -> str:
-    """The URL of the WebSocket of the gateway at `url`."""
+    """Return the URL of the WebSocket of the gateway at `url`."""
     parts = urlsplit(url)
     scheme = {"http": "ws", "https": "wss"}.get(parts.scheme, parts.scheme)
     given = {name: value for name, value in query.items() if value is not None}
@@ -101,7 +101,7 @@ class FakeDevice:
         session_id: str | None = None,
         **more: Json,
     ) -> JsonObject:
-        """Open the WebSocket and send `connect`. Returns the `connected` that answers it."""
+        """Open the WebSocket and send `connect`. Return the `connected` that answers it."""
         await self.open(session_id=session_id)
         frame: JsonObject = {"type": "connect", "role": role, "capabilities": list(capabilities), **more}
         if label is not None:
@@ -129,7 +129,7 @@ class FakeDevice:
             await self._finish()
 
     async def closed(self, seconds: float = PATIENCE) -> int:
-        """Wait until the gateway has closed the connection. Returns its close code, 1006 without one."""
+        """Wait until the gateway has closed the connection. Return its close code, 1006 without one."""
         try:
             async with asyncio.timeout(seconds), self._changed:
                 await self._changed.wait_for(lambda: self.close_code is not None)
@@ -166,7 +166,7 @@ class FakeDevice:
         self._connection.transport.write(data)
 
     async def register(self, *tools: Json) -> JsonObject:
-        """Offer these tools (`offer` makes one). Returns the `tools_registered` that answers."""
+        """Offer these tools (`offer` makes one). Return the `tools_registered` that answers."""
         await self.send({"type": "register_tools", "tools": list(tools)})
         return await self.expect("tools_registered")
 
@@ -185,7 +185,7 @@ class FakeDevice:
     # In.
 
     async def expect(self, kind: str, seconds: float = PATIENCE, **fields: Json) -> JsonObject:
-        """The next frame of this type with these fields; other frames wait for their own `expect`."""
+        """Return the next frame of this type with these fields; other frames wait for their own `expect`."""
         try:
             async with asyncio.timeout(seconds), self._changed:
                 while (found := self._take(kind, fields)) is None:
@@ -197,13 +197,13 @@ class FakeDevice:
         return found
 
     async def next(self) -> JsonObject | None:
-        """The next frame of any type; None when the connection is closed."""
+        """Return the next frame of any type; None when the connection is closed."""
         async with self._changed:
             await self._changed.wait_for(lambda: self._inbox or self.close_code is not None)
             return self._inbox.pop(0) if self._inbox else None
 
     def unexpected(self, kind: str) -> list[JsonObject]:
-        """The frames of this type that have arrived and were not expected yet."""
+        """Return the frames of this type that have arrived and were not expected yet."""
         return [frame for frame in self._inbox if frame.get("type") == kind]
 
     def _take(self, kind: str, fields: JsonObject) -> JsonObject | None:

@@ -71,11 +71,11 @@ class RunningGateway:
         await self.open()
 
     async def call(self, name: str, /, **arguments: Json) -> ToolResult:
-        """The result of this tool, called as the operator's default agent."""
+        """Return the result of this tool, called as the operator's default agent."""
         return await self.call_as(new_call_id(), name, arguments)
 
     async def call_as(self, call_id: str, name: str, arguments: dict[str, Json], session: str = "") -> ToolResult:
-        """The result of this tool, called with an id of your own, in a session if one is given."""
+        """Return the result of this tool, called with an id of your own, in a session if one is given."""
         app = self.gateway.app
         caller = app.caller(await app.find_agent(), OPERATOR, session)
         result = await app.engine.call(ToolCall(name, arguments, call_id), caller)
@@ -86,7 +86,7 @@ class RunningGateway:
         return settled
 
     async def journal(self) -> list[CallRecord]:
-        """Every stored call of the operator, the last one first."""
+        """Return every stored call of the operator, the last one first."""
         records: list[CallRecord] = []
         after: str | None = None
         while True:

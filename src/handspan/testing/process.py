@@ -149,12 +149,12 @@ class GatewayProcess:
             await self._process.wait()
 
     async def terminate(self, seconds: float = _SECONDS_TO_END) -> int:
-        """Ask it to end (SIGTERM), and wait. Returns its exit code."""
+        """Ask it to end (SIGTERM), and wait. Return its exit code."""
         self._running.send_signal(signal.SIGTERM)
         return await self.ended(seconds)
 
     async def ended(self, seconds: float = _SECONDS_TO_END) -> int:
-        """Wait for its end. Returns its exit code."""
+        """Wait for its end. Return its exit code."""
         try:
             async with asyncio.timeout(seconds):
                 return await self._running.wait()

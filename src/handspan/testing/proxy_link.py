@@ -49,7 +49,7 @@ class ClientStream:
         """Bytes to come of a frame that is too large for the buffer."""
 
     def feed(self, data: bytes) -> list[StreamPiece]:
-        """The pieces that can be passed on now."""
+        """Return the pieces that can be passed on now."""
         self._buffer += data
         pieces: list[StreamPiece] = []
         if not self._has_head:
@@ -222,11 +222,11 @@ class ProxiedLink:
             flow.may_pass.set()
 
     def cut(self) -> bool:
-        """Reset both ends. Returns False when the connection was over."""
+        """Reset both ends. Return False when the connection was over."""
         return self._end(reset)
 
     def close(self) -> bool:
-        """Close both ends. Returns False when the connection was over."""
+        """Close both ends. Return False when the connection was over."""
         return self._end(_finish)
 
     def _end(self, end: Callable[[asyncio.StreamWriter], None]) -> bool:
@@ -258,7 +258,7 @@ def _finish(writer: asyncio.StreamWriter) -> None:
 
 
 def frame_size(data: bytes) -> int | None:
-    """The length of the frame that begins here; None when more bytes are needed to know it (RFC 6455, 5.2)."""
+    """Return the length of the frame that begins here; None when more bytes are needed to know it (RFC 6455, 5.2)."""
     if len(data) < 2:
         return None
     length, head = data[1] & 0x7F, 2 + (4 if data[1] & 0x80 else 0)
@@ -269,7 +269,7 @@ def frame_size(data: bytes) -> int | None:
 
 
 def frame_text(frame: bytes) -> bytes:
-    """The payload of a whole frame, without its mask."""
+    """Return the payload of a whole frame, without its mask."""
     length, at = frame[1] & 0x7F, 2
     at += 2 if length == 126 else 8 if length == 127 else 0
     if not frame[1] & 0x80:

@@ -56,7 +56,7 @@ class Spoken:
         return "spoken"
 
     def projection(self, instructions: str = "") -> KeptMessages:
-        """An empty conversation."""
+        """Return an empty conversation."""
         return KeptMessages(instructions)
 
     async def reply(
@@ -69,7 +69,7 @@ class Spoken:
 
 
 def rounds(script: str) -> list[ScriptRound]:
-    """The rounds of a script, in order."""
+    """Return the rounds of a script, in order."""
     return [_read_round(part.splitlines()) for part in re.split(r"(?m)^\s*then\s*$", script)]
 
 
@@ -97,7 +97,7 @@ def _answer(messages: Sequence[Message], tools: list[str], model: str) -> Assist
 
 
 def _last_script(messages: Sequence[Message]) -> tuple[str, Sequence[Message]]:
-    """The last message of the person, and the messages after it."""
+    """Return the last message of the person, and the messages after it."""
     for index in range(len(messages) - 1, -1, -1):
         message = messages[index]
         if isinstance(message, UserMessage):

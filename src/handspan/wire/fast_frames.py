@@ -19,7 +19,7 @@ _ENDLESS: Final = 1 << 64
 
 
 def text_frame(data: bytes) -> bytes:
-    """The frame of a text message from the gateway."""
+    """Return the frame of a text message from the gateway."""
     size = len(data)
     if size < _SHORT:
         return bytes((_WHOLE_TEXT, size)) + data
@@ -29,7 +29,7 @@ def text_frame(data: bytes) -> bytes:
 
 
 def masked_text(data: bytes, mask: bytes) -> bytes:
-    """The frame of a text message from a client, masked with four random bytes."""
+    """Return the frame of a text message from a client, masked with four random bytes."""
     size = len(data)
     if size < _SHORT:
         header = bytes((_WHOLE_TEXT, _MASKED | size))
@@ -40,14 +40,14 @@ def masked_text(data: bytes, mask: bytes) -> bytes:
     return header + mask + apply_mask(data, mask)
 
 
-def split_masked_texts(data: bytes, limit: int, most: int = _ENDLESS) -> tuple[list[bytes], int]:
+def split_masked_texts(data: bytes, limit: int, max_messages: int = _ENDLESS) -> tuple[list[bytes], int]:
     """The whole text messages at the beginning of these bytes, at most so many, and the place where the rest begins.
 
     The rest is for a `FrameSplitter`.
     """
     messages: list[bytes] = []
     at, end = 0, len(data)
-    while end - at >= 6 and data[at] == _WHOLE_TEXT and len(messages) < most:
+    while end - at >= 6 and data[at] == _WHOLE_TEXT and len(messages) < max_messages:
         size, begins = data[at + 1] - _MASKED, at + 6
         if size == _SHORT:
             size, begins = int.from_bytes(data[at + 2 : at + 4], "big"), at + 8

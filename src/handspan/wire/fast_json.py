@@ -21,7 +21,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 def read_if_sure(raw: bytes | str, max_depth: int) -> Json:
-    """The value of one JSON text. `UNSURE`: the strict parser might refuse the text, or read it otherwise."""
+    """Return the value of one JSON text. `UNSURE`: the strict parser might refuse the text, or read it otherwise."""
     try:
         value: Json = _decode(raw)
     except (ValueError, RecursionError):  # msgspec.DecodeError and UnicodeDecodeError are ValueErrors
@@ -65,7 +65,7 @@ def _explains_colons(colons: int, raw: bytes | str, value: Json) -> bool:
 
 
 def _escaped_colons(raw: bytes | str) -> int:
-    """How many colons of the strings are written as escapes in the text."""
+    """Return how many colons of the strings are written as escapes in the text."""
     if isinstance(raw, bytes):
         if b"\\u003" not in raw:
             return 0

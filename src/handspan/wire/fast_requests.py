@@ -17,7 +17,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 def read_request(data: bytes, max_depth: int = strict_json.DEFAULT_MAX_DEPTH) -> CallRequest | None:
-    """The request, as `decode_server` reads it; None when `decode_server` has to read it."""
+    """Return the request, as `decode_server` reads it; None when `decode_server` has to read it."""
     if not data.startswith(_START) or data.count(b"{") + data.count(b"[") > max_depth:
         return None
     try:

@@ -46,7 +46,7 @@ class FrameSplitter:
         """Whether no frame and no message is incomplete."""
         return not self._header and not self._missing and not self._is_in_message
 
-    def split(self, data: bytes, most: int = _ENDLESS) -> list[tuple[bool, bytes]]:
+    def split(self, data: bytes, max_frames: int = _ENDLESS) -> list[tuple[bool, bytes]]:
         """The pieces of at most so many frames, in order: True with a message, False with bytes for the library."""
         pieces: list[tuple[bool, bytes]] = []
         self.rest = b""
@@ -58,7 +58,7 @@ class FrameSplitter:
             self._missing -= at
             pieces.append((False, data[:at]))
         while at < end:
-            if len(pieces) >= most:
+            if len(pieces) >= max_frames:
                 self.rest = data[at:]
                 break
             begins, size = _measure(data, at, self._mask)
@@ -77,7 +77,7 @@ class FrameSplitter:
         return pieces
 
     def _note_fragment(self, first: int) -> None:
-        """Counts the frame, and notes whether its message continues. Control frames may come between fragments."""
+        """Count the frame, and note whether its message continues. Control frames may come between fragments."""
         if first != _WHOLE_TEXT:
             self.frames += 1
         if first & 0x0F < 8:
@@ -86,7 +86,7 @@ class FrameSplitter:
 
 
 def _measure(data: bytes, at: int, mask: int) -> tuple[int, int]:
-    """The place and the size of the payload of the frame at `at`. The place is 0 when the header is incomplete.
+    """Return the place and the size of the payload of the frame at `at`. The place is 0 when the header is incomplete.
 
     A frame with a wrong mask gets an endless size: then the library reads the rest of the connection, and refuses it.
     """

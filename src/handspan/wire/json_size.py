@@ -10,14 +10,14 @@ from typing import Final
 from handspan.core.errors import WireError
 from handspan.core.values import Json
 
-MOST_VALUES: Final = 50_000
+MAX_VALUES: Final = 50_000
 """The most values and keys of one body. Reading so many takes less than a tenth of a second."""
-MOST_DIGITS: Final = 100
+MAX_DIGITS: Final = 100
 """The most digits of a number. The work for an integer grows with their square."""
-MOST_TINY: Final = 2_000
+MAX_TINY: Final = 2_000
 """The most numbers with an exponent below -99: some take a hundred times as long as others."""
 
-_LONG_NUMBER: Final = b"0" * (MOST_DIGITS + 1)
+_LONG_NUMBER: Final = b"0" * (MAX_DIGITS + 1)
 _TINY_NUMBER: Final = b"e-000"
 _SIMPLER: Final = bytes.maketrans(b"123456789:{[E", b"000000000,,,e")
 
@@ -26,23 +26,23 @@ class TooManyValues(WireError):
     """A text holds more values than one request may. Nothing of it was read."""
 
 
-def check_value_count(raw: bytes | str, most: int) -> None:
-    """Raises `TooManyValues` when a text has more than `most` values and keys, or numbers that take long to read."""
-    if len(raw) < 2 * most:  # a value takes one byte, and its comma, colon or bracket another
+def check_value_count(raw: bytes | str, limit: int) -> None:
+    """Raise `TooManyValues` when a text has more than `limit` values and keys, or numbers that take long to read."""
+    if len(raw) < 2 * limit:  # a value takes one byte, and its comma, colon or bracket another
         return
     data = raw if isinstance(raw, bytes) else raw.encode("utf-8", "surrogatepass")
     simpler = data.translate(_SIMPLER)
-    if _reason(simpler, most) is None:
+    if _reason(simpler, limit) is None:
         return
     if data.lstrip()[:1] not in (b"{", b"["):  # a single value, or no JSON: the parser is done soon
         return
-    reason = _reason(_outside_strings(simpler, most), most)
+    reason = _reason(_outside_strings(simpler, limit), limit)
     if reason is not None:
         raise TooManyValues(reason)
 
 
 def is_deeper(value: Json, max_depth: int) -> bool:
-    """Whether a value is nested more than so many levels. Goes level by level: recursion could exhaust the stack."""
+    """Whether a value is nested more than so many levels. Go level by level: recursion could exhaust the stack."""
     level: list[Json] = [value]
     for _ in range(max_depth + 1):
         nested = [item for item in level if type(item) is dict or type(item) is list]
@@ -52,28 +52,28 @@ def is_deeper(value: Json, max_depth: int) -> bool:
     return True
 
 
-def _reason(simpler: bytes, most: int) -> str | None:
+def _reason(simpler: bytes, limit: int) -> str | None:
     count = simpler.count(b",")
-    if count > most:
-        return _too_many_text(most)
+    if count > limit:
+        return _too_many_text(limit)
     if _LONG_NUMBER in simpler:
-        return f"A number in it has more than {MOST_DIGITS} digits: send it as a text."
-    if count > MOST_TINY and simpler.count(_TINY_NUMBER) > MOST_TINY:
-        return f"More than {MOST_TINY:,} numbers in it have an exponent below -99: send 0 instead."
+        return f"A number in it has more than {MAX_DIGITS} digits: send it as a text."
+    if count > MAX_TINY and simpler.count(_TINY_NUMBER) > MAX_TINY:
+        return f"More than {MAX_TINY:,} numbers in it have an exponent below -99: send 0 instead."
     return None
 
 
-def _outside_strings(data: bytes, most: int) -> bytes:
-    """The text without its strings. In a text that is not JSON, this is right up to the mistake."""
+def _outside_strings(data: bytes, limit: int) -> bytes:
+    """Return the text without its strings. In a text that is not JSON, this is right up to the mistake."""
     if b"\\" in data:
         data = data.replace(b"\\\\", b"").replace(b'\\"', b"")  # no escaped quote is left
-    if data.count(b'"') > 2 * most + 2:  # two for each string, and each string is a value or a key
-        raise TooManyValues(_too_many_text(most))
+    if data.count(b'"') > 2 * limit + 2:  # two for each string, and each string is a value or a key
+        raise TooManyValues(_too_many_text(limit))
     return b'"'.join(data.split(b'"')[::2])
 
 
-def _too_many_text(most: int) -> str:
+def _too_many_text(limit: int) -> str:
     return (
-        f"It holds more than {most:,} values and keys (commas, colons and opening brackets are counted): send less at "
+        f"It holds more than {limit:,} values and keys (commas, colons and opening brackets are counted): send less at "
         "once, or what is large as one text."
     )

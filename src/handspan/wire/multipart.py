@@ -11,7 +11,7 @@ from handspan.core.errors import WireError
 
 _BOUNDARY: Final = re.compile(r"[0-9A-Za-z'()+_,./:=? -]{0,69}[0-9A-Za-z'()+_,./:=?-]")
 _PARAMETER: Final = re.compile(r';\s*([!#$%&\'*+.^_`|~0-9A-Za-z-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]*))')
-_MOST_PARTS: Final = 100
+_MAX_PARTS: Final = 100
 _LONGEST_HEAD: Final = 16 * 1024
 _CUT_OFF: Final = "The form ends before its last boundary: send all of it."
 
@@ -42,20 +42,20 @@ class Multipart:
     """Reads one body. `feed` returns the events of each piece of bytes; `end` checks that the body was complete."""
 
     def __init__(self, content_type: str) -> None:
-        """Raises `WireError` when the header Content-Type names no form, or no boundary."""
+        """Raise `WireError` when the header Content-Type names no form, or no boundary."""
         self._line = b"\r\n--" + _boundary(content_type).encode("ascii")
         self._rest = bytearray(b"\r\n")  # the first boundary has no line before it
         self._step = self._read_first_boundary
         self._parts = 0
 
     def feed(self, data: bytes) -> Iterator[PartEvent]:
-        """The events of these bytes. Raises `WireError` when they can't be part of a form."""
+        """Yield the events of these bytes. Raises `WireError` when they can't be part of a form."""
         self._rest += data
         while (events := self._step()) is not None:
             yield from events
 
     def end(self) -> None:
-        """Says that no more bytes come. Raises `WireError` when some are missing."""
+        """Say that no more bytes come. Raises `WireError` when some are missing."""
         if self._step != self._skip_rest:
             raise WireError(_CUT_OFF)
 
@@ -87,8 +87,8 @@ class Multipart:
         if end < 0:
             return None
         self._parts += 1
-        if self._parts > _MOST_PARTS:
-            raise WireError(f"The form has more than {_MOST_PARTS} parts.")
+        if self._parts > _MAX_PARTS:
+            raise WireError(f"The form has more than {_MAX_PARTS} parts.")
         head = self._take(end)
         del self._rest[:2]  # the rest of the empty line may already belong to the boundary
         self._step = self._read_first_data
@@ -152,7 +152,7 @@ def _read_head(head: bytes) -> PartBegin:
 
 
 def _split_header(text: str) -> tuple[str, dict[str, str]]:
-    """The value of a header in lower case, and its parameters."""
+    """Return the value of a header in lower case, and its parameters."""
     value, _, _ = text.partition(";")
     found = {
         name.lower(): re.sub(r'\\(["\\])', r"\1", quoted) or bare for name, quoted, bare in _PARAMETER.findall(text)
@@ -161,7 +161,7 @@ def _split_header(text: str) -> tuple[str, dict[str, str]]:
 
 
 def _file_name(parameters: dict[str, str]) -> str | None:
-    """The file name as the person knows it. Browsers write quotes and line breaks as %22, %0D, %0A."""
+    """Return the file name as the person knows it. Browsers write quotes and line breaks as %22, %0D, %0A."""
     extended = parameters.get("filename*", "").split("'", 2)  # RFC 8187; RFC 7578 forbids it, and some send it
     if len(extended) == 3 and extended[0].lower() == "utf-8":
         return unquote(extended[2])

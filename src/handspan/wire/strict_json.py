@@ -19,7 +19,7 @@ _BOM: Final = "\ufeff"
 
 
 def parse(raw: bytes | str, *, max_depth: int = DEFAULT_MAX_DEPTH, max_values: int | None = None) -> Json:
-    """The value of one JSON text. Raises `WireError`, which says what is wrong and, if known, at which place.
+    """Return the value of one JSON text. Raises `WireError`, which says what is wrong and, if known, at which place.
 
     `max_values`: the most values and keys. A text with more is refused before it is read. None: no limit.
     """
@@ -33,7 +33,7 @@ def parse(raw: bytes | str, *, max_depth: int = DEFAULT_MAX_DEPTH, max_values: i
 
 
 def parse_slowly(raw: bytes | str, *, max_depth: int = DEFAULT_MAX_DEPTH) -> Json:
-    """The same as `parse`, with the parser of the standard library alone."""
+    """Return the same as `parse`, with the parser of the standard library alone."""
     text = _text(raw)
     try:
         value: Json = _STRICT_DECODER.decode(text)
@@ -77,7 +77,7 @@ def _text(raw: bytes | str) -> str:
 
 
 def _describe(error: json.JSONDecodeError) -> str:
-    """The parser's reason, with the place."""
+    """Return the parser's reason, with the place."""
     reason = error.msg[:1].lower() + error.msg[1:].rstrip(": ").removesuffix(" starting at").removesuffix(" at")
     return f"{reason} at line {error.lineno}, column {error.colno} (character {error.pos})"
 

@@ -28,13 +28,13 @@ encode: Final[Callable[[ClientFrame | ServerFrame], bytes]] = msgspec.json.Encod
 
 
 def decode_client(data: bytes | str, max_depth: int = strict_json.DEFAULT_MAX_DEPTH) -> ClientFrame:
-    """A frame from a client. Raises `FrameError` when it is wrong."""
+    """Return a frame from a client. Raises `FrameError` when it is wrong."""
     frame: ClientFrame = _decode(data, _CLIENT_FRAMES, max_depth)
     return frame
 
 
 def decode_server(data: bytes | str, max_depth: int = strict_json.DEFAULT_MAX_DEPTH) -> ServerFrame | None:
-    """A frame from the gateway. None: its type is unknown here (ws.md 2.2)."""
+    """Return a frame from the gateway. None: its type is unknown here (ws.md 2.2)."""
     try:
         frame: ServerFrame = _decode(data, _SERVER_FRAMES, max_depth)
     except FrameError as error:
@@ -56,19 +56,19 @@ def is_utf8(data: bytes) -> bool:
 
 
 def read_offer(offered: Json) -> Offer:
-    """One entry of `register_tools`. Raises `FrameError`, which says what is missing or wrong."""
+    """Return one entry of `register_tools`. Raises `FrameError`, which says what is missing or wrong."""
     offer: Offer = _convert(offered, Offer)
     return offer
 
 
 def offered_name(offered: Json) -> str:
-    """The name of an entry of `register_tools`, even of a wrong one. Empty: it has none."""
+    """Return the name of an entry of `register_tools`, even of a wrong one. Empty: it has none."""
     name = offered.get("name") if isinstance(offered, dict) else None
     return name if isinstance(name, str) else ""
 
 
 def arguments_object(text: str) -> JsonObject:
-    """A model's arguments as an object. Other text becomes {"raw": text}: parsers of clients need an object."""
+    """Return a model's arguments as an object. Other text becomes {"raw": text}: parsers of clients need an object."""
     try:
         value = strict_json.parse(text or "{}")
     except WireError:
@@ -77,7 +77,7 @@ def arguments_object(text: str) -> JsonObject:
 
 
 def shared_capabilities(offered: list[str]) -> frozenset[str]:
-    """The capabilities that both the client and the gateway have."""
+    """Return the capabilities that both the client and the gateway have."""
     return CAPABILITIES.intersection(offered)
 
 

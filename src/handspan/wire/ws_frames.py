@@ -18,6 +18,9 @@ Capability: TypeAlias = Literal[
     "deadline",
     "parts",
     "permissions",
+    "login",
+    "about",
+    "trust",
     "unregister",
     "ack_batch",
     "events",
@@ -45,6 +48,7 @@ FrameCode: TypeAlias = Literal[
 
 Role: TypeAlias = Literal["chat", "device"]
 Decision: TypeAlias = Literal["allow", "deny", "deny_forever"]
+TrustDecision: TypeAlias = Decision | Literal["expired"]
 
 
 class WireLimits(Struct, frozen=True):
@@ -82,6 +86,18 @@ class Connect(_Frame, frozen=True, tag="connect"):
     last_event: int | None = None
 
 
+class MediaPart(Struct, frozen=True, omit_defaults=True):
+    """An image, a sound or a file that comes with a result."""
+
+    kind: Literal["image", "audio", "file"]
+    media_type: str
+    data: str = ""
+    """Base64."""
+    artifact: str = ""
+    """The id of an upload, in place of `data`."""
+    name: str = ""
+
+
 class Say(_Frame, frozen=True, tag="message"):
     """A message of a person."""
 
@@ -90,6 +106,10 @@ class Say(_Frame, frozen=True, tag="message"):
     join: bool = False
     id: Annotated[str, Meta(max_length=64)] = ""
     """Chosen by the client, unique in the session. The client may send the message again with the same id."""
+    parts: list[MediaPart] = []
+    """Images, sounds and files of the person."""
+    replaces: Annotated[int, Meta(ge=0)] = 0
+    """The number (`seq` in REST) of the person's message in whose place this one stands."""
 
     @property
     def text(self) -> str:
@@ -135,6 +155,43 @@ class GetRegisteredTools(_Frame, frozen=True, tag="get_registered_tools"):
     """Asks for the client's tools that the gateway knows."""
 
 
+class LoginStart(_Frame, frozen=True, tag="login_start"):
+    """Starts the login that a question asks for: from the person's client, and from there to the device."""
+
+    id: str
+    """The question."""
+    call_id: str = ""
+    """The call that waits for the login. Only the gateway sends it."""
+
+
+class DeviceScope(Struct, frozen=True, omit_defaults=True):
+    """A kind of data that a device has."""
+
+    name: str
+    description: str = ""
+
+
+class DeviceNotes(_Frame, frozen=True, tag="about"):
+    """What people should know about a device. It replaces what the device said before."""
+
+    description: str = ""
+    scopes: list[DeviceScope] = []
+    notes: list[str] = []
+    """Such as which of its tools are not offered, and why."""
+
+
+class TrustRequest(_Frame, frozen=True, tag="trust_request"):
+    """Asks the person whether the device may do something for the first time, or in a changed form."""
+
+    id: Annotated[str, Meta(min_length=1, max_length=128)]
+    """Chosen by the client. To ask again with the same id returns the answer that came meanwhile."""
+    subject: str
+    new: dict[str, Json]
+    """What the person looks at before the answer."""
+    old: dict[str, Json] | None = None
+    """What the person trusted before."""
+
+
 class _AnswerToCall(_Frame, frozen=True):
     id: Json = ""
     call_id: Json = ""
@@ -144,18 +201,6 @@ class _AnswerToCall(_Frame, frozen=True):
         """The id of the call. Empty: the frame has none."""
         found = self.id or self.call_id
         return found if isinstance(found, str) else ""
-
-
-class MediaPart(Struct, frozen=True, omit_defaults=True):
-    """An image, a sound or a file that comes with a result."""
-
-    kind: Literal["image", "audio", "file"]
-    media_type: str
-    data: str = ""
-    """Base64."""
-    artifact: str = ""
-    """The id of an upload, in place of `data`."""
-    name: str = ""
 
 
 class ResultFrame(_AnswerToCall, frozen=True, tag="tool_result"):
@@ -175,6 +220,12 @@ class FailureFrame(_AnswerToCall, frozen=True, tag="tool_error"):
     code: str = ""
     success: bool = field(default_factory=bool)
     """Always sent, like that of a result."""
+    resolution_hint: str = ""
+    """With `auth_required`: what the person has to do."""
+    authorize_intent: str = ""
+    """With `auth_required`: what `login_start` will start. Empty: the client can't start it."""
+    retry: int = 0
+    """With `auth_required`: the `retry` of the request that it answers."""
 
 
 class ProgressFrame(_AnswerToCall, frozen=True, tag="tool_progress"):
@@ -208,6 +259,9 @@ ClientFrame: TypeAlias = (
     | FailureFrame
     | ProgressFrame
     | PermissionAnswer
+    | LoginStart
+    | DeviceNotes
+    | TrustRequest
     | Ping
 )
 
@@ -376,6 +430,8 @@ class CallRequest(_Frame, frozen=True, tag="tool_call_request"):
     args: Mapping[str, Json]
     timeout_ms: int | None = None
     again: bool = False
+    retry: int = 0
+    """How often the person has logged in for this call. A request with a higher number runs the call again."""
 
 
 class CancelFrame(_Frame, frozen=True, tag="tool_cancel"):
@@ -397,6 +453,13 @@ class PermissionRequest(_Frame, frozen=True, tag="permission_request"):
     """What the tool will be called with."""
     agent: str = ""
     """The agent whose call needs it."""
+
+
+class TrustAnswer(_Frame, frozen=True, tag="trust_answer"):
+    """The person's answer to a `trust_request`; `expired` if none came."""
+
+    id: str
+    decision: TrustDecision
 
 
 class Acknowledged(_Frame, frozen=True, tag="result_acknowledged"):
@@ -442,6 +505,8 @@ ServerFrame: TypeAlias = (
     | CallRequest
     | CancelFrame
     | PermissionRequest
+    | LoginStart
+    | TrustAnswer
     | Acknowledged
     | PongFrame
     | ErrorFrame

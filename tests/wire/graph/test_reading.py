@@ -17,10 +17,10 @@ from handspan.wire.graph.blocks import (
     ToolResultBlock,
 )
 from handspan.wire.graph.envelope import encode_failure, encode_success
-from handspan.wire.graph.faults import MOST_DETAILS, BodyError, Detail, error_code
+from handspan.wire.graph.faults import MAX_DETAILS, BodyError, Detail, error_code
 from handspan.wire.graph.reading import read_run_request, read_ws
-from handspan.wire.graph.requests import MOST_ENTRIES, AddedMessage, Fresh, Resume, RunConfig, Stop
-from handspan.wire.json_size import MOST_VALUES
+from handspan.wire.graph.requests import MAX_ENTRIES, AddedMessage, Fresh, Resume, RunConfig, Stop
+from handspan.wire.json_size import MAX_VALUES
 from handspan.wire.ws_frames import MediaPart
 
 HELLO = {"role": "user", "content": [{"type": "text", "text": "hello"}]}
@@ -185,7 +185,7 @@ def test_all_faults_of_a_body_are_told_at_once() -> None:
     ],
 )
 def test_no_more_details_than_anybody_reads(data: bytes) -> None:
-    assert len(places(data)) == MOST_DETAILS
+    assert len(places(data)) == MAX_DETAILS
 
 
 def test_faults_of_messages_and_of_the_rest_are_told_together() -> None:
@@ -451,11 +451,11 @@ ANSWERED: dict[str, Any] = RESULT["content"][0]  # type: ignore[assignment]  # i
 @pytest.mark.parametrize(
     ("messages", "what"),
     [
-        ([{}] * (MOST_ENTRIES + 1), "messages"),
-        ([{"role": "user", "content": [1] * (MOST_ENTRIES + 1)}], "blocks"),
+        ([{}] * (MAX_ENTRIES + 1), "messages"),
+        ([{"role": "user", "content": [1] * (MAX_ENTRIES + 1)}], "blocks"),
         ([{"role": "user", "content": [{"type": "text"}] * 501}] * 10, "blocks"),
-        ([{"role": "tool", "content": [ANSWERED] * (MOST_ENTRIES + 1)}], "blocks"),
-        ([{"role": "tool", "content": [{**ANSWERED, "parts": [PART] * (MOST_ENTRIES + 1)}]}], "parts"),
+        ([{"role": "tool", "content": [ANSWERED] * (MAX_ENTRIES + 1)}], "blocks"),
+        ([{"role": "tool", "content": [{**ANSWERED, "parts": [PART] * (MAX_ENTRIES + 1)}]}], "parts"),
         ([{"role": "tool", "content": [{**ANSWERED, "parts": [1] * 501}] * 10}], "parts"),
     ],
     ids=lambda given: given if isinstance(given, str) else "",
@@ -478,8 +478,8 @@ def test_more_than_a_request_may_bring_is_refused_and_none_of_it_is_read(
 
 
 def test_thousands_of_blocks_are_taken() -> None:
-    blocks = [{"type": "text", "text": f"word {number}, and more"} for number in range(MOST_ENTRIES)]
-    assert len(read_run_request(said(*blocks)).user_content) == MOST_ENTRIES
+    blocks = [{"type": "text", "text": f"word {number}, and more"} for number in range(MAX_ENTRIES)]
+    assert len(read_run_request(said(*blocks)).user_content) == MAX_ENTRIES
     assert len(read_run_request(body(*[HELLO] * 4000)).user_content) == 4000
 
 
@@ -498,7 +498,7 @@ def test_thousands_of_blocks_are_taken() -> None:
 def test_a_body_of_very_many_values_is_refused_by_all_who_read_one(read: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(strict_json, "read_if_sure")
     monkeypatch.delattr(strict_json, "parse_slowly")
-    data = said({"type": "text", "text": "hello"}, initial_state=[[]] * MOST_VALUES)
+    data = said({"type": "text", "text": "hello"}, initial_state=[[]] * MAX_VALUES)
     assert places(data, read) == {"body": "value_error"}
     assert "more than 50,000 values and keys" in words(data, read)
 

@@ -8,7 +8,7 @@ import pytest
 from handspan.wire.graph import tools as graph_tools
 from handspan.wire.graph.faults import BodyError
 from handspan.wire.graph.reading import read_run_request, read_setup
-from handspan.wire.graph.requests import MOST_ENTRIES, OfferedTool
+from handspan.wire.graph.requests import MAX_ENTRIES, OfferedTool
 
 FEW = {"function": {"name": "echo"}}
 HELLO = {"role": "user", "content": [{"type": "text", "text": "hello"}]}
@@ -127,9 +127,9 @@ def test_a_request_may_carry_tools_of_its_own() -> None:
 def test_more_tools_than_a_request_may_bring_are_refused_and_none_of_them_is_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert len(read_setup(setup(*[FEW] * MOST_ENTRIES))) == MOST_ENTRIES
+    assert len(read_setup(setup(*[FEW] * MAX_ENTRIES))) == MAX_ENTRIES
     monkeypatch.delattr(graph_tools, "_read_tool")
-    too_many = [FEW] * (MOST_ENTRIES + 1)
+    too_many = [FEW] * (MAX_ENTRIES + 1)
     assert places(setup(*too_many)) == {"body.tools": "value_error"}
     with pytest.raises(BodyError, match=r"It has 5,001 tools, and 5,000 is the most: send fewer in one request"):
         read_run_request(msgspec.json.encode({"messages": [HELLO], "tools": too_many}))

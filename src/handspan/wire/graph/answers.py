@@ -16,7 +16,7 @@ RunStatus: TypeAlias = Literal["completed", "interrupted", "limit", "stopped"]
 ChunkEvent: TypeAlias = Literal["message", "updates", "state", "error"]
 
 
-class FunctionShown(Struct, frozen=True):
+class FunctionView(Struct, frozen=True):
     """The function of a call."""
 
     name: str
@@ -24,11 +24,11 @@ class FunctionShown(Struct, frozen=True):
     """JSON text."""
 
 
-class CallShown(Struct, frozen=True):
+class GraphCallView(Struct, frozen=True):
     """A call of an assistant message (graph.md 2.5)."""
 
     id: str
-    function: FunctionShown
+    function: FunctionView
     type: Literal["function"] = "function"
 
 
@@ -53,7 +53,7 @@ class GraphMessage(Struct, frozen=True, kw_only=True):
     content: Sequence[Block]
     delta: bool = False
     """A piece of a message. The whole message follows under the same id."""
-    tools_calls: list[CallShown] | None = None
+    tools_calls: list[GraphCallView] | None = None
     reasoning: str | None = None
     timestamp: float
     """Seconds since 1970."""
@@ -178,7 +178,7 @@ class FixAnswer(Struct, frozen=True, kw_only=True):
     state: GraphState | None = None
 
 
-class ThreadShown(Struct, frozen=True, kw_only=True):
+class ThreadView(Struct, frozen=True, kw_only=True):
     """A thread in a list (graph.md 8.1)."""
 
     thread_id: str
@@ -192,13 +192,13 @@ class ThreadShown(Struct, frozen=True, kw_only=True):
 class ThreadsAnswer(Struct, frozen=True):
     """The threads of the owner, the newest first."""
 
-    threads: Sequence[ThreadShown]
+    threads: Sequence[ThreadView]
 
 
 class ThreadData(Struct, frozen=True):
     """The data of one thread."""
 
-    thread: ThreadShown
+    thread: ThreadView
 
 
 class ThreadAnswer(Struct, frozen=True):
@@ -227,14 +227,14 @@ class DoneAnswer(Struct, frozen=True, kw_only=True):
     data: Json = True
 
 
-class NodeShown(Struct, frozen=True):
+class NodeView(Struct, frozen=True):
     """A node of the graph."""
 
     id: str
     name: str
 
 
-class EdgeShown(Struct, frozen=True):
+class EdgeView(Struct, frozen=True):
     """An edge of the graph, from one node to another."""
 
     id: str
@@ -246,11 +246,11 @@ class GraphAnswer(Struct, frozen=True):
     """The agent as a graph (graph.md 9.1)."""
 
     info: JsonObject
-    nodes: Sequence[NodeShown]
-    edges: Sequence[EdgeShown]
+    nodes: Sequence[NodeView]
+    edges: Sequence[EdgeView]
 
 
-class ToolShown(Struct, frozen=True):
+class GraphToolView(Struct, frozen=True):
     """A tool that the agent may use."""
 
     name: str
@@ -264,7 +264,7 @@ class NodeTools(Struct, frozen=True):
 
     node_name: str
     tool_count: int
-    tools: Sequence[ToolShown]
+    tools: Sequence[GraphToolView]
 
 
 class ToolsAnswer(Struct, frozen=True):

@@ -43,10 +43,10 @@ class FailureBody(Struct, frozen=True):
 
 
 def encode_success(data: object, request_id: str, at: str) -> bytes:
-    """The body of a success (graph.md 1.1). `data`: anything that msgspec encodes as JSON."""
+    """Return the body of a success (graph.md 1.1). `data`: anything that msgspec encodes as JSON."""
     return _ENCODER.encode(SuccessBody(data, Metadata(request_id, at)))  # type: ignore[arg-type]  # see above
 
 
 def encode_failure(code: str, message: str, details: list[Detail], request_id: str, at: str) -> bytes:
-    """The body of an error (graph.md 1.2)."""
+    """Return the body of an error (graph.md 1.2)."""
     return _ENCODER.encode(FailureBody(ErrorDetails(code, message, details), Metadata(request_id, at, message)))

@@ -14,7 +14,7 @@ FaultType: TypeAlias = Literal["missing", "type_error", "value_error", "json_inv
 Place: TypeAlias = tuple[str, ...]
 Kind = TypeVar("Kind", bound=Struct)
 
-MOST_DETAILS: Final = 50
+MAX_DETAILS: Final = 50
 """An answer names no more places: a body can be wrong in a million."""
 _LONGEST_MESSAGE: Final = 200
 _LONGEST_QUOTE: Final = 60
@@ -44,7 +44,7 @@ _CODES: Final = frozenset(_BY_STATUS.values()) | {
 
 
 def error_code(status: int, own: str = "") -> str:
-    """The error's own code, if graph.md 1.3 has it. Else the code of its status."""
+    """Return the error's own code, if graph.md 1.3 has it. Else the code of its status."""
     if own in _CODES:
         return own
     return _BY_STATUS.get(status, "VALIDATION_ERROR" if status < 500 else "GRAPH_ERROR")
@@ -68,7 +68,7 @@ class BodyError(WireError):
         first = details[0]
         more = f" (and {len(details) - 1} more, see details)" if len(details) > 1 else ""
         super().__init__(f"{'.'.join(first.loc)}: {first.msg}{more}")
-        self.details = details[:MOST_DETAILS]
+        self.details = details[:MAX_DETAILS]
 
 
 class Faults:
@@ -80,14 +80,14 @@ class Faults:
     @property
     def is_full(self) -> bool:
         """Whether the list is full: reading may stop."""
-        return len(self.details) >= MOST_DETAILS
+        return len(self.details) >= MAX_DETAILS
 
     def add(self, place: Place, msg: str, kind: FaultType = "value_error") -> None:
-        """Adds a fault."""
+        """Add a fault."""
         self.details.append(Detail(list(place), msg, kind))
 
     def raise_if_any(self) -> None:
-        """Raises `BodyError` with all faults, if there are any."""
+        """Raise `BodyError` with all faults, if there are any."""
         if self.details:
             raise BodyError(self.details)
 
@@ -116,7 +116,7 @@ class Faults:
 
 
 def to_detail(error: msgspec.ValidationError, place: Place) -> Detail:
-    """An error of msgspec as a detail, with its place."""
+    """Return an error of msgspec as a detail, with its place."""
     message, _, path = str(error).partition(" - at `$")
     message = message[:_LONGEST_MESSAGE]  # it quotes the value, however long that is
     loc = [*place, *re.findall(r"[^.\[\]`]+", path)]
@@ -129,12 +129,12 @@ def to_detail(error: msgspec.ValidationError, place: Place) -> Detail:
 
 
 def kind_name(value: Json) -> str:
-    """The kind of a JSON value, for a sentence: "a list"."""
+    """Return the kind of a JSON value, for a sentence: "a list"."""
     return _KINDS[type(value)]
 
 
 def quote(value: Any) -> str:
-    """The value, shortened for a message. Objects and lists are "{…}" and "[…]"."""
+    """Return the value, shortened for a message. Objects and lists are "{…}" and "[…]"."""
     if isinstance(value, dict | list):
         return "{…}" if isinstance(value, dict) else "[…]"
     text = repr(value[: _LONGEST_QUOTE + 1] if isinstance(value, str) else value)
@@ -142,7 +142,7 @@ def quote(value: Any) -> str:
 
 
 def _field_by_field(value: dict[str, Json], kind: type[Struct], place: Place) -> list[Detail]:
-    """Every wrong field. msgspec itself stops at the first."""
+    """Return every wrong field. msgspec itself stops at the first."""
     found = []
     for field in msgspec.structs.fields(kind):
         here = (*place, field.encode_name)

@@ -63,7 +63,7 @@ class ForgetBody(Struct, frozen=True):
     filters: JsonObject | None = None
 
 
-class MemoryShown(Struct, frozen=True, kw_only=True):
+class MemoryView(Struct, frozen=True, kw_only=True):
     """A memory, as clients see it."""
 
     id: str
@@ -89,19 +89,19 @@ class StoredAnswer(Struct, frozen=True):
 class FoundAnswer(Struct, frozen=True):
     """The memories that were found, the best first."""
 
-    results: Sequence[MemoryShown]
+    results: Sequence[MemoryView]
 
 
 class MemoryAnswer(Struct, frozen=True):
     """One memory."""
 
-    memory: MemoryShown
+    memory: MemoryView
 
 
 class MemoriesAnswer(Struct, frozen=True):
     """Memories, the newest first."""
 
-    memories: Sequence[MemoryShown]
+    memories: Sequence[MemoryView]
 
 
 class ChangedAnswer(Struct, frozen=True):

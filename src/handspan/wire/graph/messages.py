@@ -21,7 +21,7 @@ from handspan.wire.graph.blocks import (
     VideoBlock,
 )
 from handspan.wire.graph.faults import BodyError, Detail, Faults, Place, quote
-from handspan.wire.graph.requests import MOST_ENTRIES, AddedMessage, RequestMessage
+from handspan.wire.graph.requests import MAX_ENTRIES, AddedMessage, RequestMessage
 
 AnyMessage = TypeVar("AnyMessage", RequestMessage, AddedMessage)
 
@@ -42,7 +42,7 @@ WRONG_ROLE: Final = (
 
 
 def check_counts(value: Json, place: Place) -> None:
-    """Raises `BodyError` for too many messages, blocks or parts in one request. Call it before reading them."""
+    """Raise `BodyError` for too many messages, blocks or parts in one request. Call it before reading them."""
     messages = value if isinstance(value, list) else []
     _check_count("messages", len(messages), place)
     contents = [_list_in(message, "content") for message in messages]
@@ -51,7 +51,7 @@ def check_counts(value: Json, place: Place) -> None:
 
 
 def read_messages(value: Json, place: Place, faults: Faults, kind: type[AnyMessage]) -> list[AnyMessage]:
-    """The messages of a list. Each wrong message adds its own faults."""
+    """Return the messages of a list. Each wrong message adds its own faults."""
     if value == []:
         faults.add(place, f"Send at least one message, as in {EXAMPLE}.")
     read = [_read_message(entry, here, faults, kind) for here, entry in faults.read_list(value, place, EXAMPLE)]
@@ -59,7 +59,7 @@ def read_messages(value: Json, place: Place, faults: Faults, kind: type[AnyMessa
 
 
 def check_request(messages: Sequence[RequestMessage], place: Place, faults: Faults) -> None:
-    """Adds faults for messages that can't be requested: mixed roles, blocks of the wrong kind, no content."""
+    """Add faults for messages that can't be requested: mixed roles, blocks of the wrong kind, no content."""
     roles = [message.role for message in messages]
     if "tool" in roles and len(set(roles)) > 1:
         faults.add(place, "Send messages of a person or results of tools, not both in one request.")
@@ -74,12 +74,12 @@ def check_request(messages: Sequence[RequestMessage], place: Place, faults: Faul
 
 
 def _new_messages(messages: Sequence[RequestMessage]) -> Iterable[RequestMessage]:
-    """The person's messages at the end: those that are answered."""
+    """Return the person's messages at the end: those that are answered."""
     return takewhile(lambda message: message.role == "user", reversed(messages))
 
 
 def check_blocks(messages: Sequence[RequestMessage | AddedMessage], place: Place, faults: Faults) -> None:
-    """Adds faults for blocks that do not belong to the role of their message, or that lack their data."""
+    """Add faults for blocks that do not belong to the role of their message, or that lack their data."""
     for index, message in enumerate(messages):
         if faults.is_full:
             return
@@ -92,8 +92,8 @@ def _list_in(entry: Json, key: str) -> Sequence[Json]:
 
 
 def _check_count(what: str, count: int, place: Place) -> None:
-    if count > MOST_ENTRIES:
-        text = f"It has {count:,} {what}, and {MOST_ENTRIES:,} is the most: send fewer in one request."
+    if count > MAX_ENTRIES:
+        text = f"It has {count:,} {what}, and {MAX_ENTRIES:,} is the most: send fewer in one request."
         raise BodyError([Detail(list(place), text, "value_error")])
 
 

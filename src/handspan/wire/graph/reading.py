@@ -14,7 +14,7 @@ from handspan.wire import strict_json
 from handspan.wire.graph.faults import BodyError, Detail, Faults, Kind, Place, kind_name, quote
 from handspan.wire.graph.messages import check_blocks, check_counts, check_request, read_messages
 from handspan.wire.graph.requests import (
-    MOST_ROUNDS,
+    MAX_ROUNDS,
     AddedMessage,
     Fresh,
     Granularity,
@@ -28,15 +28,15 @@ from handspan.wire.graph.requests import (
     Stop,
 )
 from handspan.wire.graph.tools import read_tools
-from handspan.wire.json_size import MOST_VALUES, TooManyValues
+from handspan.wire.json_size import MAX_VALUES, TooManyValues
 
 BODY: Final[Place] = ("body",)
 
 
 def read_object(body: bytes | str) -> JsonObject:
-    """The object that a body holds. Raises `BodyError` when the body is not an object."""
+    """Return the object that a body holds. Raises `BodyError` when the body is not an object."""
     try:
-        value = strict_json.parse(body, max_values=MOST_VALUES)
+        value = strict_json.parse(body, max_values=MAX_VALUES)
     except TooManyValues as error:
         raise BodyError([Detail(list(BODY), str(error), "value_error")]) from None
     except WireError as error:
@@ -60,12 +60,12 @@ def read_body(body: bytes, kind: type[Kind]) -> Kind:
 
 
 def read_run_request(body: bytes) -> RunRequest:
-    """The body of `invoke` and `stream`. Raises `BodyError`."""
+    """Return the body of `invoke` and `stream`. Raises `BodyError`."""
     return _read_request(read_object(body), "messages")
 
 
 def read_setup(body: bytes) -> list[OfferedTool]:
-    """The tools of `setup`, in order. Raises `BodyError`, which names each wrong tool."""
+    """Return the tools of `setup`, in order. Raises `BodyError`, which names each wrong tool."""
     faults = Faults()
     tools = read_tools(read_object(body).get("tools"), (*BODY, "tools"), faults)
     faults.raise_if_any()
@@ -73,7 +73,7 @@ def read_setup(body: bytes) -> list[OfferedTool]:
 
 
 def read_stop(body: bytes) -> str:
-    """The thread id in the body of `stop` and `fix`."""
+    """Return the thread id in the body of `stop` and `fix`."""
     faults = Faults()
     thread_id = _read_text(read_object(body).get("thread_id"), (*BODY, "thread_id"), faults)
     if not thread_id and not faults.details:
@@ -83,12 +83,12 @@ def read_stop(body: bytes) -> str:
 
 
 def read_added(body: bytes) -> list[AddedMessage]:
-    """The messages to append to a thread (graph.md 8.3)."""
+    """Return the messages to append to a thread (graph.md 8.3)."""
     return _read_messages(read_object(body).get("messages"), (*BODY, "messages"))
 
 
 def read_state(body: bytes) -> list[AddedMessage]:
-    """The messages to append from a state (graph.md 8.2). Empty: the state has none."""
+    """Return the messages to append from a state (graph.md 8.2). Empty: the state has none."""
     state = read_object(body).get("state")
     place = (*BODY, "state")
     if not isinstance(state, dict):
@@ -98,7 +98,7 @@ def read_state(body: bytes) -> list[AddedMessage]:
 
 
 def read_ws(data: bytes | str) -> Fresh | Resume | Stop:
-    """A message of the WebSocket (graph.md 7.7)."""
+    """Return a message of the WebSocket (graph.md 7.7)."""
     value = read_object(data)
     match value.get("invoke_type"):
         case "fresh":
@@ -115,7 +115,7 @@ def read_ws(data: bytes | str) -> Fresh | Resume | Stop:
 
 
 def _read_request(value: JsonObject, key: str) -> RunRequest:
-    """A run request whose messages are under this key."""
+    """Return a run request whose messages are under this key."""
     check_counts(value.get(key), (*BODY, key))
     faults = Faults()
     try:
@@ -156,7 +156,7 @@ def _read_config(value: Json, faults: Faults) -> RunConfig:
 
 
 def _read_text(value: Json, place: Place, faults: Faults) -> str:
-    """A text, or a number as text. Empty for null."""
+    """Return a text, or a number as text. Empty for null."""
     if value is None:
         return ""
     if isinstance(value, str):
@@ -172,9 +172,9 @@ def _read_limit(value: Json, faults: Faults) -> int:
     if value is None:
         return _ROUNDS
     if not isinstance(value, int) or isinstance(value, bool):
-        faults.add(place, f"Send a whole number from 1 to {MOST_ROUNDS}, not {quote(value)}.", "type_error")
-    elif not 1 <= value <= MOST_ROUNDS:
-        faults.add(place, f"{quote(value)} is out of range: send 1 to {MOST_ROUNDS}, or leave it out.")
+        faults.add(place, f"Send a whole number from 1 to {MAX_ROUNDS}, not {quote(value)}.", "type_error")
+    elif not 1 <= value <= MAX_ROUNDS:
+        faults.add(place, f"{quote(value)} is out of range: send 1 to {MAX_ROUNDS}, or leave it out.")
     else:
         return value
     return _ROUNDS

@@ -9,10 +9,10 @@ from handspan.wire.graph.blocks import Block, ToolResultBlock
 from handspan.wire.ws_frames import Decision
 
 Granularity: TypeAlias = Literal["full", "partial", "low"]
-MOST_ROUNDS: Final = 100
-Rounds: TypeAlias = Annotated[int, Meta(ge=1, le=MOST_ROUNDS)]
+MAX_ROUNDS: Final = 100
+Rounds: TypeAlias = Annotated[int, Meta(ge=1, le=MAX_ROUNDS)]
 
-MOST_ENTRIES: Final = 5_000
+MAX_ENTRIES: Final = 5_000
 """The most messages, blocks, parts of results, or tools of one request (graph.md 4.9)."""
 
 DEFAULT_NODE: Final = "tools"

@@ -6,15 +6,15 @@ import msgspec
 
 from handspan.core.values import Json
 from handspan.wire.graph.faults import Faults, Place
-from handspan.wire.graph.requests import DEFAULT_NODE, MOST_ENTRIES, OfferedTool, OpenAiTool
+from handspan.wire.graph.requests import DEFAULT_NODE, MAX_ENTRIES, OfferedTool, OpenAiTool
 
 EXAMPLE: Final = '[{"node_name": "tools", "name": "read_clipboard", "description": "…", "parameters": {}}]'
 
 
 def read_tools(value: Json, place: Place, faults: Faults) -> list[OfferedTool]:
-    """The tools of a list, in order. Each wrong tool adds its own faults."""
-    if isinstance(value, list) and len(value) > MOST_ENTRIES:
-        faults.add(place, f"It has {len(value):,} tools, and {MOST_ENTRIES:,} is the most: send fewer in one request.")
+    """Return the tools of a list, in order. Each wrong tool adds its own faults."""
+    if isinstance(value, list) and len(value) > MAX_ENTRIES:
+        faults.add(place, f"It has {len(value):,} tools, and {MAX_ENTRIES:,} is the most: send fewer in one request.")
         return []
     read = [_read_tool(entry, here, faults) for here, entry in faults.read_list(value, place, EXAMPLE)]
     return [tool for tool in read if tool is not None]

@@ -15,10 +15,28 @@ class UploadQuery(Struct, frozen=True, forbid_unknown_fields=True):
     """The artifact is deleted with this session."""
 
 
-class ShownArtifact(Struct, frozen=True):
+class ArtifactView(Struct, frozen=True):
     """A stored artifact."""
 
     id: str
     size: int
     media_type: str
     name: str
+
+
+class ListedArtifact(Struct, frozen=True):
+    """An artifact in a list."""
+
+    id: str
+    size: int
+    media_type: str
+    name: str
+    session: str
+    """The artifact is deleted with this session. Empty: it belongs to none."""
+    at: str
+
+
+class ArtifactList(Struct, frozen=True):
+    """The caller's artifacts, the newest first."""
+
+    artifacts: list[ListedArtifact]

@@ -85,9 +85,11 @@ class CallBody(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CallHeaders(Struct, frozen=True, rename=lambda name: name.replace("_", "-")):
-    """The key of a request that may be sent again."""
+    """The key of a request that may be sent again, and what becomes of a call whose client leaves."""
 
     idempotency_key: Key = ""
+    prefer: Annotated[str, Meta(max_length=200)] = ""
+    """`respond-async`: the call goes on when the client of its stream disconnects."""
 
 
 class PendingCall(Struct, frozen=True):
@@ -109,6 +111,8 @@ class CallQuery(Struct, frozen=True, forbid_unknown_fields=True):
 
     session: SessionId = ""
     tool: Annotated[str, Meta(max_length=200)] = ""
+    origin: Annotated[str, Meta(max_length=200)] = ""
+    """A kind (`device`), or a kind with its name (`device(phone)`)."""
     status: Literal[""] | CallStatus = ""
     """`error` means every code."""
     since: Instant | UnsetType = UNSET
@@ -147,14 +151,14 @@ class CallPage(Struct, frozen=True):
     """Where the next page begins; null at the end."""
 
 
-class ShownNote(Struct, frozen=True):
+class NoteView(Struct, frozen=True):
     """A note on something that came after the call had ended."""
 
     at: str
     text: str
 
 
-class ShownCallRecord(Struct, frozen=True):
+class CallRecordView(Struct, frozen=True):
     """The whole record of one call."""
 
     id: str
@@ -177,7 +181,7 @@ class ShownCallRecord(Struct, frozen=True):
     true_result: CallEnvelope | None
     """The tool's own result, if a hook replaced it."""
     expires_at: str | None
-    notes: list[ShownNote]
+    notes: list[NoteView]
 
 
 class WaitQuery(Struct, frozen=True, forbid_unknown_fields=True):

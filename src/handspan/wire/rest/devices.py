@@ -4,8 +4,10 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from handspan.wire.ws_frames import DeviceScope
 
-class ShownDevice(Struct, frozen=True):
+
+class DeviceView(Struct, frozen=True):
     """A device, connected or not."""
 
     id: str
@@ -17,12 +19,18 @@ class ShownDevice(Struct, frozen=True):
     tools: tuple[str, ...]
     changed: tuple[str, ...]
     """Tools whose definition has changed (SPEC T5)."""
+    description: str = ""
+    """What the device says it is. Of a bridged app: what the app says."""
+    scopes: list[DeviceScope] = []
+    """The kinds of data that the device says it has."""
+    notes: list[str] = []
+    """What else people should know, such as which tools of an app are not offered, and why."""
 
 
 class DeviceList(Struct, frozen=True):
     """The caller's devices."""
 
-    devices: list[ShownDevice]
+    devices: list[DeviceView]
 
 
 class NewLabel(Struct, frozen=True, forbid_unknown_fields=True):
@@ -44,7 +52,7 @@ class Relabelled(Struct, frozen=True):
     label: str
 
 
-class Looked(Struct, frozen=True):
+class SeenDevice(Struct, frozen=True):
     """Its changed tools count as seen."""
 
     label: str

@@ -1,8 +1,17 @@
 """MCP servers in REST (SPEC C1)."""
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from handspan.core.values import Json, JsonObject
+
+
+class NewMcpOauth(Struct, frozen=True, forbid_unknown_fields=True):
+    """How the gateway is known at the login of a server."""
+
+    client_id: str = ""
+    client_secret: str = ""
+    """May be `env:NAME` or `file:PATH`."""
+    client_metadata_url: str = ""
 
 
 class NewMcpServer(Struct, frozen=True, forbid_unknown_fields=True):
@@ -13,6 +22,7 @@ class NewMcpServer(Struct, frozen=True, forbid_unknown_fields=True):
     env: dict[str, str] = {}
     url: str = ""
     headers: dict[str, str] = {}
+    oauth: NewMcpOauth = NewMcpOauth()
     internal_only: bool = False
     trusted: bool = False
     allow: tuple[str, ...] | None = None
@@ -24,7 +34,16 @@ class NewMcpServer(Struct, frozen=True, forbid_unknown_fields=True):
     concurrency: int = 16
 
 
-class ShownMcpServer(Struct, frozen=True):
+class McpServerChange(Struct, frozen=True, forbid_unknown_fields=True):
+    """The fields of a server to change. Other fields stay."""
+
+    internal_only: bool | UnsetType = UNSET
+    """Whether its tools are hidden until a skill names them."""
+    trusted: bool | UnsetType = UNSET
+    """Whether changed definitions of its tools are accepted without a question."""
+
+
+class McpServerView(Struct, frozen=True):
     """A server and its state. Only an admin sees how it is started and why it failed."""
 
     name: str
@@ -49,13 +68,31 @@ class ShownMcpServer(Struct, frozen=True):
 class McpServerList(Struct, frozen=True):
     """All MCP servers."""
 
-    servers: list[ShownMcpServer]
+    servers: list[McpServerView]
 
 
 class RemovedMcpServer(Struct, frozen=True):
     """The server is stopped, and its tools are gone."""
 
     name: str
+
+
+class ChangedTool(Struct, frozen=True):
+    """A tool whose definition no person has accepted yet."""
+
+    tool: str
+    old: JsonObject | None
+    """The definition that was accepted. Null: the tool is new."""
+    new: JsonObject
+    is_blocked: bool
+    """Whether it can't be called before a person accepts the new definition."""
+
+
+class ChangedTools(Struct, frozen=True):
+    """The tools of a server that wait for a person (SPEC T5)."""
+
+    name: str
+    tools: list[ChangedTool]
 
 
 class TrustedTools(Struct, frozen=True):

@@ -15,7 +15,7 @@ class QuestionQuery(Struct, frozen=True, forbid_unknown_fields=True):
     session: SessionId = ""
 
 
-class ShownQuestion(Struct, frozen=True):
+class QuestionView(Struct, frozen=True):
     """A question that waits for an answer."""
 
     id: str
@@ -35,9 +35,11 @@ class ShownQuestion(Struct, frozen=True):
     """What to start (`login`) or to compare (`trust`) before the answer."""
     agent: str = ""
     """The agent whose call asks. Empty: none does."""
+    device: str = ""
+    """The device at which the person is asked. Empty: every client can answer."""
 
     def to_question(self) -> Question:
-        """The question for the client's person. Owner and fingerprint are empty: only the gateway knows them."""
+        """Return the question for the client's person. Owner and fingerprint are empty: only the gateway knows them."""
         return Question(
             self.id,
             self.kind,
@@ -55,10 +57,12 @@ class ShownQuestion(Struct, frozen=True):
         )
 
 
-class QuestionList(Struct, frozen=True):
-    """The questions that the caller can answer now, the oldest first."""
+class QuestionList(Struct, frozen=True, omit_defaults=True):
+    """The questions that the caller can answer now, the oldest first, and those that devices ask."""
 
-    questions: list[ShownQuestion]
+    questions: list[QuestionView]
+    at_devices: list[QuestionView] = []
+    """What this gateway's devices ask their own person now: the answer is given there."""
 
 
 class GivenAnswer(Struct, frozen=True, forbid_unknown_fields=True):
@@ -80,6 +84,13 @@ class AcceptedAnswer(Struct, frozen=True):
 
     id: str
     accepted: Literal[True] = True
+
+
+class StartedLogin(Struct, frozen=True):
+    """The device was told to start the login. The question waits for the answer that it is done."""
+
+    id: str
+    started: Literal[True] = True
 
 
 class ListedRule(Struct, frozen=True):

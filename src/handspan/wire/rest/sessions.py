@@ -4,6 +4,7 @@ from typing import Annotated, Final, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from handspan.core.results import AttachmentKind
 from handspan.wire.rest.fields import SOMETHING, After, Limit, SessionId
 
 _LONGEST_NAME: Final = 200
@@ -16,7 +17,7 @@ class SessionQuery(Struct, frozen=True, forbid_unknown_fields=True):
     after: After = ""
 
 
-class ShownSession(Struct, frozen=True, omit_defaults=True):
+class SessionView(Struct, frozen=True, omit_defaults=True):
     """A session without its messages."""
 
     session_id: str
@@ -32,7 +33,7 @@ class ShownSession(Struct, frozen=True, omit_defaults=True):
 class SessionList(Struct, frozen=True):
     """Sessions, the last active first."""
 
-    sessions: list[ShownSession]
+    sessions: list[SessionView]
     next: str | None
     """Where the next page begins; null at the end."""
 
@@ -71,7 +72,7 @@ class MessagesQuery(Struct, frozen=True, forbid_unknown_fields=True):
     """With calls and their results."""
 
 
-class ShownCall(Struct, frozen=True):
+class CallView(Struct, frozen=True):
     """A call that the model asked for."""
 
     id: str
@@ -80,7 +81,16 @@ class ShownCall(Struct, frozen=True):
     """JSON text of the model."""
 
 
-class ShownMessage(Struct, frozen=True, omit_defaults=True):
+class FileView(Struct, frozen=True):
+    """An image, a sound or a file of a message or a result. It is at `…/messages/{seq}/files/{index}`."""
+
+    index: int
+    kind: AttachmentKind
+    media_type: str
+    name: str
+
+
+class MessageView(Struct, frozen=True, omit_defaults=True):
     """One message, or with `full` one result of a call."""
 
     seq: int
@@ -88,8 +98,14 @@ class ShownMessage(Struct, frozen=True, omit_defaults=True):
     content: str
     attachments: int = 0
     """How many images, sounds and files the message has."""
+    files: tuple[FileView, ...] = ()
+    id: str = ""
+    """The sender's own id of a person's message (ws.md 3.1)."""
+    turn: str = ""
+    """The turn that a person's message began or joined."""
     model: str = ""
-    calls: tuple[ShownCall, ...] = ()
+    thinking: str = ""
+    calls: tuple[CallView, ...] = ()
     call_id: str = ""
     name: str = ""
     """The tool of a result."""
@@ -99,11 +115,36 @@ class MessageList(Struct, frozen=True):
     """The messages of a session, the oldest first."""
 
     session_id: str
-    messages: list[ShownMessage]
+    messages: list[MessageView]
     session_persistence: bool = True
 
 
-class ShownState(Struct, frozen=True, omit_defaults=True):
+class SearchQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """The words to search for, in any case."""
+
+    query: Annotated[str, Meta(pattern=SOMETHING, max_length=200)]
+    limit: Annotated[int, Meta(ge=1, le=200, description="How many at most.")] = 50
+
+
+class FoundSession(Struct, frozen=True):
+    """A session with the words in its name or in what was said."""
+
+    session: SessionView
+    seq: int
+    """The first message with the words; 0: only the name has them."""
+    excerpt: str
+    """The words in their sentence; empty for a name."""
+
+
+class FoundSessions(Struct, frozen=True):
+    """The sessions that were found, the last active first."""
+
+    found: list[FoundSession]
+    searched: int
+    """How many sessions were searched: the last active ones."""
+
+
+class SessionStateView(Struct, frozen=True, omit_defaults=True):
     """The state of a session."""
 
     session_id: str

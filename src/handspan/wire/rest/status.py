@@ -8,6 +8,7 @@ from handspan.core.records import UsageSum
 from handspan.core.sources import SourceState
 from handspan.core.values import Json
 from handspan.wire.rest.fields import SessionId
+from handspan.wire.rest.models import ListedModel
 
 
 class MemoryStatus(Struct, frozen=True):
@@ -61,7 +62,7 @@ class Diagnosis(Struct, frozen=True):
     findings: list[Finding]
 
 
-class ShownSetting(Struct, frozen=True):
+class SettingView(Struct, frozen=True):
     """One setting."""
 
     key: str
@@ -77,7 +78,7 @@ class SettingsInForce(Struct, frozen=True):
     file: str | None
     is_changed: bool
     """The file has changed since the gateway started. A restart applies it."""
-    settings: list[ShownSetting]
+    settings: list[SettingView]
 
 
 class WhichModel(Struct, frozen=True, forbid_unknown_fields=True):
@@ -99,13 +100,17 @@ class ChosenModel(Struct, frozen=True):
 
 
 class Models(Struct, frozen=True):
-    """The models of the settings."""
+    """The models of the settings and those that were added."""
 
     models: list[str]
     default: ChosenModel
+    listed: list[ListedModel]
+    """The same with what is known of them."""
+    chosen: str
+    """The model that a person chose; empty: the settings decide."""
 
 
-class ShownSkill(Struct, frozen=True):
+class SkillView(Struct, frozen=True):
     """A skill, usable or not (SPEC A3)."""
 
     name: str
@@ -150,7 +155,7 @@ class SkillState(Struct, frozen=True):
 class SkillList(Struct, frozen=True):
     """All skills that were found."""
 
-    skills: list[ShownSkill]
+    skills: list[SkillView]
 
 
 class ActingQuery(Struct, frozen=True, forbid_unknown_fields=True):

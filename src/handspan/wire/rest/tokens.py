@@ -10,7 +10,7 @@ Scopes = Annotated[tuple[TokenScope, ...], Meta(min_length=1, max_length=3)]
 TokenLabel = Annotated[str, Meta(max_length=64, description="A name for people.")]
 
 
-class ShownToken(Struct, frozen=True):
+class TokenView(Struct, frozen=True):
     """A token in a list, without the token itself."""
 
     id: str
@@ -26,7 +26,7 @@ class ShownToken(Struct, frozen=True):
 class TokenList(Struct, frozen=True):
     """The caller's tokens, the oldest first."""
 
-    tokens: list[ShownToken]
+    tokens: list[TokenView]
 
 
 class NewToken(Struct, frozen=True, forbid_unknown_fields=True):
@@ -48,7 +48,7 @@ class MadeToken(Struct, frozen=True):
     label: str
 
     def __repr__(self) -> str:
-        """Hides the token: a repr may end up in logs."""
+        """Hide the token: a repr may end up in logs."""
         return f"MadeToken(id={self.id!r})"
 
 
@@ -74,6 +74,14 @@ class MadeCode(Struct, frozen=True):
     """Seconds."""
     url: str | None
     """The address of this gateway for other computers and phones. Null: only this computer reaches it."""
+    link: str
+    """The page that makes a browser a device, with this code."""
+    qr: str | None
+    """The link as a QR code: an SVG image. Null where `url` is."""
+
+    def __repr__(self) -> str:
+        """Hide the code: a repr may end up in logs."""
+        return f"MadeCode(scopes={self.scopes!r})"
 
 
 class PairHeaders(Struct, frozen=True, rename=lambda name: name.replace("_", "-")):
@@ -83,10 +91,12 @@ class PairHeaders(Struct, frozen=True, rename=lambda name: name.replace("_", "-"
 
 
 class PairBody(Struct, frozen=True):
-    """The code, if no header has it, and a name for people."""
+    """The code, if no header has it, a name for people, and the scopes that the client needs."""
 
     code: str = ""
     label: str = ""
+    scopes: tuple[str, ...] | None = None
+    """Fewer than the code has, for a client that needs no more; none given: all of the code's."""
 
 
 class Paired(Struct, frozen=True):
@@ -96,6 +106,15 @@ class Paired(Struct, frozen=True):
     message: str
     paired: Literal[True] = True
     persisted: Literal[True] = True
+
+
+class WhoAmI(Struct, frozen=True):
+    """The caller, as the gateway knows it."""
+
+    owner: str
+    scopes: tuple[str, ...]
+    is_browser: bool
+    """Whether the cookie of a sign-in link let it in."""
 
 
 class SignInQuery(Struct, frozen=True):

@@ -20,21 +20,21 @@ class ToolQuery(Struct, frozen=True, forbid_unknown_fields=True):
     """Include the tools of this session. Empty: those of all sessions of the caller."""
 
 
-class ShownOrigin(Struct, frozen=True):
+class OriginView(Struct, frozen=True):
     """Where a tool comes from."""
 
     kind: OriginKind
     name: str
 
 
-class ShownScope(Struct, frozen=True):
+class ScopeView(Struct, frozen=True):
     """The callers that see a tool."""
 
     kind: ScopeKind
     id: str
 
 
-class ShownTool(Struct, frozen=True):
+class ToolView(Struct, frozen=True):
     """A tool, switched off or not."""
 
     name: str
@@ -43,8 +43,8 @@ class ShownTool(Struct, frozen=True):
     enabled: bool
     source_type: str
     source: str
-    origin: ShownOrigin
-    scope: ShownScope
+    origin: OriginView
+    scope: ScopeView
     permissions: tuple[str, ...]
     annotations: Annotations
     version: str
@@ -60,12 +60,14 @@ class ShownTool(Struct, frozen=True):
     """Hidden from agents until an active skill names it (SPEC C2)."""
     definition: DefinitionState
     """Whether a person agreed to this definition. `changed_blocked`: it can't be called before that (SPEC T5)."""
+    missing: str = ""
+    """Why no agent is offered it: what is not set. Empty: nothing is missing."""
 
 
 class ToolList(Struct, frozen=True):
     """All tools that the caller's sessions can have."""
 
-    tools: list[ShownTool]
+    tools: list[ToolView]
 
 
 class CostQuery(Struct, frozen=True, forbid_unknown_fields=True):
@@ -102,7 +104,7 @@ class WhyQuery(Struct, frozen=True, forbid_unknown_fields=True):
     session: SessionId = ""
 
 
-class ShownReason(Struct, frozen=True):
+class ReasonView(Struct, frozen=True):
     """One reason, for or against."""
 
     ok: bool
@@ -115,7 +117,24 @@ class Why(Struct, frozen=True):
     tool: str
     agent: str
     usable: bool
-    reasons: list[ShownReason]
+    reasons: list[ReasonView]
+
+
+class ApiLosses(Struct, frozen=True):
+    """What one API of models takes of a tool's schema."""
+
+    api: str
+    losses: tuple[str, ...]
+    """Rules that its requests can't express. The model reads them in the description, and the engine enforces them."""
+    refused: str
+    """Why the tool is left out of its requests. Empty: it is sent."""
+
+
+class ToolLosses(Struct, frozen=True):
+    """What each API of models loses of a tool's schema (SPEC M3)."""
+
+    tool: str
+    apis: list[ApiLosses]
 
 
 class Pattern(Struct, frozen=True, forbid_unknown_fields=True):

@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 
-class Likeness:
+class GraphPatterns:
     """Compares, and remembers what `$set` says."""
 
     def __init__(self) -> None:

@@ -1,0 +1,1 @@
+"""Apps that offer their data as read-only tools (CETP)."""

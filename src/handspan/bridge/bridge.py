@@ -1,0 +1,248 @@
+"""`Bridge`: finds apps, and keeps one device connection to the gateway for each of them (cetp.md 8)."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from handspan.bridge.bridged_app import BridgedApp
+from handspan.bridge.memory import AppSwitches, BridgeMemory, start_id
+from handspan.bridge.transport import ProviderApp, Transport
+from handspan.client import Client, LoginRequest
+from handspan.client.builder import Callbacks
+from handspan.client.connection import State
+from handspan.client.ws import Backoff, OpenLink
+from handspan.core.values import JsonObject
+from handspan.wire.ws_frames import Connected, DeviceNotes, ServerFrame, ToolsRegistered, TrustRequest
+
+if TYPE_CHECKING:
+    import ssl
+
+_log = logging.getLogger(__name__)
+_LABEL: Final = "bridge"
+_CALLS: Final = 64
+"""Calls of one app that run at once: one that hangs holds up no other."""
+_SWITCH_SECONDS: Final = 1.0
+
+
+class Bridge:
+    """The bridge of one person to one gateway.
+
+    bridge = Bridge("http://127.0.0.1:42617", token)
+    bridge.add(DesktopTransport(os.environ, bridge.may_start))
+    asyncio.run(bridge.run())
+    """
+
+    def __init__(
+        self,
+        url: str,
+        token: str = "",
+        *,
+        memory: BridgeMemory | None = None,
+        switches: AppSwitches | None = None,
+        trusts_all: bool = False,
+        backoff: Backoff = Backoff(),  # noqa: B008 - frozen
+        tls: "ssl.SSLContext | None" = None,
+        open_link: OpenLink | None = None,
+    ) -> None:
+        """`trusts_all`: apps are started without a question to the person."""
+        self._url = url
+        self._token = token
+        self._memory = memory or BridgeMemory()
+        self._switches = switches or AppSwitches()
+        self._trusts_all = trusts_all
+        self._backoff = backoff
+        self._tls = tls
+        self._open_link = open_link
+        self._transports: list[Transport] = []
+        self._apps: dict[str, BridgedApp] = {}
+        self._skipped: dict[str, str] = {}
+        """Apps that are not bridged, and why."""
+        self._asking: dict[str, asyncio.Task[bool]] = {}
+        self._scan_wanted = asyncio.Event()
+        self._client = self._new_client(_LABEL, _LABEL, "Bridge to apps", None, self._on_own_frame, self._on_state)
+
+    def add(self, transport: Transport) -> None:
+        """Look for apps here, too."""
+        self._transports.append(transport)
+
+    @property
+    def apps(self) -> Mapping[str, BridgedApp]:
+        """The apps that are bridged, or will be when they can be reached; by id."""
+        return self._apps
+
+    @property
+    def skipped(self) -> Mapping[str, str]:
+        """The apps that are not bridged, and why; by id."""
+        return self._skipped
+
+    async def run(self) -> None:
+        """Bridge until `close`. Raises `GatewayRefused` when the gateway does not accept this bridge."""
+        watching = [asyncio.create_task(self._watch(transport)) for transport in self._transports]
+        watching += [asyncio.create_task(self._watch_switches()), asyncio.create_task(self._scan_when_wanted())]
+        self._scan_wanted.set()
+        try:
+            await self._client.run()
+        finally:
+            for task in (*watching, *self._asking.values()):
+                task.cancel()
+            await asyncio.gather(*watching, *self._asking.values(), return_exceptions=True)
+            await asyncio.gather(*(app.close() for app in self._apps.values()))
+            self._apps.clear()
+            await asyncio.gather(*(transport.close() for transport in self._transports))
+
+    def close(self) -> None:
+        """End `run`."""
+        self._client.close()
+
+    # Scans.
+
+    async def _watch(self, transport: Transport) -> None:
+        async for _ in transport.changes():
+            self._scan_wanted.set()
+
+    async def _watch_switches(self) -> None:
+        seen = self._switches.disabled()
+        while self._switches.path is not None:
+            await asyncio.sleep(_SWITCH_SECONDS)
+            if (now := self._switches.disabled()) != seen:
+                seen = now
+                self._scan_wanted.set()
+
+    async def _scan_when_wanted(self) -> None:
+        while True:
+            await self._scan_wanted.wait()
+            self._scan_wanted.clear()
+            try:
+                await self._scan()
+            except OSError as error:
+                _log.warning("The apps can't be looked for: %s", error)
+
+    async def _scan(self) -> None:
+        """Bridge the apps that are there now. Those that were there before keep their connections and calls."""
+        found: dict[str, tuple[ProviderApp, Transport]] = {}
+        for transport in self._transports:
+            for app in await transport.apps():
+                found.setdefault(app.id, (app, transport))
+        self._skip(app for app, _ in found.values())
+        usable = {app_id: one for app_id, one in found.items() if app_id not in self._skipped}
+        for gone in self._apps.keys() - usable.keys():
+            _log.info("%s: it is bridged no more", gone)
+            await self._apps.pop(gone).close()
+        for app_id, (app, transport) in usable.items():
+            if app_id not in self._apps:
+                label = self._memory.label(app_id, app.label)
+                self._apps[app_id] = BridgedApp(app, label, transport, self._connect_app, self._describe)
+            self._apps[app_id].refresh(app)
+        self._describe()
+
+    def _skip(self, apps: Iterable[ProviderApp]) -> None:
+        disabled, before = self._switches.disabled(), self._skipped
+        self._skipped = {}
+        for app in apps:
+            reason = app.problem or ("it is disabled here" if app.id in disabled else "")
+            if reason:
+                self._skipped[app.id] = reason
+                if before.get(app.id) != reason:
+                    _log.info("%s is skipped: %s", app.id, reason)
+
+    def _describe(self) -> None:
+        """Show in the list of devices which apps are not bridged, and why."""
+        waiting = {app_id: app.state for app_id, app in self._apps.items() if app.state}
+        notes = [f"{app_id}: {reason}" for app_id, reason in sorted({**self._skipped, **waiting}.items())]
+        count = len(self._apps) - len(waiting)
+        self._client.describe(DeviceNotes(f"Bridges {count} app{'' if count == 1 else 's'}.", [], notes))
+
+    # Connections.
+
+    def _connect_app(
+        self, app: ProviderApp, label: str, name: str, start_login: Callable[[LoginRequest], Awaitable[None]]
+    ) -> Client:
+        def on_frame(frame: ServerFrame) -> None:
+            if isinstance(frame, Connected):
+                self._memory.keep_resume_token(app.id, frame.resume_token)
+            elif isinstance(frame, ToolsRegistered) and app.id in self._apps:
+                self._apps[app.id].note_rejected({one.name: one.reason for one in frame.rejected})
+
+        return self._new_client(app.id, label, name, start_login, on_frame, None)
+
+    def _new_client(
+        self,
+        kept_as: str,
+        label: str,
+        name: str,
+        start_login: Callable[[LoginRequest], Awaitable[None]] | None,
+        on_frame: Callable[[ServerFrame], None],
+        on_state: Callable[[State], None] | None,
+    ) -> Client:
+        return Client(
+            self._url,
+            self._token,
+            label=label,
+            prefix=False,
+            concurrency=_CALLS,
+            device_name=name,
+            backoff=self._backoff,
+            tls=self._tls,
+            open_link=self._open_link,
+            start_login=start_login,
+            on_state=on_state,
+            callbacks=_FrameListener(on_frame),
+            resume_token=self._memory.resume_token(kept_as),
+        )
+
+    def _on_own_frame(self, frame: ServerFrame) -> None:
+        if isinstance(frame, Connected):
+            self._memory.keep_resume_token(_LABEL, frame.resume_token)
+
+    def _on_state(self, state: State) -> None:
+        _log.info("The gateway at %s: %s", self._url, state)
+        if state == "connected":  # cetp.md 8.5, 8.6
+            self._scan_wanted.set()
+
+    # Trust.
+
+    async def may_start(self, app: ProviderApp, argv: Sequence[str]) -> bool:
+        """Whether the person lets us start the app with this command. They are asked once, through the gateway."""
+        rule = self._memory.start_rule(app.id)
+        if self._trusts_all:
+            return True
+        if rule is not None and rule.argv == list(argv) and rule.decision:
+            return rule.decision == "allow"
+        if app.id not in self._asking:
+            task = self._asking[app.id] = asyncio.create_task(self._ask_start(app, list(argv)))
+            task.add_done_callback(lambda _: self._asking.pop(app.id, None))
+        return await asyncio.shield(self._asking[app.id])
+
+    async def _ask_start(self, app: ProviderApp, argv: list[str]) -> bool:
+        rule = self._memory.start_rule(app.id)
+        old = None if rule is None or rule.decision != "allow" else _start(app, rule.argv)
+        _log.info("%s: may it be started? Answer in a chat, or with `handspan questions`", app.id)
+        decision = await self._client.ask_trust(
+            TrustRequest(
+                start_id(app.id, argv, 0 if rule is None else rule.asked),
+                f"May the bridge start the app {app.name!r} ({app.id}) when its tools are needed?",
+                _start(app, argv),
+                old,
+            )
+        )
+        self._memory.keep_start(
+            app.id, argv, "allow" if decision == "allow" else "" if decision == "expired" else "deny"
+        )
+        return decision == "allow"
+
+
+def _start(app: ProviderApp, argv: Sequence[str]) -> JsonObject:
+    """Return what the person looks at before they let an app be started."""
+    return {"app": app.id, "starts": list(argv)}
+
+
+class _FrameListener(Callbacks):
+    """Gives every frame to a function."""
+
+    def __init__(self, on_frame: Callable[[ServerFrame], None]) -> None:
+        super().__init__()
+        self._on_frame = on_frame
+
+    async def receive(self, frame: ServerFrame) -> None:
+        self._on_frame(frame)

@@ -1,0 +1,251 @@
+"""One app at the gateway: a device connection with its tools, whose calls go to the app (cetp.md 8)."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol
+
+from handspan.bridge.transport import ProviderApp, Transport
+from handspan.client import CallContext, Client, LoginRequest, LoginRequired
+from handspan.core.errors import DefinitionError, HandspanError, ToolError, WireError
+from handspan.core.tool import Annotations, ToolSpec
+from handspan.core.values import Arguments, Json, JsonObject
+from handspan.wire.cetp import (
+    ERROR_CODES,
+    GET_PROVIDER_INFO,
+    LIST_TOOLS,
+    CetpError,
+    CetpResponse,
+    CetpSuccess,
+    ProviderInfo,
+    ProviderTool,
+    ProviderTools,
+    execute_request,
+    prefixed,
+    read_data,
+    read_info,
+    read_tools,
+    unanswered,
+)
+from handspan.wire.ws_frames import DeviceNotes, DeviceScope
+
+_log = logging.getLogger(__name__)
+_SCAN_SECONDS: Final = 10.0
+"""How long an app may take to list its tools."""
+_AUTHORIZE: Final = "authorize"
+"""The intent of an app that names none, but can be authorized."""
+
+
+class ConnectApp(Protocol):
+    """Makes the client of one app, which is not connected yet."""
+
+    def __call__(
+        self, app: ProviderApp, label: str, name: str, start_login: Callable[[LoginRequest], Awaitable[None]]
+    ) -> Client: ...
+
+
+class BridgedApp:
+    """Keeps the tools of one app at the gateway right, and forwards their calls. Nothing of it touches another app."""
+
+    def __init__(
+        self, app: ProviderApp, label: str, transport: Transport, connect: ConnectApp, on_change: Callable[[], None]
+    ) -> None:
+        """`on_change` is called when `state` has changed."""
+        self.app = app
+        self.label = label
+        self.state = "it is being looked at"
+        """How it is, for a person; empty when its tools are offered."""
+        self._transport = transport
+        self._connect = connect
+        self._on_change = on_change
+        self._client: Client | None = None
+        self._running: asyncio.Task[None] | None = None
+        self._refreshing: asyncio.Task[None] | None = None
+        self._tools: dict[str, ProviderTool] = {}
+        """Those that are offered, by their names at the gateway."""
+        self._listed = ""
+        """The fingerprint of the app whose tools these are."""
+        self._notes: DeviceNotes = DeviceNotes()
+
+    @property
+    def tools(self) -> list[str]:
+        """The names of the tools that are offered."""
+        return list(self._tools)
+
+    def refresh(self, app: ProviderApp) -> None:
+        """Look at the app again, in a task of its own. Calls that run go on."""
+        is_same = app.fingerprint == self.app.fingerprint
+        self.app = app
+        if self._refreshing is not None and not self._refreshing.done():
+            if is_same:
+                return
+            self._refreshing.cancel()
+        self._refreshing = asyncio.create_task(self._refresh())
+
+    async def close(self) -> None:
+        """Take the tools back."""
+        if self._refreshing is not None:
+            self._refreshing.cancel()
+            await asyncio.gather(self._refreshing, return_exceptions=True)
+        await self._disconnect()
+
+    # The tools.
+
+    async def _refresh(self) -> None:
+        try:
+            listed = await self._list_tools()
+            if isinstance(listed, str):
+                self._set_state("" if self._tools else listed)
+                return
+            await self._offer(listed, await self._read_info())
+            self._listed = self.app.fingerprint
+        except HandspanError as error:
+            self._set_state(str(error))
+
+    async def _list_tools(self) -> ProviderTools | str:
+        """Return the tools; a text that says why there are none. A sleeping app is woken, silently (cetp.md 8.5)."""
+        response = await self._ask(LIST_TOOLS)
+        if _is_unanswered(response) and self._listed != self.app.fingerprint:
+            self._set_state("it is being started, or waits for your answer whether it may")
+            await self._transport.wake(self.app, shows_screen=False)
+            response = await self._ask(LIST_TOOLS)
+        if isinstance(response, CetpError):
+            return response.text
+        try:
+            return read_tools(response.data)
+        except WireError as error:
+            return f"[INTERNAL_ERROR] {error}"
+
+    async def _read_info(self) -> ProviderInfo:
+        """Return what the app says of itself. Most say nothing, and that is no failure (cetp.md 1.5)."""
+        response = await self._ask(GET_PROVIDER_INFO)
+        try:
+            return read_info(response.data) if isinstance(response, CetpSuccess) else ProviderInfo()
+        except WireError:
+            return ProviderInfo()
+
+    async def _ask(self, method: str) -> CetpResponse:
+        try:
+            async with asyncio.timeout(_SCAN_SECONDS):
+                return await self._transport.call(self.app, method, None)
+        except TimeoutError:
+            return unanswered(self.app.id, f"no answer within {_SCAN_SECONDS:g} seconds")
+
+    async def _offer(self, listed: ProviderTools, info: ProviderInfo) -> None:
+        """Exchange the tools that are offered for these."""
+        notes = [f"The tool {one.name!r} is not offered: {one.reason}." for one in listed.left_out]
+        writing = [tool.name for tool in listed.tools if not tool.only_reads]
+        notes += [f"The tool {name!r} is not offered: it says that it writes." for name in writing]
+        offered = {prefixed(self.label, tool.name): tool for tool in listed.tools if tool.only_reads}
+        client = self._client or self._new_client(info)
+        for gone in self._tools.keys() - offered.keys():
+            client.unregister(gone)
+        for name, tool in tuple(offered.items()):
+            if self._tools.get(name) == tool:
+                continue
+            try:
+                client.register(_spec(name, tool), self._code(tool.name))
+            except DefinitionError as error:
+                del offered[name]
+                notes.append(f"The tool {tool.name!r} is not offered: {error}.")
+        self._tools = offered
+        self._notes = _notes(info, notes)
+        client.describe(self._notes)
+        for note in notes:
+            _log.info("%s: %s", self.app.id, note)
+        await self._keep_connected(client)
+
+    def _new_client(self, info: ProviderInfo) -> Client:
+        return self._connect(self.app, self.label, info.provider_name or self.app.name, self._start_login)
+
+    def _code(self, tool: str) -> "Callable[[Arguments, CallContext], Awaitable[Json]]":
+        async def run(arguments: Arguments, ctx: CallContext) -> Json:
+            return await self._forward(tool, dict(arguments), ctx.call_id)
+
+        return run
+
+    # The connection.
+
+    async def _keep_connected(self, client: Client) -> None:
+        if not self._tools:
+            await self._disconnect()
+            self._set_state("; ".join(self._notes.notes) or "it offers no tools")
+            return
+        if self._running is None:
+            self._client = client
+            self._running = asyncio.create_task(self._run(client))
+        self._set_state("")
+
+    async def _run(self, client: Client) -> None:
+        try:
+            await client.run()
+            reason = "the gateway has ended its connection"
+        except HandspanError as error:
+            reason = str(error)
+        if self._client is client:  # else it was closed here; the next scan connects again
+            self._client, self._running, self._tools, self._listed = None, None, {}, ""
+            self._set_state(reason)
+
+    async def _disconnect(self) -> None:
+        client, running = self._client, self._running
+        self._client, self._running, self._tools, self._listed = None, None, {}, ""
+        if client is not None and running is not None:
+            client.close()
+            await asyncio.gather(running, return_exceptions=True)
+
+    def note_rejected(self, rejected: dict[str, str]) -> None:
+        """Show which tools the gateway has rejected, and why."""
+        if self._client is not None and rejected:
+            texts = [f"The gateway does not take {name!r}: {reason}" for name, reason in rejected.items()]
+            for text in texts:
+                _log.warning("%s: %s", self.app.id, text)
+            notes = DeviceNotes(self._notes.description, self._notes.scopes, [*self._notes.notes, *texts])
+            self._client.describe(notes)
+
+    def _set_state(self, state: str) -> None:
+        if state != self.state:
+            self.state = state
+            if state:
+                _log.info("%s: %s", self.app.id, state)
+            else:
+                _log.info("%s: %d tools as %s", self.app.id, len(self._tools), prefixed(self.label, "…"))
+        self._on_change()
+
+    # The calls.
+
+    async def _forward(self, tool: str, arguments: JsonObject, call_id: str) -> Json:
+        """Return the app's answer. Tried three times at most, with one `request_id` (cetp.md 8.4)."""
+        request = execute_request(tool, arguments, call_id)
+        response = await self._transport.call(self.app, request.method, request.extras)
+        for shows_screen in (False, True):
+            if not _is_unanswered(response):
+                break
+            _log.info("%s: the call %s of %r is tried again", self.app.id, call_id, tool)
+            await self._transport.wake(self.app, shows_screen=shows_screen)
+            response = await self._transport.call(self.app, request.method, request.extras)
+        if isinstance(response, CetpSuccess):
+            return read_data(response.data)
+        raise self._error(response)
+
+    def _error(self, error: CetpError) -> ToolError:
+        if error.error_code != "AUTH_REQUIRED":
+            return ToolError(ERROR_CODES[error.error_code], error.text)
+        intent = (error.authorize_intent or _AUTHORIZE) if self.app.can_authorize else ""
+        return LoginRequired(f"[AUTH_REQUIRED] {error.error_message}", hint=error.resolution_hint, intent=intent)
+
+    async def _start_login(self, request: LoginRequest) -> None:
+        intent = "" if request.intent == _AUTHORIZE else request.intent
+        await self._transport.authorize(self.app, intent)
+
+
+def _is_unanswered(response: CetpResponse) -> bool:
+    return isinstance(response, CetpError) and response.is_unanswered
+
+
+def _spec(name: str, tool: ProviderTool) -> ToolSpec:
+    parameters: JsonObject = {"type": "object", **tool.parameters}
+    return ToolSpec(name, tool.description, parameters, annotations=Annotations(read_only=True))
+
+
+def _notes(info: ProviderInfo, notes: list[str]) -> DeviceNotes:
+    return DeviceNotes(info.description, [DeviceScope(one.name, one.description) for one in info.scopes], notes)

@@ -1,0 +1,162 @@
+"""Apps on this computer: found by their manifests, called over Unix sockets, started on demand (cetp.md 6)."""
+
+import asyncio
+import contextlib
+import hashlib
+import logging
+import os
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import msgspec
+
+from handspan.bridge.transport import ProviderApp
+from handspan.core.values import JsonObject
+from handspan.provider.connection import CallFailed, ProviderSocket
+from handspan.provider.launch import is_listening, start_program, wait_until_listening
+from handspan.provider.manifests import FoundManifest, find_manifests
+from handspan.wire.cetp import CetpRequest, CetpResponse, unanswered
+from handspan.wire.cetp_manifest import ProviderManifest, manifest_folders
+
+MayStart: TypeAlias = Callable[[ProviderApp, Sequence[str]], Awaitable[bool]]
+"""Whether the person lets us start this app with this command."""
+
+_log = logging.getLogger(__name__)
+SCAN_SECONDS: Final = 1.0
+"""Between two looks at the folders. No library that watches files is needed, and it works on every file system."""
+
+
+_SECONDS_TO_END: Final = 2.0
+
+
+class DesktopTransport:
+    """The apps whose manifests stand in the data folders of this person."""
+
+    def __init__(
+        self, environment: Mapping[str, str], may_start: MayStart, *, scan_seconds: float = SCAN_SECONDS
+    ) -> None:
+        """`scan_seconds`: the time between two looks at the folders."""
+        self._scan_seconds = scan_seconds
+        self._environment = environment
+        self._may_start = may_start
+        self._found: dict[str, FoundManifest] = {}
+        self._sockets: dict[str, tuple[Path, ProviderSocket]] = {}
+        self._starting: dict[str, asyncio.Lock] = {}
+        self._started: dict[str, tuple[list[str], asyncio.subprocess.Process]] = {}
+        """The programs of apps that were started here, with their commands."""
+        self._logins: set[asyncio.subprocess.Process] = set()
+
+    async def apps(self) -> Sequence[ProviderApp]:
+        """Return every app with a manifest, also one that can't be used. Of several with one id, the first counts."""
+        found = await asyncio.to_thread(find_manifests, self._environment)
+        self._found = {}
+        for one in found:
+            self._found.setdefault(one.id, one)
+        for app_id in self._sockets.keys() - self._found.keys():
+            self._sockets.pop(app_id)[1].close()
+        await self._end_replaced()
+        return [_app(one) for one in self._found.values()]
+
+    async def call(self, app: ProviderApp, method: str, extras: JsonObject | None) -> CetpResponse:
+        """Return the response of the app."""
+        found = self._found.get(app.id)
+        if found is None or found.socket is None:
+            return unanswered(app.id, "its manifest was removed")
+        return await self._socket(app.id, found.socket).call(CetpRequest(method, extras))
+
+    async def changes(self) -> AsyncIterator[None]:
+        """Yield each time when a manifest was added, replaced or removed."""
+        seen = await asyncio.to_thread(self._snapshot)
+        while True:
+            await asyncio.sleep(self._scan_seconds)
+            now = await asyncio.to_thread(self._snapshot)
+            if now != seen:
+                seen = now
+                yield
+
+    async def wake(self, app: ProviderApp, *, shows_screen: bool) -> None:
+        """Start the app's program, unless it runs. There is no other way on the desktop, with or without a screen."""
+        async with self._starting.setdefault(app.id, asyncio.Lock()):  # calls side by side start it once
+            found = self._found.get(app.id)
+            if found is None or found.manifest is None or found.socket is None or is_listening(found.socket):
+                return
+            if not found.manifest.exec or not await self._may_start(app, found.manifest.exec):
+                return
+            try:
+                _log.info("Starting %s: %s", app.id, found.manifest.exec)
+                process = await start_program(found.manifest.exec, found.socket, self._environment)
+                self._started[app.id] = (found.manifest.exec, process)
+                await wait_until_listening(found.socket, process)
+            except CallFailed as error:
+                _log.warning("%s could not be started: %s", app.id, error)
+
+    async def authorize(self, app: ProviderApp, intent: str) -> None:
+        """Start the program of the manifest that lets the person log in."""
+        found = self._found.get(app.id)
+        if found is None or found.manifest is None or found.socket is None or not found.manifest.authorize:
+            return
+        try:
+            process = await start_program(found.manifest.authorize, found.socket, self._environment, intent)
+            self._logins = {one for one in (*self._logins, process) if one.returncode is None}
+        except CallFailed as error:
+            _log.warning("The login of %s could not be started: %s", app.id, error)
+
+    async def close(self) -> None:
+        """Close the connections, and end the programs that were started here."""
+        for _, socket in self._sockets.values():
+            socket.close()
+        processes = [*self._logins, *(process for _, process in self._started.values())]
+        await asyncio.gather(*(_end(process) for process in processes))
+
+    async def _end_replaced(self) -> None:
+        """End the programs of apps that are gone, or have another command now."""
+        for app_id, (argv, process) in tuple(self._started.items()):
+            found = self._found.get(app_id)
+            if found is None or found.manifest is None or found.manifest.exec != argv:
+                del self._started[app_id]
+                await _end(process)
+
+    def _socket(self, app_id: str, path: Path) -> ProviderSocket:
+        known, socket = self._sockets.get(app_id, (None, None))
+        if socket is None or known != path:
+            if socket is not None:
+                socket.close()
+            socket = ProviderSocket(app_id, path)
+            self._sockets[app_id] = (path, socket)
+        return socket
+
+    def _snapshot(self) -> list[tuple[str, int, int, int]]:
+        """Return what changes when a manifest does: the name, the file and its time."""
+        entries = []
+        for folder in manifest_folders(self._environment):
+            with contextlib.suppress(OSError), os.scandir(folder) as files:
+                for file in files:
+                    status = file.stat()
+                    entries.append((file.path, status.st_ino, status.st_mtime_ns, status.st_mode))
+        return sorted(entries)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """End a program that was started here, with all its children. It has a moment to do that itself."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        if process.returncode is not None:
+            return
+        with contextlib.suppress(ProcessLookupError, TimeoutError):
+            os.killpg(process.pid, number)
+            async with asyncio.timeout(_SECONDS_TO_END):
+                await process.wait()
+
+
+def _app(found: FoundManifest) -> ProviderApp:
+    manifest = found.manifest or ProviderManifest(found.id)
+    data = msgspec.json.encode(manifest, order="deterministic")
+    return ProviderApp(
+        found.id,
+        manifest.name,
+        manifest.prefix,
+        hashlib.sha256(data).hexdigest(),
+        bool(manifest.authorize),
+        found.problem,
+    )

@@ -1,0 +1,131 @@
+"""`handspan bridge`: tools of other apps on this computer, for every conversation of their owner (SPEC D3, U2)."""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import TextIO
+
+import click
+import msgspec
+
+from handspan.bridge import Bridge, BridgeMemory, DesktopTransport
+from handspan.bridge.memory import AppSwitches
+from handspan.cli.device.command import join_gateway, name_files
+from handspan.cli.door import gateway_options, given_url
+from handspan.cli.options import json_option, read_settings, settings_options
+from handspan.cli.remote import Remote
+from handspan.cli.render import print_done
+from handspan.core.errors import ConfigError
+from handspan.core.values import strip_invisible
+
+_ROOMS = ("handspan.bridge", "handspan.client.ws")
+"""The loggers whose lines are printed: what the bridge does, and why there is no link."""
+
+
+@click.group("bridge", invoke_without_command=True)
+@click.option("--pair", metavar="CODE", help="Pair with the gateway at --url; it is remembered.")
+@click.option("--yes", is_flag=True, help="Start apps that declare themselves without asking.")
+@click.option("--json", "as_json", is_flag=True, help="One object a line, as JSON.")
+@settings_options
+@gateway_options
+@click.pass_context
+def command(ctx: click.Context, pair: str | None, yes: bool, as_json: bool) -> None:
+    """Offer the tools of other apps on this computer to the gateway's agents, until Ctrl-C.
+
+    Apps declare themselves by a manifest: `handspan provider list` shows what is found. The gateway is the one that
+    serves the state folder, or the one at --url. Before an app is started for the first time you are asked, in a chat
+    or with `handspan questions`.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    settings = read_settings()
+    remote, _, name = join_gateway(settings, "bridge", "bridge", pair)
+    lines = _Lines(sys.stdout, as_json=as_json)
+    sys.exit(asyncio.run(_run(remote, settings.state / f"{name}.json", yes, lines)))
+
+
+@command.command("disable")
+@click.argument("app")
+@json_option
+@settings_options
+@gateway_options
+def disable(app: str, as_json: bool) -> None:
+    """Bridge the app APP no more; its id is as in `handspan provider list`. A bridge that runs follows at once."""
+    _switch(app, as_json, is_enabled=False)
+
+
+@command.command("enable")
+@click.argument("app")
+@json_option
+@settings_options
+@gateway_options
+def enable(app: str, as_json: bool) -> None:
+    """Bridge the app APP again."""
+    _switch(app, as_json, is_enabled=True)
+
+
+def _switch(app: str, as_json: bool, *, is_enabled: bool) -> None:
+    switches = _switches(read_settings().state / f"{name_files('bridge', given_url())}.json")
+    try:
+        switches.set(app, is_enabled=is_enabled)
+    except OSError as error:
+        raise ConfigError(f"{str(switches.path)!r} can't be written: {error.strerror}.") from None
+    text = f"The app {app!r} is {'bridged again' if is_enabled else 'bridged no more'}."
+    print_done({"app": app, "enabled": is_enabled}, text, as_json=as_json)
+
+
+def _switches(memory: Path) -> AppSwitches:
+    return AppSwitches(memory.with_suffix(".disabled"))
+
+
+async def _run(remote: Remote, memory: Path, trusts_all: bool, lines: "_Lines") -> int:
+    """Bridge until a signal ends it; the exit code."""
+    bridge = Bridge(
+        remote.url,
+        remote.token,
+        memory=BridgeMemory(memory),
+        switches=_switches(memory),
+        trusts_all=trusts_all,
+        tls=remote.tls,
+    )
+    bridge.add(DesktopTransport(os.environ, bridge.may_start))
+    ended: list[int] = []
+
+    def end(number: int) -> None:
+        ended.append(number)
+        bridge.close()
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, end, number)
+    loggers = [logging.getLogger(name) for name in _ROOMS]
+    for logger in loggers:
+        logger.addHandler(lines)
+        logger.setLevel(logging.INFO)
+    try:
+        await bridge.run()
+    finally:
+        for logger in loggers:
+            logger.removeHandler(lines)
+    return 0 if ended else 1
+
+
+class _Lines(logging.Handler):
+    """Prints what happens, a line each."""
+
+    def __init__(self, write_to: TextIO, *, as_json: bool) -> None:
+        super().__init__(logging.INFO)
+        self._write_to = write_to
+        self._as_json = as_json
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = strip_invisible(record.getMessage())
+        if self._as_json:
+            line = msgspec.json.encode({"at": record.created, "level": record.levelname.lower(), "text": text}).decode()
+        else:
+            line = f"{time.strftime('%H:%M:%S', time.localtime(record.created))} {' '.join(text.split())}"
+        self._write_to.write(f"{line}\n")
+        self._write_to.flush()

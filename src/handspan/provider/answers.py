@@ -1,0 +1,88 @@
+"""Bounds of a provider: how often a consumer may call, and answers that are given again (cetp.md 1.7)."""
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeAlias
+
+from handspan.wire.cetp import CetpResponse, CetpSuccess
+
+CallKey: TypeAlias = tuple[str, ...]
+
+_MAX_ANSWERS: Final = 256
+_MAX_BYTES: Final = 16 * 1024 * 1024
+_SECONDS: Final = 600.0
+_MAX_PROGRAMS: Final = 1000
+
+
+class CallRate:
+    """So many calls a minute for each program. Calls that were not used add up, to a minute's number at most."""
+
+    def __init__(self, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._most = float(per_minute)
+        self._clock = clock
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def seconds_to_wait(self, program: str) -> float:
+        """Count one call. Returns 0 when it may run, else the seconds until one may, and then it does not count."""
+        if not self._most:
+            return 0.0
+        now = self._clock()
+        left, at = self._left.pop(program, (self._most, now))
+        left = min(self._most, left + (now - at) * self._most / 60)
+        may_run = left >= 1
+        self._left[program] = (left - 1 if may_run else left, now)
+        if len(self._left) > _MAX_PROGRAMS:
+            self._left.popitem(last=False)
+        return 0.0 if may_run else (1 - left) * 60 / self._most
+
+
+class AnswerMemory:
+    """Answers by `request_id`: a call that is tried again gets the same one, and its tool runs once."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._running: dict[CallKey, asyncio.Task[CetpResponse]] = {}
+        self._kept: OrderedDict[CallKey, tuple[float, CetpSuccess]] = OrderedDict()
+        self._bytes = 0
+
+    async def answer(self, key: CallKey, run: Callable[[], Awaitable[CetpResponse]]) -> CetpResponse:
+        """Return the kept answer of this call, that of the run that is under way, or that of a new run.
+
+        A run goes on when its caller is cancelled: the consumer may ask again.
+        """
+        self._drop_old()
+        if key in self._kept:
+            return self._kept[key][1]
+        task = self._running.get(key)
+        if task is None:
+            task = self._running[key] = asyncio.create_task(self._run(key, run))
+        return await asyncio.shield(task)
+
+    async def close(self) -> None:
+        """End all runs."""
+        tasks = tuple(self._running.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _run(self, key: CallKey, run: Callable[[], Awaitable[CetpResponse]]) -> CetpResponse:
+        try:
+            answer = await run()
+        finally:
+            del self._running[key]
+        if isinstance(answer, CetpSuccess) and len(answer.data) < _MAX_BYTES:
+            self._kept[key] = (self._clock(), answer)
+            self._bytes += len(answer.data)
+            self._drop_old()
+        return answer
+
+    def _drop_old(self) -> None:
+        oldest = self._clock() - _SECONDS
+        while self._kept:
+            key, (at, answer) = next(iter(self._kept.items()))
+            if at > oldest and len(self._kept) <= _MAX_ANSWERS and self._bytes <= _MAX_BYTES:
+                return
+            del self._kept[key]
+            self._bytes -= len(answer.data)

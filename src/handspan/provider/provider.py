@@ -1,0 +1,316 @@
+"""A provider of read-only tools: the tools, the rules for consumers, and the answer to each request (cetp.md).
+
+app = Provider("org.example.notes", description="Your notes.")
+
+@app.tool
+def read_note(title: str) -> str:
+    "Read one note."
+    return (FOLDER / f"{title}.md").read_text()
+
+app.main()
+"""
+
+import asyncio
+import functools
+import inspect
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar, cast, get_type_hints, overload
+
+from msgspec import Struct
+
+from handspan.core.context import ToolContext
+from handspan.core.errors import DefinitionError, ToolError
+from handspan.core.names import check_own_name, did_you_mean
+from handspan.core.schema import Validator
+from handspan.core.signature import AnyFunction, Signature
+from handspan.core.values import Json, JsonObject
+from handspan.provider.access import Access, AccessGate, Grants, grants_path
+from handspan.provider.answers import AnswerMemory, CallKey, CallRate
+from handspan.provider.peer import Consumer
+from handspan.wire.cetp import (
+    ERROR_CODES,
+    EXECUTE_TOOL,
+    GET_PROVIDER_INFO,
+    LIST_TOOLS,
+    RESPONSE_BYTES,
+    CetpError,
+    CetpRequest,
+    CetpResponse,
+    CetpSuccess,
+    ProviderError,
+    ProviderInfo,
+    ProviderScope,
+    ProviderTool,
+    ToolRequest,
+    ToolsData,
+    read_data,
+    read_extras,
+    success,
+)
+from handspan.wire.cetp_manifest import ProviderManifest, encode_manifest, read_manifest
+
+_Function = TypeVar("_Function", bound=AnyFunction)
+_CODES: Final = {ours: theirs for theirs, ours in ERROR_CODES.items()}
+_LOG: Final = logging.getLogger("handspan.provider")
+
+
+class OfferedFunction(Struct, frozen=True):
+    """A tool of a provider."""
+
+    entry: ProviderTool
+    validator: Validator
+    is_async: bool
+    call: Callable[[JsonObject, Consumer], Any]
+
+
+class Provider:
+    """An app that offers tools which only read. It serves any consumer of CETP."""
+
+    def __init__(
+        self,
+        provider_id: str,
+        *,
+        label: str = "",
+        description: str = "",
+        scopes: Mapping[str, str] | None = None,
+        access: Access | None = None,
+        calls_per_minute: int = 300,
+        calls_at_once: int = 16,
+        timeout: float = 30.0,
+        idle: float = 300.0,
+    ) -> None:
+        """Define a provider.
+
+        `scopes`: the kinds of data, each with a sentence. `calls_per_minute` holds for each program (0: no limit).
+        `timeout`: seconds for one call. `idle`: seconds without a call after which a provider that a consumer has
+        started ends (0: never). Raises `ManifestError` when the id can't be one.
+        """
+        self.manifest = read_manifest(encode_manifest(ProviderManifest(provider_id, label)))
+        self.info = ProviderInfo(
+            self.manifest.name, description, tuple(ProviderScope(*one) for one in (scopes or {}).items())
+        )
+        self.access = access or Access()
+        self.idle = idle
+        self.calls_running = 0
+        self.grants = Grants(grants_path(provider_id, os.environ))
+        self._gate = AccessGate(self.access, self.grants, os.getuid())
+        self._tools: dict[str, OfferedFunction] = {}
+        self._rate = CallRate(calls_per_minute)
+        self._at_once = calls_at_once
+        self._timeout = timeout
+        self._answers = AnswerMemory()
+
+    @overload
+    def tool(self, function: _Function, /) -> _Function: ...
+
+    @overload
+    def tool(
+        self, /, *, name: str | None = None, description: str | None = None
+    ) -> Callable[[_Function], _Function]: ...
+
+    def tool(
+        self, function: AnyFunction | None = None, /, *, name: str | None = None, description: str | None = None
+    ) -> Any:
+        """Offer a function as a tool: `@app.tool`, or with a name or a description of its own.
+
+        A parameter of type `Consumer` gets the program that calls. A function that is not async runs on a thread.
+        """
+
+        def define(function: _Function) -> _Function:
+            self._add(_read_function(function, name, description))
+            return function
+
+        return define if function is None else define(function)
+
+    def add_tool(self, name: str, description: str, parameters: JsonObject, run: Callable[[JsonObject], Any]) -> None:
+        """Offer a tool whose schema is known only at run time. `run` gets the arguments, which fit the schema."""
+        check_own_name(name)
+        entry = ProviderTool(name, description, parameters)
+        self._add(
+            OfferedFunction(
+                entry, Validator(parameters), inspect.iscoroutinefunction(run), lambda arguments, _: run(arguments)
+            )
+        )
+
+    async def answer(self, request: CetpRequest, consumer: Consumer) -> CetpResponse:
+        """Return the response to one request. Raises nothing but cancellation."""
+        match request.method:
+            case "list_tools":
+                return success(ToolsData([tool.entry for tool in self._tools.values()]))
+            case "get_provider_info":
+                return success(self.info)
+            case "execute_tool":
+                return await self._answer_call(request.extras, consumer)
+        known = f"{LIST_TOOLS}, {EXECUTE_TOOL} and {GET_PROVIDER_INFO}"
+        return CetpError("TOOL_NOT_FOUND", f"There is no method {request.method[:80]!r}: there are {known}")
+
+    async def call(self, tool: str, /, **arguments: Json) -> Json:
+        """Return what a consumer that is admitted would get from this tool: for tests. Raises `ProviderError`."""
+        offered = self._find(ToolRequest(tool, arguments))
+        answer = await self._run(offered, arguments, Consumer(os.getuid(), os.getpid()))
+        if isinstance(answer, CetpError):
+            raise ProviderError(
+                answer.error_code, answer.error_message, hint=answer.resolution_hint, intent=answer.authorize_intent
+            )
+        return read_data(answer.data)
+
+    async def close(self) -> None:
+        """End the calls that run on without a consumer."""
+        await self._answers.close()
+
+    def main(self, argv: Sequence[str] | None = None, *, before: Sequence[str] = ()) -> None:
+        """Run the provider's own command: serve, authorize, install, remove.
+
+        `before`: what the program needs before the command, such as a folder; the manifest keeps it.
+        """
+        from handspan.provider.command import run_command  # noqa: PLC0415 - a provider that is embedded has no command
+
+        raise SystemExit(run_command(self, argv, before))
+
+    def _add(self, offered: OfferedFunction) -> None:
+        if offered.entry.name in self._tools:
+            raise DefinitionError(f"this provider has a tool {offered.entry.name!r} already")
+        self._tools[offered.entry.name] = offered
+
+    async def _answer_call(self, extras: JsonObject | None, consumer: Consumer) -> CetpResponse:
+        began, call = time.monotonic(), None
+        try:
+            call = read_extras(extras)
+            answer = await self._execute(call, consumer)
+        except ProviderError as refusal:
+            answer = refusal.answer
+        except OSError as error:  # the file of grants can't be written
+            answer = CetpError("INTERNAL_ERROR", f"This app can't keep its grants: {error.strerror}")
+        _log_call(call, consumer, answer, time.monotonic() - began)
+        return answer
+
+    async def _execute(self, call: ToolRequest, consumer: Consumer) -> CetpResponse:
+        consumer = self._gate.admit(consumer)
+        wait = self._rate.seconds_to_wait(consumer.program)
+        if wait:
+            raise ProviderError("RATE_LIMITED", f"Too many calls: try again in {max(1, round(wait))} seconds")
+        tool = self._find(call)
+        run = functools.partial(self._run, tool, call.arguments, consumer)
+        return await self._answers.answer(_key(call, consumer), run) if call.request_id else await run()
+
+    def _find(self, call: ToolRequest) -> OfferedFunction:
+        """Return the tool, if the arguments fit it. Raises `ProviderError`."""
+        tool = self._tools.get(call.tool_name)
+        if tool is None:
+            hint = did_you_mean(call.tool_name, self._tools)
+            raise ProviderError("TOOL_NOT_FOUND", f"There is no tool {call.tool_name[:80]!r}.{hint}")
+        try:
+            tool.validator.check(call.arguments)
+        except ToolError as error:
+            raise ProviderError("INVALID_ARGS", error.message) from None
+        return tool
+
+    async def _run(self, tool: OfferedFunction, arguments: JsonObject, consumer: Consumer) -> CetpResponse:
+        if self.calls_running >= self._at_once:
+            return CetpError("RATE_LIMITED", f"{self._at_once} calls are running: try again soon")
+        self.calls_running += 1
+        try:
+            async with asyncio.timeout(self._timeout):
+                if tool.is_async:
+                    return _checked(success(await tool.call(arguments, consumer)))
+                return _checked(success(await _on_thread(self._end_run, tool.call, arguments, consumer)))
+        except ProviderError as error:
+            return error.answer
+        except ToolError as error:  # arguments that the function's own types refuse
+            return CetpError(_CODES.get(error.code, "INTERNAL_ERROR"), error.message)
+        except TimeoutError:
+            return CetpError("INTERNAL_ERROR", f"The call took longer than {self._timeout:g} seconds")
+        except Exception as error:  # the app's own code: the consumer gets the error
+            _LOG.exception("tool %s failed", tool.entry.name)
+            return CetpError("INTERNAL_ERROR", f"The tool failed: {type(error).__name__}: {error}"[:1000])
+        finally:
+            if tool.is_async:
+                self._end_run()
+
+    def _end_run(self) -> None:
+        """Count one call less. A function on a thread counts until it returns: its thread can't be stopped."""
+        self.calls_running -= 1
+
+
+def _read_function(function: AnyFunction, name: str | None, description: str | None) -> OfferedFunction:
+    """Return the function as a tool. Raises `DefinitionError` when it can't be described."""
+    names = [key for key, hint in _hints(function).items() if hint is Consumer]
+    # A parameter that a partial has filled is not described: the model does not see the consumer.
+    signature = Signature(functools.partial(function, **dict.fromkeys(names)) if names else function)
+    entry = ProviderTool(name or signature.name, description or signature.description, signature.schema)
+    check_own_name(entry.name)
+    if not entry.description:
+        raise DefinitionError(f"{entry.name!r} has no description: give it a docstring of one sentence")
+
+    def call(arguments: JsonObject, consumer: Consumer) -> Any:
+        bound = arguments if signature.is_json_only else signature.bind(arguments, cast(ToolContext, None))
+        return function(**{**bound, **dict.fromkeys(names, consumer)})
+
+    return OfferedFunction(entry, Validator(signature.schema), inspect.iscoroutinefunction(function), call)
+
+
+def _hints(function: AnyFunction) -> dict[str, Any]:
+    try:
+        return {name: hint for name, hint in get_type_hints(function).items() if name != "return"}
+    except (NameError, TypeError):  # `Signature` raises the error that says what is wrong
+        return {}
+
+
+async def _on_thread(end: Callable[[], None], function: Callable[..., Any], *args: Any) -> Any:
+    """Return what the function returns; `end` is called when it has, also when the caller does not wait any more.
+
+    Its thread is a daemon: code that hangs does not keep the process alive.
+    """
+    loop = asyncio.get_running_loop()
+    outcome: asyncio.Future[Any] = loop.create_future()
+
+    def settle(value: Any, error: Exception | None) -> None:
+        end()
+        if not outcome.done():
+            outcome.set_result(value) if error is None else outcome.set_exception(error)
+
+    def work() -> None:
+        value, error = None, None
+        try:
+            value = function(*args)
+        except Exception as raised:  # the app's own code
+            error = raised
+        except BaseException as raised:  # SystemExit in a tool must not end the provider
+            error = RuntimeError(f"{type(raised).__name__}: {raised}")
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(settle, value, error)
+
+    threading.Thread(target=work, name="cetp-tool", daemon=True).start()
+    return await outcome
+
+
+def _checked(answer: CetpSuccess) -> CetpResponse:
+    """Return the answer, or an error in its place when no consumer would take it (cetp.md 2.8)."""
+    if 2 * len(answer.data) < RESPONSE_BYTES:  # in the response its quotes are escaped
+        return answer
+    return CetpError(
+        "INTERNAL_ERROR", f"The answer has {len(answer.data):,} characters, which is too much: ask for less"
+    )
+
+
+def _key(call: ToolRequest, consumer: Consumer) -> CallKey:
+    """The identity of a call: the same id with other arguments, or seen by another program, is another call."""
+    view = "coarse" if consumer.is_coarse else "full"
+    return call.request_id, consumer.program, view, call.tool_name, repr(call.arguments)
+
+
+def _log_call(call: ToolRequest | None, consumer: Consumer, answer: CetpResponse, seconds: float) -> None:
+    tool, request_id = (call.tool_name[:80], call.request_id) if call else ("", "")
+    outcome = answer.error_code if isinstance(answer, CetpError) else "ok"
+    _LOG.info(
+        "call request_id=%r tool=%r consumer=%r outcome=%s ms=%.1f",
+        request_id,
+        tool,
+        consumer.name,
+        outcome,
+        seconds * 1e3,
+    )

@@ -1,0 +1,251 @@
+"""Serves a provider on its Unix socket: HTTP by `h11`, bounded in time, size and number (cetp.md 6.4 to 6.9)."""
+
+import asyncio
+import contextlib
+from pathlib import Path
+from typing import Final, Protocol
+
+import h11
+
+from handspan.core.errors import WireError
+from handspan.provider.connection import PATH
+from handspan.provider.peer import Consumer, identify
+from handspan.provider.socket_file import ListeningSocket
+from handspan.wire.cetp import (
+    REQUEST_BYTES,
+    CetpCode,
+    CetpError,
+    CetpRequest,
+    CetpResponse,
+    encode_message,
+    read_request,
+)
+
+_MAX_CONNECTIONS: Final = 64
+_REQUEST_SECONDS: Final = 10.0
+"""For a whole request, from its first byte on; and for a consumer to take its answer."""
+_QUIET_SECONDS: Final = 60.0
+"""Between two requests of one connection."""
+_ACCEPTING_TURNS: Final = 5
+"""Turns of the event loop from the arrival of a connection to its callback. A server that closes before loses it."""
+_LINGER_SECONDS: Final = 1.0
+_MAX_LINGERING: Final = 100
+_CHUNK: Final = 64 * 1024
+_MAX_PARTS: Final = 20_000
+
+
+class RequestAnswerer(Protocol):
+    """What is served."""
+
+    async def answer(self, request: CetpRequest, consumer: Consumer) -> CetpResponse: ...
+
+
+class _HttpRefusal(Exception):
+    """A request that does not get as far as the provider (cetp.md 6.6)."""
+
+    def __init__(self, status: int, code: CetpCode, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.answer = CetpError(code, message)
+
+
+class ProviderServer:
+    """Listens for consumers while it is open: `async with ProviderServer(provider, path) as server`."""
+
+    def __init__(self, provider: RequestAnswerer, path: Path) -> None:
+        self._provider = provider
+        self._socket = ListeningSocket(path)
+        self._server: asyncio.Server | None = None
+        self._connections: set[asyncio.Task[None]] = set()
+        self._busy: set[asyncio.Task[None]] = set()
+        self._used = asyncio.Event()
+
+    def open_socket(self) -> None:
+        """Make the socket: consumers can connect, and wait for the context. Raises `AlreadyServed` and `OSError`."""
+        self._socket.open()
+
+    async def __aenter__(self) -> "ProviderServer":
+        """Listen. Raises `AlreadyServed` when another process does, and `OSError`."""
+        if not self._socket.is_open:
+            self._socket.open()
+        self._server = await asyncio.start_unix_server(self._accept, sock=self._socket.listener, limit=_CHUNK)
+        return self
+
+    async def __aexit__(self, *_exception: object) -> None:
+        """Stop listening, so that another process may; then let requests that run end, for a short time."""
+        self._socket.close()
+        for _ in range(_ACCEPTING_TURNS):
+            await asyncio.sleep(0)
+        if self._server is not None:
+            self._server.close()
+        open_tasks, busy = tuple(self._connections), set(self._busy)
+        if busy:
+            await asyncio.wait(busy, timeout=_REQUEST_SECONDS)
+        for task in open_tasks:
+            task.cancel()
+        await asyncio.gather(*open_tasks, return_exceptions=True)
+
+    @property
+    def connections(self) -> int:
+        """How many consumers are connected."""
+        return len(self._connections)
+
+    async def wait_until_idle(self, seconds: float) -> None:
+        """Return when no request has come for so long and none runs."""
+        while True:
+            self._used.clear()
+            try:
+                async with asyncio.timeout(seconds):
+                    await self._used.wait()
+            except TimeoutError:
+                if not self._busy:
+                    return
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(self._serve(_Exchange(reader, writer), writer))
+        self._connections.add(task)
+        task.add_done_callback(self._connections.discard)
+        task.add_done_callback(lambda _: _close(writer))  # also when it was cancelled before it began
+
+    async def _serve(self, exchange: "_Exchange", writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None  # `_accept` makes it
+        with contextlib.suppress(OSError, TimeoutError):  # the consumer is gone, or does not read
+            if len(self._connections) > _MAX_CONNECTIONS:
+                await exchange.refuse(_HttpRefusal(503, "RATE_LIMITED", "Too many connections: close some"))
+                return
+            consumer = identify(writer.get_extra_info("socket"))
+            while await self._serve_one(exchange, consumer, task):
+                pass
+            await exchange.linger()
+
+    async def _serve_one(self, exchange: "_Exchange", consumer: Consumer, task: "asyncio.Task[None]") -> bool:
+        """Answer one request. Returns whether the connection may have another one."""
+        try:
+            body = await exchange.read()
+            if body is None:
+                return False
+            self._busy.add(task)
+            answer = await self._provider.answer(_decode(body), consumer)
+            return await exchange.respond(200, encode_message(answer)) and self._socket.is_open
+        except _HttpRefusal as refusal:
+            return await exchange.refuse(refusal)
+        finally:
+            self._busy.discard(task)
+            self._used.set()
+
+
+def _close(writer: asyncio.StreamWriter) -> None:
+    """Close the connection; what the consumer does not read is dropped."""
+    writer.transport.abort() if writer.transport.get_write_buffer_size() else writer.close()
+
+
+def _decode(body: bytes) -> CetpRequest:
+    try:
+        return read_request(body)
+    except WireError as error:
+        raise _HttpRefusal(400, "INVALID_ARGS", str(error)) from None
+
+
+class _Exchange:
+    """The HTTP of one connection: a request in, a response out, one after the other."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._http = h11.Connection(h11.SERVER)
+
+    async def read(self) -> bytes | None:
+        """Return the body of the next request; None when there is none. Raises `_HttpRefusal`."""
+        first = await self._first_bytes()
+        if first is None:
+            return None
+        try:
+            async with asyncio.timeout(_REQUEST_SECONDS):
+                return await self._read_request(first)
+        except TimeoutError:
+            raise _HttpRefusal(408, "INVALID_ARGS", "The request did not come to its end in time") from None
+        except h11.RemoteProtocolError as error:
+            raise _HttpRefusal(400, "INVALID_ARGS", f"Not HTTP: {error}") from None
+
+    async def refuse(self, refusal: _HttpRefusal) -> bool:
+        """Send the refusal. Returns whether the connection may go on."""
+        if self._http.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
+            return False
+        allow = [(b"allow", b"POST")] if refusal.status == 405 else []
+        return await self.respond(refusal.status, encode_message(refusal.answer), allow)
+
+    async def respond(self, status: int, body: bytes, more: list[tuple[bytes, bytes]] | None = None) -> bool:
+        """Send a response. Returns whether the connection may have another request."""
+        headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body)), *(more or ())]
+        if self._http.their_state is not h11.DONE:  # the rest of the request is not read
+            headers.append((b"connection", b"close"))
+        head = h11.Response(status_code=status, headers=headers)
+        parts = [self._http.send(part) for part in (head, h11.Data(data=body), h11.EndOfMessage())]
+        self._writer.write(b"".join(part for part in parts if part))
+        async with asyncio.timeout(_REQUEST_SECONDS):
+            await self._writer.drain()
+        if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
+            return False
+        self._http.start_next_cycle()
+        return True
+
+    async def linger(self) -> None:
+        """Read away the rest of a request that was refused: closing before that would take the answer along."""
+        if self._http.their_state is not h11.SEND_BODY and self._http.their_state is not h11.ERROR:
+            return
+        self._writer.write_eof()
+        async with asyncio.timeout(_LINGER_SECONDS):
+            for _ in range(_MAX_LINGERING):
+                if not await self._reader.read(_CHUNK):
+                    return
+
+    async def _first_bytes(self) -> bytes | None:
+        """Return the first bytes of a request; empty when some are there already. None: the consumer is done."""
+        if self._http.trailing_data[0]:
+            return b""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_QUIET_SECONDS):
+                return await self._reader.read(_CHUNK) or None
+        return None
+
+    async def _read_request(self, first: bytes) -> bytes | None:
+        if first:
+            self._http.receive_data(first)
+        parts: list[bytes] = []
+        size = 0
+        while True:
+            match self._http.next_event():
+                case h11.NEED_DATA:
+                    await self._read_more()
+                case h11.Request() as head:
+                    _check_head(head)
+                case h11.Data(data=data):
+                    parts.append(bytes(data))
+                    size += len(data)
+                    if size > REQUEST_BYTES or len(parts) > _MAX_PARTS:
+                        raise _too_large()
+                case h11.EndOfMessage():
+                    return b"".join(parts)
+                case h11.ConnectionClosed():
+                    return None
+
+    async def _read_more(self) -> None:
+        if self._http.they_are_waiting_for_100_continue:
+            go_on = h11.InformationalResponse(status_code=100, headers=[])
+            self._writer.write(self._http.send(go_on) or b"")
+        self._http.receive_data(await self._reader.read(_CHUNK))
+
+
+def _check_head(head: h11.Request) -> None:
+    if head.target != PATH.encode():
+        raise _HttpRefusal(404, "TOOL_NOT_FOUND", f"There is nothing at this path: send requests to {PATH}")
+    if head.method != b"POST":
+        raise _HttpRefusal(405, "TOOL_NOT_FOUND", "Requests are sent with POST")
+    length = dict(head.headers).get(b"content-length", b"0")
+    if len(length) > 9 or int(length) > REQUEST_BYTES:
+        raise _too_large()
+
+
+def _too_large() -> _HttpRefusal:
+    return _HttpRefusal(413, "INVALID_ARGS", f"A request has at most {REQUEST_BYTES:,} bytes")
