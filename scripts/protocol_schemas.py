@@ -2,8 +2,8 @@
 
     python scripts/protocol_schemas.py [--check]
 
-The classes of `wire/ws_frames.py` and `wire/graph/` are the one source: their docstrings and the words under
-their fields are the descriptions here.
+The classes of `wire/ws_frames.py`, `wire/graph/`, `wire/cetp.py` and `wire/cetp_manifest.py` are the one source: their
+docstrings and the words under their fields are the descriptions here.
 """
 
 import ast
@@ -18,7 +18,7 @@ from typing import Any, get_args
 import msgspec
 
 from handspan.core import events
-from handspan.wire import ws_frames
+from handspan.wire import cetp, cetp_manifest, ws_frames
 from handspan.wire.graph import answers, blocks, envelope, faults, files, memories, requests
 
 FOLDER = Path(__file__).parents[1] / "protocol" / "schema"
@@ -69,6 +69,15 @@ ANSWERS: dict[str, tuple[Any, str]] = {
     "memories": (memories.MemoriesAnswer, "The data of the list of memories"),
     "memory_changed": (memories.ChangedAnswer, "The data of a change of memories"),
 }
+CETP: dict[str, tuple[Any, str]] = {
+    "request": (cetp.CetpRequest, "A request to a provider"),
+    "execute_extras": (cetp.ExecuteExtras, "The extras of execute_tool"),
+    "success": (cetp.CetpSuccess, "The response to a request that succeeded"),
+    "error": (cetp.CetpError, "The response to a request that failed"),
+    "tools": (cetp.ToolsData, "What the data of list_tools holds"),
+    "info": (cetp.ProviderInfo, "What the data of get_provider_info holds"),
+    "manifest": (cetp_manifest.ProviderManifest, "The manifest of a provider on the desktop"),
+}
 
 
 def main() -> int:
@@ -112,6 +121,8 @@ def schema_files() -> Iterator[tuple[str, str]]:
         yield f"graph/request/{name}.json", written(request_schema(body, title))
     for name, (body, title) in ANSWERS.items():
         yield f"graph/answer/{name}.json", written(answer_schema(body, title))
+    for name, (body, title) in CETP.items():
+        yield f"cetp/{name}.json", written(schema(body, title))
 
 
 def request_schema(body: Any, title: str) -> dict[str, Any]:
@@ -162,7 +173,7 @@ def _describe(described: dict[str, Any], name: str) -> None:
 
 
 def _words(name: str) -> dict[str, str]:
-    found = _class(name, (ws_frames, events, *_below(events), *GRAPH))
+    found = _class(name, (ws_frames, events, *_below(events), *GRAPH, cetp, cetp_manifest))
     if found is None:
         return {}
     body = ast.parse(inspect.getsource(found)).body[0]

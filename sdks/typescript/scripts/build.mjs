@@ -11,7 +11,13 @@ rmSync(`${root}dist`, { recursive: true, force: true });
 execFileSync(process.execPath, [compiler, '-p', 'tsconfig.build.json'], { cwd: root, stdio: 'inherit' });
 await build({
   absWorkingDir: root,
-  entryPoints: { handspan: 'src/index.ts', browser: 'src/browser/index.ts', device: 'src/device/index.ts' },
+  entryPoints: {
+    handspan: 'src/index.ts',
+    agentflow: 'src/agentflow/index.ts',
+    browser: 'src/browser/index.ts',
+    device: 'src/device/index.ts',
+    rest: 'src/rest/index.ts',
+  },
   outdir: 'dist/web',
   bundle: true,
   format: 'esm',

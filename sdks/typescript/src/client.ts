@@ -51,7 +51,7 @@ export class HandspanClient {
 
   /** Stores the tools in the gateway for other clients with this token. This client's own runs do not need it. */
   setup() {
-    return graphs.setup(this.#connection, this.#executor.remote_tools());
+    return graphs.setup(this.#connection, this.#executor.remoteTools());
   }
 
   // Runs.
@@ -79,7 +79,7 @@ export class HandspanClient {
     const { state } = (await this.threadState(threadId)).data;
     const open = state.execution_meta?.interrupt_data?.open_calls ?? [];
     if (open.length === 0) return undefined;
-    const calls = [Message.tool_message(open.map(({ id, name, args }) => new RemoteToolCallBlock(id, name, args)))];
+    const calls = [Message.toolMessage(open.map(({ id, name, args }) => new RemoteToolCallBlock(id, name, args)))];
     const config = { ...options.config, thread_id: threadId };
     return whole(run(this.#parts(), this.#exchange(options), { calls }, { ...options, config }));
   }

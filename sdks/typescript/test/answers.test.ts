@@ -63,7 +63,7 @@ test('too many requests say how long to wait, if they do', async () => {
 test.each([
   ['no metadata', { error: { code: 'X_1', message: 'Half.' } }, { code: 'X_1', message: 'Half.', details: [] }],
   ['no error', { metadata: { request_id: 'r-9' } }, { code: '', requestId: 'r-9' }],
-  ['an error that is a text', { error: 'Nothing here.', code: 'not_found' }, { code: '' }],
+  ['the error of REST, a text with its code', { error: 'Nothing here.', code: 'not_found' }, { code: 'not_found' }],
   ['a null', null, { code: '', requestId: '' }],
   ['a list', [1, 2], { code: '' }],
   ['details that are none', { error: { code: 'X', details: 'many' } }, { code: 'X', details: [] }],

@@ -1,5 +1,6 @@
 // What the package gives, by name and by type: all that the seed names, and nothing as a default.
 import { expect, expectTypeOf, test } from 'vitest';
+import * as agentflow from '../src/agentflow/index.js';
 import * as browser from '../src/browser/index.js';
 import * as device from '../src/device/index.js';
 import type { ToolDefinition, ToolHandler, ToolParameter, ToolRegistration } from '../src/index.js';
@@ -25,6 +26,19 @@ test('every entry has names, and none has a default', () => {
   const wanted = ['HandspanClient', 'Message', 'StreamEventType', 'ToolExecutor', ...BLOCKS];
   expect(Object.keys(root)).toEqual(expect.arrayContaining(wanted));
   expect(Object.keys(device)).toContain('Device');
+});
+
+test('handspan/agentflow has every name that the seed imports, and the root has its own spellings beside the old ones', () => {
+  expect(Object.keys(agentflow)).toEqual(
+    expect.arrayContaining(['AgentFlowClient', 'Message', 'StreamEventType', 'ToolExecutor', ...BLOCKS]),
+  );
+  expect(root.Message.textMessage('hi')).toEqual(root.Message.text_message('hi'));
+  const executor = new root.ToolExecutor([]);
+  expect(executor.allTools()).toEqual(executor.all_tools());
+  expectTypeOf<agentflow.ToolRegistration>().toEqualTypeOf<ToolRegistration>();
+  expectTypeOf<agentflow.ToolDefinition>().toEqualTypeOf<ToolDefinition>();
+  expectTypeOf<agentflow.ToolParameter>().toEqualTypeOf<ToolParameter>();
+  expectTypeOf<agentflow.Tool>().toEqualTypeOf<root.Tool>();
 });
 
 test('the events of a stream are those of the seed', () => {

@@ -232,7 +232,10 @@ test('requests have the tools, the thread and only what counts of the messages',
     recursion_limit: 5,
     response_granularity: 'full',
   });
-  const [first, second] = runs().map((one) => one.body);
+  // A request that an earlier test gave up may arrive only now.
+  const [first, second] = runs()
+    .map((one) => one.body)
+    .filter(({ config }) => config.agent === 'Math');
   const tool = { node_name: 'tools', name: 'add', description: '', parameters: {}, timeout: 330 };
   const thread_id = first.config.thread_id;
   expect(thread_id).toMatch(/^[0-9a-f]{32}$/);

@@ -6,6 +6,7 @@ import type {
   ToolResultFrame,
   TurnEvent,
 } from './frames.js';
+import type { LoginRequest } from './login.js';
 import type { OfferedTool } from './tool.js';
 
 /** The actions that `ClientState` returns. The connection carries them out in order, one at a time. */
@@ -29,6 +30,8 @@ export type Action =
   | { do: 'ask'; request: PermissionRequest }
   /** Ask the person a question of the session; `problem` says why their last answer was refused. */
   | { do: 'question'; question: QuestionFrame; problem?: string }
+  /** Begin the login that a call waits for. */
+  | { do: 'login'; request: LoginRequest }
   /** Deliver an event of the turn that answers the message with this id. */
   | { do: 'event'; id: string; event: TurnEvent }
   /** Close the link for good. */

@@ -8,8 +8,11 @@ export class Address {
   }
 
   /** The URL of the WebSocket (ws.md 1.1). */
-  socket(session: string): string {
-    return this.#at('ws', `/ws/chat${session && `?session_id=${encodeURIComponent(session)}`}`);
+  socket(session: string, agent = ''): string {
+    const query = Object.entries({ session_id: session, persona: agent })
+      .filter(([, value]) => value)
+      .map(([name, value]) => `${name}=${encodeURIComponent(value)}`);
+    return this.#at('ws', `/ws/chat${query.length > 0 ? `?${query.join('&')}` : ''}`);
   }
 
   /** The URL of a path below the prefix. */

@@ -3,10 +3,11 @@ import { validate } from '../tools/schema.js';
 import type { Action } from './actions.js';
 import type { ClientState } from './client-state.js';
 import type { Answer, PermissionRequest, QuestionFrame, ToolResultFrame } from './frames.js';
+import { type LoginRequest, LoginRequired } from './login.js';
 import type { DeviceOptions } from './options.js';
 import { decide } from './permission.js';
 import { answerTo } from './question.js';
-import { encodeError, encodeResult, shrinkResult, type Upload } from './results.js';
+import { encodeError, encodeLogin, encodeResult, shrinkResult, type Upload } from './results.js';
 import { type CallContext, plain } from './tool.js';
 
 /** Milliseconds that a handler has to end after its signal; then the next call begins. */
@@ -17,7 +18,7 @@ export class CallRunner {
   #state: ClientState;
   #add: (actions: Action[]) => void;
   #upload: Upload;
-  #asks: Pick<DeviceOptions, 'onPermission' | 'onQuestion'>;
+  #asks: Pick<DeviceOptions, 'onLogin' | 'onPermission' | 'onQuestion'>;
   /** CallRunner, and questions to the person. */
   #running = new Map<string, AbortController>();
   #timeouts = new Map<string, { at: number; timer: ReturnType<typeof setTimeout> }>();
@@ -28,7 +29,7 @@ export class CallRunner {
     state: ClientState,
     add: (actions: Action[]) => void,
     upload: Upload,
-    asks: Pick<DeviceOptions, 'onPermission' | 'onQuestion'>,
+    asks: Pick<DeviceOptions, 'onLogin' | 'onPermission' | 'onQuestion'>,
   ) {
     this.#state = state;
     this.#add = add;
@@ -91,6 +92,15 @@ export class CallRunner {
     if (answer && !signal.aborted) this.#add(this.#state.answerQuestion(answer));
   }
 
+  /** Begin the login that a call waits for. */
+  async beginLogin(request: LoginRequest): Promise<void> {
+    try {
+      await this.#asks.onLogin?.(request);
+    } catch {
+      // The question stays open, and the person can begin again.
+    }
+  }
+
   /** Make an answer fit into a message, once, even if several links ask for it meanwhile. */
   async shrink(answer: ToolResultFrame): Promise<void> {
     const { id } = answer;
@@ -128,7 +138,9 @@ export class CallRunner {
       signal.throwIfAborted();
       return await encodeResult(id, value, this.#state.capabilities, this.#state.limits, this.#upload);
     } catch (error) {
-      return encodeError(id, error);
+      return error instanceof LoginRequired
+        ? encodeLogin(request, error, this.#state.capabilities)
+        : encodeError(id, error);
     }
   }
 

@@ -9,12 +9,14 @@ import {
   type Introduction,
   type Json,
   type MessageFrame,
+  type MessageOptions,
   type PermissionAnswer,
   type PermissionRequest,
   type ServerFrame,
   type ToolCallRequest,
   toolError,
 } from './frames.js';
+import type { LoginRequest } from './login.js';
 import type { CallMemory } from './memory.js';
 import { Questions } from './questions.js';
 import { problemsOf } from './schema.js';
@@ -99,6 +101,8 @@ export class ClientState {
         return this.#receiveCancel(frame.id, frame.reason);
       case 'permission_request':
         return this.#receivePermission(frame);
+      case 'login_start':
+        return [{ do: 'login', request: this.#loginRequest(frame.call_id) }];
       case 'question_closed':
         return [...this.#stopAsking([frame.id]), ...this.#questions.receive(frame)];
       case 'connected':
@@ -112,8 +116,8 @@ export class ClientState {
   }
 
   /** Send a message in the session, now or as soon as the gateway is connected. */
-  sendMessage(content: string, id: string): Action[] {
-    const frame = { type: 'message', content, id } as const;
+  sendMessage(content: string, id: string, options: MessageOptions = {}): Action[] {
+    const frame = { type: 'message', content, id, ...options } as const;
     this.chat.beginTurn(frame);
     return this.isConnected ? this.#sendMessages([frame]) : [];
   }
@@ -233,7 +237,9 @@ export class ClientState {
 
   #receiveRequest(request: ToolCallRequest): Action[] {
     const { id, name } = request;
-    const stage = this.#memory.stage(id);
+    const isRetry = (request.retry ?? 0) > this.#memory.retry(id); // ws.md 5.13
+    const seen = this.#memory.stage(id);
+    const stage = isRetry && seen === 'answered' ? undefined : seen;
     if (this.#calls.has(id) || stage === 'answered' || stage === 'over') return []; // ws.md 6.3
     const tool = this.#tools.get(name);
     if (stage && !(tool && mayRepeat(tool))) {
@@ -290,6 +296,12 @@ export class ClientState {
     return open.map((id) => ({ do: 'stop', id, reason: 'the question is over' }));
   }
 
+  #loginRequest(callId: string): LoginRequest {
+    const answer = this.#memory.findAnswer(callId);
+    const { authorize_intent: intent = '', resolution_hint: hint = '' } = answer?.type === 'tool_error' ? answer : {};
+    return { callId, intent, hint };
+  }
+
   // Calls and tools.
 
   /** Start waiting calls while fewer than `concurrency` run, the oldest first. */
@@ -307,7 +319,7 @@ export class ClientState {
       }
       left -= 1;
       call.isRunning = true;
-      this.#memory.start(id);
+      this.#memory.start(id, call.request.retry);
       const asksPerson = Boolean(tool.permissions?.length) && !this.capabilities.has('permissions');
       actions.push({ do: 'run', request: call.request, tool, isRecorded: !mayRepeat(tool), asksPerson });
     }

@@ -3,7 +3,7 @@ import type { Action } from './actions.js';
 import { Address } from './address.js';
 import { CallRunner } from './calls.js';
 import { ClientState } from './client-state.js';
-import { readFrame, type TurnEvent, toolError } from './frames.js';
+import { type MessageOptions, readFrame, type TurnEvent, toolError } from './frames.js';
 import { Link, type LinkEnd, type LinkListener, type WebSocketLike } from './link.js';
 import { CallMemory } from './memory.js';
 import type { DeviceOptions, DeviceState } from './options.js';
@@ -47,7 +47,8 @@ export class Connection implements LinkListener {
   ) {
     const { role = 'device', label, prefix, concurrency = 1, token = '' } = options;
     const asking = options.onQuestion ? ['questions', 'question_kinds'] : [];
-    const capabilities = role === 'chat' ? [...CAN, 'events', ...asking] : CAN;
+    const own = options.onLogin ? [...CAN, 'login'] : CAN;
+    const capabilities = role === 'chat' ? [...own, 'events', ...asking] : own;
     const introduction = {
       type: 'connect',
       v: 1,
@@ -84,11 +85,18 @@ export class Connection implements LinkListener {
   }
 
   /** Send a message in the session; yields the events of the turn that answers it. */
-  send(text: string): AsyncGenerator<TurnEvent, void> {
-    const id = newId();
+  send(
+    text: string,
+    { id = newId(), ...options }: MessageOptions & { id?: string } = {},
+  ): AsyncGenerator<TurnEvent, void> {
     const events = this.#turns.listen(id);
-    this.add(this.state.sendMessage(text, id));
+    this.add(this.state.sendMessage(text, id, options));
     return events;
+  }
+
+  /** Send a frame that is not kept for the next link. */
+  request(type: 'abort' | 'regenerate'): void {
+    this.add([{ do: 'send', frame: { type } }]);
   }
 
   /** Add actions to the queue. */
@@ -102,7 +110,10 @@ export class Connection implements LinkListener {
   open(): WebSocketLike {
     const { token, webSocket = globalThis.WebSocket } = this.#options;
     // A browser can't send the header Authorization with a WebSocket (ws.md 1.2).
-    return new webSocket(this.#address.socket(this.#session), ['handspan.v1', ...(token ? [`bearer.${token}`] : [])]);
+    return new webSocket(this.#address.socket(this.#session, this.#options.agent), [
+      'handspan.v1',
+      ...(token ? [`bearer.${token}`] : []),
+    ]);
   }
 
   /** Why the gateway refuses this device. A browser does not tell it of a WebSocket, so this asks over HTTP. */
@@ -130,6 +141,9 @@ export class Connection implements LinkListener {
   onMessage(text: string): void {
     const frame = readFrame(text);
     if (!frame) return;
+    if (frame.type === 'event' && frame.seq > (this.state.chat.lastEvent ?? 0)) {
+      this.#options.onEvent?.(frame.event, frame.turn ?? '');
+    }
     this.add(this.state.receive(frame));
     if (frame.type === 'connected') {
       this.#link.markConnected();
@@ -188,6 +202,9 @@ export class Connection implements LinkListener {
         break;
       case 'ask':
         void this.#calls.ask(action.request);
+        break;
+      case 'login':
+        void this.#calls.beginLogin(action.request);
         break;
       case 'question':
         void this.#calls.question(action.question, action.problem);

@@ -1,5 +1,5 @@
 import { Connection } from './connection.js';
-import type { TurnEvent } from './frames.js';
+import type { MessageOptions, TurnEvent } from './frames.js';
 import type { DeviceOptions, DeviceState } from './options.js';
 import { type DeviceTool, type OfferedTool, withOffer } from './tool.js';
 
@@ -104,13 +104,27 @@ export class Device {
    * Send a message in the session of a device with the role `chat`; yields the events of the turn that answers it.
    * The last event is `ended`, also when the link drops.
    */
-  say(text: string): AsyncGenerator<TurnEvent, void> {
+  say(text: string, options: MessageOptions & { id?: string } = {}): AsyncGenerator<TurnEvent, void> {
+    return this.#chat().send(text, options);
+  }
+
+  /** Stop the running turn of a chat's session. What arrived is kept. */
+  abort(): void {
+    this.#chat().request('abort');
+  }
+
+  /** Drop the last answer of a chat's session, and answer the last message again. */
+  regenerate(): void {
+    this.#chat().request('regenerate');
+  }
+
+  #chat(): Connection {
     if (this.#options.role !== 'chat' || !this.#isRunning || !this.#connection) {
       throw new Error(
         "Only a running device with the role 'chat' can send messages: set `role: 'chat'` and call `run`.",
       );
     }
-    return this.#connection.send(text);
+    return this.#connection;
   }
 
   #changeTool(name: string): void {

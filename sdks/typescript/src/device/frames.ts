@@ -23,6 +23,10 @@ export interface ToolErrorFrame {
   error: string;
   success: false;
   code?: string | undefined;
+  /** With `auth_required` (ws.md 5.13): what the person has to do, what can be started, and which request it answers. */
+  resolution_hint?: string | undefined;
+  authorize_intent?: string | undefined;
+  retry?: number | undefined;
 }
 
 /** The one answer to a call (ws.md 5.2). */
@@ -44,6 +48,19 @@ export interface MessageFrame {
   type: 'message';
   content: string;
   id: string;
+  join?: boolean | undefined;
+  parts?: Part[] | undefined;
+  replaces?: number | undefined;
+}
+
+/** How a message is sent (ws.md 3.1). */
+export interface MessageOptions {
+  /** While a turn runs, the message becomes part of it; else it waits for a turn of its own. */
+  join?: boolean | undefined;
+  /** Images, sounds and files: small ones as base64 (`data`), others uploaded (`artifact`). */
+  parts?: Part[] | undefined;
+  /** The number of the person's message in whose place it stands. That one and all after it are removed. */
+  replaces?: number | undefined;
 }
 
 export interface PermissionAnswer {
@@ -102,7 +119,9 @@ export type ClientFrame =
   | { type: 'tool_progress'; id: string; value: Json }
   | PermissionAnswer
   | AnswerFrame
-  | MessageFrame;
+  | MessageFrame
+  | { type: 'abort' }
+  | { type: 'regenerate' };
 
 /** What the gateway takes (ws.md 8.1). */
 export interface Limits {
@@ -118,6 +137,8 @@ export interface ToolCallRequest {
   name: string;
   args?: JsonObject;
   timeout_ms?: number;
+  /** How often the person has logged in for this call. */
+  retry?: number;
 }
 
 export interface PermissionRequest {
@@ -151,6 +172,7 @@ export type ServerFrame =
   | { type: 'tools_registered'; rejected?: { name: string; reason: string }[] }
   | { type: 'result_acknowledged'; id?: string; ids?: string[] }
   | { type: 'tool_cancel'; id: string; reason: string }
+  | { type: 'login_start'; id: string; call_id: string }
   | PermissionRequest
   | { type: 'message_accepted'; id: string; turn: string }
   | QuestionFrame

@@ -6,9 +6,11 @@
  * case in `protocol/vectors/`.
  */
 export { Device } from './device.js';
-export type { Decision, QuestionAction, QuestionKind, TurnEvent } from './frames.js';
+export type { Decision, MessageOptions, QuestionAction, QuestionKind, TurnEvent } from './frames.js';
 export type { Backoff, WebSocketLike } from './link.js';
+export { type BeginLogin, type LoginRequest, LoginRequired } from './login.js';
 export type { DeviceOptions, DeviceState } from './options.js';
+export { type PairedGateway, type PairOptions, pair, readPairingLink } from './pairing.js';
 export type { AskPermission, PermissionAnswer, PermissionQuestion } from './permission.js';
 export type { AskPerson, Question, QuestionAnswer } from './question.js';
 export { localState, type StateStore } from './store.js';

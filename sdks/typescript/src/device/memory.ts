@@ -9,6 +9,8 @@ interface SeenCall {
   at: number;
   /** `answered`: not acknowledged yet. `over`: acknowledged, or the answer is not needed. */
   stage: 'started' | 'answered' | 'over';
+  /** The `retry` of the last request that was run (ws.md 5.13). */
+  retry?: number | undefined;
   answer?: Answer | undefined;
 }
 
@@ -47,19 +49,29 @@ export class CallMemory {
     return this.#seen.get(id)?.stage;
   }
 
+  /** How often the person had logged in when this call was last run. */
+  retry(id: string): number {
+    return this.#seen.get(id)?.retry ?? 0;
+  }
+
+  /** The answer of this call that is not acknowledged yet. */
+  findAnswer(id: string): Answer | undefined {
+    return this.#seen.get(id)?.answer;
+  }
+
   /** Remember that the code of this call is about to run. */
-  start(id: string): void {
-    this.#put({ id, at: this.#now(), stage: 'started' });
+  start(id: string, retry = 0): void {
+    this.#put({ id, at: this.#now(), stage: 'started', retry });
   }
 
   /** Remember this answer until it is acknowledged. */
   answer(answer: Answer): void {
-    this.#put({ id: answer.id, at: this.#now(), stage: 'answered', answer });
+    this.#put({ id: answer.id, at: this.#now(), stage: 'answered', retry: this.retry(answer.id), answer });
   }
 
   /** Forget the answer of this call. The id stays, so that the call does not run again. */
   close(id: string): void {
-    this.#put({ id, at: this.#now(), stage: 'over' });
+    this.#put({ id, at: this.#now(), stage: 'over', retry: this.retry(id) });
   }
 
   /** The answers to send again, the oldest first. */

@@ -1,4 +1,6 @@
+import type { TurnEvent } from './frames.js';
 import type { Backoff, WebSocketLike } from './link.js';
+import type { BeginLogin } from './login.js';
 import type { AskPermission } from './permission.js';
 import type { AskPerson } from './question.js';
 import type { StateStore } from './store.js';
@@ -21,6 +23,8 @@ export interface DeviceOptions {
   role?: 'device' | 'chat' | undefined;
   /** The session of a chat: continue it, or begin it with this id. */
   session?: string | undefined;
+  /** The agent of a chat's session; without one the session's own, or the default one. */
+  agent?: string | undefined;
   /** False: the tools of a device have their own names, without the label. */
   prefix?: boolean | undefined;
   /** Lets the device resume after it was killed or reloaded: `localState()` in a page. */
@@ -34,8 +38,12 @@ export interface DeviceOptions {
   webSocket?: (new (url: string, protocols: string[]) => WebSocketLike) | undefined;
   /** Gets every change of `device.state`. */
   onState?: ((state: DeviceState) => void) | undefined;
+  /** Gets every event of a chat's session, also of turns that other clients began; `turn` is empty beside turns. */
+  onEvent?: ((event: TurnEvent, turn: string) => void) | undefined;
   /** Asks the person at this device; without it the answer is no. */
   onPermission?: AskPermission | undefined;
+  /** Begins a login for a handler that threw `LoginRequired`; without it the model gets that error. */
+  onLogin?: BeginLogin | undefined;
   /** Asks the person of a chat the questions of its session; without it they go to other clients. */
   onQuestion?: AskPerson | undefined;
 }

@@ -1,7 +1,15 @@
 import { base64 } from '../messages/media.js';
 import type { Part } from '../messages/part.js';
 import { failedResult } from '../tools/result.js';
-import { type Answer, type Json, type Limits, type ToolResultFrame, toolError } from './frames.js';
+import {
+  type Answer,
+  type Json,
+  type Limits,
+  type ToolCallRequest,
+  type ToolResultFrame,
+  toolError,
+} from './frames.js';
+import type { LoginRequired } from './login.js';
 import { fits, sizeOf } from './sizes.js';
 import { plain } from './tool.js';
 
@@ -9,6 +17,8 @@ import { plain } from './tool.js';
 const MAX_INLINE = 256 * 1024;
 /** Blobs take at most this part of a message: a quarter, which base64 makes a third. */
 const INLINE_SHARE = 4;
+/** Characters of a hint for the person. */
+const MAX_HINT = 1000;
 
 /** Uploads a Blob to the gateway; resolves to the id of the artifact (ws.md 5.10). */
 export type Upload = (blob: Blob, name: string) => Promise<string>;
@@ -79,6 +89,19 @@ async function uploadPart({ data, ...part }: Part, upload: Upload): Promise<Part
 export function encodeError(id: string, thrown: unknown): Answer {
   const { error, code } = failedResult(id, thrown).output as { error: string; code?: string };
   return toolError(id, error, code);
+}
+
+/** The answer that keeps the call open (ws.md 5.13). A gateway that knows no logins gets the hint in the text. */
+export function encodeLogin(
+  request: ToolCallRequest,
+  thrown: LoginRequired,
+  capabilities: ReadonlySet<string>,
+): Answer {
+  const { message, hint, intent, code } = thrown;
+  if (!capabilities.has('login')) return toolError(request.id, hint ? `${message} — ${hint}` : message, code);
+  const [resolution_hint, authorize_intent] = [hint, intent].map((text) => text.slice(0, MAX_HINT) || undefined);
+  const about = { resolution_hint, authorize_intent, retry: request.retry };
+  return { ...toolError(request.id, message, code), ...about };
 }
 
 /** The plain JSON, and its attachments. A Blob inside a value leaves a note in its place. */

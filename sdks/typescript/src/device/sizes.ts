@@ -35,8 +35,8 @@ export function shorten(text: string, limits: Limits): string {
 /** The answer with a text that fits, if it is an error. */
 export function shortenError(answer: Answer, limits: Limits): Answer {
   if (answer.type === 'tool_result') return answer;
-  const { id, error, code = '' } = answer;
-  return toolError(id, shorten(String(error), limits), code.length <= MAX_CODE ? code : '');
+  const { id, error, code = '', ...login } = answer;
+  return { ...login, ...toolError(id, shorten(String(error), limits), code.length <= MAX_CODE ? code : '') };
 }
 
 /** The reported value; a note in its place when it does not fit into a message. */

@@ -47,8 +47,9 @@ function envelope(body: string): { error: Fields; metadata: Fields } {
   } catch {
     // Not ours: the status has to do.
   }
-  const { error, metadata } = (fields(read) ?? {}) as Record<string, unknown>;
-  return { error: fields(error), metadata: fields(metadata) };
+  const { error, code, metadata } = (fields(read) ?? {}) as Record<string, unknown>;
+  // REST has the sentence and the code side by side, the graph API has both in one object.
+  return { error: typeof error === 'string' ? { message: error, code } : fields(error), metadata: fields(metadata) };
 }
 
 function fields(value: unknown): Fields {

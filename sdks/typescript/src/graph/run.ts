@@ -90,7 +90,7 @@ class Progress {
       messages,
       config: { ...config, thread_id: this.thread },
       recursion_limit: this.#limit,
-      tools: this.#executor.remote_tools(),
+      tools: this.#executor.remoteTools(),
       ...(this.#questions && { questions: true }),
       ...(initial_state && !resumes && { initial_state }),
       ...(response_granularity && { response_granularity }),
@@ -152,7 +152,7 @@ class Progress {
   async answer(messages: Message[], signal: AbortSignal): Promise<Message[]> {
     const calls = this.#calls(messages);
     for (const call of calls) this.#run.add(call.id);
-    const answers = await this.#executor.executeToolCalls([Message.tool_message(calls)], signal);
+    const answers = await this.#executor.executeToolCalls([Message.toolMessage(calls)], signal);
     this.#all.push(...answers);
     return answers;
   }

@@ -82,17 +82,17 @@ export class Connection {
 
   #request({ body, method, headers }: Call, signal: AbortSignal): RequestInit {
     const { credentials, headers: always } = this.#options;
-    const isForm = body instanceof FormData;
+    const isJson = body !== undefined && !(body instanceof FormData || body instanceof Blob);
     return {
       method: method ?? (body === undefined ? 'GET' : 'POST'),
       signal,
       headers: {
         ...(this.token && { Authorization: `Bearer ${this.token}` }),
-        ...(body !== undefined && !isForm && { 'Content-Type': 'application/json' }),
+        ...(isJson && { 'Content-Type': 'application/json' }),
         ...always,
         ...headers,
       },
-      ...(body !== undefined && { body: isForm ? body : JSON.stringify(body) }),
+      ...(body !== undefined && { body: isJson ? JSON.stringify(body) : (body as BodyInit) }),
       ...(credentials && { credentials }),
     };
   }

@@ -20,8 +20,8 @@ export interface ConnectionOptions {
 
 /** One request. */
 export interface Call {
-  readonly method?: 'GET' | 'POST' | 'PUT' | 'DELETE';
-  /** JSON, or a form with files. */
+  readonly method?: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+  /** JSON, a form with files, or one file. */
   readonly body?: unknown;
   readonly query?: object | undefined;
   readonly headers?: Record<string, string>;

@@ -28,20 +28,26 @@ export class Message {
   ) {}
 
   /** A message with these words, of a person unless a role is given. */
-  static text_message(text: string, role: Role = 'user'): Message {
+  static textMessage(text: string, role: Role = 'user'): Message {
     return new Message(role, [new TextBlock(text)]);
   }
 
   /** A person's message with a picture. */
-  static async image_message(image: Blob | Media, text = ''): Promise<Message> {
+  static async imageMessage(image: Blob | Media, text = ''): Promise<Message> {
     const shown = new ImageBlock(image instanceof Blob ? await media(image) : image);
     return new Message('user', text === '' ? [shown] : [new TextBlock(text), shown]);
   }
 
   /** A message that answers calls. */
-  static tool_message(content: ContentBlock[]): Message {
+  static toolMessage(content: ContentBlock[]): Message {
     return new Message('tool', content);
   }
+
+  // The spellings of AgentFlow's client: here until 1.0, and in `handspan/agentflow` for good.
+
+  static text_message = Message.textMessage;
+  static image_message = Message.imageMessage;
+  static tool_message = Message.toolMessage;
 
   /** A message as it came over the wire. */
   static read(json: Partial<Message>): Message {
@@ -65,5 +71,5 @@ export type Messages = string | Message | ReadonlyArray<string | Message>;
 
 /** The same as a list of messages. */
 export function messageList(said: Messages): Message[] {
-  return [said].flat().map((one) => (typeof one === 'string' ? Message.text_message(one) : one));
+  return [said].flat().map((one) => (typeof one === 'string' ? Message.textMessage(one) : one));
 }

@@ -55,7 +55,7 @@ export class ToolExecutor {
   }
 
   /** The tools in OpenAI's form: of two with one name the one that was registered last. */
-  all_tools(): Tool[] {
+  allTools(): Tool[] {
     const byName = new Map(this.#tools.map((tool) => [tool.name, tool]));
     return [...byName.values()].map((tool) => ({
       type: 'function',
@@ -68,7 +68,7 @@ export class ToolExecutor {
   }
 
   /** The tools as they are sent to the gateway. */
-  remote_tools(): RemoteTool[] {
+  remoteTools(): RemoteTool[] {
     return this.#tools.map((tool) => ({
       node_name: tool.node,
       name: tool.name,
@@ -78,6 +78,16 @@ export class ToolExecutor {
       ...(tool.permissions && { permissions: tool.permissions }),
       ...(tool.annotations && { annotations: tool.annotations }),
     }));
+  }
+
+  /** The same in AgentFlow's spelling: until 1.0. */
+  all_tools(): Tool[] {
+    return this.allTools();
+  }
+
+  /** The same in AgentFlow's spelling: until 1.0. */
+  remote_tools(): RemoteTool[] {
+    return this.remoteTools();
   }
 
   /**
@@ -99,7 +109,7 @@ export class ToolExecutor {
 
   async #runAll(calls: RemoteToolCallBlock[], signal: AbortSignal): Promise<Message[]> {
     const run = async (call: RemoteToolCallBlock) =>
-      Message.tool_message([await runCall(call, this.#find(call.name), this.#rules, signal)]);
+      Message.toolMessage([await runCall(call, this.#find(call.name), this.#rules, signal)]);
     if (this.#rules.parallel) return Promise.all(calls.map(run));
     const answers: Message[] = [];
     for (const call of calls) answers.push(await run(call));

@@ -1,4 +1,4 @@
-// The seed's complete example, with only the import and the name of the class changed, in a page that the gateway serves.
+// The seed's complete example, with only the import line changed, in a page that the gateway serves.
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import type { Browser, ConsoleMessage, Page } from 'playwright-core';
@@ -40,7 +40,7 @@ async function run(page: Page, module: string, upTo: string): Promise<string[]> 
   page.on('pageerror', (error) => expect.unreachable(String(error)));
   const predicate = (message: ConsoleMessage) => message.text().startsWith(upTo);
   const ended = page.waitForEvent('console', { predicate, timeout: 15_000 });
-  const imports = { handspan: `${site.url}/handspan.js` };
+  const imports = { 'handspan/agentflow': `${site.url}/agentflow.js` };
   await page.addScriptTag({ type: 'importmap', content: JSON.stringify({ imports }) });
   await page.addScriptTag({ type: 'module', content: module });
   await ended;
@@ -56,10 +56,7 @@ function shown(message: ConsoleMessage): Promise<string[]> {
 }
 
 test('the example is the one of the seed, to the letter', () => {
-  const ours = EXAMPLE.replaceAll('HandspanClient', 'AgentFlowClient').replace(
-    "'handspan'",
-    "'@10xscale/agentflow-client'",
-  );
+  const ours = EXAMPLE.replace("'handspan/agentflow'", "'@10xscale/agentflow-client'");
   expect(createHash('sha256').update(ours).digest('hex')).toBe(SEED_SHA256);
 });
 

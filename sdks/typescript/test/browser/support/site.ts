@@ -51,7 +51,12 @@ export class Site {
 async function bundle(): Promise<Record<string, string>> {
   const { outputFiles } = await build({
     absWorkingDir: ROOT,
-    entryPoints: { handspan: 'src/index.ts', browser: 'src/browser/index.ts', page: 'test/browser/support/page.ts' },
+    entryPoints: {
+      handspan: 'src/index.ts',
+      agentflow: 'src/agentflow/index.ts',
+      browser: 'src/browser/index.ts',
+      page: 'test/browser/support/page.ts',
+    },
     outdir: 'out',
     bundle: true,
     format: 'esm',

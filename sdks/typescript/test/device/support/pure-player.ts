@@ -7,17 +7,19 @@ import {
   type Json,
   type JsonObject,
   readFrame,
+  type ToolCallRequest,
   type ToolResultFrame,
   toolError,
 } from '../../../src/device/frames.js';
+import { LoginRequired } from '../../../src/device/login.js';
 import { CallMemory } from '../../../src/device/memory.js';
-import { encodeError, encodeResult, shrinkResult } from '../../../src/device/results.js';
+import { encodeError, encodeLogin, encodeResult, shrinkResult } from '../../../src/device/results.js';
 import { type OfferedTool, withOffer } from '../../../src/device/tool.js';
 import type { Case } from './cases.js';
 import { type Player, returnedBy } from './walking.js';
 
 const NOW = 1_700_000_000;
-const CAN = ['resume', 'progress', 'cancel', 'deadline', 'parts', 'permissions', 'unregister', 'ack_batch'];
+const CAN = ['resume', 'progress', 'cancel', 'deadline', 'parts', 'permissions', 'unregister', 'ack_batch', 'login'];
 
 type Run = Action & { do: 'run' };
 
@@ -34,6 +36,8 @@ export class PurePlayer implements Player {
   private asking = new Map<string, string | Run>();
   private large: ToolResultFrame[] = [];
   private questions = new Set<string>();
+  private readonly logins = new Map<string, string>();
+  private readonly requests = new Map<string, ToolCallRequest>();
 
   constructor(private readonly given: Case) {
     for (const { code = true, ...tool } of given.tools) {
@@ -93,7 +97,7 @@ export class PurePlayer implements Player {
       const answer = encodeResult(callId, value, this.peer.capabilities, this.peer.limits, never);
       this.finish(callId, await answer.catch((why) => encodeError(callId, why)));
     } else if ('raises' in how) {
-      this.finish(callId, toolError(callId, String(how.raises), String(how.code ?? '')));
+      this.finish(callId, this.failure(callId, how));
     } else if ('progress' in how) {
       this.do(this.peer.reportProgress(callId, how.progress as Json));
     } else {
@@ -117,6 +121,17 @@ export class PurePlayer implements Player {
   async answer(id: string, said: JsonObject): Promise<void> {
     if (!this.questions.delete(id)) throw new Error(`no open question ${id}`);
     this.do(this.peer.answerQuestion({ type: 'answer', id, ...(said as unknown as { decision: Decision }) }));
+  }
+
+  async loginBegun(callId: string): Promise<string> {
+    return this.logins.get(callId) ?? 'none';
+  }
+
+  private failure(id: string, { raises, code = '', hint = '', intent = '' }: JsonObject): Answer {
+    const request = this.requests.get(id);
+    if (code !== 'auth_required' || !request) return toolError(id, String(raises), String(code));
+    const login = new LoginRequired(String(raises), { hint: String(hint), intent: String(intent) });
+    return encodeLogin(request, login, this.peer.capabilities);
   }
 
   async restart(): Promise<void> {
@@ -149,6 +164,7 @@ export class PurePlayer implements Player {
   private run(run: Run): void {
     if (run.isRecorded) this.file = this.memory.encode();
     this.running.add(run.request.id);
+    this.requests.set(run.request.id, run.request);
     this.counts.set(run.tool.name, this.runs(run.tool.name) + 1);
   }
 
@@ -160,6 +176,7 @@ export class PurePlayer implements Player {
       else if (action.do === 'run' && action.asksPerson) this.asking.set(action.tool.permissions?.[0] ?? '', action);
       else if (action.do === 'run') this.run(action);
       else if (action.do === 'stop') this.stopped.add(action.id);
+      else if (action.do === 'login') this.logins.set(action.request.callId, action.request.intent);
       else if (action.do === 'ask') this.asking.set(action.request.permission, action.request.id);
       else if (action.do === 'question') {
         if (this.questions.has(action.question.id)) throw new Error('it was asked before');

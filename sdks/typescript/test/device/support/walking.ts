@@ -16,6 +16,8 @@ export interface Player {
   decide(permission: string, decision: Decision, howToEnable: string): Promise<void>;
   /** The person, who is being asked this, answers. */
   answer(questionId: string, said: JsonObject): Promise<void>;
+  /** The intent of the login that the program was asked to begin for this call. */
+  loginBegun(callId: string): Promise<string>;
   restart(): Promise<void>;
   unregister(name: string): Promise<void>;
   runs(tool: string): number;
@@ -62,6 +64,9 @@ export async function walk(one: Case, player: Player): Promise<void> {
           const { question, says, ...more } = given;
           await player.answer(String(question), { decision: says ?? null, ...more });
         } else await player.decide(String(given.permission), given.says as Decision, String(given.how_to_enable ?? ''));
+        break;
+      case 'login':
+        expect(await player.loginBegun(String(given.call_id)), where).toBe(given.intent);
         break;
       case 'restart':
         await player.restart();

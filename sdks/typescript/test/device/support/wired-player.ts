@@ -2,6 +2,7 @@
 import { expect } from 'vitest';
 import { Device } from '../../../src/device/device.js';
 import type { Decision, Json, JsonObject } from '../../../src/device/frames.js';
+import { LoginRequired } from '../../../src/device/login.js';
 import type { PermissionAnswer } from '../../../src/device/permission.js';
 import type { QuestionAnswer } from '../../../src/device/question.js';
 import type { CallContext } from '../../../src/device/tool.js';
@@ -22,6 +23,7 @@ export class WiredPlayer implements Player {
   private orders = new Map<string, Queue<JsonObject>>();
   private decisions = new Map<string, Queue<PermissionAnswer>>();
   private answers = new Map<string, Queue<QuestionAnswer>>();
+  private readonly logins = new Map<string, Queue<string>>();
   private events: Json[] = [];
   private happenings = new Queue<true>();
 
@@ -60,6 +62,7 @@ export class WiredPlayer implements Player {
         if (signal.aborted) queueOf(this.decisions, permission).put(decision); // it is for the next question
         return decision;
       },
+      onLogin: ({ callId, intent }) => queueOf(this.logins, callId).put(intent),
       onQuestion: ({ id }) => queueOf(this.answers, id).take(),
     });
     for (const { code = true, ...tool } of this.given.tools) {
@@ -81,10 +84,16 @@ export class WiredPlayer implements Player {
         throw signal.reason;
       }
       if ('returns' in order) return returnedBy(order.returns as Json);
+      if (order.code === 'auth_required')
+        throw new LoginRequired(String(order.raises), order as { hint?: string; intent?: string });
       if ('raises' in order)
         throw Object.assign(new Error(String(order.raises)), order.code ? { code: order.code } : {});
       progress(order.progress);
     }
+  }
+
+  loginBegun(callId: string): Promise<string> {
+    return queueOf(this.logins, callId).take();
   }
 
   async up(): Promise<void> {

@@ -1,0 +1,102 @@
+import { signal, useSignal } from '@preact/signals';
+import { duration } from '../parts/ago.tsx';
+import { asText, Code } from '../parts/code.tsx';
+import { Icon, type IconName } from '../parts/icon.tsx';
+import { Files } from './files.tsx';
+import { type CallView, readEnvelope } from './view.ts';
+
+const KEY = 'handspan.calls';
+
+/** Whether calls are shown with their arguments and results; one choice for all of them, remembered. */
+export const isDetailed = signal(localStorage.getItem(KEY) === 'detailed');
+
+export function setDetailed(value: boolean): void {
+  isDetailed.value = value;
+  localStorage.setItem(KEY, value ? 'detailed' : 'compact');
+}
+
+const WORDS = { writing: 'preparing', running: 'running', waiting: 'waits', success: 'done', error: 'failed' };
+const PLACES: Record<string, string> = { builtin: 'gateway', browser: 'browser', remote: 'this chat' };
+
+function iconOf(origin: string): IconName {
+  if (/^(device|remote|browser)/.test(origin)) return 'device';
+  return origin.startsWith('mcp') ? 'mcp' : 'tool';
+}
+
+/** Where a call runs, in words: `device(phone)` is `phone`. */
+function placeOf(origin: string): string {
+  const [, kind = '', name = ''] = /^(\w*)(?:\((.*)\))?$/.exec(origin) ?? [];
+  return PLACES[kind] ?? name ?? kind;
+}
+
+/** One call: a line, or with all details. Images are always shown. */
+export function CallBlock({ call }: { call: CallView }) {
+  const isOpen = useSignal<boolean | undefined>(undefined);
+  const showsAll = isOpen.value ?? isDetailed.value;
+  const { error } = call.envelope ? readEnvelope(call.envelope) : {};
+  return (
+    <div class={`call ${call.state}`}>
+      <button
+        type="button"
+        class="call-line"
+        aria-expanded={showsAll}
+        onClick={() => {
+          isOpen.value = !showsAll;
+        }}
+      >
+        <Icon name={iconOf(call.origin)} />
+        <span class="call-name">{call.tool}</span>
+        {call.origin && <span class="call-where">{placeOf(call.origin)}</span>}
+        <span class="call-progress">{call.envelope ? error : lastLine(call.progress)}</span>
+        <span class="call-state">{WORDS[call.state]}</span>
+        {call.duration !== undefined && <span class="call-time">{duration(call.duration)}</span>}
+        <Icon name="chevron" class="turns" />
+      </button>
+      {showsAll && <CallDetails call={call} />}
+      {call.files && <Files files={call.files} />}
+    </div>
+  );
+}
+
+function CallDetails({ call }: { call: CallView }) {
+  const { value, error, code, notice } = call.envelope ? readEnvelope(call.envelope) : {};
+  return (
+    <div class="call-details">
+      <h3>Arguments</h3>
+      <Code text={pretty(call.arguments)} label="Copy the arguments" />
+      {call.progress && !call.envelope && (
+        <>
+          <h3>So far</h3>
+          <Code text={call.progress} label="Copy what arrived" />
+        </>
+      )}
+      {error !== undefined && (
+        <p class="problem">
+          <Icon name="alert" />
+          <span>
+            {error} <small>({code})</small>
+          </span>
+        </p>
+      )}
+      {notice && <p class="muted">{notice}</p>}
+      {value !== undefined && value !== null && (
+        <>
+          <h3>Result</h3>
+          <Code text={asText(value)} label="Copy the result" />
+        </>
+      )}
+    </div>
+  );
+}
+
+function lastLine(text = ''): string {
+  return text.trimEnd().split('\n').at(-1) ?? '';
+}
+
+function pretty(json: string): string {
+  try {
+    return JSON.stringify(JSON.parse(json || '{}'), null, 2);
+  } catch {
+    return json;
+  }
+}

@@ -1,0 +1,274 @@
+import { batch, computed, signal } from '@preact/signals';
+import { Device, type MessageOptions, type TurnEvent } from 'handspan/device';
+import type { ListedCall, MessageView, SessionView, UsageSum } from 'handspan/rest';
+import { BASE, messageOf, rest } from '../gateway/rest.ts';
+import {
+  type AttachmentView,
+  type CallView,
+  type EntryView,
+  finishCall,
+  type LiveRound,
+  liveEntry,
+  progressText,
+  storedEntries,
+  storedRounds,
+} from './view.ts';
+
+/** A message of this page that is not part of the session yet. */
+interface Unsent {
+  id: string;
+  text: string;
+  attachments: AttachmentView[];
+}
+
+/** What the person should know of the last turn. */
+export interface Notice {
+  text: string;
+  isProblem: boolean;
+}
+
+const ENDS: Record<string, string> = {
+  aborted: 'Stopped. What had arrived is kept.',
+  limit: 'Stopped: the turn has used all its rounds of calls. Say "go on" for more.',
+  length: 'The answer was cut off: it reached the longest length of the model.',
+  refusal: 'The model did not want to answer this.',
+};
+
+/** One session as this page shows it: stored messages, the reply that arrives, and the link to the gateway. */
+export class Conversation {
+  readonly messages = signal<MessageView[]>([]);
+  readonly record = signal<SessionView | undefined>(undefined);
+  readonly usage = signal<UsageSum | undefined>(undefined);
+  readonly isLoaded = signal(false);
+  readonly isRunning = signal(false);
+  readonly notice = signal<Notice | undefined>(undefined);
+  readonly link = signal('connecting');
+  readonly agent = signal('');
+  readonly #journal = signal<ReadonlyMap<string, ListedCall>>(new Map());
+  readonly #rounds = signal<LiveRound[]>([]);
+  readonly #unsent = signal<Unsent[]>([]);
+  #device: Device;
+  #waiting: [TurnEvent, string][] = [];
+  #isDrawing = false;
+  #isClosed = false;
+  #asked = 0;
+  #shown = 0;
+
+  constructor(
+    readonly id: string,
+    readonly isNew = false,
+  ) {
+    this.#device = this.#connect();
+  }
+
+  /** What is shown, the oldest first. */
+  readonly entries = computed<EntryView[]>(() => {
+    const messages = this.messages.value;
+    const live = this.#rounds.value.filter(({ turn, number }) => number > storedRounds(messages, turn)).map(liveEntry);
+    const known = new Set(messages.map(({ id }) => id));
+    const unsent = this.#unsent.value.filter(({ id }) => !known.has(id));
+    return [
+      ...storedEntries(messages, this.#journal.value, (seq, index) => this.#fileUrl(seq, index)),
+      ...live,
+      ...unsent.map(({ id, text, attachments }): EntryView => {
+        return { kind: 'person', key: id, text, attachments, isWaiting: true };
+      }),
+    ];
+  });
+
+  /** Sends a message. While a turn runs, it joins that turn at its next round. */
+  send(text: string, options: MessageOptions = {}, attachments: AttachmentView[] = []): void {
+    const id = crypto.randomUUID();
+    this.#unsent.value = [...this.#unsent.value, { id, text, attachments }];
+    this.notice.value = undefined;
+    void this.#follow(id, this.#device.say(text, { id, join: true, ...options }));
+  }
+
+  /** Asks again with another text, in place of a message and all that followed it. */
+  replace(seq: number, text: string): void {
+    this.messages.value = this.messages.value.filter((message) => message.seq < seq);
+    this.send(text, { replaces: seq });
+  }
+
+  stop(): void {
+    this.#device.abort();
+  }
+
+  regenerate(): void {
+    const last = this.messages.value.findLastIndex(({ role }) => role === 'user');
+    this.messages.value = this.messages.value.slice(0, last + 1);
+    this.notice.value = undefined;
+    this.isRunning.value = true;
+    this.#device.regenerate();
+  }
+
+  /** Lets another agent answer from the next message on. */
+  chooseAgent(name: string): void {
+    this.agent.value = name;
+    this.#device.close();
+    this.#device = this.#connect();
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#device.close();
+  }
+
+  /** Reads the stored messages again; `readsState`: also whether a turn runs, which events tell later on. */
+  async refresh({ readsState = false } = {}): Promise<void> {
+    const path = { session_id: this.id };
+    this.#asked += 1;
+    const number = this.#asked;
+    try {
+      const [{ messages }, { calls }, record, { state }] = await Promise.all([
+        rest.get('/api/sessions/{session_id}/messages', { path, query: { full: true } }),
+        rest.get('/api/calls', { query: { session: this.id, limit: 1000 } }),
+        rest.get('/api/sessions/{session_id}', { path }),
+        rest.get('/api/sessions/{session_id}/state', { path }),
+      ]);
+      if (number < this.#shown) return; // a later answer was faster
+      this.#shown = number;
+      batch(() => {
+        this.messages.value = messages;
+        this.#journal.value = new Map(calls.map((call) => [call.id, call]));
+        this.record.value = record;
+        this.agent.value ||= record.persona ?? '';
+        if (readsState) this.isRunning.value = state === 'running';
+        this.isLoaded.value = true;
+      });
+      const { usage } = await rest.get('/api/usage', { query: { by: 'session', session: this.id } });
+      this.usage.value = usage[0];
+    } catch (error) {
+      if (!this.#isClosed) this.notice.value = { text: messageOf(error), isProblem: true };
+    }
+  }
+
+  #connect(): Device {
+    const device = new Device({
+      url: `${BASE}/`,
+      role: 'chat',
+      session: this.id,
+      agent: this.agent.value,
+      onEvent: (event, turn) => this.#queue(event, turn),
+      onState: ({ status }) => {
+        if (device !== this.#device) return;
+        this.link.value = status;
+        if (status === 'online') void this.refresh({ readsState: true });
+      },
+    });
+    queueMicrotask(() => void device.run());
+    return device;
+  }
+
+  #fileUrl(seq: number, index: number): string {
+    return rest.url(`/api/sessions/${encodeURIComponent(this.id)}/messages/${seq}/files/${index}`);
+  }
+
+  /** Waits for the end of the turn that answers a message of this page. */
+  async #follow(id: string, events: AsyncGenerator<TurnEvent, void>): Promise<void> {
+    for await (const event of events) {
+      if (event.type === 'ended' && event.reason === 'error') {
+        this.notice.value = { text: String(event.text), isProblem: true };
+      }
+    }
+    await this.refresh();
+    this.#unsent.value = this.#unsent.value.filter((one) => one.id !== id);
+  }
+
+  /** Takes an event with the next frame: hundreds of them in a second are drawn sixty times. */
+  #queue(event: TurnEvent, turn: string): void {
+    this.#waiting.push([event, turn]);
+    if (this.#isDrawing) return;
+    this.#isDrawing = true;
+    const draw = () => {
+      this.#isDrawing = false;
+      const events = this.#waiting.splice(0);
+      batch(() => {
+        for (const [one, of] of events) this.#take(one, of);
+        this.#rounds.value = this.#rounds.value.map((round) => ({ ...round }));
+      });
+    };
+    if (document.visibilityState === 'hidden') setTimeout(draw, 250);
+    else requestAnimationFrame(draw);
+  }
+
+  #take(event: TurnEvent, turn: string): void {
+    if (event.type === 'ended') {
+      this.#end(event, turn);
+      return;
+    }
+    this.isRunning.value = true;
+    if (event.type === 'round') {
+      const others = this.#rounds.value.filter((one) => one.turn === turn && one.number !== event.number);
+      const begun = { turn, number: Number(event.number), text: '', thinking: '', calls: [] };
+      this.#rounds.value = [...others, begun];
+      void this.refresh();
+      return;
+    }
+    const round = this.#rounds.value.at(-1);
+    if (round) this.#takeInRound(event, round);
+  }
+
+  #takeInRound(event: TurnEvent, round: LiveRound): void {
+    const id = String(event.id ?? '');
+    switch (event.type) {
+      case 'text':
+        round.text += String(event.text);
+        break;
+      case 'thinking':
+        round.thinking += String(event.text);
+        break;
+      case 'call_arguments':
+        this.#write(event, round);
+        break;
+      case 'call_started': {
+        const known = { id, tool: String(event.name), arguments: String(event.arguments) };
+        const begun: CallView = { ...known, state: 'running', origin: '', since: Date.now() };
+        round.calls = [...round.calls.filter((one) => one.state !== 'writing'), begun];
+        break;
+      }
+      case 'call_progress':
+        this.#change(round, id, (call) => {
+          const waits = typeof event.value === 'object' && event.value !== null && 'waiting_for' in event.value;
+          return { ...call, progress: progressText(event.value), state: waits ? 'waiting' : 'running' };
+        });
+        break;
+      case 'call_finished':
+        this.#change(round, id, (call) => {
+          const ended = { ...call, duration: Number(event.duration) };
+          finishCall(ended, String(event.envelope));
+          return ended;
+        });
+        break;
+      case 'retry':
+        this.notice.value = { text: `${event.reason} It is tried again in ${event.seconds} s.`, isProblem: false };
+        break;
+      case 'queued':
+        this.notice.value = { text: `${event.model} is busy: the request waits for its turn.`, isProblem: false };
+        break;
+    }
+  }
+
+  /** A call that the model is still writing. */
+  #write(event: TurnEvent, round: LiveRound): void {
+    const id = `writing-${event.index}`;
+    const written = { id, tool: String(event.name), arguments: String(event.arguments), origin: '' };
+    round.calls = [...round.calls.filter((one) => one.id !== id), { ...written, state: 'writing' }];
+  }
+
+  #change(round: LiveRound, id: string, change: (call: CallView) => CallView): void {
+    round.calls = round.calls.map((call) => (call.id === id ? change(call) : call));
+  }
+
+  #end(event: TurnEvent, turn: string): void {
+    const reason = String(event.reason);
+    const text = String(event.text ?? '');
+    if (reason === 'error') this.notice.value = { text, isProblem: true };
+    else this.notice.value = ENDS[reason] ? { text: ENDS[reason], isProblem: false } : undefined;
+    if (reason === 'pending') return;
+    this.isRunning.value = false;
+    void this.refresh().then(() => {
+      this.#rounds.value = this.#rounds.value.filter((one) => one.turn !== turn);
+    });
+  }
+}

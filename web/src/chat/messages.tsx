@@ -1,0 +1,139 @@
+import { useSignal } from '@preact/signals';
+import { CopyButton } from '../parts/code.tsx';
+import { Icon } from '../parts/icon.tsx';
+import { CallBlock } from './call.tsx';
+import type { Conversation } from './conversation.ts';
+import { Files } from './files.tsx';
+import { Markdown } from './markdown.tsx';
+import type { EntryView, PersonView, ReplyView } from './view.ts';
+
+/** Everything that was said in a session. */
+export function Messages({ chat }: { chat: Conversation }) {
+  const entries = chat.entries.value;
+  const isRunning = chat.isRunning.value;
+  const notice = chat.notice.value;
+  return (
+    <div class="messages" role="log" aria-label="Conversation" aria-busy={isRunning}>
+      {entries.map((entry, index) =>
+        entry.kind === 'person' ? (
+          <PersonMessage key={entry.key} entry={entry} chat={chat} />
+        ) : (
+          <Reply key={entry.key} entry={entry} chat={chat} isLast={isLastReply(entries, index)} />
+        ),
+      )}
+      {isRunning && <p class="typing" role="status" aria-label="The agent is at work" />}
+      {notice && (
+        <p class={notice.isProblem ? 'problem' : 'muted notice'} role="alert">
+          {notice.isProblem && <Icon name="alert" />}
+          {notice.text}
+        </p>
+      )}
+    </div>
+  );
+}
+
+function isLastReply(entries: EntryView[], index: number): boolean {
+  return !entries.slice(index + 1).some(({ kind }) => kind === 'reply');
+}
+
+function PersonMessage({ entry, chat }: { entry: PersonView; chat: Conversation }) {
+  const edited = useSignal<string | undefined>(undefined);
+  if (edited.value !== undefined && entry.seq !== undefined) {
+    const { seq } = entry;
+    return (
+      <form
+        class="edit"
+        onSubmit={(event) => {
+          event.preventDefault();
+          chat.replace(seq, edited.value ?? '');
+        }}
+      >
+        <textarea
+          aria-label="Edit the message"
+          rows={Math.min(10, edited.value.split('\n').length + 1)}
+          value={edited.value}
+          onInput={(event) => {
+            edited.value = event.currentTarget.value;
+          }}
+        />
+        <div class="buttons">
+          <button
+            type="button"
+            onClick={() => {
+              edited.value = undefined;
+            }}
+          >
+            Cancel
+          </button>
+          <button type="submit" class="main" disabled={!edited.value.trim()}>
+            Ask again
+          </button>
+        </div>
+      </form>
+    );
+  }
+  return (
+    <article class="person" aria-label="You">
+      <Files files={entry.attachments} />
+      {entry.text && <div class="bubble">{entry.text}</div>}
+      {entry.isWaiting ? (
+        <small class="queued">{chat.isRunning.value ? 'queued: it joins at the next step' : 'sending'}</small>
+      ) : (
+        <div class="entry-actions">
+          <CopyButton text={entry.text} label="Copy the message" />
+          <button
+            type="button"
+            class="plain"
+            title="Edit and ask again"
+            aria-label="Edit and ask again"
+            onClick={() => {
+              edited.value = entry.text;
+            }}
+          >
+            <Icon name="edit" />
+          </button>
+        </div>
+      )}
+    </article>
+  );
+}
+
+function Reply({ entry, chat, isLast }: { entry: ReplyView; chat: Conversation; isLast: boolean }) {
+  const isDone = isLast && !entry.isLive && !chat.isRunning.value;
+  return (
+    <article class="reply" aria-label="Agent">
+      {entry.thinking && (
+        <details class="thinking">
+          <summary>Thinking</summary>
+          <p>{entry.thinking}</p>
+        </details>
+      )}
+      {entry.text && <Markdown text={entry.text} />}
+      {entry.calls.length > 0 && (
+        <div class={entry.calls.length > 1 ? 'calls parallel' : 'calls'}>
+          {entry.calls.length > 1 && <small class="together">{entry.calls.length} calls side by side</small>}
+          {entry.calls.map((call) => (
+            <CallBlock key={call.id} call={call} />
+          ))}
+        </div>
+      )}
+      {(isDone || (entry.text && entry.calls.length === 0 && !entry.isLive)) && (
+        <div class="entry-actions">
+          {entry.text && <CopyButton text={entry.text} label="Copy the answer" />}
+          {isDone && (
+            <button
+              type="button"
+              class="plain"
+              title="Answer again"
+              aria-label="Answer again"
+              onClick={() => chat.regenerate()}
+            >
+              <Icon name="redo" />
+            </button>
+          )}
+          {entry.model && <small class="by">{entry.model}</small>}
+        </div>
+      )}
+    </article>
+  );
+}

@@ -1,0 +1,175 @@
+// What the chat shows: stored messages and live events in one form. Pure functions, no gateway.
+import type { ListedCall, MessageView } from 'handspan/rest';
+
+/** One call as a block of the chat. */
+export interface CallView {
+  id: string;
+  tool: string;
+  /** JSON as the model wrote it. */
+  arguments: string;
+  state: 'writing' | 'running' | 'waiting' | 'success' | 'error';
+  /** Where it runs: `builtin`, `device(phone)`. Empty: not known yet. */
+  origin: string;
+  /** Seconds; undefined while it runs. */
+  duration?: number | undefined;
+  /** When it began here, in milliseconds. */
+  since?: number | undefined;
+  progress?: string | undefined;
+  /** The result as JSON: `{"status": …}`. */
+  envelope?: string | undefined;
+  /** Images and files of the result. */
+  files?: AttachmentView[] | undefined;
+}
+
+export interface PersonView {
+  kind: 'person';
+  key: string;
+  text: string;
+  seq?: number | undefined;
+  attachments: AttachmentView[];
+  /** A message that is sent, but not part of the session yet. */
+  isWaiting: boolean;
+}
+
+export interface AttachmentView {
+  kind: string;
+  name: string;
+  /** Where it can be read. */
+  url: string;
+}
+
+/** One reply of the model with its calls: a round. */
+export interface ReplyView {
+  kind: 'reply';
+  key: string;
+  text: string;
+  thinking: string;
+  model: string;
+  calls: CallView[];
+  isLive: boolean;
+}
+
+export type EntryView = PersonView | ReplyView;
+
+/** Where a file of a message can be read. */
+export type FileUrl = (seq: number, index: number) => string;
+
+/** A reply that arrives now: the events of one round. */
+export interface LiveRound {
+  turn: string;
+  number: number;
+  text: string;
+  thinking: string;
+  calls: CallView[];
+}
+
+/** The entries of stored messages. `journal` has what messages do not tell of calls. */
+export function storedEntries(
+  messages: MessageView[],
+  journal: ReadonlyMap<string, ListedCall>,
+  urlOf: FileUrl,
+): EntryView[] {
+  const entries: EntryView[] = [];
+  const calls = new Map<string, CallView>();
+  for (const message of messages) {
+    if (message.role === 'user') {
+      entries.push(personEntry(message, urlOf));
+    } else if (message.role === 'assistant') {
+      const shown = (message.calls ?? []).map((call) => storedCall(call, journal.get(call.id)));
+      for (const call of shown) calls.set(call.id, call);
+      const { content: text, model = '', thinking = '' } = message;
+      entries.push({ kind: 'reply', key: `m${message.seq}`, text, thinking, model, calls: shown, isLive: false });
+    } else {
+      const call = calls.get(message.call_id ?? '');
+      if (call) {
+        finishCall(call, message.content);
+        call.files = filesOf(message, urlOf);
+      }
+    }
+  }
+  return entries;
+}
+
+/** How many replies of a turn are stored: live rounds with a higher number are not among them. */
+export function storedRounds(messages: MessageView[], turn: string): number {
+  const first = messages.findIndex((message) => message.role === 'user' && message.turn === turn);
+  if (first < 0) return 0;
+  let count = 0;
+  for (const message of messages.slice(first)) {
+    if (message.role === 'user' && message.turn !== turn) break;
+    if (message.role === 'assistant') count += 1;
+  }
+  return count;
+}
+
+export function liveEntry(round: LiveRound): ReplyView {
+  const { text, thinking, calls } = round;
+  return { kind: 'reply', key: `${round.turn}/${round.number}`, text, thinking, model: '', calls, isLive: true };
+}
+
+/** Gives a call its result. */
+export function finishCall(call: CallView, envelope: string): void {
+  call.envelope = envelope;
+  call.state = isSuccess(envelope) ? 'success' : 'error';
+}
+
+/** The parts of a result for people: the value, or the error with its code. */
+export function readEnvelope(envelope: string): { value?: unknown; error?: string; code?: string; notice?: string } {
+  try {
+    const read = JSON.parse(envelope);
+    if (read.status === 'success') return { value: read.result, notice: read.notice };
+    return { error: String(read.message ?? ''), code: String(read.code ?? '') };
+  } catch {
+    return { value: envelope };
+  }
+}
+
+function isSuccess(envelope: string): boolean {
+  return readEnvelope(envelope).error === undefined;
+}
+
+function filesOf(message: MessageView, urlOf: FileUrl): AttachmentView[] {
+  return (message.files ?? []).map(({ kind, name, index }) => ({ kind, name, url: urlOf(message.seq, index) }));
+}
+
+function personEntry(message: MessageView, urlOf: FileUrl): PersonView {
+  return {
+    kind: 'person',
+    key: `m${message.seq}`,
+    text: message.content,
+    seq: message.seq,
+    attachments: filesOf(message, urlOf),
+    isWaiting: false,
+  };
+}
+
+function storedCall(call: { id: string; name: string; arguments: string }, record: ListedCall | undefined): CallView {
+  const isOpen = record !== undefined && record.state !== 'done';
+  return {
+    id: call.id,
+    tool: call.name,
+    arguments: call.arguments,
+    state: 'running',
+    origin: record?.origin ?? '',
+    duration: record && !isOpen ? record.duration : undefined,
+  };
+}
+
+/** Progress as one text: tools report texts, numbers or objects. */
+export function progressText(value: unknown): string {
+  if (typeof value === 'string') return value;
+  if (typeof value === 'object' && value !== null && 'text' in value) return String(value.text);
+  return JSON.stringify(value);
+}
+
+/** A session as Markdown, to be kept or passed on. */
+export function exportText(name: string, entries: EntryView[]): string {
+  const parts = entries.map((entry) => {
+    if (entry.kind === 'person') return `## You\n\n${entry.text}`;
+    const calls = entry.calls.map(
+      ({ tool, arguments: given, envelope }) => `\`\`\`\n${tool} ${given}\n→ ${envelope ?? '(no result)'}\n\`\`\``,
+    );
+    return [`## ${entry.model || 'Agent'}`, entry.text, ...calls].filter(Boolean).join('\n\n');
+  });
+  return [`# ${name}`, ...parts, ''].join('\n\n');
+}

@@ -1,0 +1,10 @@
+import { render } from 'preact';
+import '../style/base.css';
+import '../style/parts.css';
+import '../style/device.css';
+import { PhonePage } from './page.tsx';
+import { phone } from './phone.ts';
+
+void phone.start();
+const root = document.getElementById('app');
+if (root) render(<PhonePage />, root);

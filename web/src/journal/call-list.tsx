@@ -1,0 +1,84 @@
+import { useSignal } from '@preact/signals';
+import type { ListedCall } from 'handspan/rest';
+import { useEffect, useRef } from 'preact/hooks';
+import { originTitle } from '../pages/shared.tsx';
+import { Ago, duration } from '../parts/ago.tsx';
+import { Badge } from '../parts/list.tsx';
+import { href } from '../router.ts';
+
+/** The height of a row in pixels, as in `journal.css`. */
+const ROW = 52;
+const BEFORE_AND_AFTER = 8;
+
+/** The calls as rows. Only those in sight are drawn, so that thousands scroll as quickly as ten. */
+export function CallRows({ calls, onEnd }: { calls: ListedCall[]; onEnd: () => void }) {
+  const box = useRef<HTMLUListElement>(null);
+  const seen = useSignal({ first: 0, last: 30 });
+  const look = () => {
+    const element = box.current;
+    const scroller = element?.closest('main');
+    if (!element || !scroller) return;
+    const above = scroller.getBoundingClientRect().top - element.getBoundingClientRect().top;
+    const first = Math.max(0, Math.floor(above / ROW) - BEFORE_AND_AFTER);
+    const last = Math.ceil((above + scroller.clientHeight) / ROW) + BEFORE_AND_AFTER;
+    if (first !== seen.value.first || last !== seen.value.last) seen.value = { first, last };
+    if (last >= calls.length) onEnd();
+  };
+  useEffect(() => {
+    const scroller = box.current?.closest('main');
+    look();
+    scroller?.addEventListener('scroll', look, { passive: true });
+    addEventListener('resize', look);
+    return () => {
+      scroller?.removeEventListener('scroll', look);
+      removeEventListener('resize', look);
+    };
+  }, [calls]);
+  const { first, last } = seen.value;
+  const slowest = Math.max(0.001, ...calls.slice(first, last).map((call) => call.duration));
+  return (
+    <ul ref={box} class="list calls" aria-label="Calls" style={{ height: `${calls.length * ROW + 2}px` }}>
+      {calls.slice(first, last).map((call, index) => (
+        <CallRow key={call.id} call={call} place={first + index} of={calls.length} slowest={slowest} />
+      ))}
+    </ul>
+  );
+}
+
+interface RowProps {
+  call: ListedCall;
+  place: number;
+  of: number;
+  slowest: number;
+}
+
+function CallRow({ call, place, of, slowest }: RowProps) {
+  return (
+    <li class="call-row" aria-setsize={of} aria-posinset={place + 1} style={{ top: `${place * ROW}px` }}>
+      <a href={href('journal', 'calls', call.id)}>
+        <span class="call-tool">{call.tool}</span>
+        <span class="call-origin">{call.origin ? originTitle(call.origin) : 'no such tool'}</span>
+        <CallStatus status={call.status} />
+        <DurationBar share={call.duration / slowest} />
+        <span class="call-duration">{call.state === 'done' ? duration(call.duration) : '…'}</span>
+        <span class="call-at">
+          <Ago at={call.at} />
+        </span>
+      </a>
+    </li>
+  );
+}
+
+export function CallStatus({ status }: { status: string }) {
+  return <Badge kind={status === 'success' ? 'good' : status === 'open' ? 'waits' : 'bad'}>{status}</Badge>;
+}
+
+/** A bar for a share between 0 and 1. */
+export function DurationBar({ share }: { share: number }) {
+  return (
+    <svg class="bar" viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true">
+      <rect class="bar-back" width="100" height="6" rx="3" />
+      <rect width={Math.max(1.5, Math.min(1, share) * 100)} height="6" rx="3" />
+    </svg>
+  );
+}

@@ -1,0 +1,154 @@
+import { useSignal } from '@preact/signals';
+import type { Total, UsageSum } from 'handspan/rest';
+import { useLive } from '../gateway/live.ts';
+import { rest } from '../gateway/rest.ts';
+import { Choose, count, Section } from '../pages/shared.tsx';
+import { Empty, Problem } from '../parts/empty.tsx';
+
+const DAYS = { today: 0, week: 6, month: 29 } as const;
+type Span = keyof typeof DAYS | 'all';
+
+/** The first day (UTC) of a span; empty for all. */
+function firstDay(span: Span): string {
+  if (span === 'all') return '';
+  return new Date(Date.now() - DAYS[span] * 86_400_000).toISOString().slice(0, 10);
+}
+
+/** Tokens and cost by model, and by day as small charts. What a model did not report is left empty, never 0. */
+export function Usage() {
+  const span = useSignal<Span>('week');
+  const since = firstDay(span.value);
+  const load = (by: 'model' | 'day') => () => rest.get('/api/usage', { query: { by, since } });
+  const models = useLive(['calls', 'sessions'], load('model'), since);
+  const days = useLive(['calls', 'sessions'], load('day'), since);
+  const sums = models.data.value?.usage;
+  return (
+    <>
+      <div class="filters">
+        <Choose
+          label="Time"
+          value={span.value}
+          options={[
+            ['today', 'Today'],
+            ['week', 'Last 7 days'],
+            ['month', 'Last 30 days'],
+            ['all', 'All'],
+          ]}
+          onChange={(value) => (span.value = value as Span)}
+        />
+      </div>
+      <Problem text={models.problem.value || days.problem.value} />
+      {sums?.length === 0 && <Empty icon="usage" title="No model was asked in this time" />}
+      {sums && sums.length > 0 && <UsageTable sums={sums} />}
+      {sums && sums.length > 0 && days.data.value && <Charts days={days.data.value.usage} />}
+    </>
+  );
+}
+
+function UsageTable({ sums }: { sums: UsageSum[] }) {
+  return (
+    <Section title="By model">
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a wide table scrolls, and a keyboard has to reach it */}
+      <section class="table" tabIndex={0} aria-label="Usage by model">
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">Model</th>
+              <th scope="col">Replies</th>
+              <th scope="col">Input</th>
+              <th scope="col">Cached</th>
+              <th scope="col">Output</th>
+              <th scope="col">Reasoning</th>
+              <th scope="col">Cost</th>
+            </tr>
+          </thead>
+          <tbody>
+            {sums.map((sum) => (
+              <tr key={sum.of}>
+                <th scope="row">{sum.of || 'unknown'}</th>
+                <td>{count(sum.replies)}</td>
+                <Known total={sum.input} />
+                <Known total={sum.cached} />
+                <Known total={sum.output} />
+                <Known total={sum.reasoning} />
+                <Known total={sum.cost} write={money} />
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </section>
+    </Section>
+  );
+}
+
+function money(dollars: number): string {
+  return `$${dollars < 1 ? dollars.toFixed(4) : dollars.toFixed(2)}`;
+}
+
+function Known({ total, write = count }: { total: Total; write?: (value: number) => string }) {
+  if (total.known === null) return <td title="The model did not report it" />;
+  const missing = total.unknown > 0 ? `${total.unknown} replies did not report it` : undefined;
+  return (
+    <td title={missing}>
+      {write(total.known)}
+      {missing && <sup title={missing}>+</sup>}
+    </td>
+  );
+}
+
+function Charts({ days }: { days: UsageSum[] }) {
+  const inOrder = [...days].sort((one, other) => (one.of < other.of ? -1 : 1)).slice(-30);
+  return (
+    <Section title="By day">
+      <div class="charts">
+        <Chart title="Replies" days={inOrder} amountOf={({ replies }) => replies} write={count} />
+        <Chart title="Tokens" days={inOrder} amountOf={tokensOf} write={count} />
+        <Chart title="Cost" days={inOrder} amountOf={({ cost }) => cost.known} write={money} />
+      </div>
+    </Section>
+  );
+}
+
+function tokensOf({ input, output }: UsageSum): number | null {
+  return input.known === null && output.known === null ? null : (input.known ?? 0) + (output.known ?? 0);
+}
+
+interface ChartProps {
+  title: string;
+  days: UsageSum[];
+  amountOf: (day: UsageSum) => number | null;
+  write: (value: number) => string;
+}
+
+/** Bars, one for each day; a day whose value is not known has none. */
+function Chart({ title, days, amountOf, write }: ChartProps) {
+  const values = days.map(amountOf);
+  const known = values.filter((one) => one !== null);
+  const most = Math.max(...known, 0);
+  const step = 100 / Math.max(7, days.length);
+  const total = known.reduce((sum, one) => sum + one, 0);
+  const text = known.length ? `${title}: ${write(total)} in ${days.length} days` : `${title}: not known`;
+  return (
+    <figure>
+      <figcaption>
+        {title} <b>{known.length ? write(total) : ''}</b>
+      </figcaption>
+      <svg viewBox="0 0 100 40" preserveAspectRatio="none" role="img" aria-label={text}>
+        {values.map((value, index) =>
+          value === null || most === 0 ? null : (
+            <rect
+              key={days[index]?.of}
+              x={index * step + step * 0.1}
+              y={40 - (value / most) * 38}
+              width={step * 0.8}
+              height={(value / most) * 38}
+            >
+              <title>{`${days[index]?.of}: ${write(value)}`}</title>
+            </rect>
+          ),
+        )}
+      </svg>
+      <small>{known.length ? [...new Set([days[0]?.of, days.at(-1)?.of])].join(' – ') : 'not reported'}</small>
+    </figure>
+  );
+}

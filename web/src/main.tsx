@@ -1,0 +1,11 @@
+import { render } from 'preact';
+import './style/base.css';
+import './style/parts.css';
+import './style/shell.css';
+import './style/chat.css';
+import { readAccount } from './gateway/account.ts';
+import { App } from './shell/app.tsx';
+
+void readAccount();
+const root = document.getElementById('app');
+if (root) render(<App />, root);

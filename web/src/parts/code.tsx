@@ -1,0 +1,41 @@
+import { useSignal } from '@preact/signals';
+import { Icon } from './icon.tsx';
+
+/** A button that copies a text. */
+export function CopyButton({ text, label = 'Copy' }: { text: string | (() => string); label?: string }) {
+  const isDone = useSignal(false);
+  const copy = async () => {
+    await navigator.clipboard.writeText(typeof text === 'string' ? text : text());
+    isDone.value = true;
+    setTimeout(() => {
+      isDone.value = false;
+    }, 1500);
+  };
+  return (
+    <button
+      type="button"
+      class="plain copy"
+      title={label}
+      aria-label={isDone.value ? 'Copied' : label}
+      onClick={() => void copy()}
+    >
+      <Icon name={isDone.value ? 'check' : 'copy'} />
+    </button>
+  );
+}
+
+/** Text as a machine has it, with a button that copies it. */
+export function Code({ text, label = 'Copy' }: { text: string; label?: string }) {
+  return (
+    <div class="code">
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a long text scrolls, and a keyboard has to reach it */}
+      <pre tabIndex={0}>{text}</pre>
+      <CopyButton text={text} label={label} />
+    </div>
+  );
+}
+
+/** A value as JSON for people: a text as it is, anything else indented. */
+export function asText(value: unknown): string {
+  return typeof value === 'string' ? value : (JSON.stringify(value, null, 2) ?? '');
+}

@@ -1,0 +1,53 @@
+import { signal } from '@preact/signals';
+import { messageOf } from '../gateway/rest.ts';
+import { Icon } from './icon.tsx';
+
+interface Toast {
+  id: number;
+  text: string;
+  isProblem: boolean;
+}
+
+const SECONDS = 6;
+const toasts = signal<Toast[]>([]);
+let last = 0;
+
+/** Shows a sentence for some seconds. */
+export function toast(text: string, { isProblem = false } = {}): void {
+  last += 1;
+  const id = last;
+  toasts.value = [...toasts.value.slice(-3), { id, text, isProblem }];
+  setTimeout(() => hide(id), SECONDS * (isProblem ? 2000 : 1000));
+}
+
+/** Does it, and shows why not if it fails. Returns whether it was done. */
+export async function attempt(work: () => Promise<unknown>, done = ''): Promise<boolean> {
+  try {
+    await work();
+  } catch (error) {
+    toast(messageOf(error), { isProblem: true });
+    return false;
+  }
+  if (done) toast(done);
+  return true;
+}
+
+function hide(id: number): void {
+  toasts.value = toasts.value.filter((one) => one.id !== id);
+}
+
+export function Toasts() {
+  return (
+    <div class="toasts" role="status" aria-live="polite">
+      {toasts.value.map(({ id, text, isProblem }) => (
+        <div key={id} class={isProblem ? 'toast bad' : 'toast'}>
+          <Icon name={isProblem ? 'alert' : 'check'} />
+          <span>{text}</span>
+          <button type="button" class="plain" aria-label="Hide" onClick={() => hide(id)}>
+            <Icon name="close" />
+          </button>
+        </div>
+      ))}
+    </div>
+  );
+}

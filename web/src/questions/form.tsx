@@ -1,0 +1,206 @@
+import { useSignal } from '@preact/signals';
+import type { GivenAnswer, QuestionView } from 'handspan/rest';
+import { messageOf, rest } from '../gateway/rest.ts';
+import { asText, Code } from '../parts/code.tsx';
+import { Problem } from '../parts/empty.tsx';
+import { defaultsOf, type JsonObject, missingIn, SchemaForm } from '../parts/schema-form.tsx';
+import { readQuestions } from './open.ts';
+
+/** What is asked, in one line. */
+export function titleOf({ kind, tool, agent }: QuestionView): string {
+  const by = agent ? `${agent} wants to use ${tool}` : tool;
+  return {
+    permission: by || 'A permission is needed',
+    approval: by || 'An approval is needed',
+    input: agent ? `${agent} asks you` : 'A question for you',
+    login: `${tool || 'A server'} needs a login`,
+    trust: `${tool || 'A tool'} has changed`,
+  }[kind];
+}
+
+/** One question with its answers, as its kind needs them. */
+export function QuestionForm({ question }: { question: QuestionView }) {
+  const problem = useSignal('');
+  const answer = async (given: GivenAnswer) => {
+    try {
+      await rest.post('/api/questions/{question_id}/answer', { path: { question_id: question.id }, body: given });
+    } catch (error) {
+      problem.value = messageOf(error);
+    }
+    await readQuestions();
+  };
+  const parts = { question, answer: (given: GivenAnswer) => void answer(given) };
+  return (
+    <div class={`question ${question.kind}`}>
+      <Problem text={problem.value} />
+      {question.kind === 'input' ? (
+        <Input {...parts} />
+      ) : question.kind === 'login' ? (
+        <Login {...parts} />
+      ) : question.kind === 'trust' ? (
+        <Trust {...parts} />
+      ) : (
+        <Approval {...parts} />
+      )}
+    </div>
+  );
+}
+
+interface AnswerProps {
+  question: QuestionView;
+  answer: (given: GivenAnswer) => void;
+}
+
+/** Permission and approval: allow once or always, with other arguments, deny once or for ever. */
+function Approval({ question, answer }: AnswerProps) {
+  const isEditing = useSignal(false);
+  const text = useSignal(asText(question.arguments));
+  const problem = useSignal('');
+  const canEdit = question.kind === 'approval';
+  const allow = (always: boolean) => {
+    if (!isEditing.value) return answer({ decision: 'allow', always });
+    try {
+      answer({ decision: 'allow', always, arguments: JSON.parse(text.value) as JsonObject });
+    } catch (error) {
+      problem.value = `These arguments are not JSON: ${messageOf(error)}`;
+    }
+  };
+  return (
+    <>
+      <p>{question.subject}</p>
+      {isEditing.value ? (
+        <textarea
+          class="mono"
+          aria-label="Arguments"
+          rows={Math.min(14, text.value.split('\n').length + 1)}
+          value={text.value}
+          onInput={(event) => {
+            text.value = event.currentTarget.value;
+          }}
+        />
+      ) : (
+        <Code text={text.value} label="Copy the arguments" />
+      )}
+      <Problem text={problem.value} />
+      <footer class="buttons">
+        <button type="button" class="danger" onClick={() => answer({ decision: 'deny_forever' })}>
+          Deny for ever
+        </button>
+        <button type="button" onClick={() => answer({ decision: 'deny' })}>
+          Deny
+        </button>
+        {canEdit && !isEditing.value && (
+          <button
+            type="button"
+            onClick={() => {
+              isEditing.value = true;
+            }}
+          >
+            Edit arguments
+          </button>
+        )}
+        {!isEditing.value && (
+          <button type="button" onClick={() => allow(true)}>
+            Always allow
+          </button>
+        )}
+        <button type="button" class="main" onClick={() => allow(false)}>
+          {isEditing.value ? 'Allow with these' : 'Allow once'}
+        </button>
+      </footer>
+    </>
+  );
+}
+
+const WHOLE = 'answer';
+
+/** An input: a form made from the schema of the answer. */
+function Input({ question, answer }: AnswerProps) {
+  const schema = (question.schema ?? {}) as JsonObject;
+  const isObject = schema.type === 'object';
+  const shown: JsonObject = isObject
+    ? schema
+    : { type: 'object', properties: { [WHOLE]: { title: 'Your answer', ...schema } }, required: [WHOLE] };
+  const value = useSignal<JsonObject>(defaultsOf(shown));
+  const missing = missingIn(shown, value.value);
+  return (
+    <form
+      class="fields"
+      onSubmit={(event) => {
+        event.preventDefault();
+        answer({ decision: 'allow', value: isObject ? value.value : (value.value[WHOLE] ?? null) });
+      }}
+    >
+      <p>{question.subject}</p>
+      <SchemaForm
+        schema={shown}
+        value={value.value}
+        onChange={(given) => {
+          value.value = given;
+        }}
+      />
+      <footer class="buttons">
+        <button type="button" onClick={() => answer({ decision: 'deny' })}>
+          No answer
+        </button>
+        <button type="submit" class="main" disabled={missing.length > 0}>
+          Answer
+        </button>
+      </footer>
+    </form>
+  );
+}
+
+/** A login: a page to open, and the word that it is done. */
+function Login({ question, answer }: AnswerProps) {
+  const { url = '', hint, intent } = question.action ?? {};
+  const isSafe = /^https?:\/\//i.test(url);
+  return (
+    <>
+      <p>{question.subject}</p>
+      {hint && <p class="muted">{hint}</p>}
+      {intent && <Code text={intent} label="Copy what starts the app" />}
+      <footer class="buttons">
+        <button type="button" onClick={() => answer({ decision: 'deny' })}>
+          Not now
+        </button>
+        <button type="button" onClick={() => answer({ decision: 'allow' })}>
+          I have logged in
+        </button>
+        {isSafe && (
+          <a class="button main" href={url} target="_blank" rel="noopener noreferrer">
+            Open the login page
+          </a>
+        )}
+      </footer>
+    </>
+  );
+}
+
+/** A changed definition: the accepted one and the new one side by side. */
+function Trust({ question, answer }: AnswerProps) {
+  const { old, new: fresh } = question.action ?? {};
+  return (
+    <>
+      <p>{question.subject}</p>
+      <div class="compare">
+        <section>
+          <h3>Accepted before</h3>
+          <Code text={old ? asText(old) : 'nothing'} label="Copy the old definition" />
+        </section>
+        <section>
+          <h3>Offered now</h3>
+          <Code text={fresh ? asText(fresh) : 'nothing'} label="Copy the new definition" />
+        </section>
+      </div>
+      <footer class="buttons">
+        <button type="button" onClick={() => answer({ decision: 'deny' })}>
+          Keep it off
+        </button>
+        <button type="button" class="main" onClick={() => answer({ decision: 'allow' })}>
+          Accept the new one
+        </button>
+      </footer>
+    </>
+  );
+}

@@ -1,0 +1,177 @@
+import type { Page } from 'playwright-core';
+import { expect, test } from 'vitest';
+import { checkAccess, PHONE, photograph, say, World } from './support/world.ts';
+
+const world = new World('--set', 'agents={"General": {}, "Careful": {"mode": "ask_always"}}');
+const PIXEL = Buffer.from(
+  'iVBORw0KGgoAAAANSUhEUgAAAAoAAAAKCAYAAACNMs+9AAAAFUlEQVR42mNk+M9Qz0AEYBxVSF+FABJADveWkH6oAAAAAElFTkSuQmCC',
+  'base64',
+);
+
+/** What the agent said last. */
+function lastReply(page: Page) {
+  return page.getByRole('article', { name: 'Agent' }).last();
+}
+
+async function chooseAgent(page: Page, name: string): Promise<void> {
+  await page.getByLabel('Agent', { exact: true }).selectOption(name);
+}
+
+test('calls are one line each, side by side where they ran so, and one switch shows all of them', async () => {
+  const page = await world.open();
+  await say(page, 'call get_current_time\ncall list_directory {"path": "."}\nthen\n**Done** `x`\n\n```\ncode\n```');
+  await page.getByText('2 calls side by side').waitFor();
+  await lastReply(page).locator('strong', { hasText: 'Done' }).waitFor();
+  const calls = page.locator('.call');
+  await expect.poll(() => calls.first().textContent()).toMatch(/get_current_time.*gateway.*done.*ms/);
+  expect(await page.getByText('Arguments').count()).toBe(0);
+  await page.getByRole('button', { name: 'Compact' }).click();
+  await expect.poll(() => page.getByText('Arguments', { exact: true }).count()).toBe(2);
+  await checkAccess(page);
+  await photograph(page, 'chat-detailed');
+  await page.reload();
+  await page.getByRole('button', { name: 'Detailed' }).waitFor();
+  await expect.poll(() => page.getByText('Arguments', { exact: true }).count()).toBe(2);
+  await page.getByRole('button', { name: 'Detailed' }).click();
+  await photograph(page, 'chat');
+  await page.setViewportSize(PHONE);
+  expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBe(PHONE.width);
+  expect(await page.locator('.talk').evaluate((element) => element.scrollWidth <= element.clientWidth)).toBe(true);
+});
+
+test('a failed call says what is wrong, in its block', async () => {
+  const page = await world.open();
+  await say(page, 'call read_file {"path": "nothing.txt"}');
+  await expect.poll(() => page.locator('.call.error').textContent()).toContain('File not found: nothing.txt');
+});
+
+test('text of a model can neither run a script nor load an image of another server', async () => {
+  const page = await world.open();
+  await say(
+    page,
+    'safe <img src=x onerror="document.title=1"> ![a picture](https://example.com/x.png) <style>*{color:red}</style>',
+  );
+  await lastReply(page).getByRole('link', { name: 'a picture' }).waitFor();
+  expect(await lastReply(page).locator('img, style, [onerror]').count()).toBe(0);
+});
+
+test('an approval is asked where the person is: edited, allowed, denied; and it goes where it is answered elsewhere', async () => {
+  const page = await world.open();
+  await chooseAgent(page, 'Careful');
+  await say(
+    page,
+    'call write_file {"path": "a.txt", "content": "one"}\nthen\ncall read_file {"path": "a.txt"}\nthen\n{results}',
+  );
+  const dialog = page.getByRole('dialog', { name: 'Careful wants to use write_file' });
+  await dialog.getByText('"content": "one"').waitFor();
+  await checkAccess(page);
+  await photograph(page, 'approval');
+  await dialog.getByRole('button', { name: 'Edit arguments' }).click();
+  await dialog.getByLabel('Arguments').fill('{"path": "a.txt", "content": "two"}');
+  await dialog.getByRole('button', { name: 'Allow with these' }).click();
+  const reading = page.getByRole('dialog', { name: 'Careful wants to use read_file' });
+  await reading.waitFor();
+  const other = await world.another(page);
+  await other
+    .getByRole('dialog', { name: 'Careful wants to use read_file' })
+    .getByRole('button', { name: 'Allow once' })
+    .click();
+  await reading.waitFor({ state: 'hidden' });
+  await expect.poll(() => lastReply(page).textContent()).toContain('two');
+  await other.close();
+  await say(page, 'call write_file {"path": "b.txt", "content": "x"}');
+  const again = page.getByRole('dialog', { name: 'Careful wants to use write_file' });
+  await again.getByRole('button', { name: 'Deny', exact: true }).click();
+  await expect.poll(() => page.locator('.call.error').last().textContent()).toContain('did not approve');
+});
+
+test('a question of the agent is a form, and its answer goes on', async () => {
+  const page = await world.open();
+  await say(page, 'call ask_user {"question": "Which colour?", "options": ["red", "blue"]}\nthen\n{results}');
+  const dialog = page.getByRole('dialog', { name: 'General asks you' });
+  await dialog.getByText('Which colour?').waitFor();
+  await photograph(page, 'question');
+  await dialog.getByRole('combobox').selectOption('blue');
+  await dialog.getByRole('button', { name: 'Answer', exact: true }).click();
+  await expect.poll(() => lastReply(page).textContent()).toContain('blue');
+});
+
+test('a reload in the middle keeps what has arrived; a message that joins is shown as queued; stop ends it', async () => {
+  const page = await world.open();
+  await say(page, 'Half an answer.\ncall ask_user {"question": "Wait?"}\nthen\nthe rest');
+  await page.getByRole('dialog').getByRole('button', { name: 'Close' }).click();
+  await page.getByText('Half an answer.').last().waitFor();
+  await say(page, 'one more thing');
+  await page.getByText('queued: it joins at the next step').waitFor();
+  await page.reload();
+  await page.getByRole('dialog').getByRole('button', { name: 'Close' }).click();
+  await lastReply(page).getByText('Half an answer.').waitFor();
+  await expect.poll(() => page.locator('.call').last().textContent()).toMatch(/ask_user.*(running|waits)/);
+  await page.getByRole('button', { name: 'Stop' }).click();
+  await page.getByText('Stopped. What had arrived is kept.').waitFor();
+  await lastReply(page).getByText('Half an answer.').waitFor();
+});
+
+test('two pages of one chat stay in step', async () => {
+  const page = await world.open();
+  await say(page, 'first');
+  await lastReply(page).getByText('first').waitFor();
+  const other = await world.another(page, new URL(page.url()).hash);
+  await lastReply(other).getByText('first').waitFor();
+  await say(other, 'second');
+  await lastReply(page).getByText('second').waitFor();
+  await expect.poll(() => page.getByRole('article', { name: 'You' }).count()).toBe(2);
+});
+
+test('a message is edited and asked again, an answer is made anew, a chat is found, renamed, exported and deleted', async () => {
+  const page = await world.open();
+  await say(page, 'apples');
+  await lastReply(page).getByText('apples').waitFor();
+  await page.getByRole('button', { name: 'Edit and ask again' }).click();
+  await page.getByLabel('Edit the message').fill('pears and plums');
+  await page.getByRole('button', { name: 'Ask again', exact: true }).click();
+  await lastReply(page).getByText('pears and plums').waitFor();
+  await expect.poll(() => page.getByRole('log').getByText('apples').count()).toBe(0);
+  await page.getByRole('button', { name: 'Answer again' }).click();
+  await page.getByRole('button', { name: 'Answer again' }).waitFor();
+  await expect.poll(() => page.getByRole('article').count()).toBe(2);
+  await page.getByLabel('More for this chat').click();
+  await page.getByRole('button', { name: 'Rename' }).click();
+  await page.getByLabel('Name', { exact: true }).fill('Fruit');
+  await page.getByRole('dialog').getByRole('button', { name: 'Rename' }).click();
+  await page.getByRole('heading', { name: 'Fruit' }).waitFor();
+  await page.getByLabel('Search in all chats').fill('plums');
+  const found = page.getByRole('navigation', { name: 'Chats' }).getByRole('link', { name: /Fruit/ });
+  await found.waitFor();
+  await page.getByLabel('More for this chat').click();
+  const [file] = await Promise.all([
+    page.waitForEvent('download'),
+    page.getByRole('button', { name: 'Export' }).click(),
+  ]);
+  expect(file.suggestedFilename()).toBe('Fruit.md');
+  await page.getByLabel('More for this chat').click();
+  await page.getByRole('button', { name: 'Delete' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
+  await page.getByText('What shall the agent do?').waitFor();
+});
+
+test('an attached image is shown, and is part of the message after a reload', async () => {
+  const page = await world.open();
+  await page.locator('.attach input').setInputFiles({ name: 'dot.png', mimeType: 'image/png', buffer: PIXEL });
+  await say(page, 'look');
+  await lastReply(page).getByText('look').waitFor();
+  await page.reload();
+  const image = page.getByRole('article', { name: 'You' }).getByRole('img', { name: 'dot.png' });
+  await expect.poll(() => image.evaluate((element) => (element as HTMLImageElement).naturalWidth)).toBe(10);
+});
+
+test('200 events a second lose nothing', async () => {
+  const page = await world.open();
+  const lines = Array.from(
+    { length: 200 },
+    (_, index) => `call get_current_time {"timezone": "UTC"}\nthen\nline ${index}`,
+  );
+  await say(page, `${lines.slice(0, 15).join('\n')}\nthe end`);
+  await lastReply(page).getByText('the end').waitFor();
+  await expect.poll(() => page.locator('.call.success').count()).toBe(15);
+});

@@ -1,0 +1,61 @@
+import { expect, test } from 'vitest';
+import { checkAccess, PHONE, photograph, say, World } from './support/world.ts';
+
+const world = new World();
+
+test('a browser without a sign-in is told how to get one, and nothing else', async () => {
+  const page = await (await world.context()).newPage();
+  await page.goto(world.gateway.url);
+  await page.getByText('handspan pair --browser').waitFor();
+  expect(await page.getByLabel('Message', { exact: true }).count()).toBe(0);
+  await checkAccess(page);
+  await photograph(page, 'sign-in');
+});
+
+test('the sign-in link opens the chat, and the page says who is signed in and which model answers', async () => {
+  const page = await world.open();
+  await page.getByText('Signed in as operator').waitFor();
+  await page.getByText('spoken').first().waitFor();
+  await page.getByLabel('Message', { exact: true }).waitFor();
+  await checkAccess(page);
+});
+
+test('signing out ends it for every tab of this browser', async () => {
+  const page = await world.open();
+  await page.getByRole('button', { name: 'Sign out' }).click();
+  await page.getByText('handspan pair --browser').waitFor();
+  await page.reload();
+  await page.getByText('handspan pair --browser').waitFor();
+});
+
+test('no script but the files of the gateway may run', async () => {
+  const answer = await fetch(world.gateway.url);
+  const policy = answer.headers.get('content-security-policy') ?? '';
+  expect(policy).toContain("script-src 'self' ;");
+  expect(policy).not.toContain('unsafe');
+});
+
+test('the first load is under 100 kB', async () => {
+  const page = await world.open();
+  await page.getByLabel('Message', { exact: true }).waitFor();
+  const sizes = await page.evaluate(() =>
+    performance
+      .getEntriesByType('resource')
+      .filter(({ name }) => /\/page\/|\/$/.test(new URL(name).pathname))
+      .map((one) => [new URL(one.name).pathname, (one as PerformanceResourceTiming).encodedBodySize] as const),
+  );
+  const total = sizes.reduce((sum, [, size]) => sum + size, 0);
+  expect(sizes.length).toBeGreaterThan(2);
+  expect(total, JSON.stringify(sizes)).toBeLessThan(100_000);
+});
+
+test('on a phone the pages are in a bar below, and all of them in its menu', async () => {
+  const page = await world.open('', { viewport: PHONE });
+  const bar = page.getByRole('navigation', { name: 'Main pages' });
+  await bar.getByRole('link', { name: 'Models' }).click();
+  await page.getByRole('heading', { name: 'Models', level: 1 }).waitFor();
+  await bar.getByRole('button', { name: 'More' }).click();
+  await page.getByRole('dialog').getByRole('link', { name: 'Chat' }).click();
+  await say(page, 'hello');
+  await page.getByText('hello').last().waitFor();
+});
