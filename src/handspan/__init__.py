@@ -8,32 +8,44 @@ ARCHITECTURE.md is the map.
 import importlib
 from typing import TYPE_CHECKING, Any, Final
 
-from handspan.core.context import ToolContext
-from handspan.core.errors import HandspanError, ToolError
-from handspan.core.function_tool import tool
-from handspan.core.results import Attachment, Failure, Pending, Success
-from handspan.core.tool import READ_ONLY, Annotations, Handling, ToolSpec
 from handspan.core.version import VERSION
 
 if TYPE_CHECKING:
     from handspan.config.load import load_settings
     from handspan.core.agents import Agent
+    from handspan.core.context import ToolContext
+    from handspan.core.errors import HandspanError, ToolError
+    from handspan.core.function_tool import tool
     from handspan.core.questions import Answer, Question
+    from handspan.core.results import Attachment, Failure, Pending, Success
+    from handspan.core.tool import READ_ONLY, Annotations, Handling, ToolSpec
     from handspan.front.answers import AgentAnswer, AnswerMismatch, AskFailed, CallMade, UsageError
     from handspan.front.handspan import Handspan
 
-# Loaded when a program first uses the name: a file with tools does not pay for the agent.
+# Loaded when a program first uses the name: a file with tools does not pay for the agent, a command for neither.
 _LATE: Final = {
+    "READ_ONLY": "handspan.core.tool",
     "Agent": "handspan.core.agents",
     "AgentAnswer": "handspan.front.answers",
+    "Annotations": "handspan.core.tool",
     "Answer": "handspan.core.questions",
     "AnswerMismatch": "handspan.front.answers",
     "AskFailed": "handspan.front.answers",
+    "Attachment": "handspan.core.results",
     "CallMade": "handspan.front.answers",
+    "Failure": "handspan.core.results",
+    "Handling": "handspan.core.tool",
     "Handspan": "handspan.front.handspan",
+    "HandspanError": "handspan.core.errors",
+    "Pending": "handspan.core.results",
     "Question": "handspan.core.questions",
+    "Success": "handspan.core.results",
+    "ToolContext": "handspan.core.context",
+    "ToolError": "handspan.core.errors",
+    "ToolSpec": "handspan.core.tool",
     "UsageError": "handspan.front.answers",
     "load_settings": "handspan.config.load",
+    "tool": "handspan.core.function_tool",
 }
 
 __all__ = [
@@ -76,4 +88,5 @@ if not TYPE_CHECKING:  # type checkers have the imports above; with this they wo
                 raise
             text = f"handspan.{name} is not part of the SDK alone. The whole package has it: pip install handspan"
             raise ImportError(text) from None
-        return getattr(module, name)
+        value = globals()[name] = getattr(module, name)
+        return value

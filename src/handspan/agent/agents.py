@@ -31,7 +31,7 @@ class Agents:
         self._book = book
 
     def of_settings(self, name: str | None = None) -> Agent:
-        """Returns the settings' agent of this name, or their default. Raises `ConfigError` when there is none.
+        """Return the settings' agent of this name, or their default. Raises `ConfigError` when there is none.
 
         The default may be a stored agent, which only `find` knows.
         """
@@ -42,13 +42,13 @@ class Agents:
         return Agent(wanted, **structs.asdict(found))
 
     async def all(self, *, owner: str = _OWNER) -> Sequence[KnownAgent]:
-        """Returns every agent sorted by name, the built-in one first."""
+        """Return every agent sorted by name, the built-in one first."""
         stored = {} if self._book is None else {agent.name: agent for agent in await self._book.all(owner=owner)}
         names = {*stored, *self._settings.agents} - {GENERAL.name}
         return [self._find_known(name, stored) for name in (GENERAL.name, *sorted(names))]
 
     async def find(self, name: str | None = None, *, owner: str = _OWNER) -> KnownAgent:
-        """Returns the agent of this name, or the default one. Raises `ConfigError` when there is none."""
+        """Return the agent of this name, or the default one. Raises `ConfigError` when there is none."""
         wanted = name or self._settings.default_agent
         if self._is_of_settings(wanted):
             return KnownAgent(self.of_settings(wanted), True)
@@ -77,7 +77,7 @@ class Agents:
         await self._require_book().edit(name, agent, owner=owner)
 
     async def delete(self, name: str, *, owner: str = _OWNER) -> int:
-        """Remove it. Returns how many sessions moved to the built-in agent."""
+        """Remove it. Return how many sessions moved to the built-in agent."""
         await self.find(name, owner=owner)
         self._refuse_settings(name)
         return await self._require_book().delete(name, owner=owner)
@@ -108,7 +108,7 @@ def selects(agent: Agent, tool: str) -> bool:
 
 
 def tick_tool(agent: Agent, tool: str) -> Agent:
-    """Returns the agent with this tool. Raises `ConfigError` when a glob of its deny list names the tool."""
+    """Return the agent with this tool. Raises `ConfigError` when a glob of its deny list names the tool."""
     deny = tuple(glob for glob in agent.deny if glob != tool)
     if denied_by := [glob for glob in deny if matches(glob, tool)]:
         raise ConfigError(
@@ -120,7 +120,7 @@ def tick_tool(agent: Agent, tool: str) -> Agent:
 
 
 def untick_tool(agent: Agent, tool: str) -> Agent:
-    """Returns the agent without this tool."""
+    """Return the agent without this tool."""
     tools = None if agent.tools is None else tuple(glob for glob in agent.tools if glob != tool)
     agent = structs.replace(agent, tools=tools)
     return structs.replace(agent, deny=(*agent.deny, tool)) if selects(agent, tool) else agent

@@ -71,7 +71,7 @@ class Conversation:
         """Notes for the person, such as a skill that can't be used."""
         self.inbox: list[UserMessage] = []
         """Messages that came while the model was at work; they join at the next round."""
-        self.on_stored: Callable[[Message], None] = _ignore
+        self.on_stored: Callable[[Message], None] = ignore_stored
         """Is called with every message that was stored."""
         self._log = log or NoLog()
         self._projections: dict[str, Projection] = {}
@@ -101,11 +101,11 @@ class Conversation:
         return bool(self.messages) and type(self.last) is not AssistantMessage
 
     def specs_for_model(self) -> tuple[ToolSpec, ...]:
-        """Returns the tools for the next request to the model. It may call the others by name, too (SPEC R4)."""
+        """Return the tools for the next request to the model. It may call the others by name, too (SPEC R4)."""
         return self.in_use.choose_specs(self.box, self.caller.box)
 
     def find_message(self, message_id: str) -> UserMessage | None:
-        """Returns the person's message of this id; None when there is none, or the id is empty."""
+        """Return the person's message of this id; None when there is none, or the id is empty."""
         messages = (message for message in reversed(self.messages) if type(message) is UserMessage)
         return next((message for message in messages if message.id == message_id), None) if message_id else None
 
@@ -144,7 +144,7 @@ class Conversation:
         self._projections.clear()
 
     def projection(self) -> Projection:
-        """Returns the conversation in the format of the session's model; made once, then appended to."""
+        """Return the conversation in the format of the session's model; made once, then appended to."""
         projection = self._projections.get(self.model.name)
         if projection is None:
             projection = self._projections[self.model.name] = self.model.projection(self.caller.agent.instructions)
@@ -154,16 +154,16 @@ class Conversation:
 
 
 def open_calls(last: Message | None) -> list[str]:
-    """Returns the names of the calls without results, if this is the last message."""
+    """Return the names of the calls without results, if this is the last message."""
     return [call.name for call in last.calls] if isinstance(last, AssistantMessage) else []
 
 
 def waits_for(calls: list[str]) -> str:
-    """Returns the message for a session that waits for these calls."""
+    """Return the message for a session that waits for these calls."""
     return f"The session waits for the outcome of {', '.join(calls)}: say it again later."
 
 
-def _ignore(_: Message) -> None:
+def ignore_stored(_: Message) -> None:
     """The `on_stored` of a conversation without a turn."""
 
 
@@ -176,7 +176,7 @@ class StoredLog:
         self._price = price
 
     def append(self, session: str, message: Message, after: int) -> "asyncio.Future[None] | None":
-        """Store a message. Returns None when the store writes it together with other changes."""
+        """Store a message. Return None when the store writes it together with other changes."""
         dollars = None
         if type(message) is AssistantMessage:
             dollars = cost(message.usage, price_of(message.model, self._price))

@@ -41,7 +41,7 @@ class DefaultInstructions:
         self._describe_shell = describe_shell
 
     async def write(self, agent: Agent, box: Toolbox, now: datetime) -> str:
-        """Returns the agent's instructions: its own, or for the built-in agent without any those of the live state."""
+        """Return the agent's instructions: its own, or for the built-in agent without any those of the live state."""
         if agent.instructions or agent.name != GENERAL.name:
             return agent.instructions
         shell = await self._describe_shell() if _has(box, "exec_shell", "spawn") else ""

@@ -59,19 +59,19 @@ class TurnCounts:
             self.failed_rounds = self.failed_rounds + 1 if failed else 0
 
     def is_over(self, limits: TurnLimits) -> EndOfTools | None:
-        """Returns why the model may call no more tools in this turn; None when it may."""
+        """Return why the model may call no more tools in this turn; None when it may."""
         if limits.rounds is not None and self.rounds >= limits.rounds:
             return "limit"
         return "errors" if limits.failed_rounds is not None and self.failed_rounds >= limits.failed_rounds else None
 
     def made_before(self, calls: Sequence[CallPart], place: int) -> int:
-        """Returns how often the call at this place of the last reply was made before in this turn."""
+        """Return how often the call at this place of the last reply was made before in this turn."""
         call = calls[place]
         from_here_on = sum(one.name == call.name and one.arguments == call.arguments for one in calls[place:])
         return self._made[call.name, call.arguments] - from_here_on
 
     def count_equal(self, call: CallPart, result: CallResult) -> int:
-        """Returns how many calls in a row, up to this one, had the same arguments and the same result."""
+        """Return how many calls in a row, up to this one, had the same arguments and the same result."""
         outcome = (call.name, call.arguments, result.envelope, result.attachments)
         self._equal = self._equal + 1 if outcome == self._last else 1
         self._last = outcome
@@ -79,14 +79,18 @@ class TurnCounts:
 
 
 def refuse_repeated(calls: Sequence[CallPart], counts: TurnCounts, limits: TurnLimits) -> dict[str, Failure]:
-    """Returns the results of the calls of the last reply that the guard refuses, by their ids."""
+    """Return the results of the calls of the last reply that the guard refuses, by their ids."""
     if limits.repeats is None:
         return {}
     made = ((call, counts.made_before(calls, place)) for place, call in enumerate(calls))
-    return {call.id: _repeated(call.name, before, limits.repeats) for call, before in made if before >= limits.repeats}
+    return {
+        call.id: _repeated_failure(call.name, before, limits.repeats)
+        for call, before in made
+        if before >= limits.repeats
+    }
 
 
-def _repeated(name: str, before: int, limit: int) -> Failure:
+def _repeated_failure(name: str, before: int, limit: int) -> Failure:
     return Failure(
         "policy_denied",
         f"{name!r} did not run: it was called {before} times before with these arguments in this turn, and this agent "
@@ -97,7 +101,7 @@ def _repeated(name: str, before: int, limit: int) -> Failure:
 def add_notes(
     calls: Sequence[CallPart], results: Sequence[CallResult], counts: TurnCounts, limits: TurnLimits
 ) -> tuple[CallResult, ...]:
-    """Returns the results of a round with notes for the model: on a call that changes nothing, on the end of tools."""
+    """Return the results of a round with notes for the model: on a call that changes nothing, on the end of tools."""
     equal = [counts.count_equal(call, result) for call, result in zip(calls, results, strict=True)]
     end = _note_on_end(results, counts, limits)
     if not end and max(equal) < _EQUAL_CALLS_FOR_NOTE:
@@ -127,5 +131,5 @@ def _note_on_end(results: Sequence[CallResult], counts: TurnCounts, limits: Turn
 
 
 def _add_note(result: CallResult, note: str) -> CallResult:
-    """Returns the result with the note as one more field of its envelope."""
+    """Return the result with the note as one more field of its envelope."""
     return structs.replace(result, envelope=f'{result.envelope[:-1]},"hint":{msgspec.json.encode(note).decode()}}}')

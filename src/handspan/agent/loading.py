@@ -20,7 +20,7 @@ from handspan.core.context import Progress, no_progress
 from handspan.core.errors import ToolError
 from handspan.core.images import ImageReader
 from handspan.core.messages import Message
-from handspan.core.principals import BUILTIN, OPERATOR, Principal
+from handspan.core.principals import OPERATOR, Principal
 from handspan.core.records import SessionRecord, Total, UsageSum
 from handspan.core.store import Store
 from handspan.engine.caller import Caller
@@ -58,10 +58,10 @@ class ConversationLoader:
         self.tasks = Tasks()
         self.patience = PATIENCE
         self.is_open = True
-        registry.register(UseSkill(skills, self._use_skill), BUILTIN)
+        registry.register_own(UseSkill(skills, self._use_skill))
 
     async def find(self, session_id: str, who: Principal = OPERATOR) -> SessionRecord:
-        """Returns the record of this session, or of the last one. Raises `ToolError` when there is none."""
+        """Return the record of this session, or of the last one. Raises `ToolError` when there is none."""
         conversations = self._store.conversations
         if session_id != LAST:
             return await conversations.get(session_id, owner=who.owner)
@@ -73,7 +73,7 @@ class ConversationLoader:
     async def begin(
         self, agent: Agent, choice: Choice, record: SessionRecord | None = None, who: Principal = OPERATOR
     ) -> Session:
-        """Returns a new session, or that of the record, with this agent and model until `change_agent` is called."""
+        """Return a new session, or that of the record, with this agent and model until `change_agent` is called."""
         if record is None:
             record = await self._store.conversations.create(owner=who.owner, agent=agent.name)
         session = Session(record.id, who.owner, self)
@@ -81,7 +81,7 @@ class ConversationLoader:
         return session
 
     async def load(self, agent: Agent, choice: Choice, record: SessionRecord, who: Principal) -> Conversation:
-        """Returns the conversation of this session. Calls that an earlier process left open are closed first."""
+        """Return the conversation of this session. Calls that an earlier process left open are closed first."""
         conversations = self._store.conversations
         if record.agent != agent.name:
             await conversations.choose_agent(record.id, agent.name, owner=who.owner)
@@ -114,7 +114,7 @@ class ConversationLoader:
         return changed
 
     async def usage(self, session: Session) -> list[str]:
-        """Returns the usage of the session, one line for each model."""
+        """Return the usage of the session, one line for each model."""
         sums = await self._store.usage.sums("model", owner=session.owner, session=session.id)
         return usage_lines(sums)
 
@@ -128,7 +128,7 @@ class ConversationLoader:
         in_turn: bool = True,
         skill_tools: SkillTools | None = None,
     ) -> Caller:
-        """Returns a caller for calls in this session; `in_turn`: with the tools of the running turn."""
+        """Return a caller for calls in this session; `in_turn`: with the tools of the running turn."""
         box = self._registry.toolbox(agent, who, session_id, in_turn=in_turn, skill_tools=skill_tools)
         return Caller(who, agent, box, session_id, progress)
 
@@ -137,12 +137,12 @@ class ConversationLoader:
     async def open(
         self, session: Session, who: Principal, *, agent: str = "", name: str = ""
     ) -> tuple[Conversation, SessionRecord]:
-        """Returns the loaded conversation, ready for a turn."""
+        """Return the loaded conversation, ready for a turn."""
         record = await self._store.conversations.get(session.id, owner=session.owner)
         return await self.prepare(conversation_of(session)), record
 
     async def reopen(self, session: Session, who: Principal | None = None) -> Conversation | None:
-        """Returns the loaded conversation, ready for a turn."""
+        """Return the loaded conversation, ready for a turn."""
         return await self.prepare(conversation_of(session))
 
     def release(self, session: Session) -> None:
@@ -151,10 +151,9 @@ class ConversationLoader:
     # Skills.
 
     async def prepare(self, conversation: Conversation) -> Conversation:
-        """Returns the same conversation, with the instructions of today and the list of skills in them."""
-        if (
-            conversation.prepared_on != date.today()
-        ):  # not at loading: reading the skills takes longer than all the rest
+        """Return the same conversation, with the instructions of today and the list of skills in them."""
+        # Not at loading: reading the skills takes longer than all the rest.
+        if conversation.prepared_on != date.today():
             if conversation.prepared_on is not None:
                 conversation.forget_projections()
             await self._skills.refresh()
@@ -202,7 +201,7 @@ class ConversationLoader:
         )
 
     def _find_turn_skills(self, messages: Sequence[Message]) -> tuple[Skill, ...]:
-        """Returns the skills that the model switched on in the last turn, which goes on in this process."""
+        """Return the skills that the model switched on in the last turn, which goes on in this process."""
         names = skills_switched_on(messages)
         found = self._skills.select(names)[0] if names else ()
         return tuple(skill for skill in found if not skill.disable_model_invocation)
@@ -226,7 +225,7 @@ class ConversationLoader:
         messages: Sequence[Message],
         skills: Sequence[str] | None = None,
     ) -> Conversation:
-        """Returns a new conversation. `skills` are on in place of the agent's own."""
+        """Return a new conversation. `skills` are on in place of the agent's own."""
         caller = self.caller(agent, who, session_id)
         log = StoredLog(self._store.conversations, who.owner, choice.price)
         limits = TurnLimits(agent.max_tool_iterations or None, agent.limits.repeats, agent.limits.failed_rounds)
@@ -238,18 +237,18 @@ class ConversationLoader:
 
 
 def _chosen_skills(record: SessionRecord) -> list[str] | None:
-    """Returns the names of the skills that a person left on in the session; None: those of its agent."""
+    """Return the names of the skills that a person left on in the session; None: those of its agent."""
     return None if record.skills is None else record.skills.splitlines()
 
 
 def conversation_of(session: Session) -> Conversation:
-    """Returns the conversation of a loaded session."""
+    """Return the conversation of a loaded session."""
     assert session.conversation is not None
     return session.conversation
 
 
 def usage_lines(sums: Sequence[UsageSum]) -> list[str]:
-    """Returns one line of text for each sum."""
+    """Return one line of text for each sum."""
     return [
         f"{one.of}: {one.replies} {'reply' if one.replies == 1 else 'replies'}, {_render_total(one.input)} tokens in, "
         f"{_render_total(one.output)} out, cost {_render_total(one.cost, '.4f', ' USD')}"
@@ -258,7 +257,7 @@ def usage_lines(sums: Sequence[UsageSum]) -> list[str]:
 
 
 def _render_total(total: Total, form: str = ".0f", unit: str = "") -> str:
-    """Returns the sum as text. Unknown amounts are never counted as 0 (SPEC M6)."""
+    """Return the sum as text. Unknown amounts are never counted as 0 (SPEC M6)."""
     if total.known is None:
         return "unknown"
     return f"{'at least ' if total.unknown else ''}{total.known:{form}}{unit}"

@@ -59,7 +59,7 @@ class Loop:
         self._images_of = images_of
 
     async def advance(self, conversation: Conversation, emit: Emit) -> Ended:
-        """Advance the conversation until the turn ends. Returns the last event. Cancel it to abort the turn."""
+        """Advance the conversation until the turn ends. Return the last event. Cancel it to abort the turn."""
         was_asked_here = False
         try:
             while True:
@@ -151,7 +151,7 @@ class Loop:
                     conversation.inbox.pop(0)
 
     async def _ask(self, conversation: Conversation, emit: Emit) -> AssistantMessage:
-        """Returns the model's reply. A model that may call no more tools is offered none (E4)."""
+        """Return the model's reply. A model that may call no more tools is offered none (E4)."""
         over = conversation.counts.is_over(conversation.limits)
         specs: tuple[ToolSpec, ...] = () if over else conversation.specs_for_model()
         emit(RoundBegan(conversation.counts.rounds + 1))
@@ -187,7 +187,7 @@ class Loop:
         return AssistantMessage(text or (Text(""),), "end", message.model, message.usage)
 
     async def _records(self, calls: tuple[CallPart, ...]) -> dict[str, CallRecord]:
-        """Returns the ledger's records of these calls, for a turn that goes on after a pause or a restart."""
+        """Return the ledger's records of these calls, for a turn that goes on after a pause or a restart."""
         return {call.id: record for call in calls if (record := await self._ledger.find(call.id)) is not None}
 
     async def _run_all(
@@ -198,7 +198,7 @@ class Loop:
         known: dict[str, CallRecord],
         emit: Emit,
     ) -> list[ToolResult | Pending]:
-        """Run calls side by side, in order only where a group asks for it. Returns their outcomes in their order."""
+        """Run calls side by side, in order only where a group asks for it. Return their outcomes in their order."""
         tasks: list[_Running] = []
         for call, earlier in zip(calls, earlier_calls(calls, conversation.box), strict=True):
             run = self._run(conversation, call, refused, known, emit)
@@ -213,7 +213,7 @@ class Loop:
     def _results(
         self, conversation: Conversation, calls: tuple[CallPart, ...], outcomes: list[ToolResult | Pending]
     ) -> tuple[CallResult, ...] | None:
-        """Returns the results of all calls in their order; None while a call has none."""
+        """Return the results of all calls in their order; None while a call has none."""
         results: list[CallResult] = []
         for call, outcome in zip(calls, outcomes, strict=True):
             if type(outcome) is Pending:
@@ -258,7 +258,7 @@ class Loop:
         return result
 
     def _replay(self, call: CallPart, record: CallRecord, emit: Emit) -> ToolResult | Pending:
-        """Returns the stored result of a call, and emits its event; `Pending` while there is none."""
+        """Return the stored result of a call, and emits its event; `Pending` while there is none."""
         if isinstance(record.result, UnsetType):
             return Pending()
         emit(_finished_event(call, record.result, record.duration))
@@ -312,7 +312,7 @@ def _show(event: object, emit: Emit) -> None:
 
 
 def render_result(call: CallPart, result: ToolResult, entry: Entry | None) -> CallResult:
-    """Returns a result in the form for the model: a foreign source is marked, invisible characters go (SPEC S4)."""
+    """Return a result in the form for the model: a foreign source is marked, invisible characters go (SPEC S4)."""
     envelope = strip_invisible(encode_envelope(result).decode())
     if entry is not None and (entry.origin.is_foreign or entry.spec.annotations.open_world):
         # The text is a stranger's: the model must read it as data.

@@ -23,7 +23,7 @@ class _GroupOrder(Struct):
 
 
 def earlier_calls(calls: Sequence[CallPart], box: Toolbox) -> list[tuple[int, ...]]:
-    """Returns for each call the places of the calls that have to end before it begins."""
+    """Return for each call the places of the calls that have to end before it begins."""
     groups: dict[tuple[Origin, str], _GroupOrder] = {}
     return [_wait_in_group(place, call, box, groups) for place, call in enumerate(calls)]
 

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
+from weakref import WeakMethod
 
 from handspan.agent.refusals import GatewayStops, SessionBusy, TurnRefused
 from handspan.agent.turn import Handle, Turn
@@ -14,7 +15,7 @@ from handspan.models.model import ModelError, NoModel
 Work: TypeAlias = Callable[[Turn], Awaitable[Ended]]
 """The work of a turn, done when the turns before it are over."""
 
-MOST_WAITING: Final = 8
+MAX_WAITING: Final = 8
 PATIENCE: Final = 30.0
 """Seconds that a turn waits for the one before it."""
 
@@ -29,7 +30,7 @@ class Tasks:
         self.left: set[asyncio.Task[Any]] = set()
 
     def start(self, work: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
-        """Returns a new task that does this work."""
+        """Return a new task that does this work."""
         task = asyncio.create_task(work)
         self.add(task)
         return task
@@ -58,7 +59,7 @@ class TurnHost(Protocol):
 class TurnQueue:
     """The first turn runs, the others wait in their order."""
 
-    __slots__ = ("_end", "_host", "_left", "_session_id", "turns")
+    __slots__ = ("_end_of_session", "_host", "_left_of_session", "_session_id", "turns")
 
     def __init__(
         self,
@@ -67,12 +68,15 @@ class TurnQueue:
         end: Callable[[Turn, Ended], Ended],
         left: Callable[[], None],
     ) -> None:
-        """`end` publishes the end of a turn, if the loop has not; `left` is called when a turn has left the queue."""
+        """`end` publishes the end of a turn, if the loop has not; `left` is called when a turn has left the queue.
+
+        Both are methods of the session, which has this queue: the queue does not keep the session in memory.
+        """
         self.turns: list[Turn] = []
         self._session_id = session_id
         self._host = host
-        self._end = end
-        self._left = left
+        self._end_of_session = WeakMethod(end)
+        self._left_of_session = WeakMethod(left)
 
     @property
     def running(self) -> Turn | None:
@@ -80,7 +84,7 @@ class TurnQueue:
         return self.turns[0] if self.turns and not self.turns[0].is_over else None
 
     def turn_of(self, message_id: str) -> Turn | None:
-        """Returns the running or waiting turn that has this message."""
+        """Return the running or waiting turn that has this message."""
         turns = (turn for turn in self.turns if not turn.is_over and turn.has(message_id))
         return next(turns, None) if message_id else None
 
@@ -89,7 +93,7 @@ class TurnQueue:
         try:
             if not self._host.is_open:
                 raise GatewayStops
-            if (waiting := len(self.turns) - 1) >= MOST_WAITING:
+            if (waiting := len(self.turns) - 1) >= MAX_WAITING:
                 raise SessionBusy(f"Session {self._session_id} queue full ({waiting} pending requests)")
         except SessionBusy:
             self._left()
@@ -98,14 +102,14 @@ class TurnQueue:
         return turn
 
     def follow(self, turn: Turn, task: asyncio.Task[Ended], *, raises: tuple[type[ToolError], ...] = ()) -> Handle:
-        """Returns the handle of a turn whose task this is. The turn leaves the queue when the task is done."""
+        """Return the handle of a turn whose task this is. The turn leaves the queue when the task is done."""
         turn.task = task
         self._host.tasks.add(task)
         task.add_done_callback(lambda _: self._leave(turn))
         return Handle(turn, raises=raises)
 
     async def run(self, turn: Turn, work: Work) -> Ended:
-        """Do the work of a turn. Returns its end, which all listeners get. Raises `TurnRefused` if it did not begin."""
+        """Do the work of a turn. Return its end, which all listeners get. Raises `TurnRefused` if it did not begin."""
         await self._wait(turn)
         try:
             return await work(turn)
@@ -144,8 +148,18 @@ class TurnQueue:
     def _leave(self, turn: Turn) -> None:
         """Remove a turn that is over, or was cancelled before it began, and let the next one begin."""
         self.turns.remove(turn)
+        turn.leave()
         if self.turns:
             self.turns[0].may_begin.set()
         self._left()
         if turn.task.cancelled() and not turn.is_over:  # it never began, so no end was published
             turn.tell(Ended("aborted"))
+
+    def _end(self, turn: Turn, ended: Ended) -> Ended:
+        end = self._end_of_session()
+        return ended if end is None else end(turn, ended)
+
+    def _left(self) -> None:
+        left = self._left_of_session()
+        if left is not None:
+            left()

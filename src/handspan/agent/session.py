@@ -18,7 +18,7 @@ from handspan.agent.queue import TurnHost, TurnQueue
 from handspan.agent.refusals import NoUserMessage, SessionBusy
 from handspan.agent.stored_turns import StoredTurns
 from handspan.agent.turn import Handle, Listener, Turn, tell_each
-from handspan.agent.turn_events import Happening, last_turn, render_prompt
+from handspan.agent.turn_events import RoundSoFar, SessionEvent, last_turn, render_prompt
 from handspan.core.bus import Bus, TurnEvent
 from handspan.core.errors import StoreError, ToolError
 from handspan.core.events import Ended, Event, QuestionAsked, RoundBegan, Titled
@@ -49,11 +49,11 @@ class SessionHost(TurnHost, Protocol):
     async def open(
         self, session: "Session", who: Principal, *, agent: str = "", name: str = ""
     ) -> tuple[Conversation, SessionRecord]:
-        """Returns the conversation, ready for a turn; made if it does not exist. Raises `SessionRefused`."""
+        """Return the conversation, ready for a turn; made if it does not exist. Raises `SessionRefused`."""
         ...
 
     async def reopen(self, session: "Session", who: Principal | None = None) -> Conversation | None:
-        """Returns the same for an existing session; None when it does not exist."""
+        """Return the same for an existing session; None when it does not exist."""
         ...
 
     def release(self, session: "Session") -> None:
@@ -74,7 +74,19 @@ async def _go_on_at_once() -> bool:
 class Session:
     """One session. Any client of its owner can make requests at any time."""
 
-    __slots__ = ("_host", "_listeners", "_queue", "_waiting", "conversation", "id", "owner", "turns", "unstored")
+    __slots__ = (
+        "__weakref__",
+        "_host",
+        "_listeners",
+        "_queue",
+        "_so_far",
+        "_waiting",
+        "conversation",
+        "id",
+        "owner",
+        "turns",
+        "unstored",
+    )
 
     def __init__(self, session_id: str, owner: str, host: SessionHost) -> None:
         self.id = session_id
@@ -88,6 +100,7 @@ class Session:
         self.turns = self._queue.turns
         """The first one runs, the others wait in their order."""
         self._listeners: dict[object, Listener] = {}
+        self._so_far = RoundSoFar()
         self._waiting = ""
         """The id of the turn that waits for results of calls, if it ran here."""
 
@@ -111,12 +124,14 @@ class Session:
         equip: Equip = _equip_nothing,
         gives_up: bool = False,
         history: Sequence[Message] = (),
+        replaces: int = 0,
     ) -> Handle:
         """Answer this message in a turn.
 
         `join`: it becomes part of the running turn, if there is one. A message with a known id is not added twice: its
         sender gets the answer that it has, or will have. `gives_up`: a turn that waits for a page is ended first
         (graph.md 4.8), and the handle's end raises a `StoreError`. `history`: messages that a new session begins with.
+        `replaces`: the number of the person's message in whose place it stands; all that follows that one is removed.
         """
         running, its_own = self._queue.running, self._queue.turn_of(message.id)
         if its_own is not None:
@@ -124,10 +139,10 @@ class Session:
             return Handle(its_own, is_own=False)
         if running is not None and running.knows(message.id):
             return Handle(running, is_own=False, ended=running.say_again(message, listener))
-        if join and running is not None and running.can_be_joined:
+        if join and not replaces and running is not None and running.can_be_joined:
             return Handle(running, is_own=False, joined=running.join(message, listener))
         turn = self._queue.line_up(Turn(listener, shows_prompt=debug))
-        work = partial(self._say, who, turn.add(message, listener), agent, name, equip, gives_up, history)
+        work = partial(self._say, who, turn.add(message, listener), agent, name, equip, gives_up, history, replaces)
         task = asyncio.create_task(self._queue.run(turn, work))
         return self._queue.follow(turn, task, raises=(StoreError,) if gives_up else ())
 
@@ -178,7 +193,7 @@ class Session:
         return self._queue.follow(turn, task, raises=(ToolError,))
 
     def abort(self) -> bool:
-        """Stop the running and the waiting turns. Returns False when there is none. The text so far is stored."""
+        """Stop the running and the waiting turns. Return False when there is none. The text so far is stored."""
         stopped = [turn.abort() for turn in self.turns]  # each of them, not only the first
         return any(stopped)
 
@@ -198,22 +213,28 @@ class Session:
 
         return unlisten
 
-    def tell(self, happening: Happening, *, beside_turns: bool = False) -> None:
+    def catch_up(self, listener: Listener) -> None:
+        """Give this listener the events of the running round so far."""
+        for event, turn in self._so_far.events():
+            tell_each([listener], event, turn)
+
+    def tell(self, event: SessionEvent, *, beside_turns: bool = False) -> None:
         """Give the listeners an event of the running or waiting turn.
 
         `beside_turns`: the event belongs to no turn, and only the session's own listeners get it.
         """
         if beside_turns:
-            tell_each(self._listeners.values(), happening, "")
+            tell_each(self._listeners.values(), event, "")
         else:
-            self._tell(happening, self.turns[0].id if self.turns else self._waiting)
+            self._tell(event, self.turns[0].id if self.turns else self._waiting)
 
-    def _tell(self, happening: Happening, turn: str) -> None:
+    def _tell(self, event: SessionEvent, turn: str) -> None:
         of_turn = self.turns[0].listeners if self.turns else []
-        tell_each([*self._listeners.values(), *of_turn], happening, turn)
+        tell_each([*self._listeners.values(), *of_turn], event, turn)
 
     def _publish(self, event: Event | Titled, turn: str) -> None:
         """Publish an event of a turn to the bus and to all listeners."""
+        self._so_far.note(event, turn)
         if type(event) is Ended:
             self._waiting = turn if event.reason == "pending" else ""
         if self._host.bus is not None:
@@ -243,6 +264,7 @@ class Session:
         equip: Equip,
         gives_up: bool,
         history: Sequence[Message],
+        replaces: int,
         turn: Turn,
     ) -> Ended:
         host = self._host
@@ -262,6 +284,8 @@ class Session:
                     if stored.end(await host.loop.advance(conversation, emit)).reason == "pending":
                         raise ToolError("busy", waits_for(waited_for))
                 conversation.end_turn_skills()  # of a turn that ended just before
+                if replaces:
+                    await host.stored_turns.rewind(conversation, before=replaces)
                 for earlier in () if conversation.messages else history:
                     await conversation.append(earlier)
                 await conversation.append(message)
@@ -321,7 +345,7 @@ class Session:
     async def _go_on(
         self, conversation: Conversation, begin: Callable[[], EmitEvent], *, cut_off: bool = False
     ) -> Ended | None:
-        """Run the rest of a turn whose calls all have their results. Returns None when that is not so.
+        """Run the rest of a turn whose calls all have their results. Return None when that is not so.
 
         `begin` begins the turn and returns the function for its events. It is called only if there is a rest to run: a
         message that comes again before that gets a turn of its own. `cut_off`: also the rest of a turn whose process
@@ -347,7 +371,7 @@ class Session:
         turn.begin(conversation)
 
     def _begin(self, turn: Turn, conversation: Conversation, turn_id: str = "") -> EmitEvent:
-        """Begin a turn. Returns the function for its events; with `turn_id`, they count as another turn's events."""
+        """Begin a turn. Return the function for its events; with `turn_id`, they count as another turn's events."""
         turn.begin(conversation)
 
         def emit(event: Event | Titled) -> None:

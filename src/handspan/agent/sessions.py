@@ -21,7 +21,7 @@ from handspan.agent.queue import PATIENCE, Tasks
 from handspan.agent.refusals import SessionRefused, TurnRefused
 from handspan.agent.session import Session
 from handspan.agent.stored_turns import shorten
-from handspan.agent.turn_events import Happening, QuestionOver
+from handspan.agent.turn_events import QuestionOver, SessionEvent
 from handspan.core.agents import Agent
 from handspan.core.bus import Bus, QuestionEnded, QuestionOpened
 from handspan.core.errors import ConfigError, NotYours, ToolError
@@ -34,9 +34,9 @@ from handspan.models.choice import Choice
 ChooseModel: TypeAlias = Callable[[str], Awaitable[Choice]]
 """Returns the model of this name, or the default for an empty name. Raises `ConfigError` when it can't be used."""
 
-_MOST_LOADED: Final = 64
+_MAX_LOADED: Final = 64
 _IS_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,128}")
-_MOST_NAME: Final = 120
+_MAX_NAME: Final = 120
 _TIDY_SECONDS: Final = 10.0
 _log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class Bound(Struct, frozen=True):
     name: str
     agent: str
     """The agent that the client named, or the session's; empty for the default one."""
-    persona: str = ""
+    named_agent: str = ""
     """The agent that the client named: for `say`. The session's own agent may change while a client is bound."""
     removed: int = 0
     """How many messages were removed from it so far."""
@@ -78,14 +78,14 @@ class Sessions:
         choose_model: ChooseModel,
         bus: Bus,
         patience: float = PATIENCE,
-        most: int = _MOST_LOADED,
+        limit: int = _MAX_LOADED,
     ) -> None:
-        """`bus` gets the events of all turns; `most` is how many conversations stay loaded."""
+        """`bus` gets the events of all turns; `limit` is how many conversations stay loaded."""
         self._conversations = conversations
         self._loader = loader
         self._agents = agents
         self._choose_model = choose_model
-        self._most = most
+        self._limit = limit
         self._sessions: dict[str, Session] = {}
         self._loaded: OrderedDict[str, Choice] = OrderedDict()
         """The models of the sessions with a loaded conversation, the session used last at the end."""
@@ -99,17 +99,17 @@ class Sessions:
         self.is_open = True
         self.cut_off: set[str] = set()
         """Sessions whose turn was cut off by the end of an earlier process, until a new message begins another turn."""
-        bus.subscribe(QuestionOpened, self._question_opened)
-        bus.subscribe(QuestionEnded, self._question_ended)
+        bus.subscribe(QuestionOpened, self._on_question_opened)
+        bus.subscribe(QuestionEnded, self._on_question_ended)
 
     def __len__(self) -> int:
-        """Returns how many sessions are used: they have a turn or a listener."""
+        """Return how many sessions are used: they have a turn or a listener."""
         return sum(session.is_used for session in self._sessions.values())
 
     # Sessions.
 
     def get(self, session_id: str, owner: str) -> Session:
-        """Returns the session of this id, loaded or not. Raises `SessionRefused` for another owner."""
+        """Return the session of this id, loaded or not. Raises `SessionRefused` for another owner."""
         self._check_owner(session_id, owner)
         session = self._sessions.get(session_id)
         if session is None or session.owner != owner:
@@ -118,7 +118,7 @@ class Sessions:
         return session
 
     def find(self, session_id: str, owner: str) -> Session | None:
-        """Returns the owner's session of this id, if it is used now."""
+        """Return the owner's session of this id, if it is used now."""
         session = self._sessions.get(session_id)
         return session if session is not None and session.owner == owner and session.is_used else None
 
@@ -128,7 +128,7 @@ class Sessions:
             del self._sessions[session.id]
 
     async def bind(self, session_id: str | None, who: Principal, *, name: str = "", agent: str = "") -> Bound:
-        """Returns the session of this id, or a new one; stores nothing. Raises `SessionRefused`."""
+        """Return the session of this id, or a new one; stores nothing. Raises `SessionRefused`."""
         if not session_id:
             if agent:  # the default agent is looked up with the first message: devices never send one
                 await self._agent(agent, None, who.owner)
@@ -142,7 +142,7 @@ class Sessions:
         return Bound(session_id, record.length, shown_name, shown_agent, agent, record.removed, is_stored=True)
 
     def announce(self, bound: Bound, owner: str) -> Callable[[], None]:
-        """Let the session exist for everybody from now on, until the returned function is called (SPEC W7).
+        """Let the session exist for all its clients from now on, until the returned function is called (SPEC W7).
 
         The client that is told its id may not have sent a message yet. Raises `SessionRefused` for another owner.
         """
@@ -153,48 +153,48 @@ class Sessions:
         return session.listen(_ignore)
 
     async def record(self, session_id: str, owner: str) -> SessionRecord:
-        """Returns the record of a session, stored or not yet. Raises `ToolError` (`file_not_found`)."""
+        """Return the record of a session, stored or not yet. Raises `ToolError` (`file_not_found`)."""
         session = self.find(session_id, owner)
         if session is not None and session.unstored is not None:
             return await self._with_agent(session.unstored)
         return await self._conversations.get(session_id, owner=owner)
 
-    async def unstored(self, owner: str) -> list[SessionRecord]:
-        """Returns the owner's sessions that are not stored yet, the newest first."""
+    async def unstored_sessions(self, owner: str) -> list[SessionRecord]:
+        """Return the owner's sessions that are not stored yet, the newest first."""
         used = [session for session in self._sessions.values() if session.owner == owner and session.is_used]
         records = [session.unstored for session in reversed(used) if session.unstored is not None]
         return [await self._with_agent(record) for record in records]
 
     async def _with_agent(self, record: SessionRecord) -> SessionRecord:
-        """Returns the record with the name of the default agent, if the client named none."""
+        """Return the record with the name of the default agent, if the client named none."""
         return (
             record if record.agent else structs.replace(record, agent=(await self._agent("", None, record.owner)).name)
         )
 
     def change_unstored(self, session_id: str, owner: str, *, name: str | None) -> bool:
-        """Rename a session that is not stored yet; without a name, forget it. Returns False when there is none."""
+        """Rename a session that is not stored yet; without a name, forget it. Return False when there is none."""
         session = self.find(session_id, owner)
         if session is None or session.unstored is None:
             return False
-        session.unstored = None if name is None else structs.replace(session.unstored, name=shorten(name, _MOST_NAME))
+        session.unstored = None if name is None else structs.replace(session.unstored, name=shorten(name, _MAX_NAME))
         return True
 
     def running(self, owner: str) -> list[RunningTurn]:
-        """Returns the owner's turns that run in this process."""
+        """Return the owner's turns that run in this process."""
         sessions = (session for session in self._sessions.values() if session.owner == owner and session.turns)
         return [_running_in(session) for session in sessions]
 
     def count_running(self) -> int:
-        """Returns how many turns of all owners run in this process."""
+        """Return how many turns of all owners run in this process."""
         return sum(bool(session.turns) for session in self._sessions.values())
 
     def state(self, session_id: str, owner: str) -> RunningTurn | None:
-        """Returns the turn that runs in this session, if it runs in this process."""
+        """Return the turn that runs in this session, if it runs in this process."""
         session = self.find(session_id, owner)
         return _running_in(session) if session is not None and session.turns else None
 
     def abort(self, session_id: str, owner: str) -> bool:
-        """Stop the session's turns. Returns False when there is none. The text so far is stored."""
+        """Stop the session's turns. Return False when there is none. The text so far is stored."""
         session = self.find(session_id, owner)
         return session is not None and session.abort()
 
@@ -212,35 +212,35 @@ class Sessions:
             _log.warning("The session %s could not go on: %s", session_id, refused)
 
     def _check_owner(self, session_id: str, owner: str) -> None:
-        """Raises `SessionRefused` if another owner uses this session, which may not be stored yet."""
+        """Raise `SessionRefused` if another owner uses this session, which may not be stored yet."""
         session = self._sessions.get(session_id)
         if session is not None and session.owner != owner and session.is_used:
             text = f"The session {session_id[:60]!r} belongs to another owner: choose another id."
             raise SessionRefused("SESSION_OWNER_MISMATCH", text)
 
-    def _question_opened(self, event: QuestionOpened) -> None:
+    def _on_question_opened(self, event: QuestionOpened) -> None:
         question = event.question
         self._tell_of_question(event.owner, question.session, question.call_id, QuestionAsked(question))
 
-    def _question_ended(self, event: QuestionEnded) -> None:
+    def _on_question_ended(self, event: QuestionEnded) -> None:
         self._tell_of_question(event.owner, event.session, event.call_id, QuestionOver(event.id, event.kind, event.by))
 
-    def _tell_of_question(self, owner: str, session_id: str, call_id: str, happening: Happening) -> None:
+    def _tell_of_question(self, owner: str, session_id: str, call_id: str, event: SessionEvent) -> None:
         """Tell the question's session; without a call and a session, all sessions of its owner (ws.md 3.8)."""
         if session_id or call_id:
             if (session := self.find(session_id, owner)) is not None:
-                session.tell(happening)
+                session.tell(event)
             return
         for session in tuple(self._sessions.values()):
             if session.owner == owner:
-                session.tell(happening, beside_turns=True)
+                session.tell(event, beside_turns=True)
 
     # Conversations.
 
     async def open(
         self, session: Session, who: Principal, *, agent: str = "", name: str = ""
     ) -> tuple[Conversation, SessionRecord]:
-        """Returns the conversation, ready for a turn; made if it does not exist. Raises `SessionRefused`."""
+        """Return the conversation, ready for a turn; made if it does not exist. Raises `SessionRefused`."""
         record = await self._find(session.id, session.owner)
         acting = await self._agent(agent, record, session.owner)
         choice = await self._choice(acting.model)
@@ -249,14 +249,14 @@ class Sessions:
             given = session.unstored.name if session.unstored is not None else ""
             record = await self._make(session.id, session.owner, acting, given or name)
         elif name and not record.name:
-            record = structs.replace(record, name=shorten(name, _MOST_NAME))
+            record = structs.replace(record, name=shorten(name, _MAX_NAME))
             await self._conversations.rename(session.id, record.name, owner=session.owner)
         session.unstored = None
         self.cut_off.discard(session.id)
         return await self._load(session, record, acting, choice, who), record
 
     async def reopen(self, session: Session, who: Principal | None = None) -> Conversation | None:
-        """Returns the same for an existing session; None when it does not exist."""
+        """Return the same for an existing session; None when it does not exist."""
         record = await self._find(session.id, session.owner)
         if record is None:
             return None
@@ -264,7 +264,7 @@ class Sessions:
         return await self._load(session, record, acting, await self._choice(acting.model), who)
 
     async def _find(self, session_id: str, owner: str) -> SessionRecord | None:
-        """Returns the stored record of this session; None for a new one. Raises `SessionRefused`."""
+        """Return the stored record of this session; None for a new one. Raises `SessionRefused`."""
         if not _IS_ID.fullmatch(session_id):
             text = f"The session id {session_id[:60]!r} can't be used: take up to 128 of A-Z a-z 0-9 . _ - only."
             raise SessionRefused("SESSION_BIND_FAILED", text)
@@ -276,7 +276,7 @@ class Sessions:
             raise SessionRefused("SESSION_BIND_FAILED", error.message) from None
 
     async def _agent(self, named: str, record: SessionRecord | None, owner: str) -> Agent:
-        """Returns the agent that answers: the named one, the session's own, or the default."""
+        """Return the agent that answers: the named one, the session's own, or the default."""
         wanted = named or (record.agent if record else "")
         try:
             return (await self._agents.find(wanted, owner=owner)).agent
@@ -285,7 +285,7 @@ class Sessions:
             raise SessionRefused("AGENT_INIT_FAILED", f"{error}{hint}") from None
 
     async def _make(self, session_id: str, owner: str, agent: Agent, name: str) -> SessionRecord:
-        made = shorten(name, _MOST_NAME)
+        made = shorten(name, _MAX_NAME)
         try:
             return await self._conversations.create(owner=owner, agent=agent.name, name=made, session=session_id)
         except NotYours as error:
@@ -309,7 +309,7 @@ class Sessions:
         """Keep this conversation loaded, and release the one used longest ago if there are too many."""
         self._loaded[session.id] = choice
         self._loaded.move_to_end(session.id)
-        if len(self._loaded) > self._most:
+        if len(self._loaded) > self._limit:
             oldest, _ = self._loaded.popitem(last=False)
             if (session_to_release := self._sessions.get(oldest)) is not None:
                 session_to_release.conversation = None
@@ -320,6 +320,10 @@ class Sessions:
             if named not in self._models:
                 self._models[named] = await self._choose_model(named)
             return self._models[named]
+
+    def forget_models(self) -> None:
+        """Choose the model of every session anew with its next turn."""
+        self._models.clear()
 
     # The end.
 
@@ -345,12 +349,12 @@ class Sessions:
                 _log.error("A turn did not end when it was aborted: %r", task)
 
 
-def _ignore(_: Happening, turn: str) -> None:
-    """Listens for a client that has not connected to the session yet."""
+def _ignore(_: SessionEvent, turn: str) -> None:
+    """Listen for a client that has not connected to the session yet."""
 
 
 def _running_in(session: Session) -> RunningTurn:
-    """Returns the turn that runs in this session, which must have one."""
+    """Return the turn that runs in this session, which must have one."""
     turn = session.turns[0]
     return RunningTurn(session.id, turn.id, turn.requested_at, len(session.turns) - 1)
 

@@ -69,14 +69,18 @@ class StoredTurns:
                     conversation.removed = _UNKNOWN
                     raise
 
-    async def rewind(self, conversation: Conversation) -> None:
-        """Remove the messages after the person's last one. Raises `NoUserMessage` when there is none."""
+    async def rewind(self, conversation: Conversation, *, before: int = 0) -> None:
+        """Remove the messages after the person's last one, or the person's message of this number and all after it.
+
+        Raises `NoUserMessage` when there is no such message.
+        """
         messages = conversation.messages
         places = [place for place, message in enumerate(messages, 1) if type(message) is UserMessage]
-        if not places:
+        if not places or (before and before not in places):
             raise NoUserMessage
-        await self._conversations.rewind(conversation.id, places[-1], owner=conversation.owner)
-        conversation.rewrite(messages[: places[-1]], conversation.removed + len(messages) - places[-1])
+        left = before - 1 if before else places[-1]
+        await self._conversations.rewind(conversation.id, left, owner=conversation.owner)
+        conversation.rewrite(messages[:left], conversation.removed + len(messages) - left)
 
     async def _name(self, conversation: Conversation) -> str:
         """Give the session a first name made of its messages, and return it; empty when it got none."""
@@ -120,20 +124,20 @@ class StoredTurns:
             conversation.rewrite([*conversation.messages, *newer], record.removed)
 
 
-_MOST_TITLE: Final = 60
+_MAX_TITLE: Final = 60
 
 
 def make_title(messages: Iterable[Message]) -> str:
-    """Returns the first words of the person; empty when there are none, as with a picture alone."""
+    """Return the first words of the person; empty when there are none, as with a picture alone."""
     users = (message for message in messages if isinstance(message, UserMessage))
     texts = (" ".join(part.text for part in message.parts if isinstance(part, Text)) for message in users)
-    return next(filter(None, (shorten(text, _MOST_TITLE) for text in texts)), "")
+    return next(filter(None, (shorten(text, _MAX_TITLE) for text in texts)), "")
 
 
-def shorten(text: str, most: int) -> str:
-    """Returns the text on one line, without invisible characters, at most so long; cut between words if possible."""
-    line = " ".join(strip_invisible(text[: 100 * most]).split())
-    if len(line) <= most:
+def shorten(text: str, limit: int) -> str:
+    """Return the text on one line, without invisible characters, at most so long; cut between words if possible."""
+    line = " ".join(strip_invisible(text[: 100 * limit]).split())
+    if len(line) <= limit:
         return line
-    head, _, _ = line[:most].rpartition(" ")
-    return f"{(head if len(head) >= most // 2 else line[: most - 1]).rstrip(' ,;:.-')}…"
+    head, _, _ = line[:limit].rpartition(" ")
+    return f"{(head if len(head) >= limit // 2 else line[: limit - 1]).rstrip(' ,;:.-')}…"

@@ -9,15 +9,15 @@ from typing import TypeAlias
 
 from msgspec import structs
 
-from handspan.agent.conversation import Conversation
+from handspan.agent.conversation import Conversation, ignore_stored
 from handspan.agent.refusals import IdTaken, SessionBusy
-from handspan.agent.turn_events import Happening, MessageStored, find_answer
+from handspan.agent.turn_events import MessageStored, SessionEvent, find_answer
 from handspan.core.calls import new_call_id
 from handspan.core.errors import ToolError
 from handspan.core.events import Ended
 from handspan.core.messages import Message, UserMessage
 
-Listener: TypeAlias = Callable[[Happening, str], None]
+Listener: TypeAlias = Callable[[SessionEvent, str], None]
 """Takes an event and the id of its turn, which is empty for an event outside turns. Never blocks."""
 
 _log = logging.getLogger(__name__)
@@ -63,6 +63,11 @@ class Turn:
             with contextlib.suppress(IdTaken):  # no `MessageStored`: the door says that it was not stored
                 self.report_known(conversation, message)
         self.is_over = False
+
+    def leave(self) -> None:
+        """Tell no more of stored messages: the turn is over, and the conversation must not keep it in memory."""
+        if self._conversation is not None and self._conversation.on_stored == self._tell_stored:
+            self._conversation.on_stored = ignore_stored
 
     # Messages.
 
@@ -131,7 +136,7 @@ class Turn:
         return None if answered is None else answered.ended
 
     def leave_out(self, message: UserMessage) -> bool:
-        """Remove a message that came too late for this turn. Returns whether it was too late."""
+        """Remove a message that came too late for this turn. Return whether it was too late."""
         left = self._early if self._conversation is None else self._conversation.inbox
         is_left = any(one is message for one in left)
         if is_left:
@@ -145,12 +150,12 @@ class Turn:
 
     # The end.
 
-    def tell(self, happening: Happening) -> None:
+    def tell(self, event: SessionEvent) -> None:
         """Give an event to the turn's own listeners only."""
-        tell_each(self.listeners, happening, self.id)
+        tell_each(self.listeners, event, self.id)
 
     def abort(self) -> bool:
-        """Cancel it. Returns False when it is over. Only the first call counts: the cleanup must not be disturbed."""
+        """Cancel it. Return False when it is over. Only the first call counts: the cleanup must not be disturbed."""
         if not self.is_over and not self.task.cancelling():
             self.task.cancel()
         return not self.is_over
@@ -210,21 +215,21 @@ class Handle:
         return ended
 
 
-def tell_each(listeners: Iterable[Listener], happening: Happening, turn: str) -> None:
+def tell_each(listeners: Iterable[Listener], event: SessionEvent, turn: str) -> None:
     """Give an event to each listener once, even if it is listed twice."""
     done: list[Listener] = []
     for listener in tuple(listeners):
         if listener not in done:
             done.append(listener)
-            tell_one(listener, happening, turn)
+            tell_one(listener, event, turn)
 
 
-def tell_one(listener: Listener, happening: Happening, turn: str) -> None:
+def tell_one(listener: Listener, event: SessionEvent, turn: str) -> None:
     """Give an event to one listener. Its failure disturbs no other listener and no turn."""
     try:
-        listener(happening, turn)
+        listener(event, turn)
     except Exception:  # the listener is a door's own code
-        _log.exception("A listener failed at the event %r", type(happening).__name__)
+        _log.exception("A listener failed at the event %r", type(event).__name__)
 
 
 def _check_same_content(before: UserMessage | None, message: UserMessage) -> None:

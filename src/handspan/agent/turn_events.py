@@ -8,7 +8,18 @@ from msgspec import Struct, structs
 
 from handspan.agent.conversation import Conversation
 from handspan.agent.limits import TurnCounts, TurnLimits
-from handspan.core.events import Ended, EndReason, Event, Titled
+from handspan.core.events import (
+    CallFinished,
+    CallProgress,
+    CallStarted,
+    Ended,
+    EndReason,
+    Event,
+    RoundBegan,
+    TextArrived,
+    ThinkingArrived,
+    Titled,
+)
 from handspan.core.messages import AssistantMessage, Message, StopReason, UserMessage
 from handspan.core.questions import QuestionKind
 
@@ -51,16 +62,57 @@ class AnsweredBefore(Struct, frozen=True, tag="answered_before"):
     """The whole text of the answer."""
 
 
-Happening: TypeAlias = Event | Prompted | Titled | QuestionOver | MessageStored | AnsweredBefore
+SessionEvent: TypeAlias = Event | Prompted | Titled | QuestionOver | MessageStored | AnsweredBefore
+
+
+class RoundSoFar:
+    """The events of the running round, for a listener that comes in its middle (ws.md 3.7)."""
+
+    __slots__ = ("_began", "_calls", "_text", "_thinking", "_turn")
+
+    def __init__(self) -> None:
+        self._began: RoundBegan | None = None
+        self._turn = ""
+        self._text: list[str] = []
+        self._thinking: list[str] = []
+        self._calls: dict[str, dict[type[Event], Event]] = {}
+
+    def note(self, event: Event | Titled, turn: str) -> None:
+        """Note an event of this turn."""
+        match event:
+            case TextArrived(text=text):
+                self._text.append(text)
+            case ThinkingArrived(text=text):
+                self._thinking.append(text)
+            case CallStarted(id=call_id) | CallProgress(id=call_id) | CallFinished(id=call_id):
+                self._calls.setdefault(call_id, {})[type(event)] = event
+            case RoundBegan():
+                self._begin(event, turn)
+            case Ended():
+                self._begin(None, turn)
+
+    def _begin(self, began: RoundBegan | None, turn: str) -> None:
+        self._began, self._turn = began, turn
+        self._text, self._thinking, self._calls = [], [], {}
+
+    def events(self) -> list[tuple[Event, str]]:
+        """Return the events so far, each with its turn: texts in one piece, of progress only the last."""
+        if self._began is None:
+            return []
+        found: list[Event] = [self._began]
+        found += [ThinkingArrived("".join(self._thinking))] if self._thinking else []
+        found += [TextArrived("".join(self._text))] if self._text else []
+        found += [event for of_call in self._calls.values() for event in of_call.values()]
+        return [(event, self._turn) for event in found]
 
 
 def last_turn(messages: Sequence[Message]) -> str:
-    """Returns the turn of the person's last message; empty when it is unknown."""
+    """Return the turn of the person's last message; empty when it is unknown."""
     return next((message.turn for message in reversed(messages) if type(message) is UserMessage), "")
 
 
 def find_answer(question: UserMessage, messages: Sequence[Message], limits: TurnLimits) -> AnsweredBefore | None:
-    """Returns the answer to this message of the conversation; None while it has none."""
+    """Return the answer to this message of the conversation; None while it has none."""
     texts: list[str] = []
     last: AssistantMessage | None = None
     counts = TurnCounts()
@@ -80,7 +132,7 @@ def find_answer(question: UserMessage, messages: Sequence[Message], limits: Turn
 
 
 def render_prompt(conversation: Conversation) -> Prompted:
-    """Returns the prompt of this conversation's next request to its model."""
+    """Return the prompt of this conversation's next request to its model."""
     specs = conversation.specs_for_model()
     tools = [{"name": spec.name, "description": spec.description, "parameters": spec.parameters} for spec in specs]
     messages = [_without_ids(message) for message in conversation.messages]

@@ -1,4 +1,4 @@
-"""WHAT IS TOLD: how events get from one part of the gateway to the others.
+"""EVENTS: how they get from one part of the gateway to the others.
 
 Holds:   `memory.py`, the bus inside one process.
 Imports: core.

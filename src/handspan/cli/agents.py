@@ -15,7 +15,7 @@ from handspan.cli.requests import RemoteRefused, Requests, find_agent, segment
 from handspan.core.agents import GENERAL, Agent, Mode
 from handspan.core.errors import ConfigError
 from handspan.core.names import did_you_mean, matches
-from handspan.wire.rest.agents import AgentList, AgentName, AgentTools, DeletedAgent, ShownAgent
+from handspan.wire.rest.agents import AgentList, AgentName, AgentTools, AgentView, DeletedAgent
 from handspan.wire.rest.status import ChosenModel, SkillList
 
 F = TypeVar("F", bound=Callable[..., None])
@@ -92,7 +92,7 @@ def create(name: str, as_json: bool, **given: Any) -> None:
     async def work(requests: Requests) -> None:
         wanted = Wanted(**given)
         agent = _change(Agent(_check_name(name)), wanted)
-        await requests.change("POST", "/api/agents", ShownAgent, structs.asdict(agent))
+        await requests.change("POST", "/api/agents", AgentView, structs.asdict(agent))
         await _note(requests, agent, wanted)
         await _show(requests, name, as_json)
 
@@ -114,7 +114,7 @@ def edit(name: str, new_name: str | None, as_json: bool, **given: Any) -> None:
     async def work(requests: Requests) -> None:
         wanted = Wanted(**given, name=None if new_name is None else _check_name(new_name))
         agent = _change(plain_agent(await find_agent(requests, name)), wanted)
-        await requests.change("PATCH", f"/api/agents/{segment(name)}", ShownAgent, structs.asdict(agent))
+        await requests.change("PATCH", f"/api/agents/{segment(name)}", AgentView, structs.asdict(agent))
         await _note(requests, agent, wanted)
         await _show(requests, agent.name, as_json)
 
@@ -131,7 +131,7 @@ def clone(name: str, new_name: str, as_json: bool) -> None:
     """Make the agent NEW_NAME, the same as the agent NAME."""
 
     async def work(requests: Requests) -> None:
-        await requests.change("POST", f"/api/agents/{segment(name)}/clone", ShownAgent, {"name": _check_name(new_name)})
+        await requests.change("POST", f"/api/agents/{segment(name)}/clone", AgentView, {"name": _check_name(new_name)})
         await _show(requests, new_name, as_json)
 
     _run(work, as_json)
@@ -170,7 +170,7 @@ async def _show(requests: Requests, name: str, as_json: bool) -> None:
 
 
 def _change(agent: Agent, wanted: Wanted) -> Agent:
-    """The agent with every option that the person gave."""
+    """Return the agent with every option that the person gave."""
     if sum((wanted.tools is not None, wanted.all_tools, wanted.no_tools)) > 1:
         raise click.UsageError("--tools, --all-tools and --no-tools: one of the three.")
     if both := set(wanted.enable) & set(wanted.disable):
@@ -194,7 +194,7 @@ def _change(agent: Agent, wanted: Wanted) -> Agent:
 
 
 def _check_name(name: str) -> str:
-    """The name, if an agent may have it; raises `ConfigError` in words for a person if not."""
+    """Return the name, if an agent may have it; raises `ConfigError` in words for a person if not."""
     try:
         return msgspec.convert(name, AgentName)
     except msgspec.ValidationError:
@@ -224,7 +224,7 @@ async def _note(requests: Requests, agent: Agent, wanted: Wanted) -> None:
 
 
 async def _skill_problems(requests: Requests, names: Sequence[str]) -> list[str]:
-    """What keeps these skills from being used."""
+    """Return what keeps these skills from being used."""
     if not names:
         return []
     known = {skill.name: skill for skill in (await requests.get("/api/skills", SkillList)).skills}

@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Final, TypeAlias
 
 import click
@@ -20,11 +20,13 @@ from handspan.core.questions import Questions, find_waiting_note
 from handspan.core.results import Failure, encode_envelope
 from handspan.core.values import Json, JsonObject, escape_invisible, strip_invisible
 from handspan.wire import strict_json
-from handspan.wire.rest.agents import ShownAgent
+from handspan.wire.rest.agents import AgentView
 from handspan.wire.rest.questions import AcceptedAnswer, QuestionList
 from handspan.wire.rest.status import SourceList
 
 _Line: TypeAlias = tuple[str, bytes | str] | Failure
+SendCall: TypeAlias = Callable[[Json], Awaitable[bytes]]
+"""Makes a call with these arguments, and returns its envelope."""
 _DATA: Final = b"data: "
 """Before the JSON of an event."""
 _SECONDS: Final = "1"
@@ -64,7 +66,11 @@ class _Record(Struct, frozen=True):
 @click.argument("arguments", required=False)
 @click.option("--batch", is_flag=True, help='Read lines {"tool": …, "args": {…}} and answer each with a line.')
 @click.option("--agent", help="Call as this agent; default: the default agent of the settings.")
-@click.option("--yes", is_flag=True, help="Answer every question with yes.")
+@click.option(
+    "--yes",
+    is_flag=True,
+    help="Answer every question of the gateway with yes. A device still asks its own person, at the device.",
+)
 @click.option("--quiet", is_flag=True, help="Do not show what a tool reports while it runs.")
 @click.option("--json", "_json", is_flag=True, help="The envelope is JSON with or without this.")
 @settings_options
@@ -84,21 +90,44 @@ def command(
 
 
 async def _call_each(calls: "Calls", lines: Iterator[_Line]) -> int:
-    """Run line after line, since a later one may need what an earlier one did. Returns the exit code."""
+    """Run line after line, since a later one may need what an earlier one did. Return the exit code."""
     is_failed = False
     refused = await calls.check()
     for line in lines:
         given = line if isinstance(line, Failure) else refused or line
         envelope = encode_envelope(given) if isinstance(given, Failure) else await calls.call(*given)
-        status = msgspec.json.decode(envelope, type=_Status)
+        status = _print_envelope(envelope)
         is_failed |= status.status != "success"
-        sys.stdout.buffer.write(escape_invisible(envelope.decode()).encode() + b"\n")
-        sys.stdout.buffer.flush()
         if calls.is_cancelled:
             return _INTERRUPTED
         if status.code == "tool_not_found":
             await calls.print_broken()
     return int(is_failed)
+
+
+def _print_envelope(envelope: bytes) -> _Status:
+    """Print the envelope on one line, and return what it says."""
+    sys.stdout.buffer.write(escape_invisible(envelope.decode()).encode() + b"\n")
+    sys.stdout.buffer.flush()
+    return msgspec.json.decode(envelope, type=_Status)
+
+
+async def call_once(tool: str, arguments: str, send: SendCall) -> int:
+    """Make one call, print its envelope, and return the exit code: as `handspan call` does."""
+    return int(_print_envelope(await _get_envelope(tool, _arguments(arguments), send)).status != "success")
+
+
+async def _get_envelope(tool: str, arguments: bytes | str, send: SendCall) -> bytes:
+    """Return the result envelope, also for a call that the gateway refuses."""
+    given = _read(tool, arguments)
+    if isinstance(given, Failure):
+        return encode_envelope(given)
+    try:
+        return await send(given)
+    except RemoteRefused as refused:
+        if refused.status not in _ABOUT_THE_CALL:
+            raise
+        return encode_envelope(Failure(_ABOUT_THE_CALL[refused.status], str(refused)))
 
 
 class Calls:
@@ -114,10 +143,10 @@ class Calls:
         """Whether the person has cancelled a call."""
 
     async def check(self) -> Failure | None:
-        """The failure of every call when the agent is not there; the person at the terminal reads it, too."""
+        """Return the failure of every call when the agent is not there; the person at the terminal reads it, too."""
         try:
             if self._agent:
-                await self._requests.get(f"/api/agents/{segment(self._agent)}", ShownAgent)
+                await self._requests.get(f"/api/agents/{segment(self._agent)}", AgentView)
         except RemoteRefused as refused:
             if refused.status != 404:
                 raise
@@ -131,16 +160,11 @@ class Calls:
             print_broken(state)
 
     async def call(self, tool: str, arguments: bytes | str) -> bytes:
-        """The result envelope, also for a call that the gateway refuses."""
-        given = _read(tool, arguments)
-        if isinstance(given, Failure):
-            return encode_envelope(given)
-        try:
-            return await self._follow(f"/api/tools/{segment(tool)}/call", {"args": given, "agent": self._agent})
-        except RemoteRefused as refused:
-            if refused.status not in _ABOUT_THE_CALL:
-                raise
-            return encode_envelope(Failure(_ABOUT_THE_CALL[refused.status], str(refused)))
+        """Return the result envelope, also for a call that the gateway refuses."""
+        path = f"/api/tools/{segment(tool)}/call"
+        return await _get_envelope(
+            tool, arguments, lambda args: self._follow(path, {"args": args, "agent": self._agent})
+        )
 
     async def _follow(self, path: str, body: JsonObject) -> bytes:
         """Make the call and follow its events until there is a result."""
@@ -182,7 +206,7 @@ class Calls:
         return bytes(msgspec.json.decode(b"".join(lines), type=_Record).result)
 
     async def _wait(self, call_id: str) -> bytes:
-        """The envelope that comes later: each wait is bounded here, all of them by the call's own time there."""
+        """Return the envelope that comes later: each wait is bounded here, all of them by the call's own time there."""
         asked: set[str] = set()
         while True:
             await self._answer(call_id, asked)
@@ -225,7 +249,7 @@ def _show_waiting(value: Json) -> None:
 
 
 def _read(tool: str, arguments: bytes | str) -> Json | Failure:
-    """The arguments as an object; what is none is refused in the engine's words."""
+    """Return the arguments as an object; what is none is refused in the engine's words."""
     try:
         given = strict_json.parse(arguments or b"{}")
     except WireError as error:

@@ -6,7 +6,7 @@ from handspan.cli.door import ask_gateway, place_options
 from handspan.cli.options import json_option, settings_options
 from handspan.cli.render import print_json, print_rows, render_time
 from handspan.cli.requests import segment
-from handspan.wire.rest.calls import CallPage, ShownCallRecord
+from handspan.wire.rest.calls import CallPage, CallRecordView
 
 
 @click.group("calls", invoke_without_command=True)
@@ -50,4 +50,4 @@ def command(ctx: click.Context, limit: int, session: str, tool: str, as_json: bo
 def show(call_id: str, as_json: bool) -> None:
     """Print all that is known of the call ID, as JSON."""
     path = f"/api/calls/{segment(call_id)}"
-    print_json(ask_gateway(lambda requests: requests.get(path, ShownCallRecord), says=not as_json))
+    print_json(ask_gateway(lambda requests: requests.get(path, CallRecordView), says=not as_json))

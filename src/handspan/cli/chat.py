@@ -2,8 +2,7 @@
 
 import asyncio
 import sys
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 from msgspec import Struct
@@ -27,7 +26,9 @@ if TYPE_CHECKING:
 @click.option("--session", "session_id", help="Go on with this session; 'last' is the one that was active last.")
 @click.option("--model", help="A model of the settings, 'offline', or API:MODEL such as anthropic:claude-sonnet-5.")
 @click.option("--verbose", is_flag=True, help="Show arguments, results and thinking.")
-@click.option("--yes", is_flag=True, help="Answer every question of tools with yes.")
+@click.option(
+    "--yes", is_flag=True, help="Answer every question of the gateway with yes. A device still asks its own person."
+)
 @click.option("--json", "as_json", is_flag=True, help="One event a line, as JSON; the session's id comes first.")
 @settings_options
 @place_options
@@ -50,6 +51,10 @@ def command(
     given = _Given(question, agent, session_id, model or "")
     remote = _find_gateway(given, says=not as_json)
     sys.exit(asyncio.run(_chat(remote, given, yes, show)))
+
+
+_EXIT_CODES: Final = {"error": 1, "aborted": 130}
+"""By the end of a single answer. Ctrl-C aborts it, and shells count that as 130."""
 
 
 class _Given(Struct, frozen=True):
@@ -88,13 +93,13 @@ async def _chat(remote: "Remote | None", given: _Given, yes: bool, show: Show) -
         TerminalChat(requests, show, questions_for(yes), forced) as talk,
     ):
         await talk.open(given.agent, given.session, waits=is_once)
-        return await _talk(talk, given.question, show, read_settings().state)
+        return await _talk(talk, given.question, show)
 
 
-async def _talk(partner: Partner, question: str | None, show: Show, state: Path) -> int:
-    """One answer, or a conversation; the exit code."""
+async def _talk(partner: Partner, question: str | None, show: Show) -> int:
+    """Print one answer, or hold a conversation. Return the exit code."""
     if question is None:
-        await converse(partner, show, state / "chat_history")
+        await converse(partner, show, read_settings().state / "chat_history")
         return 0
     ended = await partner.say(question)
-    return 0 if ended.reason not in ("error", "aborted") else 1
+    return _EXIT_CODES.get(ended.reason, 0)

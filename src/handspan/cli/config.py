@@ -8,7 +8,7 @@ from handspan.cli.options import json_option, read_loaded_settings, settings_opt
 from handspan.cli.render import print_json, print_rows
 from handspan.config.listing import setting_rows
 from handspan.core.values import Json
-from handspan.wire.rest.status import SettingsInForce, ShownSetting
+from handspan.wire.rest.status import SettingsInForce, SettingView
 
 
 @click.command("config")
@@ -33,7 +33,7 @@ def command(as_json: bool) -> None:
 
 def _read_here() -> SettingsInForce:
     loaded = read_loaded_settings()
-    rows = [ShownSetting(*row) for row in setting_rows(loaded)]
+    rows = [SettingView(*row) for row in setting_rows(loaded)]
     return SettingsInForce(None if loaded.file is None else str(loaded.file), False, rows)
 
 

@@ -29,11 +29,11 @@ class Partner(Protocol):
     """The agent that the person talks to."""
 
     async def say(self, text: str) -> Ended:
-        """One turn; Ctrl-C aborts it, and only it."""
+        """Run one turn and return its end. Ctrl-C aborts the turn alone."""
         ...
 
     async def command(self, name: str, argument: str) -> list[str]:
-        """The lines that answer a command other than /help and /quit."""
+        """Return the lines that answer a command other than /help and /quit."""
         ...
 
 
@@ -92,7 +92,7 @@ class Prompt:
                 self._history.chmod(0o600)
 
     async def line(self) -> str | None:
-        """What is typed next; None at the end (Ctrl-D). Ctrl-C ends nothing here."""
+        """Return what is typed next; None at the end (Ctrl-D). Ctrl-C ends nothing here."""
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, self._show_again)
         try:

@@ -6,7 +6,7 @@ from handspan.cli.door import ask_gateway, place_options
 from handspan.cli.options import json_option, settings_options
 from handspan.cli.render import print_done, print_json, print_rows, render_time
 from handspan.cli.requests import segment
-from handspan.wire.rest.devices import DeviceList, ForgottenDevice, Relabelled
+from handspan.wire.rest.devices import DeviceList, DeviceView, ForgottenDevice, Relabelled
 
 
 @click.group("devices", invoke_without_command=True)
@@ -33,6 +33,15 @@ def command(ctx: click.Context, as_json: bool) -> None:
         for one in found.devices
     ]
     print_rows(("label", "name", "state", "last seen", "tools"), rows)
+    for one in found.devices:
+        for line in _about(one):
+            click.echo(f"{one.label}: {line}")
+
+
+def _about(device: DeviceView) -> list[str]:
+    """What the device says of itself, a line each."""
+    scopes = [f"has {one.name}: {one.description}" if one.description else f"has {one.name}" for one in device.scopes]
+    return [*([device.description] if device.description else []), *scopes, *device.notes]
 
 
 @command.command("rename")

@@ -37,10 +37,17 @@ def command(as_json: bool) -> None:
         print_json(findings)
     else:
         for finding in findings:
-            click.echo(f"{'ok  ' if finding.ok else 'FAIL'}  {finding.what}: {finding.found}")
+            click.echo(f"{_mark(finding)}  {finding.what}: {finding.found}")
             if finding.remedy:
                 click.echo(f"      do this: {finding.remedy}")
     sys.exit(0 if all(finding.ok for finding in findings) else 1)
+
+
+def _mark(finding: Finding) -> str:
+    """Return how it stands: `note` where all works and something is to be done."""
+    if not finding.ok:
+        return "FAIL"
+    return "note" if finding.remedy else "ok  "
 
 
 def _findings() -> Iterator[Finding]:

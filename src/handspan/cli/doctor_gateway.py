@@ -4,7 +4,7 @@ import ssl
 from collections.abc import Iterator
 from typing import Final
 
-from handspan.cli.http_request import HttpAnswer, ask, own_tls
+from handspan.cli.http_request import HttpAnswer, ask, certificate_of, own_tls
 from handspan.cli.running import find_running
 from handspan.config.settings import Settings
 from handspan.core.errors import ConfigError
@@ -21,13 +21,13 @@ _WRONG: Final = "Bearer handspan-doctor-shows-a-wrong-token"
 
 
 def gateway_findings(settings: Settings, url: str | None = None, token: str | None = None) -> Iterator[Finding]:
-    """How the gateway at this address does, or the one that serves the state folder."""
+    """Yield how the gateway at this address does, or the one that serves the state folder."""
     if url is not None:
         yield from _Looking(url.rstrip("/"), token or "", None).findings()
         return
     try:
         running = find_running(settings.state)
-        tls = own_tls(settings.gateway.tls_cert) if running is not None else None
+        tls = own_tls(certificate_of(settings)) if running is not None else None
     except (ConfigError, OSError) as error:
         yield Finding("gateway", False, str(error), "correct the settings, or give --url and --token")
         return

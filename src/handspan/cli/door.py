@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 import msgspec
 
-from handspan.cli.http_request import own_tls
+from handspan.cli.http_request import certificate_of, own_tls
 from handspan.cli.options import config_folder, read_settings
 from handspan.cli.requests import GatewayAnswer, Method, OnLine, Requests, check_answer
 from handspan.cli.running import find_running
@@ -54,22 +54,22 @@ def place_options(function: F) -> F:
 
 def _keep(ctx: click.Context, param: click.Parameter, value: str | bool | None) -> None:
     if value:
-        _given(ctx)[str(param.name)] = value
+        _given_options(ctx)[str(param.name)] = value
 
 
-def _given(ctx: click.Context) -> dict[str, Any]:
+def _given_options(ctx: click.Context) -> dict[str, Any]:
     given: dict[str, Any] = ctx.find_root().ensure_object(dict)
     return given
 
 
 def is_embedded() -> bool:
     """Whether --embedded is given."""
-    return bool(_given(click.get_current_context()).get("embedded"))
+    return bool(_given_options(click.get_current_context()).get("embedded"))
 
 
 def given_url() -> str:
     """Return the address of --url or its variable; empty without one."""
-    return str(_given(click.get_current_context()).get("url") or os.environ.get(_URL, ""))
+    return str(_given_options(click.get_current_context()).get("url") or os.environ.get(_URL, ""))
 
 
 def ask_gateway(work: Callable[[Requests], Awaitable[T]], *, says: bool = True) -> T:
@@ -171,7 +171,7 @@ def make_inside(model: str = "") -> "InsideGateway":
 
 def find_gateway(*, says: bool = True) -> "Remote | None":
     """Return the gateway to use, or None for this process. With `says`, standard error names it."""
-    given = _given(click.get_current_context())
+    given = _given_options(click.get_current_context())
     if is_embedded():
         if given.get("url") or given.get("token"):
             raise click.UsageError("--embedded, or --url and --token: one of the two.")
@@ -197,7 +197,7 @@ def _check_workspace(remote: "Remote", settings: Settings) -> str:
     own = remote.workspace
     if own and os.path.realpath(own) == os.path.realpath(settings.workspace):
         return ""
-    if "workspace" not in _given(click.get_current_context()):
+    if "workspace" not in _given_options(click.get_current_context()):
         return f"; its workspace is {own!r}" if own else ""
     raise click.UsageError(
         f"--workspace: the gateway at {remote.url} works in {repr(own) if own else 'a workspace of its own'}, and a "
@@ -243,7 +243,7 @@ def running_gateway(settings: Settings, *, may_embed: bool = False) -> "Remote |
             f"{', or use --embedded' if may_embed else ''}."
         )
     try:
-        tls = own_tls(settings.gateway.tls_cert)
+        tls = own_tls(certificate_of(settings))
     except OSError as error:
         raise ConfigError(f"gateway.tls_cert: {str(settings.gateway.tls_cert)!r} can't be read: {error}.") from None
     return remote_at(running.url, token, tls, running.workspace)
@@ -251,7 +251,7 @@ def running_gateway(settings: Settings, *, may_embed: bool = False) -> "Remote |
 
 def given_token() -> str:
     """Return the token of --token or its variable; empty without one."""
-    return str(_given(click.get_current_context()).get("token") or os.environ.get(_TOKEN, ""))
+    return str(_given_options(click.get_current_context()).get("token") or os.environ.get(_TOKEN, ""))
 
 
 def _say(words: str, says: bool) -> None:

@@ -17,7 +17,7 @@ _NO_PARAMETERS: Final[JsonObject] = {"type": "object", "properties": {}}
 
 
 def read_json(given: str) -> Json:
-    """The content of the file of that name ('-' is standard input), else the argument itself, as JSON."""
+    """Return the content of the file of that name ('-' is standard input), else the argument itself, as JSON."""
     path = Path(given)
     try:
         is_file = path.is_file()
@@ -33,7 +33,7 @@ def read_json(given: str) -> Json:
 
 
 def as_messages(value: Json) -> list[Message]:
-    """A conversation: a list of our messages, where a text alone is what a person says."""
+    """Return a conversation: a list of our messages, where a text alone is what a person says."""
     items = value if isinstance(value, list) else [value]
     plain = [_user_message(item) if isinstance(item, str) else item for item in items]
     try:
@@ -56,7 +56,7 @@ def as_specs(value: Json) -> list[ToolSpec]:
 
 
 def _as_spec(item: Json) -> Json:
-    """The spec in our own form. A description and a schema may be missing outside; a name may not."""
+    """Return the spec in our own form. A description and a schema may be missing outside; a name may not."""
     if not isinstance(item, dict):
         return item
     given = item["function"] if isinstance(item.get("function"), dict) else item

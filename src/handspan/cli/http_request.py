@@ -8,6 +8,9 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from handspan.config.settings import Settings
+from handspan.gateway.listening import ROOT_FILE, TLS_FOLDER
+
 if TYPE_CHECKING:
     from http.client import HTTPConnection
 
@@ -68,6 +71,12 @@ def _tls(*, secret: bool) -> ssl.SSLContext:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     return context
+
+
+def certificate_of(settings: Settings) -> Path | None:
+    """Return the certificate that the gateway of this state folder shows: the settings', or the root of our own."""
+    own = settings.state / TLS_FOLDER / ROOT_FILE
+    return settings.gateway.tls_cert or (own if own.exists() else None)
 
 
 def own_tls(certificate: Path | None) -> ssl.SSLContext | None:

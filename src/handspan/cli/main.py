@@ -15,6 +15,7 @@ from handspan.core.version import VERSION
 # Loaded when used, so that `handspan --help` answers at once.
 COMMANDS: Final = {
     "agents": ("handspan.cli.agents", "List agents, make and change them, tick their tools."),
+    "bridge": ("handspan.cli.bridge", "Offer the tools of other apps on this computer to agents."),
     "call": ("handspan.cli.call", "Run one tool, or many."),
     "calls": ("handspan.cli.calls", "See the journal of tool calls."),
     "chat": ("handspan.cli.chat", "Talk to an agent that uses your tools."),
@@ -25,11 +26,13 @@ COMMANDS: Final = {
     "mcp": ("handspan.cli.mcp", "Add MCP servers, see and try them."),
     "model": ("handspan.cli.model", "See which model answers, and exactly what it would be sent."),
     "pair": ("handspan.cli.pair", "Let a device, a program or a browser in: a new code or link."),
+    "provider": ("handspan.cli.provider", "Offer an app's data to agents: make a provider, test and install it."),
     "questions": ("handspan.cli.questions", "Answer what agents ask; see and take back what you always answer."),
     "schema": ("handspan.cli.schema", "Check JSON Schemas, and see how model APIs get them."),
     "serve": ("handspan.cli.serve", "Serve agents to people, and tools of any device to agents."),
     "sessions": ("handspan.cli.sessions", "List your conversations, show, rename and delete them."),
     "skills": ("handspan.cli.skills", "List skills, and let those of the workspace be used."),
+    "store": ("handspan.cli.store", "Check what is stored, and move it into PostgreSQL."),
     "tokens": ("handspan.cli.tokens", "List tokens, make one for a page or a program, revoke one."),
     "tools": ("handspan.cli.tools", "List the tools, say why one can't be used, switch them on and off."),
     "usage": ("handspan.cli.usage", "See what replies used: tokens and cost."),
@@ -51,10 +54,18 @@ class _Commands(click.Group):
             gc.enable()
         return command
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command. Ctrl-C ends every one with 130, as shells count it."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo(err=True)
+            ctx.exit(130)
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that was typed; a word that is none gets the nearest one as a hint."""
+        """Return the command that was typed; a word that is none gets the nearest one as a hint."""
         if args and args[0].isidentifier() and args[0] not in COMMANDS:
             from handspan.core.names import did_you_mean  # noqa: PLC0415 - only a mistake needs it
 
@@ -74,7 +85,10 @@ def handspan(**_: Any) -> None:
 
 
 def main() -> None:
-    """Run the command; exit with 0 for success, 1 for an error of a tool or of the gateway, 2 for wrong usage."""
+    """Run the command. The exit code is 0 for success, 1 for an error of a tool or of the gateway, 2 for wrong usage.
+
+    After Ctrl-C it is 130.
+    """
     if sys.platform == "win32":
         click.echo("handspan: Windows itself can't run this. Use it inside WSL, where it is a Linux program.", err=True)
         sys.exit(1)

@@ -1,27 +1,30 @@
 """`handspan mcp`: MCP servers whose tools agents can use; and our tools for other MCP clients (SPEC C, U2)."""
 
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 import msgspec
 
 from handspan.cli import mcp_login
+from handspan.cli.call import call_once
 from handspan.cli.door import ask_gateway, place_options
 from handspan.cli.mcp_clients import config, serve
 from handspan.cli.options import json_option, settings_options
 from handspan.cli.render import print_done, print_json, print_rows
 from handspan.cli.requests import Requests, segment
 from handspan.config.mcp_file import read_servers
-from handspan.core.values import Json, JsonObject
+from handspan.core.values import Json, encode
 from handspan.wire.rest.mcp import (
     McpEnvelope,
     McpServerList,
+    McpServerView,
+    NewMcpOauth,
     NewMcpServer,
     RemovedMcpServer,
-    ShownMcpServer,
     TrustedTools,
 )
 
@@ -37,6 +40,7 @@ _ELSEWHERE: Final = {
         "~/Library/Application Support/Code/User/mcp.json",
         ".vscode/mcp.json",
     ),
+    "goose": ("~/.config/goose/config.yaml",),
 }
 """Where other programs keep their MCP servers."""
 
@@ -71,7 +75,7 @@ async def _list(requests: Requests) -> McpServerList:
     return await requests.get("/api/mcp", McpServerList)
 
 
-def _print_servers(servers: list[ShownMcpServer], *, as_json: bool) -> None:
+def _print_servers(servers: list[McpServerView], *, as_json: bool) -> None:
     if as_json:
         print_json(servers)
         return
@@ -86,7 +90,7 @@ def _print_servers(servers: list[ShownMcpServer], *, as_json: bool) -> None:
             click.echo(f"{one.name}: new or changed: {names}. Accept them: handspan mcp trust {one.name}", err=True)
 
 
-def _state(server: ShownMcpServer) -> str:
+def _state(server: McpServerView) -> str:
     return f"{server.status}, hidden" if server.internal_only else server.status
 
 
@@ -95,6 +99,8 @@ def _state(server: ShownMcpServer) -> str:
 @click.argument("program", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.option("--env", "variables", multiple=True, metavar="NAME=VALUE", help="A variable for the program.")
 @click.option("--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header for the address.")
+@click.option("--client-id", default="", help="Our id at its login, where it registers no programs by themselves.")
+@click.option("--client-secret", default="", help="The secret of that id: env:NAME or file:PATH.")
 @click.option("--internal", is_flag=True, help="Hide its tools until a skill names them.")
 @click.option("--trusted", is_flag=True, help="Take changed tool definitions without asking.")
 @json_option
@@ -105,6 +111,8 @@ def add(
     program: tuple[str, ...],
     variables: tuple[str, ...],
     headers: tuple[str, ...],
+    client_id: str,
+    client_secret: str,
     internal: bool,
     trusted: bool,
     as_json: bool,
@@ -124,6 +132,7 @@ def add(
         env=_pairs(variables),
         url=url,
         headers=_pairs(headers),
+        oauth=NewMcpOauth(client_id, client_secret),
         internal_only=internal,
         trusted=trusted,
     )
@@ -135,10 +144,10 @@ def add(
         raise SystemExit(1)
 
 
-async def _add(requests: Requests, name: str, server: NewMcpServer) -> ShownMcpServer:
+async def _add(requests: Requests, name: str, server: NewMcpServer) -> McpServerView:
     path, body = f"/api/mcp/{segment(name)}", msgspec.to_builtins(server)
-    await requests.change("PUT", path, ShownMcpServer, body)
-    return await requests.change("POST", f"{path}/test", ShownMcpServer)
+    await requests.change("PUT", path, McpServerView, body)
+    return await requests.change("POST", f"{path}/test", McpServerView)
 
 
 def _pairs(given: tuple[str, ...]) -> dict[str, str]:
@@ -148,7 +157,7 @@ def _pairs(given: tuple[str, ...]) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
-def _describe(server: ShownMcpServer) -> str:
+def _describe(server: McpServerView) -> str:
     if server.status != "ready":
         reason = f": {server.reason}" if server.reason else ""
         return f"The MCP server {server.name!r} is {server.status}{reason}."
@@ -176,7 +185,7 @@ def remove(name: str, as_json: bool) -> None:
 def test(name: str, as_json: bool) -> None:
     """Connect to the MCP server NAME and list its tools."""
     path = f"/api/mcp/{segment(name)}/test"
-    found = ask_gateway(lambda requests: requests.change("POST", path, ShownMcpServer), says=not as_json)
+    found = ask_gateway(lambda requests: requests.change("POST", path, McpServerView), says=not as_json)
     print_done(found, _describe(found), as_json=as_json)
     if found.status != "ready":
         raise SystemExit(1)
@@ -201,17 +210,19 @@ def trust(name: str, as_json: bool) -> None:
 @settings_options
 @place_options
 def call(name: str, tool: str, arguments: str) -> None:
-    """Run TOOL of the MCP server NAME, also a hidden one, with ARGUMENTS as JSON. Prints the result's envelope."""
-    try:
-        args: Json = msgspec.json.decode(arguments)
-    except msgspec.DecodeError as error:
-        raise click.UsageError(f"The arguments are not JSON: {error}.") from None
-    body: JsonObject = {"tool": tool, "args": args}
+    """Run TOOL of the MCP server NAME, also a hidden one, with ARGUMENTS, a JSON object ('-': from standard input).
+
+    Output and exit codes are those of `handspan call`.
+    """
     path = f"/api/mcp/{segment(name)}/call"
-    answer = ask_gateway(lambda requests: requests.change("POST", path, McpEnvelope, body), says=False)
-    print_json(answer.result)
-    if answer.result["status"] != "success":
-        raise SystemExit(1)
+
+    async def run(requests: Requests) -> int:
+        async def send(args: Json) -> bytes:
+            return encode((await requests.change("POST", path, McpEnvelope, {"tool": tool, "args": args})).result)
+
+        return await call_once(tool, arguments, send)
+
+    sys.exit(ask_gateway(run))
 
 
 @command.command("import")
@@ -220,16 +231,30 @@ def call(name: str, tool: str, arguments: str) -> None:
 @settings_options
 @place_options
 def import_servers(file: Path | None, as_json: bool) -> None:
-    """Add the MCP servers of another program: of FILE, or of Claude Desktop, Claude Code, Cursor and VS Code."""
+    """Add the MCP servers of another program: of FILE, or of all that are found here.
+
+    These are Claude Desktop, Claude Code, Cursor, VS Code and goose. Keys without a meaning here are left out.
+    """
     files = [file] if file is not None else _files_of_others()
     found = {name: server for one in files for name, server in read_servers(one).items()}
     if not found:
         raise click.UsageError('No other program has MCP servers here. Name a file with "mcpServers" in it.')
-    wanted = {name: msgspec.convert(server, NewMcpServer) for name, server in found.items()}
+    wanted = {name: _convert(name, server) for name, server in found.items()}
     _print_servers(ask_gateway(lambda requests: _add_all(requests, wanted), says=not as_json), as_json=as_json)
 
 
-async def _add_all(requests: Requests, servers: Mapping[str, NewMcpServer]) -> list[ShownMcpServer]:
+def _convert(name: str, given: Mapping[str, Any]) -> NewMcpServer:
+    """Return this server of a file. What other programs say of it beyond our fields is told to the person."""
+    known = {key: value for key, value in given.items() if key in NewMcpServer.__struct_fields__}
+    if left := sorted(given.keys() - known.keys()):
+        click.echo(f"{name}: left out, as it means nothing here: {', '.join(left)}", err=True)
+    try:
+        return msgspec.convert(known, NewMcpServer)
+    except msgspec.ValidationError as error:
+        raise click.UsageError(f"The MCP server {name!r} can't be read: {error}.") from None
+
+
+async def _add_all(requests: Requests, servers: Mapping[str, NewMcpServer]) -> list[McpServerView]:
     return [await _add(requests, name, server) for name, server in sorted(servers.items())]
 
 

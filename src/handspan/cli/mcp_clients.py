@@ -17,6 +17,7 @@ from handspan.cli.render import print_json
 from handspan.cli.requests import segment
 from handspan.client.errors import GatewayUnreachable
 from handspan.core.values import Json, JsonObject
+from handspan.wire.rest.status import SettingsInForce
 from handspan.wire.rest.tokens import MadeToken
 
 if TYPE_CHECKING:
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 
 _NAME: Final = "handspan"
 """The name of this server in the settings of other programs."""
+_RANDOM_PORT: Final = (
+    "Note: this gateway listens on a random port (--port 0), so {url} and the entries end with it. Start it with a "
+    "port of its own: `handspan serve --port 8321`, or the setting gateway.port."
+)
 
 
 @click.command("serve")
@@ -161,6 +166,9 @@ def config(agent: str, clients: tuple[str, ...], as_json: bool) -> None:
     with as_operator(says=not as_json) as remote:
         made = remote.change("POST", "/api/tokens", MadeToken, wanted_token)
         entries = {name: _CLIENTS[name][2](remote.url, made.token, agent) for name in wanted}
+        in_force = remote.get("/api/settings", SettingsInForce).settings
+    if any(setting.key == "gateway.port" and setting.value == 0 for setting in in_force):
+        click.echo(_RANDOM_PORT.format(url=remote.url), err=True)
     if as_json:
         print_json({"url": remote.url, **msgspec.to_builtins(made), "clients": entries})
         return

@@ -5,9 +5,7 @@ questions, changed lists, images. Standard output carries messages only.
 """
 
 import asyncio
-import base64
 import os
-import re
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -17,17 +15,12 @@ from typing import Final, Protocol, TypeAlias
 import click
 import msgspec
 
+from handspan.cli.mcp_headers import VERSION, RepeatingHeaders
 from handspan.core.errors import HandspanError
 from handspan.core.values import Json, JsonObject
 
 _HEADERS: Final = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
 _SESSION: Final = "mcp-session-id"
-_VERSION: Final = "mcp-protocol-version"
-_VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
-"""Requests of the newer era name their version there."""
-_NAMED: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
-"""Methods whose header repeats a parameter."""
-_PLAIN: Final = re.compile(r"[!-~]([ -~]*[!-~])?")
 _GRACE: Final = 1.0
 """Seconds for the last answers after standard input was closed."""
 _RETRY: Final = 1.0
@@ -57,6 +50,7 @@ class RelaySession:
     def __init__(self, send: SendToDoor, write: Callable[[bytes], None]) -> None:
         self._send = send
         self._write = write
+        self._repeating = RepeatingHeaders()
         self._requests: dict[Json, asyncio.Task[None]] = {}
         self._session: dict[str, str] = {}
         """The headers of the session; empty in the newer era, which has none."""
@@ -115,6 +109,8 @@ class RelaySession:
         identity = message.get("id") if "method" in message else None
         try:
             session = self._session
+            if self._repeating.needs_list(message):
+                await self._list_tools(message)
             if not await self._exchange(message, line, self._write):
                 await self._open_again(session)
                 await self._exchange(message, line, self._write)
@@ -124,9 +120,18 @@ class RelaySession:
             else:
                 self._refuse(identity, str(error))
 
+    async def _list_tools(self, call: JsonObject) -> None:
+        """Ask for the tools in place of the client, which may know them from before: headers depend on them."""
+        params = call.get("params")
+        meta = params.get("_meta") if isinstance(params, dict) else None
+        asked: JsonObject = {"jsonrpc": "2.0", "id": "list", "method": "tools/list", "params": {"_meta": meta}}
+        await self._exchange(asked, msgspec.json.encode(asked), lambda _: None)
+
     async def _exchange(self, message: JsonObject, line: bytes, write: Callable[[bytes], None]) -> bool:
         """Return False when the gateway does not know the session: it was started again."""
-        async with self._send("POST", {**_HEADERS, **self._headers(message)}, line) as response:
+        async with self._send(
+            "POST", {**_HEADERS, **(self._repeating.headers(message) or self._session)}, line
+        ) as response:
             if response.status == 404 and self._session and message.get("method") != "initialize":
                 return False
             if response.status >= 400 and not response.headers.get("content-type", "").startswith("application/json"):
@@ -137,18 +142,6 @@ class RelaySession:
         if message.get("method") == "notifications/initialized" and self._session:
             self._follow(line)
         return True
-
-    def _headers(self, message: JsonObject) -> dict[str, str]:
-        """Return the headers that repeat what the message says: the door compares them."""
-        method, params = message.get("method"), message.get("params")
-        meta = params.get("_meta") if isinstance(params, dict) else None
-        version = meta.get(_VERSION_KEY) if isinstance(meta, dict) else None
-        if not isinstance(version, str) or not isinstance(method, str) or not isinstance(params, dict):
-            return self._session
-        headers = {_VERSION: version, "mcp-method": method}
-        if isinstance(name := params.get(_NAMED.get(method, "")), str):
-            headers["mcp-name"] = _header_value(name)
-        return headers
 
     def _take_session(self, message: JsonObject, response: RelayResponse) -> None:
         if message.get("method") == "initialize" and _SESSION in response.headers:
@@ -169,8 +162,10 @@ class RelaySession:
         if response.status >= 400 and answer.get("id") != message.get("id"):  # the client waits for its own id
             data = msgspec.json.encode({**answer, "id": message.get("id")}).decode()
         result = answer.get("result")
+        if message.get("method") == "tools/list" and isinstance(result, dict):
+            self._repeating.learn(result)
         if message.get("method") == "initialize" and isinstance(result, dict) and self._session:
-            self._session[_VERSION] = str(result.get("protocolVersion"))
+            self._session[VERSION] = str(result.get("protocolVersion"))
         write(data.encode())
 
     def _follow(self, line: bytes) -> None:
@@ -207,13 +202,6 @@ class RelaySession:
 def _key(identity: Json) -> Json:
     """Return the id as a key: 1 and "1" are two ids."""
     return identity if isinstance(identity, (int, str)) else repr(identity)
-
-
-def _header_value(text: str) -> str:
-    """Return the text as a header can carry it."""
-    if _PLAIN.fullmatch(text) and not text.startswith("=?"):
-        return text
-    return f"=?base64?{base64.b64encode(text.encode()).decode()}?="
 
 
 async def relay_stdio(send: SendToDoor) -> None:

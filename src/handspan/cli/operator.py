@@ -42,7 +42,7 @@ def as_operator(*, says: bool) -> Iterator[Remote]:
 
 
 def _explain(refused: RemoteRefused, remote: Remote, settings: Settings) -> str:
-    """The refusal in words for the person who typed a command: about tokens the gateway speaks to programs."""
+    """Return the refusal in words for the person who typed a command: about tokens the gateway speaks to programs."""
     if refused.status == 401 and remote.token == _operator_token(settings):
         return (
             f"The gateway at {remote.url} does not take the operator's token of {str(settings.state)!r} any more: it "

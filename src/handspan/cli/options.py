@@ -37,18 +37,18 @@ def _keep(ctx: click.Context, param: click.Parameter, value: Path | None) -> Non
 
 
 def config_folder() -> Path:
-    """The folder of the settings file: there a person's own tools are, in `tools/`."""
+    """Return the folder of the settings file: there a person's own tools are, in `tools/`."""
     given: dict[str, Path] = click.get_current_context().find_root().ensure_object(dict)
     return folder_of(given.get("config") or find_file(os.environ), os.environ)
 
 
 def read_settings(more: Mapping[str, Json] | None = None) -> Settings:
-    """The settings as file, environment and options give them; `more` are options of the command itself."""
+    """Return the settings as file, environment and options give them; `more` are options of the command itself."""
     return read_loaded_settings(more).settings
 
 
 def read_loaded_settings(more: Mapping[str, Json] | None = None) -> LoadedSettings:
-    """The same, with the source of each."""
+    """Return the same, with the source of each."""
     given: dict[str, Path] = click.get_current_context().find_root().ensure_object(dict)
     overrides: dict[str, Json] = {name: str(given[name]) for name in ("workspace", "state") if name in given}
     environ = {name: value for name, value in os.environ.items() if name not in OF_COMMANDS}

@@ -67,9 +67,9 @@ def _code(remote: Remote, scopes: tuple[str, ...], as_json: bool) -> None:
     click.echo(f"         once, {_in_words(made.expires_in)}; its scopes: {', '.join(made.scopes)}")
     if others is None:
         click.echo(f'         a program: POST {place}/pair with {{"code": "{made.code}"}} answers with its token')
-        click.echo("         phones can't reach this address: start the gateway with --host 0.0.0.0 to let them")
+        click.echo("         phones can't reach this address: start the gateway with --lan --tls to let them")
         return
-    click.echo(f"         a computer: handspan device --url {place} --pair {made.code}")
+    click.echo(f"         a computer: handspan device --pair '{pairing_url(place, made.code)}'")
     click.echo(f"         a phone: {pairing_url(place, made.code)}")
     if sys.stdout.isatty():
         click.echo(qr_text(pairing_url(place, made.code)))

@@ -11,7 +11,14 @@ from handspan.cli.requests import segment
 from handspan.cli.terminal_questions import options_of
 from handspan.core.values import Json, JsonObject, encode, escape_invisible
 from handspan.wire import strict_json
-from handspan.wire.rest.questions import AcceptedAnswer, ForgottenRules, QuestionList, RuleList, ShownQuestion
+from handspan.wire.rest.questions import (
+    AcceptedAnswer,
+    ForgottenRules,
+    QuestionList,
+    QuestionView,
+    RuleList,
+    StartedLogin,
+)
 
 _DECISIONS: Final = {"allow": "allow", "deny": "deny", "never": "deny_forever"}
 
@@ -22,29 +29,45 @@ _DECISIONS: Final = {"allow": "allow", "deny": "deny", "never": "deny_forever"}
 @place_options
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:
-    """List the questions that wait for your answer: id, kind, agent, tool, arguments, what is asked."""
+    """List the questions that wait for your answer: id, kind, agent, tool, arguments, what is asked.
+
+    What a device asks its own person is listed too, with the device: answer it there.
+    """
     if ctx.invoked_subcommand is not None:
         return
     found = ask_gateway(lambda requests: requests.get("/api/questions", QuestionList), says=not as_json)
     if as_json:
-        print_json(found.questions)
+        print_json([*found.questions, *found.at_devices])
         return
     rows = [
         (one.id, one.kind, one.agent, one.tool, escape_invisible(encode(one.arguments).decode()), _asks(one))
-        for one in found.questions
+        for one in (*found.questions, *found.at_devices)
     ]
     print_rows(("id", "kind", "agent", "tool", "arguments", "asks"), rows)
+    for one in found.questions:  # below the table, which cuts what does not fit
+        for line in _how_to_log_in(one):
+            click.echo(line)
 
 
-def _asks(question: ShownQuestion) -> str:
-    """What is asked, and what has to be known to answer it: the choice, the form of a value, the address of a login."""
+def _asks(question: QuestionView) -> str:
+    """What is asked, and what has to be known to answer it: the choice, or the form of a value."""
+    if question.device:
+        return f"asked at {question.device}: {question.subject}"
+    if question.schema is None:
+        return question.subject
+    values: Json = options_of(question.schema) or question.schema
+    return f"{question.subject} --value: {escape_invisible(encode(values).decode())}"
+
+
+def _how_to_log_in(question: QuestionView) -> list[str]:
+    """What a login needs, a line each: what to do, how to begin, how to say that it is done."""
     action = question.action
-    if question.schema is not None:
-        values: Json = options_of(question.schema) or question.schema
-        return f"{question.subject} --value: {escape_invisible(encode(values).decode())}"
-    if action is not None and (action.url or action.intent):
-        return f"{question.subject} {action.url or action.intent} {action.hint}".rstrip()
-    return question.subject
+    if action is None or question.kind != "login":
+        return []
+    begin = f"begin: handspan questions start {question.id}" if action.intent else f"open {action.url}"
+    lines = [question.subject, action.hint, begin if action.intent or action.url else ""]
+    done = f"done: handspan questions answer {question.id} allow"
+    return ["", *(f"  {line}" for line in (*lines, done) if line)]
 
 
 @command.command("answer")
@@ -63,6 +86,19 @@ def answer(question_id: str, decision: str, always: bool, value: str | None, rea
     path = f"/api/questions/{segment(question_id)}/answer"
     accepted = ask_gateway(lambda requests: requests.change("POST", path, AcceptedAnswer, body), says=not as_json)
     print_done(accepted, "The answer counts.", as_json=as_json)
+
+
+@command.command("start")
+@click.argument("question_id", metavar="ID")
+@json_option
+@settings_options
+@place_options
+def start(question_id: str, as_json: bool) -> None:
+    """Start the login that the question ID asks for, on the device that wants it. Answer 'allow' when it is done."""
+    path = f"/api/questions/{segment(question_id)}/start"
+    started = ask_gateway(lambda requests: requests.change("POST", path, StartedLogin), says=not as_json)
+    text = f"The device starts the login. When it is done: handspan questions answer {question_id} allow"
+    print_done(started, text, as_json=as_json)
 
 
 @command.command("rules")

@@ -25,7 +25,7 @@ class Remote:
     """Sends requests to a running gateway over one connection, and opens it again when it was lost."""
 
     def __init__(self, url: str, token: str, tls: ssl.SSLContext | None = None, workspace: str = "") -> None:
-        """Raises `ValueError` when the address is not valid. `tls` replaces what this computer trusts."""
+        """Raise `ValueError` when the address is not valid. `tls` replaces what this computer trusts."""
         self.url = str(Address(url))
         self.token = token
         self.tls = tls
@@ -53,7 +53,7 @@ class Remote:
         headers: Mapping[str, str] | None = None,
         on_line: OnLine | None = None,
     ) -> GatewayAnswer:
-        """The answer to one request. Raises `RemoteRefused` or `GatewayUnreachable` when there is none."""
+        """Return the answer to one request. Raises `RemoteRefused` or `GatewayUnreachable` when there is none."""
         import http.client  # noqa: PLC0415 - only where a gateway runs, and start-up counts
 
         given = {"Authorization": f"Bearer {self.token}", **(headers or {})} if self.token else dict(headers or {})

@@ -13,9 +13,9 @@ from handspan.core.agents import GENERAL, Agent
 from handspan.core.principals import Origin
 from handspan.core.sources import SourceState
 from handspan.core.values import JsonObject, escape_invisible, strip_invisible
-from handspan.wire.rest.agents import Checkbox, KeptWhere, ShownAgent
-from handspan.wire.rest.tokens import MadeToken, ShownToken
-from handspan.wire.rest.tools import ShownTool, ToolCosts, Why
+from handspan.wire.rest.agents import AgentView, Checkbox, KeptWhere
+from handspan.wire.rest.tokens import MadeToken, TokenView
+from handspan.wire.rest.tools import ToolCosts, ToolView, Why
 
 _KEPT: Final[dict[KeptWhere, str]] = {"settings": "settings", "built_in": "built in", "store": "kept"}
 _TOKEN_COLUMNS: Final = ("id", "name", "scopes", "made", "last seen", "")
@@ -41,7 +41,7 @@ def render_columns(lines: Sequence[Sequence[str]]) -> list[str]:
 
 
 def print_rows(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """A table: one line a row, no wider than the terminal."""
+    """Print a table: one line a row, no wider than the terminal."""
     for line in render_columns([columns, *([one_line(strip_invisible(str(cell))) for cell in row] for row in rows)]):
         print_line(line)
 
@@ -65,8 +65,8 @@ def print_broken(state: SourceState) -> None:
         click.echo(strip_invisible(f"skipped {broken.where}: {broken.problem}"), err=True)
 
 
-def tool_row(tool: ShownTool) -> JsonObject:
-    """A tool in a list."""
+def tool_row(tool: ToolView) -> JsonObject:
+    """Return a tool in a list."""
     return {
         "name": tool.name,
         "description": tool.description,
@@ -77,16 +77,17 @@ def tool_row(tool: ShownTool) -> JsonObject:
         "timeout": tool.timeout,
         "parameters": tool.parameters,
         "shown_to": list(tool.shown_to),
+        "missing": tool.missing,
     }
 
 
-def print_tools(tools: Sequence[ShownTool]) -> None:
-    """One line a tool."""
+def print_tools(tools: Sequence[ToolView]) -> None:
+    """Print one line a tool."""
     cells = [
         (tool.name, str(Origin(tool.origin.kind, tool.origin.name)), tool.version, ", ".join(tool.permissions))
         for tool in tools
     ]
-    words = [("" if tool.enabled else "(off) ") + one_line(tool.description) for tool in tools]
+    words = [_remark_on(tool) + one_line(tool.description) for tool in tools]
     lines = [("name", "origin", "version", "permissions"), *cells]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line, description in zip(lines, ["description", *words], strict=True):
@@ -94,8 +95,15 @@ def print_tools(tools: Sequence[ShownTool]) -> None:
         print_line("  ".join([*cut, description]).rstrip())
 
 
+def _remark_on(tool: ToolView) -> str:
+    """Return why an agent can't have the tool."""
+    if not tool.enabled:
+        return "(off) "
+    return f"(not offered: {one_line(strip_invisible(tool.missing))}) " if tool.missing else ""
+
+
 def print_costs(costs: ToolCosts) -> None:
-    """One line a tool, the most expensive first, and the sum."""
+    """Print one line a tool, the most expensive first, and the sum."""
     ranked = sorted(costs.tools, key=lambda tool: (-tool.tokens, tool.name))
     cells = [(tool.name, f"{tool.tokens:,}", "always" if tool.shown else "when found") for tool in ranked]
     for line in render_columns([("name", "tokens", "sent"), *cells]):
@@ -118,13 +126,13 @@ def print_why(why: Why) -> None:
 # Agents.
 
 
-def plain_agent(shown: ShownAgent) -> Agent:
-    """The agent without what the gateway adds to it."""
+def plain_agent(shown: AgentView) -> Agent:
+    """Return the agent without what the gateway adds to it."""
     return Agent(**{name: value for name, value in structs.asdict(shown).items() if name in Agent.__struct_fields__})
 
 
-def print_agents(agents: Sequence[ShownAgent], as_json: bool) -> None:
-    """The table of agents."""
+def print_agents(agents: Sequence[AgentView], as_json: bool) -> None:
+    """Print the table of agents."""
     rows: list[JsonObject] = [
         {
             "name": agent.name,
@@ -144,8 +152,8 @@ def print_agents(agents: Sequence[ShownAgent], as_json: bool) -> None:
         print_line(line)
 
 
-def print_agent(agent: ShownAgent, boxes: Sequence[Checkbox], as_json: bool) -> None:
-    """One agent with a checkbox for every tool (SPEC A1)."""
+def print_agent(agent: AgentView, boxes: Sequence[Checkbox], as_json: bool) -> None:
+    """Print one agent with a checkbox for every tool (SPEC A1)."""
     kept = _KEPT[agent.kept]
     if as_json:
         print_json(msgspec.to_builtins(plain_agent(agent)) | {"from": kept, "selection": _selection(boxes)})
@@ -156,9 +164,9 @@ def print_agent(agent: ShownAgent, boxes: Sequence[Checkbox], as_json: bool) -> 
     click.echo(f"model:        {agent.model or 'whichever the gateway uses'}")
     click.echo(f"mode:         {agent.mode}")
     click.echo(f"rounds:       {agent.max_tool_iterations or 'no limit'}")
-    for name, most in msgspec.structs.asdict(agent.limits).items():
-        if most is not None:
-            click.echo(f"limits:       {name} {most}")
+    for name, limit in msgspec.structs.asdict(agent.limits).items():
+        if limit is not None:
+            click.echo(f"limits:       {name} {limit}")
     none = "made from the live state" if agent.name == GENERAL.name else "none"
     click.echo(f"instructions: {agent.instructions or none}")
     click.echo(f"skills:       {', '.join(agent.skills) or 'none'}")
@@ -168,10 +176,10 @@ def print_agent(agent: ShownAgent, boxes: Sequence[Checkbox], as_json: bool) -> 
 
 
 def _checkbox(box: Checkbox) -> str:
-    """One tool: ticked or not, its name, what it needs, what keeps it from being used, its description."""
+    """Return one tool: ticked or not, its name, what it needs, what keeps it from being used, its description."""
     remarks = [f"needs {', '.join(box.permissions)}"] if box.permissions else []
     if box.disabled_by is not None:
-        remarks.append("off for everybody")
+        remarks.append("off for all owners")
     if box.selected and box.refused:
         remarks.append("refused: read-only agent")
     if box.selected and box.asks:
@@ -192,7 +200,7 @@ def _selection(boxes: Sequence[Checkbox]) -> list[JsonObject]:
     ]
 
 
-def _globs(agent: ShownAgent) -> str:
+def _globs(agent: AgentView) -> str:
     chosen = "all" if agent.tools is None else ", ".join(agent.tools) or "none"
     return chosen + (f"; never {', '.join(agent.deny)}" if agent.deny else "")
 
@@ -200,8 +208,8 @@ def _globs(agent: ShownAgent) -> str:
 # Tokens.
 
 
-def print_tokens(tokens: Sequence[ShownToken]) -> None:
-    """One line a token. No line is cut: its last column says which token not to revoke."""
+def print_tokens(tokens: Sequence[TokenView]) -> None:
+    """Print one line a token. No line is cut: its last column says which token not to revoke."""
     for line in render_columns([_TOKEN_COLUMNS, *map(_token_cells, tokens)]):
         click.echo(line)
 
@@ -222,8 +230,8 @@ def token_uses(made: MadeToken, url: str) -> Iterator[str]:
         yield "            With the scope 'admin' it may do all that you may, and make other tokens: guard it well."
 
 
-def token_words(token: ShownToken) -> str:
-    """The token as sentences name it."""
+def token_words(token: TokenView) -> str:
+    """Return the token as sentences name it."""
     return f"{strip_invisible(token.id)} ({quote_label(token.label)})"
 
 
@@ -233,11 +241,11 @@ def render_time(at: str) -> str:
 
 
 def quote_label(label: str) -> str:
-    """A name in quotes, on one line."""
+    """Return a name in quotes, on one line."""
     return repr(one_line(strip_invisible(label))) if label else "no name"
 
 
-def _token_cells(token: ShownToken) -> tuple[str, ...]:
+def _token_cells(token: TokenView) -> tuple[str, ...]:
     return (
         one_line(strip_invisible(token.id)),
         one_line(strip_invisible(token.label)),
@@ -248,7 +256,7 @@ def _token_cells(token: ShownToken) -> tuple[str, ...]:
     )
 
 
-def _remark(token: ShownToken) -> str:
+def _remark(token: TokenView) -> str:
     if token.revoked is not None:
         return f"revoked {render_time(token.revoked)}"
     return "the one in use here" if token.current else ""

@@ -28,7 +28,7 @@ _END_WORDS: Final[dict[EndReason, str]] = {
     "pending": "(waiting: a call has its outcome elsewhere)",
     "aborted": "(aborted)",
 }
-_MOST_SHOWN: Final = 2000
+_MAX_SHOWN: Final = 2000
 """Characters of arguments or a result, where they are shown."""
 
 
@@ -190,17 +190,17 @@ class TerminalRenderer:
 
 
 def _harmless(text: str) -> str:
-    """The text without what would steer a terminal: a model's or a tool's words must not (SPEC S4)."""
+    """Return the text without what would steer a terminal: a model's or a tool's words must not (SPEC S4)."""
     return strip_invisible(text).replace("\r", "")
 
 
 def _name(name: str) -> str:
-    """A tool's name, which a model may have made up, on one line."""
+    """Return a tool's name, which a model may have made up, on one line."""
     return " ".join(_harmless(name).split())[:80]
 
 
 def _clip(text: str) -> str:
-    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}… ({len(text)} characters)"
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}… ({len(text)} characters)"
 
 
 def _duration(seconds: float) -> str:

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from handspan.core.errors import HandspanError
 from handspan.core.values import strip_invisible
-from handspan.wire.rest.agents import AgentList, ShownAgent
+from handspan.wire.rest.agents import AgentList, AgentView
 
 if TYPE_CHECKING:
     from handspan.client.client import Client
@@ -64,7 +64,7 @@ class Requests:
         return read_answer(self.url, await self.send(method, path, body), form)
 
     async def send(self, method: Method, path: str, body: object = None) -> GatewayAnswer:
-        """The answer to one request."""
+        """Return the answer to one request."""
         return await self._send(method, path, body, {}, None)
 
     async def stream(self, path: str, body: object, headers: Mapping[str, str], on_line: OnLine) -> None:
@@ -73,13 +73,13 @@ class Requests:
 
 
 def with_query(path: str, query: Mapping[str, str]) -> str:
-    """The path with those parts of the query that are not empty."""
+    """Return the path with those parts of the query that are not empty."""
     given = {name: value for name, value in query.items() if value}
     return f"{path}?{urlencode(given)}" if given else path
 
 
 def read_answer(url: str, answered: GatewayAnswer, form: type[T]) -> T:
-    """The answer as this type; raises `RemoteRefused` when it is something else."""
+    """Return the answer as this type; raises `RemoteRefused` when it is something else."""
     try:
         return msgspec.json.decode(answered.body, type=form)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -99,11 +99,11 @@ def check_answer(url: str, status: int, body: bytes) -> GatewayAnswer:
 
 
 def segment(name: str) -> str:
-    """A name as one part of a path."""
+    """Return a name as one part of a path."""
     return quote(name, safe="")
 
 
-async def find_agent(requests: Requests, name: str) -> ShownAgent:
-    """The agent of this name, or the default one; raises `RemoteRefused` when there is none."""
+async def find_agent(requests: Requests, name: str) -> AgentView:
+    """Return the agent of this name, or the default one; raises `RemoteRefused` when there is none."""
     named = name or (await requests.get("/api/agents", AgentList)).default
-    return await requests.get(f"/api/agents/{segment(named)}", ShownAgent)
+    return await requests.get(f"/api/agents/{segment(named)}", AgentView)

@@ -86,7 +86,7 @@ def _render_lowered(found: LoweredTool | QuarantinedTool) -> JsonObject:
 
 
 def _check(schema: Json, instances: list[Json] | None) -> JsonObject:
-    """The answer for one pair; no instances means that only the schema is looked at."""
+    """Return the answer for one pair; no instances means that only the schema is looked at."""
     if not isinstance(schema, dict):
         return {"valid": False, "errors": ["the schema must be a JSON object"]}
     try:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import click
 import msgspec
 
-from handspan.cli.http_request import ask, own_tls
+from handspan.cli.http_request import ask, certificate_of, own_tls
 from handspan.cli.options import config_folder, read_loaded_settings, settings_options
 from handspan.cli.running import StateInUse, announce, claim_state, find_running, write_ready
 from handspan.config.load import LoadedSettings
@@ -18,18 +18,22 @@ from handspan.config.settings import Settings
 from handspan.core.errors import ConfigError
 from handspan.core.principals import OPERATOR
 from handspan.gateway.entry.pairing import pairing_url, qr_text, sign_in_url
-from handspan.gateway.listening import url_for_others
+from handspan.gateway.listening import TLS_FOLDER, has_own_root, url_for_others
 from handspan.gateway.server import DRAIN_SECONDS, find_uvloop, serve
 
 if TYPE_CHECKING:
     from handspan.gateway.gateway import Gateway
+    from handspan.gateway.lan_certificates import LanCertificates
 
+_RENEW_SECONDS: Final = 30.0
 _A_MOMENT: Final = 0.02
 """Seconds in which programs that wait for the gateway are answered first."""
 
 
 @click.command("serve")
 @click.option("--host", help="The address to listen on; 0.0.0.0 lets phones in the same network in.")
+@click.option("--lan", is_flag=True, help="Let phones and computers of this network in, as --host 0.0.0.0 does.")
+@click.option("--tls", is_flag=True, help="Speak https with a certificate of our own; a phone loads its root once.")
 @click.option("--port", type=click.IntRange(0, 65535), help="The port to listen on; 0 for any that is free.")
 @click.option("--model", help="A model of the settings, 'offline', or API:MODEL such as anthropic:claude-sonnet-5.")
 @click.option(
@@ -38,19 +42,57 @@ _A_MOMENT: Final = 0.02
     help="Write {url, token, pid} there once it answers; only you can read it.",
 )
 @settings_options
-def command(host: str | None, port: int | None, model: str | None, ready_file: Path | None) -> None:
+def command(
+    host: str | None, lan: bool, tls: bool, port: int | None, model: str | None, ready_file: Path | None
+) -> None:
     """Serve agents to people, and tools of any device to agents. Ctrl-C ends it in order, a second one at once."""
     gc.disable()  # what is made from here to the first answer stays: `serve` lets Python look for garbage after that
-    loaded = read_loaded_settings({"gateway.host": host, "gateway.port": port})
+    if lan and host:
+        raise click.UsageError("--lan, or --host: --lan listens on every network of this computer.")
+    given = {"gateway.host": "0.0.0.0" if lan else host, "gateway.port": port, "gateway.tls": tls or None}
+    loaded = read_loaded_settings(given)
     settings = loaded.settings
     if ready_file is not None:
         _forget(ready_file)
     try:
         with claim_state(settings.state), asyncio.Runner(loop_factory=find_uvloop()) as runner:
-            runner.run(_serve(loaded, model or "", ready_file))
+            runner.run(_serve(_with_certificate(loaded), model or "", ready_file))
     except StateInUse as taken:
         click.echo(f"handspan: {taken}{_where_it_is(settings)}", err=True)
         sys.exit(1)
+
+
+def _with_certificate(loaded: LoadedSettings) -> LoadedSettings:
+    """Return the settings with the certificate of `gateway.tls`, which is made here if need be."""
+    settings = loaded.settings
+    if not settings.gateway.tls or settings.gateway.tls_cert is not None:
+        return loaded
+    from handspan.gateway.lan_certificates import LanCertificates  # with its library: only for this
+
+    certificates = LanCertificates(settings.state / TLS_FOLDER)
+    certificates.renew()
+    gateway = msgspec.structs.replace(settings.gateway, tls_cert=certificates.certificate)
+    return loaded._replace(settings=msgspec.structs.replace(settings, gateway=gateway))
+
+
+def _own_certificates(settings: Settings) -> "LanCertificates | None":
+    """Return our own certificates; None where the gateway has none, or one of the person's."""
+    if not has_own_root(settings):
+        return None
+    from handspan.gateway.lan_certificates import LanCertificates
+
+    return LanCertificates(settings.state / TLS_FOLDER)
+
+
+async def _renew(certificates: "LanCertificates") -> None:
+    """Make the certificate anew when an address of this computer changed or its end is near. The server loads it."""
+    while True:
+        await asyncio.sleep(_RENEW_SECONDS)
+        try:
+            if await asyncio.to_thread(certificates.renew):
+                click.echo("TLS      the addresses of this computer changed: the certificate was made anew")
+        except ConfigError as problem:
+            click.echo(f"TLS      {problem}", err=True)
 
 
 async def _serve(loaded: LoadedSettings, model: str, ready_file: Path | None) -> None:
@@ -66,6 +108,8 @@ async def _serve(loaded: LoadedSettings, model: str, ready_file: Path | None) ->
             if ready_file is not None:
                 write_ready(ready_file, url, gateway.auth.operator_token)
             saying.append(asyncio.create_task(_say(gateway, settings, url)))
+            if (certificates := _own_certificates(settings)) is not None:
+                saying.append(asyncio.create_task(_renew(certificates)))
 
         try:
             await serve(
@@ -102,6 +146,7 @@ async def _say(gateway: "Gateway", settings: Settings, url: str) -> None:
     for note in gateway.app.setting_notes:
         click.echo(f"Setting  {note}")
     _say_how_to_pair(gateway, settings, url)
+    _say_how_to_trust(settings, url)
     click.echo(f"Files    {settings.workspace} is the workspace, in which tools read, write and run")
     click.echo(f"State    {settings.state}")
 
@@ -122,14 +167,28 @@ def _say_how_to_pair(gateway: "Gateway", settings: Settings, url: str) -> None:
         click.echo("         `handspan pair` shows a code for another program, computer or phone")
         return
     code = gateway.pairing.new_code(OPERATOR).code
-    port = int(url.removesuffix(settings.gateway.path_prefix).rpartition(":")[2])
-    others = url_for_others(settings.gateway, port)
+    others = _address_for_others(settings, url)
     if others is None:
         click.echo(f"         another program pairs with the code {code} within 5 minutes")
-        click.echo("         phones can't reach this address: start with --host 0.0.0.0 to let them")
+        click.echo("         phones can't reach this address: start with --lan --tls to let them")
         return
     click.echo(f"         another computer or phone pairs at {others} with the code {code} within 5 minutes")
     click.echo(qr_text(pairing_url(others, code)))
+    if not others.startswith("https:"):
+        click.echo("         without https a phone's browser has no camera, location and motion: start with --tls too")
+
+
+def _say_how_to_trust(settings: Settings, url: str) -> None:
+    certificates = _own_certificates(settings)
+    if certificates is None:
+        return
+    click.echo(f"TLS      a phone loads the root once, from {_address_for_others(settings, url) or url}/device")
+    click.echo(f"         its SHA-256: {certificates.fingerprint()}")
+
+
+def _address_for_others(settings: Settings, url: str) -> str | None:
+    port = int(url.removesuffix(settings.gateway.path_prefix).rpartition(":")[2])
+    return url_for_others(settings.gateway, port)
 
 
 def _where_it_is(settings: Settings) -> str:
@@ -141,7 +200,7 @@ def _where_it_is(settings: Settings) -> str:
     if not sys.stderr.isatty():
         return where
     try:
-        tls = own_tls(settings.gateway.tls_cert)
+        tls = own_tls(certificate_of(settings))
     except OSError:
         return where
     answered = ask("POST", f"{running.url}/api/signin", {"Authorization": f"Bearer {running.token}"}, tls=tls)

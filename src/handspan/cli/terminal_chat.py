@@ -14,8 +14,8 @@ from handspan.client.chat import Chat
 from handspan.core.errors import HandspanError
 from handspan.core.events import CallFinished, Ended, QuestionAsked
 from handspan.core.questions import Question, Questions
-from handspan.wire.rest.agents import ShownAgent
-from handspan.wire.rest.sessions import SessionList, ShownSession
+from handspan.wire.rest.agents import AgentView
+from handspan.wire.rest.sessions import SessionList, SessionView
 from handspan.wire.rest.status import ChosenModel, SessionSkills, UsageList
 
 _CLOSED: Final = Ended(
@@ -36,7 +36,7 @@ class TerminalChat:
         self._model = model
         self._client = requests.client()
         self._chat: Chat | None = None
-        self._agent: ShownAgent
+        self._agent: AgentView
         self._choosing: asyncio.Task[ChosenModel] | None = None
         """Which model answers, where a better one is still looked for (SPEC M5)."""
         self._chosen: ChosenModel
@@ -74,7 +74,7 @@ class TerminalChat:
                 self._show.note(f"({note})")
 
     async def say(self, text: str) -> Ended:
-        """One turn; Ctrl-C aborts it, a second one does not wait for the gateway to say so."""
+        """Run one turn and return its end. Ctrl-C aborts it; a second one does not wait for the gateway to say so."""
         if isinstance(self._questions, TerminalQuestions):
             self._questions.note_typed()
         if self._is_lost or self._chat is None:
@@ -103,7 +103,7 @@ class TerminalChat:
             await _cancel(*aborting)
 
     async def command(self, name: str, argument: str) -> list[str]:
-        """The lines that answer a command."""
+        """Return the lines that answer a command."""
         match name:
             case "/tools":
                 return [tool_line(tool.name, tool.description) for tool in (await self._skills()).tools]
@@ -194,15 +194,15 @@ class TerminalChat:
         await self._enter(self._session_id, agent)
         self._is_lost = False
 
-    async def _find(self, session_id: str) -> ShownSession:
+    async def _find(self, session_id: str) -> SessionView:
         if session_id != LAST:
-            return await self._requests.get(f"/api/sessions/{segment(session_id)}", ShownSession)
+            return await self._requests.get(f"/api/sessions/{segment(session_id)}", SessionView)
         found = (await self._requests.get("/api/sessions", SessionList, limit="1")).sessions
         if not found:
             raise HandspanError("There is no session yet to go on with: begin one.")
         return found[0]
 
-    async def _find_agent(self, named: str | None, session: ShownSession | None) -> ShownAgent:
+    async def _find_agent(self, named: str | None, session: SessionView | None) -> AgentView:
         try:
             return await find_agent(self._requests, named or (session.persona if session else ""))
         except RemoteRefused as refused:

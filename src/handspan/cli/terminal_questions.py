@@ -23,16 +23,16 @@ _ANSWERS: Final = {
     "n": Answer("deny"),
     "never": Answer("deny_forever"),
 }
-_MOST_SHOWN: Final = 1000
+_MAX_SHOWN: Final = 1000
 _ONCE: Final = {"y": _ANSWERS["y"], "n": _ANSWERS["n"]}
-_CALL_PROMPT: Final = "  [y]es, this call; [a]lways; [n]o, not this call; never? "
-_GRANT_PROMPT: Final = "  [y]es, this and later calls of this tool; [n]o, not this call; never? "
+_CALL_PROMPT: Final = "  [y]es, this call; [a]lways; [n]o, not this call; or the word never? "
+_GRANT_PROMPT: Final = "  [y]es, this and later calls of this tool; [n]o, not this call; or the word never? "
 _REACTION: Final = 5.0
 """Seconds in which a person may still type an answer to the question that was there before."""
 
 
 def questions_for(yes: bool) -> Questions:
-    """Returns what answers questions: "yes" to all (--yes), the person at the terminal, or no answer."""
+    """Return what answers questions: "yes" to all (--yes), the person at the terminal, or no answer."""
     if yes:
         return RuleAnswers(Answer("allow"))
     if sys.stdin.isatty() and sys.stderr.isatty():
@@ -41,7 +41,7 @@ def questions_for(yes: bool) -> Questions:
 
 
 async def ask_here(question: Question, questions: Questions) -> Answer:
-    """What the person here answers. No answer is a no: the command waits for no other person."""
+    """Return what the person here answers. No answer is a no: the command waits for no other person."""
     answer = await questions.ask(question) or Answer("expired")
     if answer.decision != "expired":
         return answer
@@ -62,7 +62,7 @@ class TerminalQuestions:
         """The next line may be meant for the question before, which was taken back."""
 
     async def ask(self, question: Question) -> Answer:
-        """What the person types; `expired` when they type nothing in time."""
+        """Return what the person types; `expired` when they type nothing in time."""
         async with self._one_at_a_time:
             self._forget_typed()
             self._is_doubtful = time.monotonic() - self._taken_back_at < _REACTION
@@ -100,7 +100,7 @@ class TerminalQuestions:
                 return answer
 
     async def _read_value(self, question: Question) -> Answer:
-        """What the person types, until it fits."""
+        """Return what the person types, until it fits."""
         while typed := (await self._prompt(prompt_for_value(question))).strip():
             try:
                 answer = Answer("allow", value=read_value(question, typed))
@@ -111,7 +111,7 @@ class TerminalQuestions:
         return Answer("deny")
 
     async def _prompt(self, prompt: str) -> str:
-        """The line that is typed; empty at the end of the input."""
+        """Return the line that is typed; empty at the end of the input."""
         while True:
             self._write_to.write(prompt)
             self._write_to.flush()
@@ -140,7 +140,7 @@ class TerminalQuestions:
 
 
 def render_question(question: Question) -> str:
-    """The lines that come before the prompt. Words of others must not steer the terminal."""
+    """Return the lines that come before the prompt. Words of others must not steer the terminal."""
     call, subject, action = _call_line(question), strip_invisible(question.subject), question.action or QuestionAction()
     match question.kind:
         case "permission":
@@ -150,16 +150,18 @@ def render_question(question: Question) -> str:
         case "input":
             return f"\n{call}\n{subject}\n{_render_schema(question.schema or {})}"
         case "login":
-            start = f"Open {strip_invisible(action.url)}" if action.url else f"Start {strip_invisible(action.intent)}"
+            start = f"  Open {strip_invisible(action.url)}\n" if action.url else ""
+            if action.intent:  # the device does it, and this terminal waits for the answer
+                start = f"  To start it, in another terminal: handspan questions start {question.id}\n"
             hint = f"{strip_invisible(action.hint)}\n" if action.hint else ""
-            return f"\n{call}\n{subject}\n  {start}\n{hint}Are you logged in?\n"
+            return f"\n{call}\n{subject}\n{start}{hint}Are you logged in?\n"
         case "trust":
             old = "  (there was none)\n" if action.old is None else _indent(action.old)
             return f"\n{call}\n{subject}\nBefore:\n{old}Now:\n{_indent(action.new or {})}Trust it?\n"
 
 
 def _call_line(question: Question) -> str:
-    """Who asks, and with which arguments: exactly these, so what is invisible in them is shown by its code."""
+    """Return which tool asks, with exactly its arguments: an invisible character is shown by its code."""
     arguments = f" {_short(question.arguments)}" if question.arguments else ""
     tool = strip_invisible(question.tool)
     if question.agent:
@@ -168,7 +170,7 @@ def _call_line(question: Question) -> str:
 
 
 def prompt_for_value(question: Question) -> str:
-    """What to type, in a few words."""
+    """Return what to type, in a few words."""
     form = "a number of the list" if options_of(question.schema or {}) else _form(question.schema or {})
     return f"  {form} (empty: no answer)? "
 
@@ -189,7 +191,7 @@ def read_value(question: Question, typed: str) -> Json:
 
 
 def options_of(schema: JsonObject) -> list[Json]:
-    """The values that a person can choose from; empty when it is not a choice."""
+    """Return the values that a person can choose from; empty when it is not a choice."""
     match schema:
         case {"enum": [*options]}:
             return options
@@ -233,4 +235,4 @@ def _short(value: object) -> str:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}… ({len(text)} characters)"
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}… ({len(text)} characters)"

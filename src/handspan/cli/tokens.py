@@ -16,7 +16,7 @@ from handspan.core.names import did_you_mean
 from handspan.core.values import JsonObject
 from handspan.gateway.entry.auth import PAGE_LABEL, SCOPES
 from handspan.gateway.entry.operator_token import OPERATOR_LABEL
-from handspan.wire.rest.tokens import MadeToken, RevokedToken, ShownToken, TokenList
+from handspan.wire.rest.tokens import MadeToken, RevokedToken, TokenList, TokenView
 
 _LONGEST_NAME: Final = 64
 _TAKEN_NAMES: Final = {
@@ -113,7 +113,7 @@ def revoke(token_id: str, yes: bool, as_json: bool) -> None:
         click.echo(f"The token {token_words(token)} was revoked already: {render_time(token.revoked)}.")
 
 
-def _all(remote: Remote) -> list[ShownToken]:
+def _all(remote: Remote) -> list[TokenView]:
     return remote.get("/api/tokens", TokenList).tokens
 
 
@@ -129,7 +129,7 @@ def _check_name(name: str) -> str:
     return name
 
 
-def _find(tokens: list[ShownToken], token_id: str) -> ShownToken:
+def _find(tokens: list[TokenView], token_id: str) -> TokenView:
     for token in tokens:
         if token.id == token_id:
             return token
@@ -140,7 +140,7 @@ def _find(tokens: list[ShownToken], token_id: str) -> ShownToken:
     raise ConfigError(f"You have no token with the id {token_id!r}.{near} `handspan tokens` lists them.")
 
 
-def _confirm(token: ShownToken) -> None:
+def _confirm(token: TokenView) -> None:
     """Ask first when the person would revoke the token that they use."""
     if token.label == OPERATOR_LABEL:
         click.echo(

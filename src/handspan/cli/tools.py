@@ -8,14 +8,15 @@ import click
 from handspan.cli.door import ask_gateway, place_options
 from handspan.cli.options import json_option, settings_options
 from handspan.cli.render import print_broken, print_costs, print_json, print_tools, print_why, tool_row
+from handspan.cli.render_tool import print_tool
 from handspan.cli.requests import Requests, segment
 from handspan.core.errors import ConfigError
 from handspan.core.names import did_you_mean, matches
 from handspan.core.principals import Origin
 from handspan.core.sources import SourceState
-from handspan.wire.rest.agents import ShownAgent
+from handspan.wire.rest.agents import AgentView
 from handspan.wire.rest.status import SourceList
-from handspan.wire.rest.tools import ShownTool, Switched, SwitchList, ToolCosts, ToolList, Why
+from handspan.wire.rest.tools import Switched, SwitchList, ToolCosts, ToolList, ToolView, Why
 
 FOLDER: Final = "tools folder"
 """The source of the person's own files."""
@@ -46,6 +47,20 @@ def command(ctx: click.Context, as_json: bool, agent: str | None, is_cost: bool)
             print_tools(tools)
 
 
+@command.command("show")
+@click.argument("name")
+@json_option
+@settings_options
+@place_options
+def show(name: str, as_json: bool) -> None:
+    """Show the tool NAME: what it does, its parameters, its origin and limits, and an example call."""
+    tool = ask_gateway(lambda requests: _find(requests, name), says=not as_json)
+    if as_json:
+        print_json(tool)
+    else:
+        print_tool(tool)
+
+
 @command.command("why")
 @click.argument("name")
 @click.option("--agent", help="The agent to ask about; default: the default agent of the settings.")
@@ -68,7 +83,7 @@ def why(name: str, agent: str | None, as_json: bool) -> None:
 @settings_options
 @place_options
 def disable(pattern: str) -> None:
-    """Switch off for everybody what PATTERN names: a tool, a glob, origin:KIND or origin:KIND(NAME)."""
+    """Switch off for all owners what PATTERN names: a tool, a glob, origin:KIND or origin:KIND(NAME)."""
     is_changed = ask_gateway(lambda requests: _switch_off(requests, pattern))
     click.echo(f"{pattern} is off." if is_changed else f"{pattern} was already off.")
 
@@ -99,12 +114,20 @@ def reload(as_json: bool) -> None:
     sys.exit(1 if folder.broken else 0)
 
 
-async def _list(requests: Requests, agent: str | None) -> list[ShownTool]:
-    """The tools; with an agent, those that it may use outside of any session."""
+async def _find(requests: Requests, name: str) -> ToolView:
+    """Return the tool of this name. Raises `ConfigError` when there is none."""
+    tools = {tool.name: tool for tool in (await requests.get("/api/tools", ToolList)).tools}
+    if name not in tools:
+        raise ConfigError(f"there is no tool {name!r}.{did_you_mean(name, list(tools))} `handspan tools` lists them")
+    return tools[name]
+
+
+async def _list(requests: Requests, agent: str | None) -> list[ToolView]:
+    """Return the tools; with an agent, those that it may use outside of any session."""
     for state in (await requests.get("/api/sources", SourceList)).sources.values():
         print_broken(state)
     if agent is not None:
-        await requests.get(f"/api/agents/{segment(agent)}", ShownAgent)  # refused where there is none
+        await requests.get(f"/api/agents/{segment(agent)}", AgentView)  # refused where there is none
     tools = (await requests.get("/api/tools", ToolList)).tools
     return [tool for tool in tools if agent is None or (agent in tool.agents and tool.scope.kind != "session")]
 
@@ -124,7 +147,7 @@ async def _switch_on(requests: Requests, pattern: str) -> bool:
     return (await requests.change("POST", "/api/switches/enable", Switched, {"pattern": pattern})).changed
 
 
-def _names(pattern: str, tool: ShownTool) -> bool:
+def _names(pattern: str, tool: ToolView) -> bool:
     """Whether the pattern of a switch names this tool."""
     if not pattern.startswith("origin:"):
         return matches(pattern, tool.name)

@@ -12,7 +12,7 @@ from handspan.wire.rest.status import UsageList
 
 
 def _day(_: click.Context, __: click.Parameter, given: str) -> str:
-    """The day as the gateway reads it. Raises `BadParameter` for what is no day."""
+    """Return the day as the gateway reads it. Raises `BadParameter` for what is no day."""
     today = datetime.now(UTC).date()
     named = {"": "", "today": str(today), "yesterday": str(today - timedelta(days=1))}
     try:

@@ -6,17 +6,19 @@ Holds:   `client.py` (`Client`: offers tools) and `chat.py` (`Chat`: sends messa
          actions out: with `ws.py` (the link, which opens again after a drop; `socket.py` is one connection of it),
          `calls.py` (runs the code of tools, on the loop or on `threads.py`) and `results.py` (what code may return).
          `fast_socket.py` and `fast_tasks.py` are speed tricks.
+         `pairing.py` gets a token for a pairing link.
          `tools.py` and `functions.py` make tools of functions and specs. `memory.py` has the calls that must not run
          twice, and the state file.
 Imports: wire, core. `websockets` loads with the first connection, so that importing this is fast.
 To add:  a frame's meaning in `client_state.py` (calls) or `chat_state.py` (turns), with a case in `protocol/vectors/`.
 """
 
-from handspan.client.calls import PermissionQuestion
+from handspan.client.calls import LoginRequest, PermissionQuestion
 from handspan.client.chat import Chat
 from handspan.client.client import Client
 from handspan.client.context import CallContext
-from handspan.client.errors import GatewayRefused, GatewayUnreachable, MessageTooLarge
+from handspan.client.errors import GatewayRefused, GatewayUnreachable, LoginRequired, MessageTooLarge
+from handspan.client.pairing import PairedGateway, pair
 from handspan.client.results import Image, ToolCallRequest, ToolCallResult
 from handspan.client.ws import Backoff
 
@@ -28,8 +30,12 @@ __all__ = [
     "GatewayRefused",
     "GatewayUnreachable",
     "Image",
+    "LoginRequest",
+    "LoginRequired",
     "MessageTooLarge",
+    "PairedGateway",
     "PermissionQuestion",
     "ToolCallRequest",
     "ToolCallResult",
+    "pair",
 ]

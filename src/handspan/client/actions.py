@@ -5,7 +5,15 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from handspan.core.events import Event
-from handspan.wire.ws_frames import CallRequest, ClientFrame, PermissionRequest, ResultFrame, ServerFrame
+from handspan.wire.ws_frames import (
+    CallRequest,
+    ClientFrame,
+    FailureFrame,
+    LoginStart,
+    PermissionRequest,
+    ResultFrame,
+    ServerFrame,
+)
 
 
 class SendFrame(Struct, frozen=True):
@@ -60,6 +68,14 @@ class StopAsking(Struct, frozen=True):
     question_id: str
 
 
+class StartLogin(Struct, frozen=True):
+    """Start the login that a call waits for."""
+
+    request: LoginStart
+    refused: FailureFrame | None
+    """How the call was answered; None when that is not known any more."""
+
+
 class DeliverFrame(Struct, frozen=True):
     """Give this frame to the owner of the connection."""
 
@@ -83,6 +99,7 @@ Action: TypeAlias = (
     | StopCall
     | AskPerson
     | StopAsking
+    | StartLogin
     | DeliverFrame
     | DeliverEvent
 )

@@ -33,17 +33,17 @@ class Address:
         return self.http("")
 
     def socket(self, session: str = "", agent: str = "", name: str = "") -> str:
-        """The URL of the WebSocket (ws.md 1.1)."""
+        """Return the URL of the WebSocket (ws.md 1.1)."""
         given = {"session_id": session, "persona": agent, "name": name}
         query = urlencode({key: value for key, value in given.items() if value})
         scheme = "wss" if self._is_secure else "ws"
         return f"{scheme}://{self._netloc}{self._prefix}{_SOCKET}{'?' if query else ''}{query}"
 
     def http(self, path: str) -> str:
-        """The URL of a path below the prefix."""
+        """Return the URL of a path below the prefix."""
         return f"{'https' if self._is_secure else 'http'}://{self._netloc}{self._prefix}{path}"
 
 
 def _without_secrets(parts: SplitResult) -> str:
-    """The address without user, password, query and fragment."""
+    """Return the address without user, password, query and fragment."""
     return f"{parts.scheme}://{parts.hostname or ''}{parts.path}" if parts.scheme else parts.path

@@ -102,7 +102,7 @@ class ClientBuilder(Generic[Built]):
         self._callbacks = Callbacks()
 
     def build(self) -> Built:
-        """The client."""
+        """Return the client."""
         client = self._make(self._url, callbacks=self._callbacks, **self._options)
         for tool, code in self._tools:
             client._tools.register(tool, code)
@@ -112,7 +112,7 @@ class ClientBuilder(Generic[Built]):
     # Its options.
 
     def auth_token(self, token: str) -> "ClientBuilder[Built]":
-        """The token that the gateway checks."""
+        """Set the token that the gateway checks."""
         return self._with(token=token)
 
     def device(self, label: str | None = None, prefix: bool = True) -> "ClientBuilder[Built]":
@@ -124,23 +124,23 @@ class ClientBuilder(Generic[Built]):
         return self._with(session=session_id)
 
     def persona(self, agent: str) -> "ClientBuilder[Built]":
-        """The agent of the session."""
+        """Choose the agent of the session."""
         return self._with(agent=agent)
 
     def state(self, path: Path | str) -> "ClientBuilder[Built]":
-        """The state file, with which the client resumes even after it was killed."""
+        """Set the state file, with which the client resumes even after it was killed."""
         return self._with(state=path)
 
     def concurrency(self, count: int) -> "ClientBuilder[Built]":
-        """How many calls run at once."""
+        """Set how many calls run at once."""
         return self._with(concurrency=count)
 
     def reconnect_policy(self, backoff: Backoff) -> "ClientBuilder[Built]":
-        """How long to wait before the client connects again."""
+        """Set how long to wait before the client connects again."""
         return self._with(backoff=backoff)
 
     def ask_permission(self, ask: AskPermission) -> "ClientBuilder[Built]":
-        """The function that asks the person at this device."""
+        """Set the function that asks the person at this device."""
         return self._with(ask_permission=ask)
 
     # Its tools.
@@ -221,7 +221,7 @@ class ClientBuilder(Generic[Built]):
 
 
 def _code_of_all(call: Callable[[ToolCallRequest], Any]) -> ToolCode:
-    """The code of every tool: one function that gets the tool's name with its arguments."""
+    """Return the code of every tool: one function that gets the tool's name with its arguments."""
     return ToolCode(
         lambda arguments, ctx: call(ToolCallRequest(ctx.call_id, ctx.tool, arguments)),
         is_async(call),

@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import logging
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine
@@ -11,6 +12,7 @@ from msgspec import Struct
 
 from handspan.client.actions import RunCall
 from handspan.client.context import CallContext
+from handspan.client.errors import LoginRequired
 from handspan.client.fast_results import encode_plain
 from handspan.client.fast_tasks import EagerTasks
 from handspan.client.fast_timers import SharedTimer
@@ -24,7 +26,15 @@ from handspan.core.context import Deadline
 from handspan.core.errors import ToolError
 from handspan.core.fast import IS_FAST
 from handspan.core.values import Arguments, Json
-from handspan.wire.ws_frames import CallRequest, Decision, FailureFrame, PermissionRequest, ResultFrame, WireLimits
+from handspan.wire.ws_frames import (
+    CallRequest,
+    Decision,
+    FailureFrame,
+    LoginStart,
+    PermissionRequest,
+    ResultFrame,
+    WireLimits,
+)
 
 PermissionReply: TypeAlias = Decision | tuple[Decision, str]
 
@@ -42,14 +52,28 @@ class PermissionQuestion(Struct, frozen=True):
     """The agent that calls it; empty if an older gateway asks."""
 
 
+class LoginRequest(Struct, frozen=True):
+    """The person wants to begin the login that a call waits for."""
+
+    call_id: str
+    intent: str = ""
+    """What the tool gave to `LoginRequired`; empty if this process did not run the call."""
+    hint: str = ""
+
+
+BeginLogin: TypeAlias = Callable[[LoginRequest], Awaitable[None] | None]
+"""Begins a login: opens a page, starts an app. It need not wait for its end, which the person tells the gateway."""
+
 AskPermission: TypeAlias = Callable[[PermissionQuestion], PermissionReply | Awaitable[PermissionReply]]
 """Returns the person's decision, for a no also with how to allow it later. It holds for this call.
 
 An async one is cancelled when the call ends before the answer.
 """
 
+_log = logging.getLogger(__name__)
 GRACE: Final = 2.0
 """Seconds that stopped code on a thread has to end. After that the device goes on without it."""
+_MAX_HINT: Final = 1000
 _NO_QUESTIONS: Final = "Give the program that offers this tool an `ask_permission`: it has no way to ask its person."
 
 
@@ -108,11 +132,13 @@ class CallRunner:
         threads: CallThreads,
         ask_permission: AskPermission | None,
         listener: RunnerListener,
+        start_login: BeginLogin | None = None,
     ) -> None:
         self._tools = tools
         self._encoder = encoder
         self._threads = threads
         self._ask_permission = ask_permission
+        self._start_login = start_login
         self._listener = listener
         self._calls: dict[str, _RunningCall] = {}
         self._timers: CallTimers | SharedTimer = (SharedTimer if IS_FAST else CallTimers)(listener.expire_call)
@@ -181,6 +207,20 @@ class CallRunner:
         if question_id in self._asking:
             self._asking[question_id].cancel()
 
+    def start_login(self, request: LoginStart, refused: FailureFrame | None) -> None:
+        """Begin the login that a call waits for."""
+        if self._start_login is not None:
+            about = ("", "") if refused is None else (refused.authorize_intent, refused.resolution_hint)
+            self._run_beside(self._begin_login(self._start_login, LoginRequest(request.call_id, *about)))
+
+    async def _begin_login(self, begin: BeginLogin, request: LoginRequest) -> None:
+        try:
+            begun: Any = begin(request) if is_async(begin) else await self._threads.run(begin, request)
+            if inspect.isawaitable(begun):
+                await begun
+        except Exception:  # the program's own code
+            _log.exception("the login for the call %s could not be begun", request.call_id)
+
     def shrink(self, answer: ResultFrame) -> None:
         """Make this answer fit into a message, once, even if several links ask for it meanwhile."""
         if answer.call not in self._shrinking:
@@ -219,6 +259,8 @@ class CallRunner:
                 raise
             # The tool's own code has cancelled it.
             answer = FailureFrame(id=request.id, error="The tool was cancelled.", code="cancelled")
+        except LoginRequired as error:
+            answer = login_answer(request, error, self._listener.capabilities)
         except ToolError as error:
             answer = FailureFrame(id=request.id, error=error.message, code=error.code)
         except (Exception, SystemExit) as error:  # the tool's own code
@@ -310,3 +352,18 @@ class CallRunner:
             return "deny", f"Asking failed: {str(error) or type(error).__name__}"
         decision, how = reply if isinstance(reply, tuple) else (reply, "")
         return (decision, how) if decision in ("allow", "deny", "deny_forever") else ("deny", f"{reply!r} is no answer")
+
+
+def login_answer(request: CallRequest, error: LoginRequired, capabilities: frozenset[str]) -> FailureFrame:
+    """Return the answer that keeps the call open. A gateway that knows no logins gets the hint in the text."""
+    if "login" not in capabilities:
+        text = f"{error.message} — {error.hint}" if error.hint else error.message
+        return FailureFrame(id=request.id, error=text, code=error.code)
+    return FailureFrame(
+        id=request.id,
+        error=error.message,
+        code=error.code,
+        resolution_hint=error.hint[:_MAX_HINT],
+        authorize_intent=error.intent[:_MAX_HINT],
+        retry=request.retry,
+    )

@@ -58,7 +58,7 @@ class EventStream:
         return self
 
     async def __anext__(self) -> Event:
-        """The next event; the last event of a turn is `Ended`."""
+        """Return the next event; the last event of a turn is `Ended`."""
         if self._is_over:
             raise StopAsyncIteration
         if self._opening is not None:
@@ -72,7 +72,7 @@ class EventStream:
         return event
 
     def put(self, event: Event | None) -> bool:
-        """Add an event, or None for the end. Returns False when the stream takes no more events."""
+        """Add an event, or None for the end. Return False when the stream takes no more events."""
         self._events.put_nowait(event)
         return event is not None and not self._is_last(event)
 
@@ -186,13 +186,13 @@ class Chat:
         return EventStream(self, Regenerate())
 
     def watch(self) -> EventStream:
-        """All events from now on, of all turns, until the chat is closed."""
+        """Return all events from now on, of all turns, until the chat is closed."""
         stream = EventStream(self, None, is_endless=True)
         self._listeners.append(stream)
         return stream
 
     async def abort(self) -> bool:
-        """Stop the turn. Returns False when no turn ran."""
+        """Stop the turn. Return False when no turn ran."""
         stopped: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._aborts.append(stopped)
         self._connection.send(Abort())
@@ -236,7 +236,7 @@ class Chat:
             )
 
     async def closed(self, question_id: str) -> bool:
-        """Wait until a question is closed. Returns whether the answer of this chat was the one that counts."""
+        """Wait until a question is closed. Return whether the answer of this chat was the one that counts."""
         if question_id not in self._chat_state.questions:
             return False
         waiting = self._closing.setdefault(question_id, asyncio.get_running_loop().create_future())
@@ -273,7 +273,7 @@ class Chat:
     # Called by the connection.
 
     def url(self) -> str:
-        """The URL for the next link: it continues the session."""
+        """Return the URL for the next link: it continues the session."""
         return self._options.address.socket(self.session_id, self._agent, self._name)
 
     def on_state(self, state: State) -> None:

@@ -103,7 +103,7 @@ class ChatState:
         self._joined.add(frame.id)
 
     def receive(self, frame: ServerFrame, capabilities: frozenset[str]) -> list[DeliverEvent]:
-        """The events that this frame means for the conversation."""
+        """Return the events that this frame means for the conversation."""
         self._names_turns = "resume" in capabilities
         match frame:
             case SessionStart(session_id=session_id):
@@ -126,13 +126,13 @@ class ChatState:
         return []
 
     def drop_link(self, can_resume: bool, is_unsent: bool) -> list[DeliverEvent]:
-        """The link has dropped. A turn whose opening was not sent yet is not lost."""
+        """Note that the link has dropped. A turn whose opening was not sent yet is not lost."""
         return [] if can_resume or is_unsent else self.lose_turn(_TURN_CUT)
 
     def restore_link(
         self, resumed: bool, is_unsent: bool, can_resume: bool
     ) -> tuple[list[ClientFrame], list[DeliverEvent]]:
-        """The link is back: the frames to send, and the events that are certain already."""
+        """Note that the link is back. Return the frames to send, and the events that are certain already."""
         if self.opening is None or is_unsent:
             return [], []
         if can_resume and _id_of(self.opening):  # ws.md 6.5: it is answered once, however often it is sent
@@ -185,7 +185,7 @@ class ChatState:
         return self._end_turn(ended, turn) if turn == frame.turn else []
 
     def _receive_question(self, asked: QuestionAsked, turn: str = "") -> list[DeliverEvent]:
-        """The question, once: an event and a frame of its own may both bring it."""
+        """Return the question, once: an event and a frame of its own may both bring it."""
         if asked.question.id in self.questions:
             return []
         self.questions[asked.question.id] = asked.question
@@ -261,5 +261,5 @@ class ChatState:
 
 
 def _id_of(opening: Opening | None) -> str:
-    """The id with which the gateway recognises a repeated message; empty when it has none."""
+    """Return the id with which the gateway recognises a repeated message; empty when it has none."""
     return opening.id if isinstance(opening, Say) else ""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from handspan.client.address import Address
 from handspan.client.builder import Callbacks, ClientBuilder
-from handspan.client.calls import AskPermission
+from handspan.client.calls import AskPermission, BeginLogin
 from handspan.client.chat import AnswerInChat, Chat
 from handspan.client.client_state import ClientState
 from handspan.client.connection import ClientConnection, ClientOptions, State
@@ -24,11 +24,15 @@ from handspan.wire.ws_frames import (
     Capability,
     ClientFrame,
     Connect,
+    DeviceNotes,
     Role,
     Say,
     ServerFrame,
     SessionStart,
     ToolsRegistered,
+    TrustAnswer,
+    TrustDecision,
+    TrustRequest,
 )
 
 if TYPE_CHECKING:
@@ -41,6 +45,8 @@ CAPABILITIES: Final[tuple[Capability, ...]] = (
     "deadline",
     "parts",
     "permissions",
+    "about",
+    "trust",
     "unregister",
     "ack_batch",
 )
@@ -79,12 +85,16 @@ class Client:
         callbacks: Callbacks | None = None,
         tls: "ssl.SSLContext | None" = None,
         open_link: OpenLink | None = None,
+        start_login: BeginLogin | None = None,
+        resume_token: str = "",
     ) -> None:
         """`role`: the tools of a device are for every session of its owner, those of a chat for its own session.
 
         `state`: a file with which the client resumes even after it was killed. `concurrency`: how many calls run at
         once. `ask_permission(question)` asks the person here; without it the answer is no. `tls`
         replaces the certificates that this computer trusts. `open_link` opens each connection in place of a WebSocket.
+        `start_login(request)` begins a login for a tool that raised `LoginRequired`; without it the model gets that
+        error. `resume_token`: what the gateway gave an earlier process of this device in `connected`.
         """
         self._options = ClientOptions(
             Address(url),
@@ -95,17 +105,21 @@ class Client:
             backoff,
             tls,
             open_link,
+            start_login,
         )
+        self._notes: DeviceNotes | None = None
+        self._trust: dict[str, tuple[TrustRequest, asyncio.Future[TrustDecision]]] = {}
         self._tools = ClientTools()
         self._role: Role = role
         self._introduction = Connect(
             device_name=self._options.device_name,
-            capabilities=list(CAPABILITIES),
+            capabilities=[*CAPABILITIES, *(("login",) if start_login else ())],
             role=role,
             label=label,
             prefix=prefix,
         )
         self._state_file = None if state is None else StateFile(Path(state))
+        self._resume_token = resume_token
         self._on_state = on_state
         self._session, self._agent = session or "", agent or ""
         self._callbacks = callbacks or Callbacks()
@@ -158,9 +172,14 @@ class Client:
         self._loop = asyncio.get_running_loop()
         self._end = None
         memory = CallMemory(is_saved=False) if self._state_file is None else self._state_file.open(time.time())
+        if self._resume_token and not memory.resume_token:
+            memory.resume_token = self._resume_token
         try:
             self._client_state = ClientState(self._introduction, self._tools, memory, self._options.concurrency)
             self._connection = ClientConnection(self._options, self._client_state, self._tools, self._state_file, self)
+            self._client_state.notes = self._notes
+            for request, _ in self._trust.values():
+                self._client_state.ask_trust(request)
             await self._connection.serve()
             self._end = RuntimeError("this client was closed before it was connected")
         except BaseException as error:
@@ -204,6 +223,26 @@ class Client:
         self.close()
         await self._serving
 
+    def describe(self, notes: DeviceNotes) -> None:
+        """Tell people what this device is: the gateway shows it beside the device."""
+        self._notes = notes
+        if self._connection is not None:
+            self._connection.describe(notes)
+
+    async def ask_trust(self, request: TrustRequest) -> TrustDecision:
+        """Return the person's answer, who is asked through the gateway; `expired` if none came in time.
+
+        Waits until there is a gateway that can ask.
+        """
+        answer: asyncio.Future[TrustDecision] = asyncio.get_running_loop().create_future()
+        self._trust[request.id] = (request, answer)
+        if self._connection is not None:
+            self._connection.ask_trust(request)
+        try:
+            return await answer
+        finally:
+            self._trust.pop(request.id, None)
+
     def chat(
         self,
         session: str | None = None,
@@ -212,7 +251,7 @@ class Client:
         name: str = "",
         on_question: AnswerInChat | None = None,
     ) -> Chat:
-        """A conversation, on a connection of its own: `async with client.chat() as chat`.
+        """Return a conversation, on a connection of its own: `async with client.chat() as chat`.
 
         `on_question` answers the questions of its session; without it they are events (`QuestionAsked`, `chat.answer`).
         It offers this client's tools to its session, unless the client runs and offers them to every session already.
@@ -235,7 +274,7 @@ class Client:
     # Called by the connection.
 
     def url(self) -> str:
-        """The URL for the next link: it continues the session."""
+        """Return the URL for the next link: it continues the session."""
         is_chat = self._role == "chat"
         return self._options.address.socket(self._session if is_chat else "", self._agent if is_chat else "")
 
@@ -256,10 +295,17 @@ class Client:
             self._session = frame.session_id
         elif isinstance(frame, ToolsRegistered):
             self._notify_waiters()
+        elif isinstance(frame, TrustAnswer):
+            self._answer_trust(frame)
         await self._callbacks.receive(frame)
 
     def on_event(self, event: Event, is_own: bool) -> None:
         """Nothing to do: the callbacks get the turns of this connection as frames."""
+
+    def _answer_trust(self, frame: TrustAnswer) -> None:
+        _, waiting = self._trust.get(frame.id, (None, None))
+        if waiting is not None and not waiting.done():
+            waiting.set_result(frame.decision)
 
     def _send(self, frame: ClientFrame) -> None:
         if self._connection is None or self._role != "chat":

@@ -19,6 +19,7 @@ from handspan.client.actions import (
     SendFrame,
     SetTimeout,
     ShrinkAnswer,
+    StartLogin,
     StopAsking,
     StopCall,
 )
@@ -41,8 +42,10 @@ from handspan.wire.ws_frames import (
     Connect,
     Connected,
     Decision,
+    DeviceNotes,
     ErrorFrame,
     FailureFrame,
+    LoginStart,
     MessageAccepted,
     PermissionAnswer,
     PermissionRequest,
@@ -54,6 +57,8 @@ from handspan.wire.ws_frames import (
     Say,
     ServerFrame,
     ToolsRegistered,
+    TrustAnswer,
+    TrustRequest,
     UnregisterTools,
     WireLimits,
 )
@@ -98,6 +103,10 @@ class ClientState:
         """How many more calls may run now."""
         self._queue: deque[_OpenCall] = deque()
         self._permissions: dict[str, PermissionAnswer | None] = {}
+        self._trust: dict[str, TrustRequest] = {}
+        """Questions to the person that have no answer yet."""
+        self.notes: DeviceNotes | None = None
+        """What people should know about this device; set it by `describe`."""
         self._unsent: list[ClientFrame] = []
         self._unaccepted: dict[str, Say] = {}
         """Messages that were sent and not accepted yet: a drop may have lost them."""
@@ -122,7 +131,7 @@ class ClientState:
     # The link.
 
     def open_link(self) -> list[Action]:
-        """A link is open: introduce the client and offer its tools, without waiting (ws.md 1.5)."""
+        """Note that a link is open: introduce the client and offer its tools, without waiting (ws.md 1.5)."""
         self.is_open = True
         self.rejected.clear()
         self._unanswered_offers = 0
@@ -132,7 +141,7 @@ class ClientState:
         return [SendFrame(hello), *self._offer_frames([tool.offer() for tool in self._tools])]
 
     def drop_link(self, unsent: list[ClientFrame]) -> list[Action]:
-        """The link has dropped, and these frames were not sent."""
+        """Note that the link has dropped, and these frames were not sent."""
         self.is_open = self.is_connected = False
         # Results are in the memory, and all other frames are made anew for every link.
         self._unsent = [
@@ -147,7 +156,7 @@ class ClientState:
         return [*self._chat.drop_link(can_resume, self._is_unsent(self._chat.opening))]
 
     def receive(self, frame: ServerFrame, now: float) -> list[Action]:
-        """What to do about a frame of the gateway. `now`: seconds since 1970."""
+        """Return what to do about a frame of the gateway. `now`: seconds since 1970."""
         match frame:
             case CallRequest():
                 return self._receive_request(frame, now)
@@ -159,6 +168,11 @@ class ClientState:
                 return self._receive_permission(frame)
             case QuestionClosed(id=question_id) if question_id in self._permissions:
                 return self._stop_asking([question_id])
+            case LoginStart(call_id=call_id):
+                answer = self.memory.find_answer(call_id)
+                return [StartLogin(frame, answer if isinstance(answer, FailureFrame) else None)]
+            case TrustAnswer(id=question_id):
+                self._trust.pop(question_id, None)
             case Connected():
                 return self._receive_connected(frame, now)
             case ToolsRegistered(rejected=rejected):
@@ -181,6 +195,16 @@ class ClientState:
         self._unsent.append(frame)
         return []
 
+    def describe(self, notes: DeviceNotes) -> list[Action]:
+        """Tell people about this device, on this link and on every later one."""
+        self.notes = notes
+        return [SendFrame(notes)] if self.is_connected and "about" in self.capabilities else []
+
+    def ask_trust(self, request: TrustRequest) -> list[Action]:
+        """Ask the person whether they trust something, on every link until there is an answer."""
+        self._trust[request.id] = request
+        return [SendFrame(request)] if self.is_connected and "trust" in self.capabilities else []
+
     def give_up(self, why: str) -> list[Action]:
         """End the open turn with this error; its messages are not sent any more."""
         if self._chat is None:
@@ -193,16 +217,15 @@ class ClientState:
         if self._chat is None:
             return []
         opening, events = self._chat.opening, self._chat.receive(frame, self.capabilities)
-        if (
-            isinstance(opening, Say) and self._chat.opening is None
-        ):  # answered, also by a gateway without `message_accepted`
+        # The message was answered, also by a gateway without `message_accepted`.
+        if isinstance(opening, Say) and self._chat.opening is None:
             self._unaccepted.pop(opening.id, None)
         return [*events]
 
     # The tools.
 
     def change_tool(self, name: str) -> list[Action]:
-        """A tool was added, replaced or removed."""
+        """Note that a tool was added, replaced or removed."""
         tool = self._tools.find(name)
         if not self.is_open:
             return []
@@ -213,7 +236,7 @@ class ClientState:
     # The calls.
 
     def finish_call(self, call_id: str, answer: ResultFrame | FailureFrame | None, now: float) -> list[Action]:
-        """The code of a call has ended, with this answer; None when it was stopped."""
+        """Note that the code of a call has ended, with this answer; None when it was stopped."""
         call = self._calls.pop(call_id)
         self._free_slots += 1
         actions: list[Action] = []
@@ -225,7 +248,7 @@ class ClientState:
         return [*actions, *self._start_calls(now)]
 
     def report_progress(self, call_id: str, value: Json) -> list[Action]:
-        """The code of a call reports a value."""
+        """Note that the code of a call reports a value."""
         call = self._calls.get(call_id)
         if call is None or call.is_settled or not self.is_connected or "progress" not in self.capabilities:
             return []
@@ -234,7 +257,7 @@ class ClientState:
         return [SendFrame(ProgressFrame(id=call_id, value=value)), *timeout]
 
     def expire_call(self, call_id: str, now: float) -> list[Action]:
-        """The call has timed out."""
+        """Note that the call has timed out."""
         call = self._calls.get(call_id)
         if call is None:
             return []
@@ -254,7 +277,7 @@ class ClientState:
         return [StopCall(call_id, "timeout"), *self._store_answer(_fault(call_id, text, "timeout"), now)]
 
     def answer_permission(self, question_id: str, decision: Decision, how_to_enable: str) -> list[Action]:
-        """The person has answered a permission question."""
+        """Note that the person has answered a permission question."""
         how = shorten(how_to_enable, max_text(self.limits))
         answer = self._permissions[question_id] = PermissionAnswer(question_id, decision, how)
         return [SendFrame(answer)] if self.is_connected else []
@@ -278,8 +301,12 @@ class ClientState:
         actions: list[Action] = [SaveState(), DeliverFrame(frame)]
         if not frame.resumed:  # the gateway does not know what the old link asked, and asks again where it has to
             actions += self._stop_asking(list(self._permissions))
-        for answer in self.memory.unacknowledged():
+        for answer in self.memory.unacknowledged_answers():
             actions += self._resend_answer(answer, now)
+        if self.notes is not None and "about" in self.capabilities:
+            actions.append(SendFrame(self.notes))
+        if "trust" in self.capabilities:
+            actions += [SendFrame(request) for request in self._trust.values()]
         resent: list[ClientFrame] = []
         if self._chat is not None and was_connected:
             is_unsent, can_resume = self._is_unsent(self._chat.opening), "resume" in self.capabilities
@@ -314,12 +341,14 @@ class ClientState:
         return [SendFrame(frame)]
 
     def _maybe_lost_messages(self, resent: list[ClientFrame]) -> list[Say]:
-        """The messages to send again besides these; the gateway takes each of them once (ws.md 3.1)."""
+        """Return the messages to send again besides these; the gateway takes each of them once (ws.md 3.1)."""
         frames = [*resent, *self._unsent]
         return [one for one in self._unaccepted.values() if not any(one is other for other in frames)]
 
     def _receive_request(self, frame: CallRequest, now: float) -> list[Action]:
         stage = self.memory.stage(frame.id)
+        if frame.retry > self.memory.retry(frame.id) and stage == "answered":  # ws.md 5.13: it has not run yet
+            stage = None
         if frame.id in self._calls or (stage is not None and stage != "started"):  # ws.md 6.3
             return []
         tool = self._tools.find(frame.name)
@@ -389,7 +418,7 @@ class ClientState:
             self._free_slots -= 1
             call = self._queue.popleft()
             call.is_running = True
-            self.memory.start(call.request.id, now)
+            self.memory.start(call.request.id, now, call.request.retry)
             asks_person = bool(call.tool.spec.permissions) and "permissions" not in self.capabilities
             actions.append(RunCall(call.request, not call.tool.may_repeat, asks_person))
         return actions
@@ -404,7 +433,7 @@ class ClientState:
     def _offer_frames(self, offers: list[Json]) -> list[Action]:
         """Frames with these tools, as many as needed. A tool that fits into no frame is rejected here."""
         frames: list[list[Json]] = []
-        most = min(_MAX_OFFERED, self.limits.message_bytes - FRAME_OVERHEAD)
+        limit = min(_MAX_OFFERED, self.limits.message_bytes - FRAME_OVERHEAD)
         left = 0
         for offer in offers:
             size = len(msgspec.json.encode(offer)) + 1
@@ -413,14 +442,14 @@ class ClientState:
                 continue
             if size > left:
                 frames.append([])
-                left = most
+                left = limit
             left -= size
             frames[-1].append(offer)
         self._unanswered_offers += len(frames)
         return [SendFrame(RegisterTools(tools)) for tools in frames]
 
     def _own_name(self, name: str) -> str:
-        """The client's own name of a tool that the gateway knows with this device's label before it."""
+        """Return the client's own name of a tool that the gateway knows with this device's label before it."""
         own = name.removeprefix(f"{self.label}{SEPARATOR}") if self.label else name
         return own if self._tools.find(own) is not None else name
 

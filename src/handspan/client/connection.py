@@ -21,11 +21,12 @@ from handspan.client.actions import (
     SendFrame,
     SetTimeout,
     ShrinkAnswer,
+    StartLogin,
     StopAsking,
     StopCall,
 )
 from handspan.client.address import Address
-from handspan.client.calls import AskPermission, CallRunner
+from handspan.client.calls import AskPermission, BeginLogin, CallRunner
 from handspan.client.client_state import ClientState
 from handspan.client.errors import GatewayRefused
 from handspan.client.functions import is_async
@@ -46,10 +47,12 @@ from handspan.wire.ws_frames import (
     ClientFrame,
     Connected,
     Decision,
+    DeviceNotes,
     ErrorFrame,
     FailureFrame,
     ResultFrame,
     ServerFrame,
+    TrustRequest,
     WireLimits,
 )
 
@@ -90,13 +93,14 @@ class ClientOptions(Struct, frozen=True):
     """Used instead of the certificates that this computer trusts."""
     open_link: OpenLink | None = None
     """Used instead of a WebSocket: to a gateway inside the same process."""
+    start_login: BeginLogin | None = None
 
 
 class ConnectionOwner(Protocol):
     """The client or chat that owns a connection."""
 
     def url(self) -> str:
-        """The URL for the next link."""
+        """Return the URL for the next link."""
         ...
 
     def on_state(self, state: State) -> None:
@@ -134,7 +138,8 @@ class ClientConnection:
         self._owner = owner
         self._written = self._synced = client_state.memory.version
         self._threads = CallThreads()
-        self._runner = CallRunner(tools, ResultEncoder(self._upload), self._threads, options.ask_permission, self)
+        asks = (options.ask_permission, self, options.start_login)
+        self._runner = CallRunner(tools, ResultEncoder(self._upload), self._threads, *asks)
         address = options.address
         self._link = Link(
             owner.url, options.token, address.is_local, options.backoff, self, options.tls, options.open_link
@@ -195,8 +200,16 @@ class ClientConnection:
         self.check_size(frame)
         self._add(self._client_state.send(frame))
 
+    def describe(self, notes: DeviceNotes) -> None:
+        """Tell people about this device."""
+        self._add(self._client_state.describe(notes))
+
+    def ask_trust(self, request: TrustRequest) -> None:
+        """Ask the person whether they trust something."""
+        self._add(self._client_state.ask_trust(request))
+
     def check_size(self, frame: ClientFrame) -> None:
-        """Raises `MessageTooLarge` when the frame does not fit into one message."""
+        """Raise `MessageTooLarge` when the frame does not fit into one message."""
         check_size(frame, self._client_state.limits)
 
     def give_up(self, why: str) -> None:
@@ -339,7 +352,7 @@ class ClientConnection:
             self._is_working = False
 
     def _do_now(self, step: _Step) -> bool:
-        """Do this step. Returns False, and does nothing, when the step has to wait for something."""
+        """Do this step. Return False, and do nothing, when the step has to wait for something."""
         match step:
             case SendFrame(frame=frame):
                 if self._link.is_paused:
@@ -361,6 +374,8 @@ class ClientConnection:
                 self._runner.ask(request)
             case StopAsking(question_id=question_id):
                 self._runner.stop_asking(question_id)
+            case StartLogin(request=login, refused=refused):
+                self._runner.start_login(login, refused)
             case DeliverFrame(frame=frame):
                 if self._is_owner_async:
                     return False
@@ -376,7 +391,7 @@ class ClientConnection:
     async def _do_slowly(self, step: _Step) -> None:
         match step:
             case SendFrame(frame=frame):
-                await self._link.drain()
+                await self._link.wait_writable()
                 self._send(frame)
             case SaveState():
                 await self._try_to_save()

@@ -1,6 +1,6 @@
 """Errors of the connection to the gateway. Each message says what to do."""
 
-from handspan.core.errors import HandspanError
+from handspan.core.errors import HandspanError, ToolError
 
 
 class GatewayRefused(HandspanError):
@@ -18,6 +18,20 @@ class GatewayUnreachable(HandspanError):
 
 class MessageTooLarge(HandspanError):
     """The frame is larger than one message to this gateway may be. Nothing was sent."""
+
+
+class LoginRequired(ToolError):
+    """Raised by the code of a tool: the person has to log in first.
+
+    The gateway asks the person, and then sends the call again. A gateway that can't ask gives the message and the hint
+    to the model.
+    """
+
+    def __init__(self, message: str, *, hint: str = "", intent: str = "") -> None:
+        """`hint`: what the person has to do. `intent`: what `start_login` gets when the person wants to begin."""
+        super().__init__("auth_required", message)
+        self.hint = hint
+        self.intent = intent
 
 
 class NotOpened(Exception):

@@ -14,7 +14,7 @@ _FRAME_BYTES: Final = 1024
 
 
 def encode_plain(call_id: str, value: Any, capabilities: frozenset[str], limits: WireLimits) -> ResultFrame | None:
-    """The answer with this value; None when `ResultEncoder` has to make it. Raises `ToolError` as that does."""
+    """Return the answer with this value; None when `ResultEncoder` has to make it. Raises `ToolError` as that does."""
     if type(value) not in _PLAIN or not capabilities:
         return None
     success = succeed(value)

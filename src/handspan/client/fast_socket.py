@@ -29,7 +29,7 @@ class FastSocket(ClientSocket, asyncio.BufferedProtocol):
         self._masks: list[bytes] = []
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """The buffer for the next bytes. Without it asyncio's own loop allocates new memory for every read."""
+        """Return the buffer for the next bytes. Without it asyncio's own loop allocates new memory for every read."""
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -50,7 +50,7 @@ class FastSocket(ClientSocket, asyncio.BufferedProtocol):
                 super().data_received(piece)
 
     def _shake_hands(self, data: bytes) -> bytes:
-        """Give the head of the response to the library. Returns the rest, which may be frames."""
+        """Give the head of the response to the library. Return the rest, which may be frames."""
         head = self._head + data
         end = head.find(_END_OF_HEAD)
         size = len(data) if end < 0 else end + len(_END_OF_HEAD) - len(self._head)
@@ -59,7 +59,7 @@ class FastSocket(ClientSocket, asyncio.BufferedProtocol):
         return data[size:]
 
     def send_text(self, data: bytes) -> bool:
-        """Send a message. Returns False, and sends nothing, when the connection is closed or closing."""
+        """Send a message. Return False, and send nothing, when the connection is closed or closing."""
         if self.protocol.state is not State.OPEN or self.transport.is_closing():
             return False
         self._masks = self._masks or _new_masks()

@@ -35,7 +35,7 @@ class EagerTasks:
             self._add()
 
     def start(self, coroutine: _Code, name: str) -> asyncio.Task[None] | None:
-        """Run it up to where it waits. Returns the task in which it goes on, or None when it has ended."""
+        """Run it up to where it waits. Return the task in which it goes on, or None when it has ended."""
         if not self._idle:
             if self._is_fast:
                 self._add()
@@ -69,7 +69,7 @@ class _SpareTask:
         self.task = loop.create_task(self._run(idle))
 
     def begin(self, coroutine: _Code) -> bool:
-        """Run the first step of the coroutine as this task. Returns True when it waits, False when it has ended."""
+        """Run the first step of the coroutine as this task. Return True when it waits, False when it has ended."""
         before, context = asyncio.current_task(self._loop), contextvars.copy_context()
         if before is not None:
             _leave_task(self._loop, before)

@@ -42,7 +42,7 @@ def read_function(
     version: str = "1.0.0",
     annotations: Annotations | None = None,
 ) -> tuple[ToolSpec, ToolCode]:
-    """The spec from the function's signature and docstring (as `@tool` reads them), and the code.
+    """Return the spec from the function's signature and docstring (as `@tool` reads them), and the code.
 
     Raises `DefinitionError` when the function can't be described.
     """
@@ -71,13 +71,13 @@ def read_function(
 
 
 def code_of(function: Callable[..., Any]) -> ToolCode:
-    """The code of a function that takes the arguments, or the arguments and the context."""
+    """Return the code of a function that takes the arguments, or the arguments and the context."""
     takes_context = len(_required_parameters(function)) >= 2
     return ToolCode(function if takes_context else lambda arguments, _: function(arguments), is_async(function))
 
 
 def _context_parameter(function: AnyFunction) -> str:
-    """The name of the parameter of type `CallContext`; empty when there is none."""
+    """Return the name of the parameter of type `CallContext`; empty when there is none."""
     inner = function
     while isinstance(inner, functools.partial):
         inner = inner.func
@@ -89,7 +89,7 @@ def _context_parameter(function: AnyFunction) -> str:
 
 
 def _required_parameters(function: Callable[..., Any]) -> list[str]:
-    """The positional parameters without a default; empty when the signature can't be read."""
+    """Return the positional parameters without a default; empty when the signature can't be read."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):

@@ -29,6 +29,8 @@ class SeenCall(Struct, gc=False):
     at: float
     """When it last changed, in seconds since 1970."""
     stage: Stage
+    retry: int = 0
+    """The `retry` of the last request that was run."""
     answer: str = ""
     """The frame that answered it, as JSON text, until it is acknowledged. `CallMemory.encode` fills it in."""
 
@@ -56,7 +58,7 @@ class CallMemory:
 
     @classmethod
     def decode(cls, data: bytes, now: float) -> "CallMemory":
-        """The memory that an earlier process saved, without old calls. Raises `WireError` for any other data."""
+        """Return the memory that an earlier process saved, without old calls. Raises `WireError` for any other data."""
         try:
             saved = msgspec.json.decode(data, type=_SavedState)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -71,7 +73,7 @@ class CallMemory:
         return memory
 
     def encode(self) -> bytes:
-        """The content of the state file."""
+        """Return the content of the state file."""
         for call_id, frame in self._unacknowledged.items():
             seen = self._seen[call_id]
             seen.answer = seen.answer or encode(frame).decode()
@@ -88,14 +90,25 @@ class CallMemory:
         self.version += 1
 
     def stage(self, call_id: str) -> Stage | None:
-        """The stage of this call; None when the client has not seen it, or has forgotten it."""
+        """Return the stage of this call; None when the client has not seen it, or has forgotten it."""
         seen = self._seen.get(call_id)
         return None if seen is None else seen.stage
 
-    def start(self, call_id: str, now: float) -> None:
+    def retry(self, call_id: str) -> int:
+        """How often the person had logged in when this call was last run (ws.md 5.13)."""
+        seen = self._seen.get(call_id)
+        return 0 if seen is None else seen.retry
+
+    def find_answer(self, call_id: str) -> ResultFrame | FailureFrame | None:
+        """The answer of this call that is not acknowledged yet."""
+        return self._unacknowledged.get(call_id)
+
+    def start(self, call_id: str, now: float, retry: int = 0) -> None:
         """Remember that the code of this call is about to run."""
-        if self._is_saved:
+        if self._is_saved or retry:
+            self._unacknowledged.pop(call_id, None)
             self._set_stage(call_id, "started", now)
+            self._seen[call_id].retry = retry
 
     def answer(self, frame: ResultFrame | FailureFrame, now: float) -> None:
         """Remember this answer until it is acknowledged."""
@@ -108,8 +121,8 @@ class CallMemory:
         self._unacknowledged.pop(call_id, None)
         self._set_stage(call_id, "over", now)
 
-    def unacknowledged(self) -> list[ResultFrame | FailureFrame]:
-        """The answers to send again, the oldest first."""
+    def unacknowledged_answers(self) -> list[ResultFrame | FailureFrame]:
+        """Return the answers to send again, the oldest first."""
         return list(self._unacknowledged.values())
 
     def _set_stage(self, call_id: str, stage: Stage, now: float) -> None:
@@ -145,7 +158,7 @@ class StateFile:
         self._written = -1
 
     def open(self, now: float) -> CallMemory:
-        """The saved memory, or an empty one. Raises `ConfigError` when the file is in use or broken."""
+        """Return the saved memory, or an empty one. Raises `ConfigError` when the file is in use or broken."""
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock = os.open(self._path.with_name(f"{self._path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
         try:

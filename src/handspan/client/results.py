@@ -76,7 +76,7 @@ class ResultEncoder:
     async def encode(
         self, call_id: str, value: Any, capabilities: frozenset[str], limits: WireLimits
     ) -> ResultFrame | FailureFrame:
-        """The answer with this value. Raises `ToolError` when the value can't be sent."""
+        """Return the answer with this value. Raises `ToolError` when the value can't be sent."""
         match value:
             case Failure(code=code, message=text):
                 return FailureFrame(id=call_id, error=text, code=code)
@@ -129,7 +129,7 @@ class ResultEncoder:
         return parts
 
     async def _upload_output(self, frame: ResultFrame) -> ResultFrame:
-        """The answer with its output as an uploaded file beside it."""
+        """Return the answer with its output as an uploaded file beside it."""
         data, is_text = _output_bytes(frame.output), isinstance(frame.output, str)
         media_type, name = ("text/plain", "result.txt") if is_text else ("application/json", "result.json")
         artifact = await self._upload(data, media_type, name)
@@ -146,7 +146,7 @@ class ResultEncoder:
 
 
 def _split_attachments(value: Any) -> tuple[Any, tuple[Attachment, ...]]:
-    """The plain value, and the images, sounds and files that come with it."""
+    """Return the plain value, and the images, sounds and files that come with it."""
     match value:
         case Success(value=plain, attachments=attachments):
             return plain, attachments
@@ -169,14 +169,14 @@ def _attachment(value: Attachment | Image | bytes | bytearray) -> Attachment:
 
 
 def _add_note(output: Json, count: int) -> Json:
-    """The output with a note that its attachments could not be sent."""
+    """Return the output with a note that its attachments could not be sent."""
     note = f"({count} attachment{'s' * (count > 1)} could not be sent: this gateway takes text alone.)"
     text = output if isinstance(output, str) else msgspec.json.encode(output).decode()
     return f"{text}\n{note}" if text else note
 
 
 def _output_bytes(output: Json) -> bytes:
-    """The output as the content of a file."""
+    """Return the output as the content of a file."""
     return output.encode() if isinstance(output, str) else msgspec.json.encode(output)
 
 

@@ -29,7 +29,7 @@ def fits(frame: ClientFrame, limits: WireLimits) -> bool:
 
 
 def check_size(frame: ClientFrame, limits: WireLimits) -> None:
-    """Raises `MessageTooLarge` when the frame does not fit into one message."""
+    """Raise `MessageTooLarge` when the frame does not fit into one message."""
     if (size := len(encode(frame))) > limits.message_bytes:
         raise MessageTooLarge(
             f"This has {size} bytes and is too large to be sent: the gateway takes {limits.message_bytes} in one "
@@ -37,28 +37,30 @@ def check_size(frame: ClientFrame, limits: WireLimits) -> None:
         )
 
 
-def shorten(text: str, most: int = MAX_TEXT) -> str:
-    """The text with at most `most` characters, without lone surrogates; a note says where it was cut."""
-    if len(text) <= most:
+def shorten(text: str, limit: int = MAX_TEXT) -> str:
+    """Return the text with at most `limit` characters, without lone surrogates; a note says where it was cut."""
+    if len(text) <= limit:
         return _replace_surrogates(text)
     mark = f"… (cut: it had {len(text)} characters)"
-    return _replace_surrogates(text[: max(0, most - len(mark))]) + mark
+    return _replace_surrogates(text[: max(0, limit - len(mark))]) + mark
 
 
 def max_text(limits: WireLimits) -> int:
-    """How many characters always fit into one message."""
+    """Return how many characters always fit into one message."""
     return min(MAX_TEXT, max(0, limits.message_bytes - FRAME_OVERHEAD) // _MAX_CHARACTER_BYTES)
 
 
 def shorten_error(fault: FailureFrame, limits: WireLimits) -> FailureFrame:
-    """The error with a text that fits."""
+    """Return the error with a text that fits."""
     text = fault.error if isinstance(fault.error, str) else msgspec.json.encode(fault.error).decode()
     error, code = shorten(text, max_text(limits)), fault.code if len(fault.code) <= _MAX_CODE else ""
-    return fault if (error, code) == (fault.error, fault.code) else FailureFrame(id=fault.call, error=error, code=code)
+    if (error, code) == (fault.error, fault.code):
+        return fault
+    return msgspec.structs.replace(fault, id=fault.call, call_id="", error=error, code=code)
 
 
 def progress_value(value: object, limits: WireLimits) -> Json:
-    """The reported value as plain JSON; a note in its place when it does not fit into a message."""
+    """Return the reported value as plain JSON; a note in its place when it does not fit into a message."""
     said = succeed(value)
     size = len(said.encoded) - _ENVELOPE
     if size <= limits.message_bytes - FRAME_OVERHEAD:
@@ -67,5 +69,5 @@ def progress_value(value: object, limits: WireLimits) -> Json:
 
 
 def _replace_surrogates(text: str) -> str:
-    """The text without lone surrogates, which a file name or an exception may have: they can't be sent."""
+    """Return the text without lone surrogates, which a file name or an exception may have: they can't be sent."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()

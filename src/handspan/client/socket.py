@@ -113,14 +113,14 @@ class ClientSocket(ClientConnection):
     # Out.
 
     def send_text(self, data: bytes) -> bool:
-        """Send a message. Returns False, and sends nothing, when the connection is closed or closing."""
+        """Send a message. Return False, and send nothing, when the connection is closed or closing."""
         if self.protocol.state is not State.OPEN or self.transport.is_closing():
             return False
         self.protocol.send_text(data)
         self.send_data()
         return True
 
-    async def drained(self) -> None:
+    async def wait_writable(self) -> None:
         """Wait until the gateway takes more messages, or the connection is closed."""
         with contextlib.suppress(OSError):  # closed: the next `send_text` returns False
             await self.drain()
@@ -136,7 +136,7 @@ class _Direct(connect):
 async def open_socket(
     url: str, token: str, is_local: bool, tls: "ssl.SSLContext | None", kind: type[ClientSocket] = ClientSocket
 ) -> ClientSocket:
-    """An open connection of this kind. Raises `NotOpened` with the reason when it can't be opened."""
+    """Return an open connection of this kind. Raises `NotOpened` with the reason when it can't be opened."""
     options: dict[str, Any] = {"proxy": None} if is_local else {}
     if tls is not None and url.startswith("wss:"):
         options["ssl"] = tls

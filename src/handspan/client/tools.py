@@ -38,7 +38,7 @@ class ClientTool(Struct, frozen=True):
         return self.spec.annotations.read_only or self.spec.annotations.idempotent
 
     def argument_error(self, arguments: Arguments) -> str:
-        """What is wrong with these arguments; empty when they are valid (ws.md 5.11)."""
+        """Return what is wrong with these arguments; empty when they are valid (ws.md 5.11)."""
         try:
             self.validator.check(arguments if isinstance(arguments, dict) else dict(arguments))
         except ToolError as error:
@@ -46,7 +46,7 @@ class ClientTool(Struct, frozen=True):
         return ""
 
     def offer(self) -> JsonObject:
-        """The tool as an entry of `register_tools`."""
+        """Return the tool as an entry of `register_tools`."""
         spec = self.spec
         offer: JsonObject = {"name": spec.name, "description": spec.description, "parameters": spec.parameters}
         if spec.permissions:
@@ -73,22 +73,22 @@ class ClientTools:
         return iter(tuple(self._tools.values()))
 
     def copy(self) -> "ClientTools":
-        """The same tools, for another connection."""
+        """Return the same tools, for another connection."""
         copied = ClientTools()
         copied._tools.update(self._tools)
         copied.fallback = self.fallback
         return copied
 
     def find(self, name: str) -> ClientTool | None:
-        """The tool of this name."""
+        """Return the tool of this name."""
         return self._tools.get(name)
 
     def hint(self, name: str) -> str:
-        """A hint with the tool that the caller may have meant; empty when no name is similar."""
+        """Return a hint with the tool that the caller may have meant; empty when no name is similar."""
         return did_you_mean(name, self._tools)
 
     def code(self, tool: ClientTool) -> ToolCode | None:
-        """The code that runs for this tool."""
+        """Return the code that runs for this tool."""
         return tool.code or self.fallback
 
     @overload
@@ -148,7 +148,7 @@ class ClientTools:
         self._add(spec, claims, None if code is None else code_of(code))
 
     def unregister(self, name: str) -> bool:
-        """Remove a tool. Returns False when no tool has this name."""
+        """Remove a tool. Return False when no tool has this name."""
         found = self._tools.pop(name, None) is not None
         if found:
             self._notify(name)
@@ -164,7 +164,7 @@ class ClientTools:
 
 
 def _with_parsed_schema(spec: ToolSpec) -> ToolSpec:
-    """The spec with its schema as an object, also when it was given as JSON text."""
+    """Return the spec with its schema as an object, also when it was given as JSON text."""
     parameters: Json = spec.parameters
     return msgspec.structs.replace(spec, parameters=_parse_schema(parameters)) if isinstance(parameters, str) else spec
 

@@ -8,7 +8,7 @@ import msgspec
 from handspan.client.address import Address
 from handspan.core.errors import ToolError
 from handspan.core.values import strip_invisible
-from handspan.wire.rest.artifacts import ShownArtifact
+from handspan.wire.rest.artifacts import ArtifactView
 
 if TYPE_CHECKING:
     import ssl
@@ -47,7 +47,7 @@ def upload(
         text = f"The tool ran, but the gateway did not take its result of {len(data)} bytes: {response.status} {reason}"
         raise ToolError("execution_failed", text)
     try:
-        return msgspec.json.decode(body, type=ShownArtifact).id
+        return msgspec.json.decode(body, type=ArtifactView).id
     except msgspec.DecodeError:
         text = f"The tool ran, but {address} did not name the artifact of its result: is it a gateway?"
         raise ToolError("execution_failed", text) from None

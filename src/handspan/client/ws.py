@@ -74,7 +74,7 @@ class LinkSocket(Protocol):
 
     def send_text(self, data: bytes) -> bool: ...
 
-    async def drained(self) -> None: ...
+    async def wait_writable(self) -> None: ...
 
     async def close(self, code: int = 1000) -> None: ...
 
@@ -133,18 +133,18 @@ class Link:
             self._scope = None
 
     def send(self, data: bytes) -> bool:
-        """Send one text message. Returns False, and sends nothing, when there is no link."""
+        """Send one text message. Return False, and send nothing, when there is no link."""
         return self._socket is not None and self._socket.send_text(data)
 
     @property
     def is_paused(self) -> bool:
-        """Whether the gateway reads too slowly: call `drain` before the next message."""
+        """Whether the gateway reads too slowly: call `wait_writable` before the next message."""
         return self._socket is not None and self._socket.paused
 
-    async def drain(self) -> None:
+    async def wait_writable(self) -> None:
         """Wait until the link takes more messages, or has dropped."""
         if self._socket is not None:
-            await self._socket.drained()
+            await self._socket.wait_writable()
 
     def mark_connected(self) -> None:
         """The gateway has answered: the next drop begins with the shortest delay."""
@@ -159,7 +159,7 @@ class Link:
             self._scope.reschedule(asyncio.get_running_loop().time())
 
     async def _run_link(self, waits_for_gateway: bool) -> bool:
-        """Open one link and wait for its end. Returns True when the gateway closed it on purpose."""
+        """Open one link and wait for its end. Return True when the gateway closed it on purpose."""
         self._listener.on_opening()
         try:
             socket = self._socket = await self._open()
@@ -207,12 +207,12 @@ class Link:
         return self._url().partition("?")[0]
 
     def _removal_error(self, reason: str) -> GatewayRefused:
-        """The error for a client that a person has to let in again (ws.md 9.2)."""
+        """Return the error for a client that a person has to let in again (ws.md 9.2)."""
         text = strip_invisible(reason) or "no reason was given"
         return GatewayRefused(0, f"The gateway at {self._address} removed this client ({text}): {_PAIR_AGAIN}.")
 
     def _raise_if_final(self, status: int, body: bytes) -> None:
-        """Raises `GatewayRefused` for a refusal that another attempt would get again."""
+        """Raise `GatewayRefused` for a refusal that another attempt would get again."""
         text = _readable(body)
         if status in (401, 403):
             what = "refused the token" if self._token else "wants a token"
@@ -225,7 +225,7 @@ class Link:
 
 
 def _readable(body: bytes) -> str:
-    """The text of a refusal: of an error in JSON its message."""
+    """Return the text of a refusal: of an error in JSON its message."""
     text = body.decode("utf-8", "replace")
     with contextlib.suppress(msgspec.DecodeError, ValueError):
         text = msgspec.json.decode(body, type=_RefusedUpgrade).error

@@ -3,8 +3,9 @@
 Holds:   `settings.py` (every setting as plain data; read it first), `load.py` (where settings come from, in which
          order), `formats.py` (TOML and JSON), `check.py` (reads values against their types and collects all errors),
          `setting_types.py` (what a type asks for, and its words in errors), `listing.py` (the settings in force as a
-         person may see them); beside them `private_files.py` (files that
-         only their owner may read) and `entry_points.py` (what installed packages bring).
+         person may see them), `watch.py` (tells when a file of the settings changes), `mcp_file.py` and
+         `model_file.py` (MCP servers and models that a person added); beside them `private_files.py` (files that only
+         their owner may read) and `entry_points.py` (what installed packages bring).
 Imports: core. Settings are plain data: the room that needs a policy or an agent makes it of them.
 To add:  a field with type, default and docstring in `settings.py`; file, environment and flags know it then,
          and `make docs` writes it to docs/settings.md.

@@ -18,6 +18,7 @@ from handspan.config.setting_types import (
     form_of,
     nearest_choice,
     nearest_key,
+    nested_variable,
     section_of,
     snake_case,
 )
@@ -89,7 +90,8 @@ class SettingReader:
         for given, item in value.items():
             name = self._field_name(given, fields)
             if name not in fields:
-                self._add_error((*key, given), f"unknown key. {nearest_key(given, fields)}")
+                nested = nested_variable(given) if self._place.capitals and not key else ""
+                self._add_error((*key, given), f"unknown key. {nested or nearest_key(given, fields)}")
             elif name in read:
                 self._add_error((*key, given), "stands twice, in two spellings. Remove one")
             else:

@@ -1,4 +1,4 @@
-"""Parses settings files and texts: TOML, and JSON with the same keys (SPEC U4)."""
+"""Parses settings files and texts: TOML, and JSON with the same keys (SPEC U4); YAML of other programs."""
 
 import json
 import stat
@@ -25,6 +25,21 @@ def read_file(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: this is not valid {kind}: {error}.") from None
     if not isinstance(content, dict):
         raise ConfigError(f'{path}: it has to be one JSON object, such as {{"tools": {{}}}}.')
+    return content
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """Return the content of another program's settings file in YAML. Raises `ConfigError`."""
+    import yaml  # noqa: PLC0415 - slow to load, and no file of ours needs it
+
+    try:
+        content = yaml.safe_load(_read_text(path))
+    except RecursionError:
+        raise ConfigError(f"{path}: it is nested too deep.") from None
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that does not exist
+        raise ConfigError(f"{path}: this is not valid YAML: {' '.join(str(error).split())}.") from None
+    if not isinstance(content, dict):
+        raise ConfigError(f"{path}: it has to be one mapping, with a key for each setting.")
     return content
 
 

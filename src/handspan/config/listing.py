@@ -1,25 +1,28 @@
-"""The settings in force as a person may see them, each with its source, and whether their file has changed since."""
+"""The settings in force as a person may see them, each with its source; and what their file says since the start."""
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
-from handspan.config.load import LoadedSettings, find_file
-from handspan.config.settings import Settings
+from handspan.config import mcp_file
+from handspan.config.load import LoadedSettings, find_file, folder_of
+from handspan.config.settings import McpServer, Settings
 from handspan.core.errors import ConfigError
 from handspan.core.values import Json
 
-_SECRETS: Final = frozenset(("api_key", "key", "password", "secret", "token"))
+_SECRETS: Final = frozenset(("api_key", "client_secret", "key", "password", "secret", "token"))
 """Settings whose values are secret."""
 _SECRET_TABLES: Final = frozenset(("env", "headers", "options"))
 """Tables in which every value may be secret."""
+_SERVERS: Final = ("tools", "mcp_servers")
 _REFERENCES: Final = ("env:", "file:")
 """What a key begins with that only says where the key is."""
-_USER_OF_URL: Final = r"(?<=://)[^/@\s]+(?=@)"
+_USER_OF_URL: Final = r"(?<=://)[^/@\s]+(?=@)|(?<=password=)[^&\s]+"
 
 
 class SettingRow(NamedTuple):
@@ -38,15 +41,50 @@ class SettingsAtStart:
         self.loaded = loaded or LoadedSettings(settings, None, {})
         self._has_file = loaded is not None
         self._content = _content(self.loaded.file)
+        self.problem = ""
+        """Why the files can't be used as they are now. What they said before stays in force."""
 
     @property
     def is_changed(self) -> bool:
-        """Whether the file has another content now; also when it came or went."""
-        return self._has_file and _content(self.loaded.file or _default_file()) != self._content
+        """Whether the file has a content that is not in force; also when it came or went."""
+        return self._has_file and _content(self._file) != self._content
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files that the settings come from, whether they are there or not."""
+        file = self._file
+        servers = folder_of(file, os.environ) / mcp_file.NAME
+        return (servers,) if file is None else (file, servers)
+
+    def read_servers(self) -> Mapping[str, McpServer]:
+        """Read the files again, and return their MCP servers: the one setting that changes without a restart.
+
+        Raises `ConfigError` when the files can't be used.
+        """
+        assert self.loaded.reload is not None  # only settings of files are read again
+        content = _content(self._file)
+        try:
+            fresh = self.loaded.reload()
+        except ConfigError as error:
+            self.problem = str(error)
+            raise
+        self.problem = ""
+        before, servers = self.loaded, fresh.settings.tools.mcp_servers
+        in_force = replace(before.settings, tools=replace(before.settings.tools, mcp_servers=servers))
+        sources = {key: source for key, source in fresh.sources.items() if key[:2] == _SERVERS}
+        sources |= {key: source for key, source in before.sources.items() if key[:2] != _SERVERS}
+        self.loaded = LoadedSettings(in_force, before.file, sources, before.reload)
+        if in_force == fresh.settings:
+            self.loaded, self._content = fresh, content
+        return servers
+
+    @property
+    def _file(self) -> Path | None:
+        return self.loaded.file or _default_file()
 
 
 def setting_rows(loaded: LoadedSettings) -> list[SettingRow]:
-    """Every setting, in the order of the settings' definition."""
+    """Return every setting, in the order of the settings' definition."""
     values = _values(msgspec.to_builtins(loaded.settings, enc_hook=str))
     return [
         SettingRow(".".join(key), hide_secret(key, value), loaded.sources.get(key, "default")) for key, value in values
@@ -54,7 +92,7 @@ def setting_rows(loaded: LoadedSettings) -> list[SettingRow]:
 
 
 def hide_secret(key: tuple[str, ...], value: Json) -> Json:
-    """The value as it may be shown."""
+    """Return the value as it may be shown."""
     if not value or not isinstance(value, str):
         return "…" if value and _SECRET_TABLES & set(key) else value
     is_secret = key[-1] in _SECRETS and not value.startswith(_REFERENCES)
@@ -62,7 +100,7 @@ def hide_secret(key: tuple[str, ...], value: Json) -> Json:
 
 
 def _values(value: Json, key: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Json]]:
-    """Each value that is no table, with its key; an empty table counts as a value."""
+    """Yield each value that is no table, with its key; an empty table counts as a value."""
     if isinstance(value, dict) and (value or not key):
         for name, item in value.items():
             yield from _values(item, (*key, name))

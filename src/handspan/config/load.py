@@ -1,21 +1,23 @@
 """Loads the settings: defaults, then one file, the environment and the command line; the later ones win."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from handspan.config import mcp_file
 from handspan.config.check import Key, RawText, SettingPlace, SettingReader, Values
 from handspan.config.formats import read_file
-from handspan.config.setting_types import build
+from handspan.config.setting_types import PREFIX, build
 from handspan.config.settings import Settings
 from handspan.core.errors import ConfigError
 from handspan.core.fast import FAST_VARIABLE
 from handspan.core.values import Json
 
-PREFIX: Final = "HANDSPAN_"
 FILE_VARIABLE: Final = "HANDSPAN_CONFIG"
+_SHORT: Final = {"HANDSPAN_DATABASE_URL": ["STORE", "URL"]}
+"""Variables that are named after what they hold, and not after the key of their setting."""
 
 
 def load_settings(
@@ -36,6 +38,8 @@ class LoadedSettings(NamedTuple):
     """The file that was read; None if there is none."""
     sources: Mapping[Key, str]
     """The source of each key that is given: the file, a variable, the command line. The others have their default."""
+    reload: "Callable[[], LoadedSettings] | None" = None
+    """Reads the same sources again, with the same variables and flags; None: a program made the settings."""
 
 
 def load_with_sources(
@@ -60,7 +64,8 @@ def load_with_sources(
         errors.append(f"environment variable {FAST_VARIABLE}: {environ[FAST_VARIABLE]!r} is neither 'on' nor 'off'.")
     if errors:
         raise ConfigError("\n".join(["The settings can't be used:", *(f"- {error}" for error in errors)]))
-    return LoadedSettings(build(Settings, merged), file, sources)
+    reload = partial(load_with_sources, path, dict(environ), overrides)
+    return LoadedSettings(build(Settings, merged), file, sources, reload)
 
 
 def find_file(environ: Mapping[str, str]) -> Path | None:
@@ -107,7 +112,8 @@ def _layers(
     for name in sorted(environ):
         if name.startswith(PREFIX) and name not in (FILE_VARIABLE, FAST_VARIABLE):
             place = SettingPlace(f"environment variable {name}", here, home, capitals=True)
-            yield _Layer(place, _nest(name.removeprefix(PREFIX).split("__"), RawText(environ[name])))
+            keys = _SHORT.get(name) or name.removeprefix(PREFIX).split("__")
+            yield _Layer(place, _nest(keys, RawText(environ[name])))
     for dotted, value in overrides.items():
         if value is not None:
             yield _Layer(SettingPlace("command line", here, home), _nest(dotted.split("."), value))

@@ -1,6 +1,7 @@
 """MCP servers in a file of their own, `mcp.json`, in the form that other MCP clients use: `{"mcpServers": {…}}`.
 
-A person can copy such a file from another program. `handspan mcp add` and the gateway's API write it.
+A person can copy such a file from another program. `handspan mcp add` and the gateway's API write it. The servers in
+goose's settings (`config.yaml`) have other words: `read_servers` turns them into ours.
 """
 
 import json
@@ -10,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from handspan.config.formats import read_file
+from handspan.config.formats import read_file, read_yaml
 from handspan.config.private_files import make_private, replace_private
 from handspan.config.settings import McpServer
 from handspan.core.errors import ConfigError
@@ -20,6 +21,17 @@ _LISTS: Final = ("mcpServers", "mcp_servers", "servers")
 """The key of the servers: most programs, ours, VS Code."""
 _FOREIGN: Final = frozenset(("type", "transport", "disabled", "enabled", "autoApprove", "alwaysAllow", "name"))
 """Keys of other programs that mean nothing to us, or that we handle here."""
+_YAML: Final = (".yaml", ".yml")
+_GOOSE_LIST: Final = "extensions"
+_GOOSE_KEYS: Final = {
+    "cmd": "command",
+    "args": "args",
+    "uri": "url",
+    "headers": "headers",
+    "timeout": "timeout",
+    "enabled": "enabled",
+}
+"""Keys of a server in goose's settings, and ours for them."""
 
 
 def read_servers(path: Path) -> dict[str, Any]:
@@ -29,7 +41,7 @@ def read_servers(path: Path) -> dict[str, Any]:
     """
     if not path.exists():
         return {}
-    content = read_file(path)
+    content = _from_goose(read_yaml(path)) if path.suffix.lower() in _YAML else read_file(path)
     servers: Any = next((content[key] for key in _LISTS if key in content), {})
     if not isinstance(servers, dict):
         raise ConfigError(f'{path}: "mcpServers" has to be an object with one entry for each server.')
@@ -41,6 +53,28 @@ def _server(path: Path, name: str, given: Any) -> dict[str, Any]:
         raise ConfigError(f"{path}: the server {name!r} has to be an object with a 'command' or a 'url'.")
     known = {key: value for key, value in given.items() if key not in _FOREIGN}
     return known if {"internal_only", "internalOnly"} & set(known) else {**known, "internal_only": False}
+
+
+def _from_goose(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return goose's settings in our words. Its own extensions, which are no MCP servers, are left out."""
+    listed: Any = content.get(_GOOSE_LIST) or {}
+    if not isinstance(listed, dict):
+        return {_LISTS[0]: listed}
+    servers = {str(name): given for name, given in listed.items() if _is_goose_server(given)}
+    return {_LISTS[0]: {name: _from_goose_server(given) for name, given in servers.items()}}
+
+
+def _is_goose_server(given: Any) -> bool:
+    return isinstance(given, dict) and given.get("type") in ("stdio", "streamable_http")
+
+
+def _from_goose_server(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return one server in our words. The values of `env_keys` are in goose's key store: we read our environment."""
+    server = {ours: given[key] for key, ours in _GOOSE_KEYS.items() if given.get(key) is not None}
+    keys = {str(key): f"env:{key}" for key in given.get("env_keys") or ()}
+    env = {**keys, **(given.get("envs") or {})}
+    allow = given.get("available_tools")  # empty: all tools
+    return {**server, **({"env": env} if env else {}), **({"allow": allow} if allow else {})}
 
 
 def _is_off(given: Any) -> bool:

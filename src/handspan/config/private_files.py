@@ -20,7 +20,7 @@ def make_private(folder: Path) -> None:
 
 
 def read_private(path: Path) -> bytes | None:
-    """Return the content of a small file, or None if it does not exist. Gives the file mode 600. Raises `OSError`."""
+    """Return the content of a small file, or None if it does not exist. Give the file mode 600. Raises `OSError`."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:

@@ -1,7 +1,7 @@
 """What the type of a setting asks for, and the words for it in errors."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
@@ -10,6 +10,9 @@ import msgspec
 from msgspec import Meta, Struct
 
 from handspan.config.settings import Settings
+
+PREFIX: Final = "HANDSPAN_"
+"""How the environment variables of settings begin."""
 
 
 class SettingForm(Struct, frozen=True):
@@ -102,6 +105,22 @@ def nearest_key(given: str, fields: Mapping[str, Any]) -> str:
     name = snake_case(given).replace("-", "_")
     near = _nearest(name, fields) or _all_keys(Settings).get(name, "")
     return f"Did you mean {near!r}?" if near else f"The keys here are: {', '.join(fields)}"
+
+
+def nested_variable(given: str) -> str:
+    """Return a hint to the environment variable that was meant, if only its double underscores are missing."""
+    name = given.lower()
+    near = next((key for key in _dotted_keys(Settings) if key.replace(".", "_") == name), "")
+    if not near:
+        return ""
+    variable = f"{PREFIX}{near.upper().replace('.', '__')}"
+    return f"Did you mean {variable!r}? Two underscores stand between the parts of a nested setting"
+
+
+def _dotted_keys(cls: type[Struct], before: str = "") -> Iterator[str]:
+    for name, kind in fields_of(cls).items():
+        section = section_of(kind)
+        yield from _dotted_keys(section, f"{before}{name}.") if section else [f"{before}{name}"]
 
 
 @cache

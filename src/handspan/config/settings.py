@@ -137,6 +137,22 @@ class WebSearchSettings(Struct, frozen=True):
         return f"WebSearch(endpoint={self.endpoint!r}, api_key={'…' if self.api_key else ''!r})"
 
 
+class McpOauth(Struct, frozen=True):
+    """How this gateway is known at the login of an MCP server; empty: it registers itself there."""
+
+    client_id: str = ""
+    """The id of a registration that was made by hand, where the server registers no programs by themselves."""
+    client_secret: str = ""
+    """The secret of that registration, if it has one; it may be `env:NAME` or `file:PATH`."""
+    client_metadata_url: WebAddress = ""
+    """An https address of a document that describes this gateway, for servers that read such a document in place of a
+    registration; its `redirect_uris` need the address of `/oauth/callback`."""
+
+    def __repr__(self) -> str:
+        """Without the secret (SPEC S5)."""
+        return f"McpOauth(client_id={self.client_id!r}, client_metadata_url={self.client_metadata_url!r})"
+
+
 class McpServer(Struct, frozen=True):
     """One MCP server: a program that is started (`command`), or an address (`url`). With both, the program."""
 
@@ -150,6 +166,7 @@ class McpServer(Struct, frozen=True):
     """The address of a server that speaks MCP over HTTP."""
     headers: dict[str, str] = {}
     """Headers of every request to `url`; a value may be `env:NAME` or `file:PATH`."""
+    oauth: McpOauth = McpOauth()
     internal_only: bool = True
     """Its tools are hidden from models until a skill names them (SPEC C2)."""
     trusted: bool = False
@@ -372,6 +389,9 @@ class GatewaySettings(Struct, frozen=True):
     """The port to listen on; 0 for any that is free."""
     path_prefix: PathPrefix = ""
     """What all paths begin with, for a gateway behind a reverse proxy."""
+    tls: bool = False
+    """Speak https with a certificate of our own for the local network (as `serve --tls` does). A phone has to load its
+    root once, from `/device`. `tls_cert` names one of yours in its place."""
     tls_cert: Path | None = None
     """The certificate with its chain (PEM); with it the gateway speaks https."""
     tls_key: Path | None = None
@@ -398,6 +418,24 @@ class GatewaySettings(Struct, frozen=True):
     remote: RemotePolicy = RemotePolicy()
 
 
+class StoreSettings(Struct, frozen=True):
+    """Where everything that must last is stored (SPEC K1)."""
+
+    url: str = ""
+    """The address of a PostgreSQL database, as in `postgresql://user:password@host:5432/handspan?sslmode=verify-full`;
+    `env:NAME` or `file:PATH` names where it is. The variable `HANDSPAN_DATABASE_URL` sets it, too. Empty: a database
+    in the state folder."""
+    connections: Annotated[int, Meta(ge=3, description="a whole number of 3 or more")] = 10
+    """How many connections to PostgreSQL may be open: one writes, one holds the lease, the others read."""
+    timeout: Seconds = 10.0
+    """PostgreSQL: how long one statement may take, and how long a request waits for a database that can't be reached.
+    Then it is refused."""
+
+    def __repr__(self) -> str:
+        """Without the address: it may hold a password (SPEC S5)."""
+        return f"StoreSettings(url={'…' if self.url else ''!r}, connections={self.connections})"
+
+
 class Settings(Struct, frozen=True):
     """All settings. `load_settings` gives one; the two folders have no default here because they depend on the user."""
 
@@ -405,6 +443,7 @@ class Settings(Struct, frozen=True):
     """The folder that file and shell tools work in; default `$XDG_DATA_HOME/handspan/workspace`."""
     state: Path
     """The folder for journal, artifacts, tokens and all else that must last; default `$XDG_STATE_HOME/handspan`."""
+    store: StoreSettings = StoreSettings()
     journal_days: Days = 30.0
     """How long the journal keeps calls that have their result; 0 or "none" for all time. Open calls stay (SPEC E8)."""
     default_agent: Text = "General"

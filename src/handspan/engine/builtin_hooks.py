@@ -23,6 +23,7 @@ from handspan.core.names import did_you_mean, matches_any
 from handspan.core.results import ToolResult
 from handspan.core.values import Json
 from handspan.engine.audit_log import AuditLog, AuditLogConfig
+from handspan.engine.hook_thread import HookThread
 from handspan.engine.hooks import BeforeVerdict, CancelCall, Hook, HookedCall, ModifyCall, NamedHook
 
 if TYPE_CHECKING:
@@ -116,7 +117,13 @@ def make_hooks(
     if found is None:
         found = entry_points_of(GROUP) if links else ()
     plugins = {point.name: point for point in found}
-    return [NamedHook(link.type, _make_hook(link, plugins, state), link.timeout) for link in links]
+    return [_name_hook(link, plugins, state) for link in links]
+
+
+def _name_hook(link: HookSettings, plugins: "Mapping[str, EntryPoint]", state: Path) -> NamedHook:
+    """Return the hook with its name. One of a plugin gets a thread, because its code may block."""
+    thread = HookThread() if link.type in plugins else None
+    return NamedHook(link.type, _make_hook(link, plugins, state), link.timeout, thread)
 
 
 def _make_hook(link: HookSettings, plugins: "Mapping[str, EntryPoint]", state: Path) -> Hook:

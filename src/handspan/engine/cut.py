@@ -1,4 +1,4 @@
-"""Cuts results that are too large for a model: head and tail stay, an artifact holds the whole (SPEC X3).
+"""The size limit of results: of one that is too large, head and tail stay, and an artifact holds the whole (SPEC X3).
 
 A text stays a text. An object whose long texts make it large keeps its other fields, and each long text is an artifact
 of its own. Everything else is kept as JSON with one value a line, and shown with the first and last items of its lists.
@@ -22,7 +22,7 @@ _SMALLEST: Final = 256
 """Bytes below which nothing useful can be shown of a large value."""
 _DEEPEST: Final = 6
 """Levels of nested lists and objects that are cut item by item: each level encodes its values once more."""
-_MOST_COUNTED: Final = 20
+_MAX_COUNTED: Final = 20
 
 
 class ResultCutter(Struct, frozen=True):
@@ -160,7 +160,7 @@ def _counts(value: Json) -> JsonObject:
             return {"items": len(value)}
         case dict():
             lists = [(key, len(inner)) for key, inner in value.items() if isinstance(inner, list)]
-            counted: JsonObject = {key[:60]: count for key, count in lists[:_MOST_COUNTED]}
+            counted: JsonObject = {key[:60]: count for key, count in lists[:_MAX_COUNTED]}
             return {"items": counted} if counted else {}
         case _:
             return {}

@@ -18,7 +18,7 @@ from handspan.core.artifacts import Artifacts
 from handspan.core.bus import Bus
 from handspan.core.calls import CallRecord, ToolCall
 from handspan.core.errors import StoreError, ToolError
-from handspan.core.questions import QuestionKind, Questions
+from handspan.core.questions import Question, QuestionKind, Questions
 from handspan.core.results import Failure, Pending, Success, ToolResult, add_notice, succeed
 from handspan.core.store import Ledger, NowOrLater
 from handspan.core.values import Arguments, encode
@@ -407,6 +407,10 @@ class Engine:
         """Begin to watch for tools that block the event loop."""
         self.watchdog.open()
 
+    def asked_at_devices(self, owner: str) -> list[Question]:
+        """Return what people of this owner are asked at devices now; only the device takes the answer."""
+        return self._asker.asked_at_devices(owner)
+
     def forget_answers(self, tool: str, owner: str) -> None:
         """Forget what this owner answered about this tool with "always" or "never"."""
         self._asker.forget(tool, owner)
@@ -414,6 +418,8 @@ class Engine:
     async def close(self) -> None:
         """End threads, workers and timers. Pending calls stay open in the ledger."""
         self.watchdog.close()
+        if self._hooks is not None:
+            self._hooks.close()
         await self._pending.close()
         await self.runner.close()
 

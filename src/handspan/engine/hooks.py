@@ -1,14 +1,18 @@
 """Hooks: a list that is called in order before and after each call (SPEC E7).
 
 A before-hook may let the call go on, cancel it or change it. An after-hook may read the result or replace it. A
-before-hook that fails or hangs refuses the call. Hooks run on the event loop: one that blocks it holds up everything. A
-log line names it, and its call is refused too.
+before-hook that fails or hangs refuses the call. A hook of plain functions runs on worker threads, and the hook of a
+plugin in an event loop of its own (`hook_thread.py`): if one blocks, only its own call waits, until its time is over.
+Other hooks run on the event loop of the gateway. One that blocks it holds up everything; a log line names it, and its
+call is refused too.
 """
 
 import asyncio
+import inspect
 import logging
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 from msgspec import Struct, structs
@@ -17,10 +21,16 @@ from handspan.core.errors import ToolError
 from handspan.core.results import Failure, ToolResult
 from handspan.core.values import Arguments
 from handspan.engine.drive import DeadlineReached, Reaper, drive_all
+from handspan.engine.hook_thread import HookThread
 from handspan.engine.outcome import describe_error
+from handspan.engine.threads import Threads
 
 DEFAULT_TIMEOUT = 5.0
 _log = logging.getLogger(__name__)
+
+
+_Ask: TypeAlias = Callable[..., Any]
+"""The method `before` or `after` of a hook: code that is not ours."""
 
 
 class HookedCall(Struct, frozen=True):
@@ -51,11 +61,11 @@ BeforeVerdict: TypeAlias = CancelCall | ModifyCall | None
 
 
 class Hook(Protocol):
-    """Sees every call of every origin and every door."""
+    """Sees every call of every origin and every door. Its methods are `async`, or plain functions if they may block."""
 
-    async def before(self, call: HookedCall) -> BeforeVerdict: ...
+    def before(self, call: HookedCall) -> BeforeVerdict | Awaitable[BeforeVerdict]: ...
 
-    async def after(self, call: HookedCall, result: ToolResult) -> ToolResult | None: ...
+    def after(self, call: HookedCall, result: ToolResult) -> ToolResult | Awaitable[ToolResult | None] | None: ...
 
 
 class NamedHook(Struct, frozen=True):
@@ -64,6 +74,8 @@ class NamedHook(Struct, frozen=True):
     name: str
     hook: Hook
     timeout: float = DEFAULT_TIMEOUT
+    thread: HookThread | None = None
+    """Where its coroutines run; None: on the event loop of the gateway."""
 
 
 class Hooks:
@@ -72,9 +84,17 @@ class Hooks:
     def __init__(self, hooks: Iterable[NamedHook] = ()) -> None:
         self._hooks = tuple(hooks)
         self._reaper = Reaper()
+        self._threads = Threads()
 
     def __bool__(self) -> bool:
         return bool(self._hooks)
+
+    def close(self) -> None:
+        """End the threads of hooks."""
+        self._threads.close()
+        for named in self._hooks:
+            if named.thread is not None:
+                named.thread.close()
 
     async def before(self, call: HookedCall, *, may_modify: bool) -> HookedCall:
         """Return the call as the hooks leave it. Each hook sees the changes of those before it.
@@ -112,11 +132,11 @@ class Hooks:
         except _HookFailed as failed:  # a hook without a verdict refuses the call
             raise _no_verdict(named, str(failed)) from failed
 
-    async def _run(self, named: NamedHook, ask: Callable[..., Coroutine[Any, Any, object]], *about: object) -> object:
+    async def _run(self, named: NamedHook, ask: _Ask, *about: object) -> object:
         """Return what the hook returns in its time. Raises `_HookFailed` with the reason when it fails."""
         began = time.monotonic()
         try:
-            answer = await drive_all(_contain(ask, *about), named.timeout, self._reaper)
+            answer = await drive_all(self._start(named, ask, *about), named.timeout, self._reaper)
         except DeadlineReached as error:
             raise _too_late(named) from error
         except (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt):  # meant for us: `_contain` stops the hook's
@@ -127,17 +147,30 @@ class Hooks:
             raise _HookFailed(describe_error(error)) from error
         took = time.monotonic() - began
         if took > named.timeout:  # no deadline could stop it
-            _log.warning(
-                "The hook %r has blocked the event loop, and everything waited: it took %.3g s", named.name, took
-            )
+            if _runs_on_loop(named, ask):
+                text = "The hook %r has blocked the event loop, and everything waited: it took %.3g s"
+                _log.warning(text, named.name, took)
             raise _too_late(named)
         return answer
 
+    def _start(self, named: NamedHook, ask: _Ask, *about: object) -> Coroutine[Any, Any, object]:
+        """Return a coroutine that runs the hook where it belongs."""
+        if not inspect.iscoroutinefunction(ask):
+            return _contain(self._threads.run, ask, *about)
+        if named.thread is not None:
+            return named.thread.run(partial(_contain, ask, *about), named.timeout)
+        return _contain(ask, *about)
 
-async def _contain(ask: Callable[..., Coroutine[Any, Any, object]], *about: object) -> object:
+
+def _runs_on_loop(named: NamedHook, ask: _Ask) -> bool:
+    return named.thread is None and inspect.iscoroutinefunction(ask)
+
+
+async def _contain(ask: _Ask, *about: object) -> object:
     """Return what the hook returns. Raises `_HookFailed` when it raises what would end the task or the gateway."""
     try:
-        return await ask(*about)
+        answer = await ask(*about)
+        return await answer if inspect.isawaitable(answer) else answer
     except (GeneratorExit, KeyboardInterrupt, SystemExit) as error:
         raise _HookFailed(describe_error(error)) from error
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from handspan.core.bus import Bus, CallCompleted
-from handspan.core.calls import MOST_NOTES, CallRecord, Note, cut_note
+from handspan.core.calls import MAX_NOTES, CallRecord, Note, cut_note
 from handspan.core.errors import ToolError
 from handspan.core.results import Failure, ToolResult
 from handspan.core.store import Ledger
@@ -22,7 +22,7 @@ class MemoryLedger:
         self._calls: dict[str, CallRecord] = {}
         self._done: deque[CallRecord] = deque()
         self._keep = keep
-        self._most = keep + keep // 16
+        self._limit = keep + keep // 16
         self._keep_bytes = keep_bytes
         self._bytes = 0
         self._notes: dict[str, list[Note]] = {}
@@ -59,7 +59,7 @@ class MemoryLedger:
         done = self._done
         done.append(record)
         self._bytes += record.size
-        if len(done) > self._most or self._bytes > self._keep_bytes:
+        if len(done) > self._limit or self._bytes > self._keep_bytes:
             self._forget_oldest()
         return True
 
@@ -77,7 +77,7 @@ class MemoryLedger:
         if record is None or record.state != "done":
             return False
         notes = self._notes.setdefault(call_id, [])
-        if len(notes) == MOST_NOTES:
+        if len(notes) == MAX_NOTES:
             return False
         note = Note(time.time(), cut_note(text))
         notes.append(note)

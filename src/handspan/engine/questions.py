@@ -56,6 +56,11 @@ class Asker:
         self.expires_in = expires_in
         """Seconds that a question waits, unless it has its own time."""
         self._remembered: dict[_Key, Answer] = {}
+        self._at_devices: dict[str, Question] = {}
+
+    def asked_at_devices(self, owner: str) -> list[Question]:
+        """Return what people of this owner are asked at devices now."""
+        return [question for question in self._at_devices.values() if question.owner == owner]
 
     def has_to_ask(self, entry: Entry, approval: str | None, caller: Caller) -> bool:
         """Whether this call has to wait for a person. `approval`: the reason why it needs approval, if it does."""
@@ -87,26 +92,8 @@ class Asker:
     async def ask_input(
         self, asked: ToolQuestion, entry: Entry, call: ToolCall, arguments: Arguments, caller: Caller
     ) -> tuple[Json, float]:
-        """Return what the person answers before the call runs, and the seconds that took. Raises `ToolError` on a no.
-
-        The question is stored under an id that follows from the call, so that a resumed call finds its answer.
-        """
-        spec = entry.spec
-        question = Question(
-            id=f"{call.id}/{asked.kind}/{spec.fingerprint[:16]}",
-            kind=asked.kind,
-            call_id=call.id,
-            tool=spec.name,
-            arguments=arguments,
-            subject=asked.subject,
-            owner=caller.who.owner,
-            session=caller.session,
-            fingerprint=spec.fingerprint,
-            expires_in=self.expires_in if asked.expires_in is None else asked.expires_in,
-            schema=asked.schema,
-            action=asked.action,
-            agent=caller.agent.name,
-        )
+        """Return what the person answers before the call runs, and the seconds it took. Raises `ToolError` on a no."""
+        question = self.make_question(entry.spec.fingerprint[:16], asked, entry, call.id, arguments, caller)
         check_question(question)
         question = clean_question(question)
         began = time.monotonic()
@@ -136,34 +123,54 @@ class Asker:
         check_answer(question, answer)
         return answer
 
+    def make_question(
+        self,
+        number: str,
+        asked: ToolQuestion,
+        entry: Entry,
+        call_id: str,
+        arguments: Arguments,
+        caller: Caller,
+        device: str = "",
+    ) -> Question:
+        """Return the question of a call. `number` tells it from the call's other questions of this kind.
+
+        Its id follows from both, so that a resumed call finds its answer.
+        """
+        return Question(
+            id=f"{call_id}/{asked.kind}/{number}",
+            kind=asked.kind,
+            call_id=call_id,
+            tool=entry.spec.name,
+            arguments=arguments,
+            subject=asked.subject,
+            owner=caller.who.owner,
+            session=caller.session,
+            fingerprint=entry.spec.fingerprint,
+            expires_in=self.expires_in if asked.expires_in is None else asked.expires_in,
+            schema=asked.schema,
+            action=asked.action,
+            agent=caller.agent.name,
+            device=device,
+        )
+
     async def _ask(
         self, kind: QuestionKind, subject: str, entry: Entry, call: ToolCall, arguments: Arguments, caller: Caller
     ) -> tuple[Answer, float]:
-        spec, key = entry.spec, _key(kind, subject, entry, caller)
+        key = _key(kind, subject, entry, caller)
         known = self._remembered.get(key)
         if known is not None:
             return known, 0.0
         # P2: the platform's own prompt on the device asks for its permissions.
         device: Questions | None = entry.questions if kind == "permission" else None
-        question = Question(
-            # The fingerprint is part of it: an answer about another definition does not count.
-            id=f"{call.id}/{kind}/{spec.fingerprint[:16]}/{subject}",
-            kind=kind,
-            call_id=call.id,
-            tool=spec.name,
-            arguments=arguments,
-            subject=subject,
-            owner=caller.who.owner,
-            session=caller.session,
-            fingerprint=spec.fingerprint,
-            expires_in=self.expires_in,
-            agent=caller.agent.name,
-            device="" if device is None else _device_name(entry),
-        )
-        question = clean_question(question)
+        # The fingerprint is part of the id: an answer about another definition does not count.
+        number = f"{entry.spec.fingerprint[:16]}/{subject}"
+        name = "" if device is None else _device_name(entry)
+        asked = ToolQuestion(kind, subject)
+        question = clean_question(self.make_question(number, asked, entry, call.id, arguments, caller, name))
         began = time.monotonic()
         with _announce(question, caller):
-            answer = await (self._questions if device is None else device).ask(question)
+            answer = await (self._questions.ask(question) if device is None else self._ask_at(device, question))
         if answer is None:
             raise AnswerComesLater
         if device is None and _is_remembered(kind, answer):  # P2: a device remembers its answers itself
@@ -171,10 +178,17 @@ class Asker:
             self._remembered[key] = lasting
         return answer, time.monotonic() - began
 
+    async def _ask_at(self, device: Questions, question: Question) -> Answer | None:
+        self._at_devices[question.id] = question
+        try:
+            return await device.ask(question)
+        finally:
+            self._at_devices.pop(question.id, None)
+
 
 @contextmanager
 def _announce(question: Question, caller: Caller) -> Iterator[None]:
-    """Tell the caller that a person is asked; and after a moment, as progress, who is asked and where (P5)."""
+    """Tell the caller that a person is asked; and after a moment, as progress, which person is asked and where (P5)."""
     caller.asked(question)
     later = asyncio.get_running_loop().call_later(_MOMENT, caller.progress, waiting_note(question))
     try:

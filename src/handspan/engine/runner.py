@@ -14,7 +14,7 @@ from msgspec import Struct
 from handspan.core.artifacts import Artifacts
 from handspan.core.context import Deadline, Person, Progress, ToolContext
 from handspan.core.errors import ToolError
-from handspan.core.questions import Answer, Question, ToolQuestion
+from handspan.core.questions import Answer, ToolQuestion
 from handspan.core.results import Failure, Pending, ToolResult, succeed
 from handspan.core.values import Arguments, Json
 from handspan.engine.caller import Caller
@@ -62,7 +62,10 @@ class Started(Struct, gc=False):
         self.asking_tasks = (*self.asking_tasks, task)
         self._pause()
         try:
-            answer = await self.asker.ask_for_tool(self._make_question(asked), self.caller)
+            question = self.asker.make_question(
+                str(self.asked), asked, self.entry, self.record.id, self.arguments, self.caller
+            )
+            answer = await self.asker.ask_for_tool(question, self.caller)
         finally:
             waited = self._resume()
             self.record.waited += waited
@@ -76,23 +79,6 @@ class Started(Struct, gc=False):
         for task in self.asking_tasks:
             if task is not None and task is not current:
                 task.cancel()
-
-    def _make_question(self, asked: ToolQuestion) -> Question:
-        return Question(
-            id=f"{self.record.id}/{asked.kind}/{self.asked}",
-            kind=asked.kind,
-            call_id=self.record.id,
-            tool=self.entry.spec.name,
-            arguments=self.arguments,
-            subject=asked.subject,
-            owner=self.caller.who.owner,
-            session=self.record.session,
-            fingerprint=self.entry.spec.fingerprint,
-            expires_in=self.asker.expires_in if asked.expires_in is None else asked.expires_in,
-            schema=asked.schema,
-            action=asked.action,
-            agent=self.caller.agent.name,
-        )
 
     def _pause(self) -> None:
         self.open_questions += 1

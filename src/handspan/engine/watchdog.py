@@ -1,7 +1,7 @@
-"""Names the tool that blocks the event loop (SPEC T3).
+"""Names the tool or the hook that blocks the event loop (SPEC T3).
 
 While calls run, a thread asks the loop to run a callback. When the callback does not run in time, the thread reads the
-tool's name from the loop's stack: so a call has nothing to write down on its way.
+name from the loop's stack: so a call has nothing to write down on its way.
 """
 
 import asyncio
@@ -9,6 +9,7 @@ import logging
 import sys
 import threading
 from collections.abc import Callable
+from typing import Final
 
 from handspan.engine.hooks import NamedHook
 from handspan.registry.entry import Entry
@@ -25,7 +26,7 @@ class Watchdog:
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
         self.blocked: dict[str, int] = {}
-        """How often each tool has blocked the loop."""
+        """How often each tool or hook has blocked the loop."""
 
     def open(self) -> None:
         """Begin to watch the running loop."""
@@ -47,30 +48,39 @@ class Watchdog:
             except RuntimeError:  # the loop is closed
                 return
             if not answered.wait(self._patience):
-                self._report_tool(loop_thread)
+                self._report(loop_thread)
                 while not answered.wait(self._patience) and not self._closing.is_set() and not loop.is_closed():
                     pass  # report each block once; a loop that is closed never answers
 
-    def _report_tool(self, loop_thread: int) -> None:
-        name = _tool_on_stack(loop_thread)
-        if name is None:
+    def _report(self, loop_thread: int) -> None:
+        found = _find_on_stack(loop_thread)
+        if found is None:
             return
+        kind, name = found
         _log.warning(
-            "Tool %r blocks the event loop for more than %g s, and everything waits: "
-            "make it a plain function, or move it aside with @tool(thread=True)",
+            "%s %r blocks the event loop for more than %g s, and everything waits: %s",
+            kind,
             name,
             self._patience,
+            _REMEDIES[kind],
         )
         self.blocked[name] = self.blocked.get(name, 0) + 1
 
 
-def _tool_on_stack(thread: int) -> str | None:
+_REMEDIES: Final = {
+    "Tool": "make it a plain function, or move it aside with @tool(thread=True)",
+    "The hook": "make its methods plain functions, which run on threads",
+}
+
+
+def _find_on_stack(thread: int) -> tuple[str, str] | None:
+    """Return the kind and the name of what blocks. A hook is found before the tool that it checks."""
     frame = sys._current_frames().get(thread)
     while frame is not None:
-        if isinstance(frame.f_locals.get("named"), NamedHook):
-            return None  # a hook blocks, and not the tool that it checks: `Hooks` names it
-        entry = frame.f_locals.get("entry")
+        named, entry = frame.f_locals.get("named"), frame.f_locals.get("entry")
+        if isinstance(named, NamedHook):
+            return "The hook", named.name
         if isinstance(entry, Entry):
-            return entry.spec.name
+            return "Tool", entry.spec.name
         frame = frame.f_back
     return None

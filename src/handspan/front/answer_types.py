@@ -23,7 +23,7 @@ class AnswerType(Generic[T]):
     """The type of an answer: a dataclass, pydantic model, msgspec Struct, or another type that pydantic describes."""
 
     def __init__(self, wanted: type[T]) -> None:
-        """Raises `DefinitionError` when no JSON Schema can be made of the type."""
+        """Raise `DefinitionError` when no JSON Schema can be made of the type."""
         self.name: str = getattr(wanted, "__name__", str(wanted))
         is_struct = hasattr(wanted, "__struct_fields__")  # pydantic does not know the Structs of msgspec
         self._decode, schema = _by_msgspec(wanted) if is_struct else _by_pydantic(wanted, self.name)

@@ -5,7 +5,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from msgspec import Struct, UnsetType
 
-from handspan.agent.turn_events import Happening
+from handspan.agent.turn_events import SessionEvent
 from handspan.core.errors import HandspanError
 from handspan.core.events import CallFinished, CallStarted, Ended, EndReason, TurnFault, UsageCounted
 from handspan.core.messages import Usage
@@ -94,13 +94,13 @@ class TurnRecorder:
         self._usages: list[Usage] = []
         self._arguments: dict[str, str] = {}
 
-    def record(self, happening: Happening, turn: str) -> None:
+    def record(self, event: SessionEvent, turn: str) -> None:
         """Collect what the answer needs of this event. A `Listener` of the turn."""
-        match happening:
+        match event:
             case CallStarted(id=call_id, arguments=arguments):
                 self._arguments[call_id] = arguments
             case CallFinished():
-                self.calls.append(_make_call(happening, self._arguments.pop(happening.id, "")))
+                self.calls.append(_make_call(event, self._arguments.pop(event.id, "")))
             case UsageCounted(usage=usage):
                 self._usages.append(usage)
 

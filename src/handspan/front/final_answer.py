@@ -18,7 +18,7 @@ from handspan.registry.registry import Registry
 
 T = TypeVar("T")
 
-MOST_TRIES: Final = 3
+MAX_TRIES: Final = 3
 """How many answers the model may try."""
 
 
@@ -91,7 +91,7 @@ class WatchedProjection:
                 self.last_text = call.arguments
                 return
             self._refusals += call.name == FINAL_ANSWER
-        if self._refusals >= MOST_TRIES:
+        if self._refusals >= MAX_TRIES:
             self.last_text = "I could not give an answer of this form."
 
     def __len__(self) -> int:

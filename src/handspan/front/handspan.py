@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar, overload
 
-from handspan.agent.turn_events import Happening
+from handspan.agent.turn_events import SessionEvent
 from handspan.config.settings import Settings
 from handspan.core.agents import Agent
 from handspan.core.events import Event
@@ -111,9 +111,9 @@ class Handspan:
         agent = self._open_agent()
         events: asyncio.Queue[Event | None] = asyncio.Queue()
 
-        def take(happening: Happening, turn: str) -> None:
-            if isinstance(happening, Event):
-                events.put_nowait(happening)
+        def take(event: SessionEvent, turn: str) -> None:
+            if isinstance(event, Event):
+                events.put_nowait(event)
 
         end = asyncio.ensure_future(agent.say(text, session or new_session_id(), take).end())
         end.add_done_callback(lambda _: events.put_nowait(None))

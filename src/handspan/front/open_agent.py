@@ -18,7 +18,7 @@ from handspan.core.results import Pending, ToolResult
 from handspan.core.values import Arguments
 from handspan.front.answer_types import FINAL_ANSWER, AnswerType
 from handspan.front.answers import AgentAnswer, AnswerMismatch, TurnRecorder, check_ended
-from handspan.front.final_answer import MOST_TRIES, FinalAnswer, ModelWithFinalAnswer
+from handspan.front.final_answer import MAX_TRIES, FinalAnswer, ModelWithFinalAnswer
 from handspan.front.options import HandspanOptions
 from handspan.front.questions import AnswerQuestion, CallbackQuestions
 from handspan.gateway.app import App
@@ -74,18 +74,18 @@ class OpenAgent:
     async def ask_typed(self, text: str, session: str, answer_type: AnswerType[T]) -> AgentAnswer[T]:
         """Return the answer as a value of this type. Raises `AnswerMismatch` when all tries do not fit."""
         recorder, final = TurnRecorder(), FinalAnswer(answer_type)
-        for _ in range(MOST_TRIES):
+        for _ in range(MAX_TRIES):
             handle = self.say(text, session, recorder.record, final.equip(self._app.registry))
             ended = check_ended(await handle.end(), session)
             value = final.find(ended.text)
             if value is not None:
                 return _make_answer(value, ended, session, recorder)
             wrong = [call.result for call in recorder.calls if call.name == FINAL_ANSWER]
-            if len(wrong) >= MOST_TRIES:
+            if len(wrong) >= MAX_TRIES:
                 break
             text = _REMINDER
         problem = wrong[-1] if wrong else f"it did not call the tool {FINAL_ANSWER!r}, and wrote {ended.text[:200]!r}."
-        failed = f"The model gave no {answer_type.name!r} in {MOST_TRIES} tries"
+        failed = f"The model gave no {answer_type.name!r} in {MAX_TRIES} tries"
         raise AnswerMismatch(f"{failed}: {problem} Ask another model, or more simply.", ended, session)
 
     async def call(self, tool: str, arguments: Arguments) -> ToolResult | Pending:

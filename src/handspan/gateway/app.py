@@ -1,12 +1,15 @@
 """All parts of the product, put together from the settings. The only module that imports all rooms."""
 
 import asyncio
+import importlib
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Protocol, Self, runtime_checkable
+from types import ModuleType, TracebackType
+from typing import TYPE_CHECKING, Final, Protocol, Self, runtime_checkable
+
+from msgspec import structs
 
 from handspan.agent.agents import Agents
 from handspan.agent.instructions import DefaultInstructions
@@ -14,12 +17,14 @@ from handspan.agent.loading import ConversationLoader
 from handspan.config import mcp_file
 from handspan.config.listing import SettingsAtStart
 from handspan.config.load import LoadedSettings
+from handspan.config.model_file import StoredModels
 from handspan.config.secrets import read_secret
 from handspan.config.settings import Settings
+from handspan.config.watch import SettingsWatch
 from handspan.core.agents import Agent
 from handspan.core.bus import Bus, ToolsChanged
 from handspan.core.context import Progress, no_progress
-from handspan.core.errors import ConfigError
+from handspan.core.errors import ConfigError, HandspanError
 from handspan.core.principals import OPERATOR, Principal
 from handspan.core.questions import Questions
 from handspan.core.records import Recovery
@@ -35,6 +40,7 @@ from handspan.gateway.setting_notes import setting_notes
 from handspan.media.attachments import OwnerImages
 from handspan.media.workers import MediaWorkers
 from handspan.models.choice import Choice, choose, falls_back_to_offline, find_ollama
+from handspan.models.model import Model
 from handspan.net.guard import NetGuard
 from handspan.registry.pins import PinnedSpecs
 from handspan.registry.registry import Registry, RegistryRules
@@ -48,11 +54,20 @@ from handspan.sources.mcp.logins.logins import McpLogins
 from handspan.sources.mcp.servers import McpServers
 from handspan.sources.plugins import PluginTools
 from handspan.store.artifacts import FolderArtifacts
-from handspan.store.sqlite.store import SqliteStore
-from handspan.store.switches import FileSkillSwitches, FileSwitches
+from handspan.store.sqlite.database import SqliteDatabase
+from handspan.store.sqlite.store import sqlite_store
+from handspan.store.switches import file_skill_switches, file_switches
+from handspan.store.tables.check import StoreCheck
+from handspan.store.tables.store import check_database
 from handspan.tools.sandbox import Sandbox, create_workspace
 
+if TYPE_CHECKING:
+    from handspan.store.postgres.move import MoveReport
+
 _OLLAMA_SECONDS: Final = 2.0
+_POSTGRES: Final = "handspan.store.postgres.store"
+_MOVE: Final = "handspan.store.postgres.move"
+"""Loaded only with the setting `store.url`."""
 
 
 @runtime_checkable
@@ -72,12 +87,14 @@ class App:
         config_folder: Path | None = None,
         *,
         durable: bool = False,
+        alone: bool = False,
         bus: Bus | None = None,
         sources: "Callable[[App], Sequence[ToolSource]] | None" = None,
         starts_servers: bool = True,
         loaded: LoadedSettings | None = None,
     ) -> None:
-        """`durable` stores calls and conversations in the state folder; without it they end with the process.
+        """`durable` stores calls and conversations; without it they end with the process. `alone`: no other such app
+        may use the same database server (SPEC K1).
 
         `bus` gets an event for every call that has its result. `sources` makes the tool sources, in place of the
         built-in tools, the plugins and the person's own tools folder. `starts_servers`: MCP servers are started by
@@ -85,8 +102,9 @@ class App:
         """
         self.settings = settings
         self._starts_servers = starts_servers
+        self.models = StoredModels(settings)
+        """The models of the settings, and those that a person added."""
         self.started_with = SettingsAtStart(settings, loaded)
-        self.switches: Switches = FileSwitches(settings.state)
         self.sandbox = Sandbox(
             settings.workspace,
             hidden=[settings.state, *([config_folder] if config_folder else [])],
@@ -97,9 +115,8 @@ class App:
         self.guard = NetGuard(settings.tools.url_policy)
         self.artifacts: ArtifactStore = FolderArtifacts(settings.state / "artifacts")
         self.media = MediaWorkers(settings.tools.media)
-        self.store: Store | None = (
-            SqliteStore(settings.state, self.artifacts, journal_days=settings.journal_days) if durable else None
-        )
+        self.store: Store | None = _make_store(settings, self.artifacts, alone) if durable else None
+        self.switches: Switches = self.store.switches if self.store else file_switches(settings.state)
         self._pinned = PinnedSpecs(self.store.pins if self.store else None)
         self.registry = Registry(_rules(settings), self._pinned, partial(_tell_of_tools, bus) if bus else None)
         self.recovery = Recovery()
@@ -143,11 +160,13 @@ class App:
             (config_folder or settings.state) / mcp_file.NAME,
         )
         """The MCP servers. They are changed while the gateway runs."""
+        self._watch = SettingsWatch(lambda: self.started_with.files, self._follow_settings) if loaded else None
 
     async def open(self) -> None:
         """Make the folders and register the tools. Raises `ConfigError` when a folder can't be used."""
-        for pattern in await self.switches.off():  # first: if they can't be read, nothing may be opened
-            self.registry.disable(pattern)
+        has_files = not (self.store and self.settings.store.url)
+        if has_files:
+            await self._apply_switches()  # first: if they can't be read, nothing may be opened
         try:
             create_workspace(self.settings.workspace, self.settings.tools.sandbox.uid)
             self.settings.state.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -157,17 +176,31 @@ class App:
             ) from None
         if self.store:
             await self.store.open()
-            self.recovery = await self.store.recover()
+            try:
+                if not has_files:
+                    await self._apply_switches()
+                self.recovery = await self.store.recover()
+            except HandspanError:
+                await self.store.close()
+                raise
         await self._pinned.open()
         self.media.open()
         for source in self.sources:
             await source.open()
         if self._starts_servers:
             await self.mcp.open()
+            if self._watch is not None:
+                self._watch.open()
         self.engine.open()
+
+    async def _apply_switches(self) -> None:
+        for pattern in await self.switches.off():
+            self.registry.disable(pattern)
 
     async def close(self) -> None:
         """Close all parts, in the opposite order."""
+        if self._watch is not None:
+            await self._watch.close()
         for model in self._models:
             await model.close()
         await self.engine.close()
@@ -207,8 +240,12 @@ class App:
         if self._folder is not None:
             await self._folder.refresh(is_forced=is_forced)
 
+    async def _follow_settings(self) -> None:
+        """Take the MCP servers of the settings as they are now. Raises `ConfigError` when they can't be used."""
+        await self.mcp.reload(self.started_with.read_servers)
+
     def explain(self, box: Toolbox, name: str, *, for_operator: bool = True) -> list[Reason]:
-        """Returns why this tool can or can't be used; if it is unknown, which sources may be the cause (R8).
+        """Return why this tool can or can't be used; if it is unknown, which sources may be the cause (R8).
 
         Only the operator gets the details of a broken source: they may name files, commands and addresses.
         """
@@ -220,17 +257,20 @@ class App:
         return [*reasons, *(Reason(False, line) for name, state in visible for line in problem_lines(name, state))]
 
     async def find_agent(self, name: str | None = None) -> Agent:
-        """Returns the agent of this name, or the default agent. Raises `ConfigError` when there is none."""
+        """Return the agent of this name, or the default agent. Raises `ConfigError` when there is none."""
         return (await self.agents.find(name)).agent
 
     def choose_at_once(self, named: str = "") -> Choice:
-        """Returns the model to use, and why, without asking a local server for its models."""
-        return self._close_at_end(choose(self.settings, self.guard, os.environ, named))
+        """Return the model to use, and why, without asking a local server for its models."""
+        chosen = choose(self.models.settings, self.guard, os.environ, named)
+        if not named and self.models.chosen:
+            chosen = structs.replace(chosen, why=f"{chosen.model.name}, because it was chosen on the page.")
+        return self._close_at_end(chosen)
 
     async def choose_model(self, named: str = "") -> Choice:
-        """Returns the model to use, and why. A local Ollama is asked briefly when the settings lead to no model."""
+        """Return the model to use, and why. A local Ollama is asked briefly when the settings lead to no model."""
         chosen = self.choose_at_once(named)
-        if not falls_back_to_offline(self.settings, os.environ, named):
+        if not falls_back_to_offline(self.models.settings, os.environ, named):
             return chosen
         try:
             async with asyncio.timeout(_OLLAMA_SECONDS):
@@ -239,13 +279,18 @@ class App:
             found = None
         return self._close_at_end(found) if found else chosen
 
+    async def close_model(self, model: Model) -> None:
+        """Close a model that was made for one request."""
+        if isinstance(model, _Closable):
+            await model.close()
+
     def _close_at_end(self, choice: Choice) -> Choice:
         if isinstance(choice.model, _Closable):
             self._models.append(choice.model)
         return choice
 
     def loader(self) -> ConversationLoader:
-        """Returns the loader of conversations. Raises `ConfigError` when the app has no store."""
+        """Return the loader of conversations. Raises `ConfigError` when the app has no store."""
         if self.store is None:
             raise ConfigError("Conversations need a store: open App with durable=True.")
         if self._loader is None:
@@ -257,7 +302,7 @@ class App:
         return self._loader
 
     async def describe_shell(self) -> str:
-        """Returns a sentence for the model on where its commands run."""
+        """Return a sentence for the model on where its commands run."""
         if self.sandbox.expected.active:  # not tested for this: that would make every first answer slower
             return "Commands (exec_shell, spawn) run in a sandbox: of this computer they can change the workspace only."
         return "Commands (exec_shell, spawn) run without a sandbox here: only a short list of them is allowed."
@@ -269,15 +314,52 @@ class App:
         session: str = "",
         progress: Progress = no_progress,
     ) -> Caller:
-        """Returns a caller for this agent. A name is looked up in the settings only: `find_agent` knows all agents."""
+        """Return a caller for this agent. A name is looked up in the settings only: `find_agent` knows all agents."""
         acting = agent if isinstance(agent, Agent) else self.agents.of_settings(agent)
         return Caller(who, acting, self.registry.toolbox(acting, who, session), session, progress)
 
 
+async def check_store(settings: Settings) -> StoreCheck:
+    """Return what the store of these settings holds, and what does not fit together."""
+    if not settings.store.url:
+        database = SqliteDatabase(settings.state)
+        if not database.file.exists():
+            raise ConfigError(f"There is no database {str(database.file)!r}: name the right folder with --state.")
+        return await check_database(database)
+    opener = _load_postgres(_POSTGRES)
+    checked: StoreCheck = await check_database(opener.database_of(settings))
+    return checked
+
+
+async def move_store(settings: Settings, url: str, tell: Callable[[str], None]) -> "MoveReport":
+    """Return what was moved from the state folder's database into the PostgreSQL database at this address."""
+    opener = _load_postgres(_POSTGRES)
+    address = opener.address_of(structs.replace(settings.store, url=url))
+    report: MoveReport = await _load_postgres(_MOVE).move_to_postgres(settings.state, address, tell)
+    return report
+
+
+def _load_postgres(module: str) -> ModuleType:
+    """Return a module of PostgreSQL. Raises `ConfigError` when its library is missing."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        text = f"store.url needs a library that is not installed ({error.name}): pip install 'handspan[postgres]'"
+        raise ConfigError(text) from None
+
+
+def _make_store(settings: Settings, artifacts: ArtifactStore, alone: bool) -> Store:
+    """Return the store that the settings choose. Raises `ConfigError` when its library is missing."""
+    if not settings.store.url:
+        return sqlite_store(settings.state, artifacts, journal_days=settings.journal_days)
+    store: Store = _load_postgres(_POSTGRES).store_of(settings, artifacts, is_gateway=alone)
+    return store
+
+
 def skills_of(settings: Settings, config_folder: Path | None, switches: SkillSwitches | None = None) -> Skills:
-    """Returns the skills that these settings lead to. Without `switches`, those in the state folder count."""
+    """Return the skills that these settings lead to. Without `switches`, those in the state folder count."""
     folders = skill_folders(settings.workspace, config_folder, [settings.state])
-    return Skills(folders, switches or FileSkillSwitches(settings.state))
+    return Skills(folders, switches or file_skill_switches(settings.state))
 
 
 def _tell_of_tools(bus: Bus, owner: str) -> None:

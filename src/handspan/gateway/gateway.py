@@ -19,6 +19,7 @@ from handspan.core.bus import (
     Bus,
     CallCompleted,
     DeviceChanged,
+    LoginRequested,
     QuestionEnded,
     QuestionOpened,
     TokenRevoked,
@@ -34,6 +35,7 @@ from handspan.gateway.app import App
 from handspan.gateway.clients.devices import Devices
 from handspan.gateway.clients.peers import Peer, Peers
 from handspan.gateway.clients.resume_tokens import ResumeTokens, load_key
+from handspan.gateway.clients.trust import DeviceTrust
 from handspan.gateway.clients.unfinished_calls import UnfinishedCalls
 from handspan.gateway.clients.ws import WebSocketDoor, WsDoors
 from handspan.gateway.entry.auth import Auth, let_in
@@ -59,7 +61,7 @@ _DOORS: Final = {
     "pages": "handspan.gateway.pages",
 }
 """Doors for HTTP. Each is loaded by its first request: a gateway that only serves devices needs none of them."""
-_FILES: Final = ("/sdk/", "/examples/")
+_FILES: Final = ("/page/", "/sdk/", "/examples/")
 _EXPIRY_INTERVAL: Final = 5.0
 """Seconds between two searches for expired calls."""
 
@@ -91,6 +93,7 @@ class Gateway:
             self.questions,
             config_folder,
             durable=True,
+            alone=not is_inside,
             bus=self.bus,
             starts_servers=not is_inside,
             loaded=loaded,
@@ -112,6 +115,7 @@ class Gateway:
         self.sessions: Sessions
         self.peers: Peers
         self._unfinished: UnfinishedCalls
+        self._trust: DeviceTrust
         self._resumable: ResumableCalls
         self._ws: WebSocketDoor
 
@@ -133,12 +137,24 @@ class Gateway:
             await self.model_choice()  # a wrong name must fail at the start; a local model is looked for later
         app, store = self.app, self.store
         loader = app.loader()
-        self.sessions = Sessions(store.conversations, loader, app.agents, self._model_called, self.bus)
+        self.sessions = Sessions(store.conversations, loader, app.agents, self._model_named, self.bus)
         self._resumable = ResumableCalls(store, app.engine, loader, app.agents, self.sessions)
-        self._unfinished = UnfinishedCalls(app.engine, app.artifacts, self.settings.workspace, self.sessions.go_on)
+        self._unfinished = UnfinishedCalls(
+            app.engine, store, self.questions, app.artifacts, self.settings.workspace, self.sessions.go_on
+        )
         self.peers = self._peers()
+        self._trust = DeviceTrust(self.questions)
         self._ws = WebSocketDoor(
-            WsDoors(self.auth, self.peers, self.sessions, self.questions, self._limits, self._late)
+            WsDoors(
+                self.auth,
+                self.peers,
+                self.sessions,
+                self.questions,
+                app.artifacts,
+                self._trust,
+                self._limits,
+                self._late,
+            )
         )
         self.questions.open(store.questions, self._resumable.resume_answered)
         if url:
@@ -147,19 +163,19 @@ class Gateway:
         self._subscribe()
         if self._is_inside:
             return
-        self._unfinished.open(await store.ledger.take_over_calls(), self.settings.gateway.resume_grace)
+        await self._unfinished.open(self.settings.gateway.resume_grace)
         self.sessions.cut_off.update(app.recovery.closed)
         await self._resumable.recover(app.recovery)
         self._watch()
 
     async def drain(self, seconds: float) -> None:
         """Take no new work. Turns and calls that run end, or are ended, within so many seconds (SPEC G3)."""
-        self.peers.is_open = False
+        self.peers.stop()
         self.app.engine.is_stopping = True
         await asyncio.gather(self.sessions.drain(seconds), *(door.drain(seconds) for door in self.doors.values()))
 
     def work_left(self) -> tuple[int, int]:
-        """Returns how many turns and how many other calls run: a gateway that stops waits for them."""
+        """Return how many turns and how many other calls run: a gateway that stops waits for them."""
         return self.sessions.count_running(), sum(door.count_running() for door in self.doors.values())
 
     async def close(self) -> None:
@@ -173,19 +189,25 @@ class Gateway:
         for door in self.doors.values():
             await door.close()
         await self._unfinished.close()
+        await self._trust.close()
         await asyncio.gather(*self._notes, return_exceptions=True)
         await self.devices.close()
         await self.app.close()
 
     async def model_choice(self) -> Choice:
-        """Returns the model for agents that name none, and why. The first caller starts the search for it."""
+        """Return the model for agents that name none, and why. The first caller starts the search for it."""
         if self._choosing is None or self._choosing.cancelled():
             self._choosing = asyncio.create_task(self._choose_model(""))
         return await asyncio.shield(self._choosing)
 
     def choice_at_once(self) -> Choice:
-        """Returns the same as far as it is known now, without a search for a local model."""
+        """Return the same as far as it is known now, without a search for a local model."""
         return self._given_model() or self.app.choose_at_once(self._model if isinstance(self._model, str) else "")
+
+    def forget_models(self) -> None:
+        """Let the next turn choose its model anew: the models have changed."""
+        self._choosing = None
+        self.sessions.forget_models()
 
     # Doors.
 
@@ -247,6 +269,7 @@ class Gateway:
             offer_rules=self.offer_rules,
             model_choice=self.model_choice,
             choice_at_once=self.choice_at_once,
+            forget_models=self.forget_models,
         )
 
     # Events, and the parts that need them.
@@ -254,18 +277,19 @@ class Gateway:
     def _subscribe(self) -> None:
         """Subscribe to the bus. Its listeners run before `publish` returns."""
         listen = self.bus.subscribe
-        listen(CallCompleted, self._call_completed)
+        listen(CallCompleted, self._on_call_completed)
         listen(CallCompleted, self.metrics.count_call)
-        listen(TurnEvent, self._turn_event)
+        listen(TurnEvent, self._on_turn_event)
         listen(QuestionOpened, lambda event: self._show_question(event.owner, event.question.id, is_open=True))
         listen(QuestionEnded, lambda event: self._show_question(event.owner, event.id, is_open=False))
         listen(ToolsChanged, lambda event: self.live.publish(event.owner, "tools", {}))
         listen(DeviceChanged, lambda event: self.live.publish(event.owner, "devices", {}))
+        listen(LoginRequested, lambda event: self.peers.start_login(event.owner, event.call_id, event.question))
         listen(TokenRevoked, lambda event: self.peers.revoke(event.token))
         listen(TokenRevoked, lambda event: self.live.drop(event.token))
         listen(TokenRevoked, lambda event: self._ws.revoke(event.token))
 
-    def _call_completed(self, call: CallCompleted) -> None:
+    def _on_call_completed(self, call: CallCompleted) -> None:
         """Acknowledge a stored result to its device: only now the device may forget it (ws.md 5.3)."""
         origin = call.tool.origin
         if origin is not None and origin.connection:
@@ -277,9 +301,9 @@ class Gateway:
         if self.live:
             self.live.publish(call.owner, "calls", {"id": call.id, "tool": call.name, "session": call.session})
 
-    def _turn_event(self, happened: TurnEvent) -> None:
-        owner, session = happened.owner, happened.session
-        match happened.event:
+    def _on_turn_event(self, published: TurnEvent) -> None:
+        owner, session = published.owner, published.session
+        match published.event:
             case Ended(reason=reason):
                 self.metrics.turns.add(reason)
                 self.live.publish(owner, "sessions", {"id": session, "state": "idle"})
@@ -348,8 +372,8 @@ class Gateway:
             return None
         return Choice(model, f"The model is {model.name!r}, which was given to this gateway.")
 
-    async def _model_called(self, named: str) -> Choice:
-        """Returns the model of this name, or the default model."""
+    async def _model_named(self, named: str) -> Choice:
+        """Return the model of this name, or the default model."""
         return await (self._choose_model(named) if named else self.model_choice())
 
     @property
@@ -387,13 +411,13 @@ class Gateway:
 
 
 def door_of(scope: Scope) -> str:
-    """Returns the name of the door for this path."""
+    """Return the name of the door for this path."""
     path = _path(scope)
     if is_graph(scope):
         return "graph"
     if path == "/mcp" or path.startswith("/mcp/"):
         return "mcp"
-    return "pages" if path.startswith(_FILES) else "rest"
+    return "pages" if path in ("", "/", "/device") or path.startswith(_FILES) else "rest"
 
 
 def _path(scope: Scope) -> str:

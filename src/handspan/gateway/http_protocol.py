@@ -6,6 +6,7 @@ No token was checked at this point: a request that is refused here never reaches
 import asyncio
 import contextlib
 import re
+from collections.abc import Callable
 from typing import Any, Final, cast
 from urllib.parse import unquote
 
@@ -17,7 +18,7 @@ from handspan.gateway.fast_uvicorn import HttpToolsProtocol, RequestResponseCycl
 from handspan.gateway.http.refusals import Refusal, body_of, raw_headers, send_refusal
 from handspan.gateway.idle_connections import IdleConnections
 
-MOST_HEAD_BYTES: Final = 64 * 1024
+MAX_HEAD_BYTES: Final = 64 * 1024
 """The limit for a request's line and headers together, and for the trailers after a body. Bytes that arrive together
 with the end of the head, or with the body, are not counted."""
 
@@ -63,9 +64,20 @@ class HttpProtocol(HttpToolsProtocol):
     _address = ""
     """The address of the client; empty for this computer."""
 
-    def __init__(self, prefix: str, limits: ConnectionLimits, idle: IdleConnections, **parts: Any) -> None:
-        """`prefix`: the path prefix of the gateway. `idle`: the idle connections of the whole server."""
+    def __init__(
+        self,
+        prefix: str,
+        limits: ConnectionLimits,
+        idle: IdleConnections,
+        on_made: Callable[[], None] | None = None,
+        **parts: Any,
+    ) -> None:
+        """`prefix`: the path prefix of the gateway. `idle`: the idle connections of the whole server.
+
+        `on_made` is called when the connection is ready for requests.
+        """
         super().__init__(**parts)
+        self._on_made = on_made
         self._prefix = prefix
         self._limits = limits
         self._idle = idle
@@ -75,6 +87,9 @@ class HttpProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn does
         """Begin to wait for a request, or refuse the connection when there are too many."""
         super().connection_made(transport)
+        if self._on_made is not None:
+            self._on_made()
+            self._on_made = None
         address = address_of({"client": self.client})
         self._address = "" if is_local(address) else address
         if self._idle.make_room(len(self.connections)):
@@ -165,8 +180,8 @@ class HttpProtocol(HttpToolsProtocol):
         """Parse bytes, and count those of a head."""
         self._head_bytes += len(data)
         super().data_received(data)
-        if self._head_bytes > MOST_HEAD_BYTES and not self.transport.is_closing():
-            self._refuse(Refusal(431, "too_large", f"The headers have more than {MOST_HEAD_BYTES} bytes. Send less."))
+        if self._head_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
+            self._refuse(Refusal(431, "too_large", f"The headers have more than {MAX_HEAD_BYTES} bytes. Send less."))
 
     def _parse_rest(self) -> None:
         """Parse the bytes that waited, if nothing is before them any more."""

@@ -33,7 +33,7 @@ class IdleConnections:
     def __init__(self, limits: ConnectionLimits, clock: Callable[[], float] = time.monotonic) -> None:
         self._limits = limits
         self._clock = clock
-        self._most = limits.most or _find_most()
+        self._limit = limits.most or _find_limit()
         self._since: dict[IdleConnection, float] = {}
         self._by_address: dict[str, dict[IdleConnection, None]] = {}
         """Only addresses of other computers: programs and proxies on this one share an address."""
@@ -42,8 +42,8 @@ class IdleConnections:
         return len(self._since)
 
     def make_room(self, count: int) -> bool:
-        """Whether one more connection may stay, when `count` are open with it. Drops the oldest idle one if need be."""
-        if count <= self._most:
+        """Whether one more connection may stay, when `count` are open with it. Drop the oldest idle one if need be."""
+        if count <= self._limit:
             return True
         oldest = next(iter(self._since), None)
         if oldest is not None:
@@ -80,7 +80,7 @@ class IdleConnections:
             connection.end_late()
 
 
-def _find_most() -> int:
+def _find_limit() -> int:
     """Return how many connections fit into the limit on open files of this process."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return 1_000_000 if files == resource.RLIM_INFINITY else max(files - _OWN_FILES, files // 2)

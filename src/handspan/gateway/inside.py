@@ -81,7 +81,7 @@ class InsideGateway:
         headers: Mapping[str, str],
         on_line: Callable[[bytes], None] | None = None,
     ) -> InsideAnswer:
-        """Returns the answer to a request as the operator. `on_line` gets the lines of a success instead."""
+        """Return the answer to a request as the operator. `on_line` gets the lines of a success instead."""
         if path.startswith(_NEED_SERVERS) and not path.endswith(_WAITS):
             await self._gateway.app.mcp.settle(_SERVER_SECONDS)
         exchange = _Exchange(body, on_line)
@@ -110,7 +110,7 @@ class InsideGateway:
             await asyncio.gather(task, return_exceptions=True)
 
     async def connect(self, url: str) -> "InsideSocket":
-        """Returns a WebSocket connection to this address, made as the operator."""
+        """Return a WebSocket connection to this address, made as the operator."""
         await self._gateway.app.mcp.settle(_SERVER_SECONDS)
         parts, end = urlsplit(url), GatewayEnd()
         end.is_accepted = asyncio.get_running_loop().create_future()
@@ -227,7 +227,7 @@ class GatewayEnd:
         self._is_over = False
 
     async def receive(self) -> dict[str, Any]:
-        """The one message that comes through ASGI. All others go to the receiver directly."""
+        """Return the one message that comes through ASGI. All others go to the receiver directly."""
         return {"type": "websocket.connect"}
 
     async def answer(self, message: Any) -> None:
@@ -305,13 +305,13 @@ class InsideSocket:
             self._listener.on_message(data)
 
     def send_text(self, data: bytes) -> bool:
-        """Send a message to the gateway. Returns False when the connection is over."""
+        """Send a message to the gateway. Return False when the connection is over."""
         if self.over.done():
             return False
         asyncio.get_running_loop().call_soon(self._other.deliver, data)
         return True
 
-    async def drained(self) -> None:
+    async def wait_writable(self) -> None:
         """Return at once: the gateway takes every message when it is sent."""
 
     async def close(self, code: int = 1000) -> None:

@@ -5,13 +5,14 @@ import socket
 import ssl
 from contextlib import ExitStack
 from ipaddress import ip_address
+from typing import Final
 
-from handspan.config.settings import GatewaySettings
+from handspan.config.settings import GatewaySettings, Settings
 from handspan.core.errors import ConfigError
 
 
 def listen(settings: GatewaySettings) -> list[socket.socket]:
-    """Returns bound sockets, one for each address of the host, all with one port. They do not accept yet."""
+    """Return bound sockets, one for each address of the host, all with one port. They do not accept yet."""
     try:
         found = socket.getaddrinfo(
             _name(settings.host), settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -35,7 +36,7 @@ def listen(settings: GatewaySettings) -> list[socket.socket]:
 
 
 def _name(host: str) -> str | bytes:
-    """Returns the name as bytes where possible: for text, Python would first load its tables of international names."""
+    """Return the name as bytes where possible: for text, Python would first load its tables of international names."""
     return host.encode() if host.isascii() else host
 
 
@@ -68,12 +69,47 @@ def _why_not_bound(error: OSError, address: str, port: int) -> str:
             return f"gateway.host: {address} port {port} can't be listened on: {error.strerror}. Choose another."
 
 
-def tls_context(settings: GatewaySettings) -> ssl.SSLContext | None:
-    """Returns TLS as the settings say; None without a certificate."""
-    if settings.tls_cert is None:
-        return None
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
+TLS_FOLDER: Final = "tls"
+"""The folder of our own certificates, in the state folder (`gateway/lan_certificates.py`)."""
+ROOT_FILE: Final = "root.crt"
+CERTIFICATE_FILE: Final = "gateway.pem"
+
+
+def has_own_root(settings: Settings) -> bool:
+    """Whether the gateway shows a certificate of our own, whose root a phone has to load."""
+    return settings.gateway.tls_cert == settings.state / TLS_FOLDER / CERTIFICATE_FILE
+
+
+class TlsFiles:
+    """TLS with the files of the settings. New connections get a certificate that replaced the first one."""
+
+    def __init__(self, settings: GatewaySettings) -> None:
+        """Read the files. Raises `ConfigError` when they can't be used."""
+        self._settings = settings
+        self.context: ssl.SSLContext | None = None
+        """None without a certificate."""
+        self._seen = self._changed_at()
+        if settings.tls_cert is not None:
+            self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            self.context.minimum_version = ssl.TLSVersion.TLSv1_2
+            _load(self.context, settings)
+
+    def reload(self) -> None:
+        """Read the files again if they changed. Raises `ConfigError`; the old certificate is used on then."""
+        changed_at = self._changed_at()
+        if self.context is None or changed_at == self._seen:
+            return
+        self._seen = changed_at
+        _load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), self._settings)  # half of a pair would spoil the one in use
+        _load(self.context, self._settings)
+
+    def _changed_at(self) -> list[int]:
+        files = [each for each in (self._settings.tls_cert, self._settings.tls_key) if each is not None]
+        return [each.stat().st_mtime_ns if each.exists() else 0 for each in files]
+
+
+def _load(context: ssl.SSLContext, settings: GatewaySettings) -> None:
+    assert settings.tls_cert is not None
     try:
         for file in (settings.tls_cert, settings.tls_key):
             if file is not None:
@@ -90,29 +126,28 @@ def tls_context(settings: GatewaySettings) -> ssl.SSLContext | None:
             f"gateway.tls_cert: {settings.tls_cert} and its key can't be used: {error.strerror or error}. They have to "
             "be PEM, belong together, and the key must have no password."
         ) from None
-    return context
 
 
 def _no_password() -> str:
-    """Returns an empty password: without one, OpenSSL would ask at the terminal."""
+    """Return an empty password: without one, OpenSSL would ask at the terminal."""
     return ""
 
 
 def url_of(settings: GatewaySettings, port: int) -> str:
-    """Returns the address for programs on this computer, with the path prefix and no slash at the end."""
+    """Return the address for programs on this computer, with the path prefix and no slash at the end."""
     if not _is_everywhere(settings.host):
         return _url(settings, settings.host, port)
     return _url(settings, "::1" if ":" in settings.host else "127.0.0.1", port)
 
 
 def browser_url(settings: GatewaySettings, port: int) -> str:
-    """Returns the address to which a browser comes back after a login elsewhere."""
+    """Return the address to which a browser comes back after a login elsewhere."""
     return settings.public_url.rstrip("/") or url_of(settings, port or GatewaySettings().port)
 
 
 def url_for_others(settings: GatewaySettings, port: int) -> str | None:
-    """Returns the address for a phone in the same network; None when only this computer can reach the gateway."""
-    if settings.host == "localhost" or (_is_address(settings.host) and ip_address(settings.host).is_loopback):
+    """Return the address for a phone in the same network; None when only this computer can reach the gateway."""
+    if is_loopback(settings.host):
         return None
     if not _is_everywhere(settings.host):
         return _url(settings, settings.host, port)
@@ -123,6 +158,11 @@ def url_for_others(settings: GatewaySettings, port: int) -> str | None:
         except OSError:
             return None
         return _url(settings, str(probe.getsockname()[0]), port)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this computer can mean this host."""
+    return host == "localhost" or (_is_address(host) and ip_address(host).is_loopback)
 
 
 def _url(settings: GatewaySettings, host: str, port: int) -> str:

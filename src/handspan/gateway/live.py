@@ -13,7 +13,7 @@ from msgspec import Struct
 from handspan.core.errors import HandspanError
 from handspan.core.values import Json, encode
 
-Topic: TypeAlias = Literal["sessions", "calls", "questions", "devices", "tools", "agents", "tokens"]
+Topic: TypeAlias = Literal["sessions", "calls", "questions", "devices", "tools", "agents", "tokens", "models"]
 ALL_OWNERS: Final = ""
 """In place of an owner: the update is for all owners, such as a tool that is switched off."""
 
@@ -54,7 +54,7 @@ class Stream:
         self._changed.set()
 
     async def next(self, patience: float | None = None) -> Update | None:
-        """Returns the next update; None when there was none for `patience` seconds, or the stream is over."""
+        """Return the next update; None when there was none for `patience` seconds, or the stream is over."""
         if not self._waiting and not self.is_over:
             self._changed.clear()
             try:
@@ -84,10 +84,10 @@ class Stream:
 class Live:
     """The open streams of all listeners, by owner."""
 
-    def __init__(self, *, backlog: int = 256, most_of_one_owner: int = 32, most: int = 1000) -> None:
+    def __init__(self, *, backlog: int = 256, max_of_one_owner: int = 32, limit: int = 1000) -> None:
         self._backlog = backlog
-        self._most_of_one_owner = most_of_one_owner
-        self._most = most
+        self._max_of_one_owner = max_of_one_owner
+        self._limit = limit
         self._streams: dict[str, set[Stream]] = {}
         self._is_open = True
 
@@ -111,9 +111,9 @@ class Live:
                 stream.put(update)
 
     def subscribe(self, owner: str, token: str = "") -> Stream:
-        """Returns an open stream for this owner. Raises `TooManyListeners` when there are too many."""
+        """Return an open stream for this owner. Raises `TooManyListeners` when there are too many."""
         streams = self._streams.get(owner, set())
-        if not self._is_open or len(streams) >= self._most_of_one_owner or len(self) >= self._most:
+        if not self._is_open or len(streams) >= self._max_of_one_owner or len(self) >= self._limit:
             reason = "there are too many streams already: close one" if self._is_open else "the gateway stops"
             raise TooManyListeners(f"No stream can be opened: {reason}.")
         stream = Stream(self, owner, token, self._backlog)

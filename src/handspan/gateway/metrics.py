@@ -44,11 +44,11 @@ class Counter:
         self._counts[key] = self._counts.get(key, 0.0) + count
 
     def value(self, *values: str) -> float:
-        """Returns the count for these label values."""
+        """Return the count for these label values."""
         return self._counts.get(values, 0.0)
 
     def lines(self) -> Iterator[str]:
-        """Yields the lines for Prometheus."""
+        """Yield the lines for Prometheus."""
         yield from _heading(self.name, self.meaning, "counter")
         for values, count in sorted(self._counts.items()):
             yield f"{self.name}{_label_text(zip(self._labels, values, strict=True))} {_number(count)}"
@@ -74,14 +74,14 @@ class Histogram:
         self._sums[value] += seconds
 
     def _first(self, value: str) -> str:
-        """Begin to count a label value. Returns the value to count it under."""
+        """Begin to count a label value. Return the value to count it under."""
         key = value if value in self._known else OTHER
         self._counts.setdefault(key, [0] * (len(self._buckets) + 1))
         self._sums.setdefault(key, 0.0)
         return key
 
     def lines(self) -> Iterator[str]:
-        """Yields the lines for Prometheus: each bucket counts all smaller ones too."""
+        """Yield the lines for Prometheus: each bucket counts all smaller ones too."""
         yield from _heading(self.name, self.meaning, "histogram")
         for value, counts in sorted(self._counts.items()):
             total = 0
@@ -141,7 +141,7 @@ class Metrics:
                 self.tokens.add(kind, count=count)
 
     async def text(self) -> str:
-        """Returns all metrics in Prometheus' format."""
+        """Return all metrics in Prometheus' format."""
         lag = await _loop_lag()
         lines = [line for counter in self._counters for line in counter.lines()]
         for name, (meaning, look) in self._gauges.items():
@@ -156,7 +156,7 @@ class Metrics:
 
 
 def resident_bytes() -> float:
-    """Returns the memory of this process; 0 where the system does not say."""
+    """Return the memory of this process; 0 where the system does not say."""
     try:
         with open("/proc/self/statm", "rb") as file:
             return float(int(file.read().split()[1]) * _PAGE)

@@ -1,8 +1,9 @@
-"""Files that browsers load from the gateway: the bundled TypeScript SDK and the example pages.
+"""Files that browsers load from the gateway: the page at `/`, the bundled TypeScript SDK and the example pages.
 
-They are part of the package (`handspan/assets`); `scripts/sdk-assets` writes them there.
+They are part of the package (`handspan/assets`); `scripts/web-build` and `scripts/sdk-assets` write them there.
 """
 
+import gzip
 import hashlib
 import re
 from base64 import b64encode
@@ -18,13 +19,20 @@ from handspan.gateway.parts import Door, GatewayParts
 
 _ASSETS: Final = Path(__file__).parents[1] / "assets"
 _PAGE: Final = "index.html"
-_KINDS: Final = {".js": b"text/javascript; charset=utf-8", ".html": b"text/html; charset=utf-8"}
-_IS_PATH: Final = re.compile(r"[a-z0-9_]+(/[a-z0-9_]+)*(/|\.js|\.html)?")
+_DEVICE: Final = "device.html"
+"""The page that makes a phone a device, at `/device`."""
+_KINDS: Final = {
+    ".js": b"text/javascript; charset=utf-8",
+    ".css": b"text/css; charset=utf-8",
+    ".html": b"text/html; charset=utf-8",
+}
+_IS_PATH: Final = re.compile(r"[a-z0-9_]+(/[a-z0-9_]+)*(/|\.js|\.css|\.html)?|")
+_VARY: Final = (b"vary", b"Accept-Encoding")
 _INLINE: Final = re.compile(rb"<script[^>]*>(.+?)</script>", re.DOTALL)
 
 
 def open_door(parts: GatewayParts) -> Door:
-    """Returns the door for files. It needs no part of the gateway."""
+    """Return the door for files. It needs no part of the gateway."""
     return Door(_serve_file)
 
 
@@ -45,31 +53,39 @@ async def _serve_file(scope: Scope, receive: Receive, send: Send) -> None:
     etag = dict(headers)[b"etag"]
     if (header_of(scope, b"if-none-match") or "").encode("latin-1") == etag:
         await send_whole(send, 304, headers)
-        return
-    await send_whole(send, 200, headers, body)
+    elif "gzip" in (header_of(scope, b"accept-encoding") or ""):
+        await send_whole(send, 200, [*headers, (b"content-encoding", b"gzip")], _compress(body))
+    else:
+        await send_whole(send, 200, headers, body)
 
 
 def _is_folder(path: str) -> bool:
     """Whether the path is a folder without its slash: relative addresses in its page need the slash."""
     name = path.removeprefix("/")
-    return _IS_PATH.fullmatch(name) is not None and not name.endswith("/") and (_ASSETS / name / _PAGE).is_file()
+    is_path = path != "/" and not name.endswith("/") and _IS_PATH.fullmatch(name) is not None
+    return is_path and (_ASSETS / name / _PAGE).is_file()
 
 
 @lru_cache(maxsize=64)
 def _file(path: str) -> tuple[bytes, list[Header]] | None:
-    """Returns the file's content and headers; for a folder, those of its page. Returns None for other paths."""
+    """Return the file's content and headers; for a folder, those of its page. Return None for other paths."""
     name = path.removeprefix("/")
     if not _IS_PATH.fullmatch(name):
         return None
-    file = _ASSETS / (f"{name}{_PAGE}" if name.endswith("/") else name)
+    file = _ASSETS / (_DEVICE if name == "device" else f"{name}{_PAGE}" if name.endswith("/") or not name else name)
     kind = _KINDS.get(file.suffix)
     if kind is None or not file.is_file():
         return None
     body = file.read_bytes()
-    headers = [(b"content-type", kind), (b"cache-control", b"no-cache"), (b"etag", _etag(body))]
+    headers = [(b"content-type", kind), (b"cache-control", b"no-cache"), (b"etag", _etag(body)), _VARY]
     if file.suffix == ".html":
         headers.append((b"content-security-policy", _policy(body)))
     return body, headers
+
+
+@lru_cache(maxsize=64)
+def _compress(body: bytes) -> bytes:
+    return gzip.compress(body, mtime=0)
 
 
 def _etag(body: bytes) -> bytes:
@@ -77,9 +93,10 @@ def _etag(body: bytes) -> bytes:
 
 
 def _policy(page: bytes) -> bytes:
-    """Returns a policy that allows only the scripts in the page itself and those of this gateway."""
+    """Return a policy that allows only the scripts and styles in the page itself and those of this gateway."""
+    styles = b"'self' 'unsafe-inline'" if b"<style" in page else b"'self'"
     scripts = b" ".join(b"'sha256-%s'" % b64encode(hashlib.sha256(one).digest()) for one in _INLINE.findall(page))
     return (
-        b"default-src 'none'; script-src 'self' %s; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
-        b"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'" % scripts
+        b"default-src 'none'; script-src 'self' %s; style-src %s; img-src 'self' data: blob:; media-src 'self' blob:; "
+        b"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'" % (scripts, styles)
     )

@@ -40,6 +40,8 @@ class GatewayParts(Struct, frozen=True, kw_only=True):
     """Returns the model for agents that name none."""
     choice_at_once: Callable[[], Choice]
     """Returns the same as far as it is known now, without a search for a local model."""
+    forget_models: Callable[[], None]
+    """Lets the next request choose its model anew: the models have changed."""
 
 
 async def _end_nothing(seconds: float = 0.0) -> None:

@@ -27,7 +27,7 @@ class PathPrefix:
 
 
 def merge_slashes(scope: Scope) -> Scope:
-    """Returns the scope with `/v1/…` in place of `//v1/…`: a client whose base address ends with `/` sends that."""
+    """Return the scope with `/v1/…` in place of `//v1/…`: a client whose base address ends with `/` sends that."""
     root, path = scope.get("root_path", ""), scope["path"]
     if not path.startswith(f"{root}//"):
         return scope

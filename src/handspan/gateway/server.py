@@ -15,12 +15,14 @@ from typing import Any, Final, Protocol, cast
 from starlette.types import ASGIApp
 
 from handspan.config.settings import ConnectionLimits, GatewaySettings
+from handspan.core.errors import ConfigError
 from handspan.core.fast import IS_FAST
 from handspan.gateway.fast_uvicorn import Config
 from handspan.gateway.fast_uvicorn import Server as UvicornServer
 from handspan.gateway.http_protocol import Answering, HttpProtocol
 from handspan.gateway.idle_connections import IdleConnections
-from handspan.gateway.listening import listen, tls_context, url_of
+from handspan.gateway.listening import TlsFiles, listen, url_of
+from handspan.gateway.tls_listener import TlsListener
 
 DRAIN_SECONDS: Final = 10.0
 _END_SECONDS: Final = 11.8
@@ -41,7 +43,7 @@ _log = logging.getLogger(__name__)
 
 
 def _socket_protocol(limits: ConnectionLimits, **arguments: Any) -> Any:
-    """Returns the protocol of a WebSocket connection. Its module is loaded late, for a fast start."""
+    """Return the protocol of a WebSocket connection. Its module is loaded late, for a fast start."""
     module, name = _SOCKET
     protocol = vars(importlib.import_module(module))[name](**arguments)
     protocol.frame_limits = limits
@@ -88,7 +90,7 @@ class Server:
 
     async def open(self) -> str:
         """Listen, and return the address. Raises `ConfigError`, with nothing left open, when that is not possible."""
-        tls = tls_context(self._settings)
+        tls = TlsFiles(self._settings)
         self._sockets = listen(self._settings)
         self.port = self._sockets[0].getsockname()[1]
         try:
@@ -104,7 +106,7 @@ class Server:
             raise
         return self.url
 
-    async def _start(self, tls: Any) -> UvicornServer:
+    async def _start(self, tls: TlsFiles) -> UvicornServer:
         prefix, limits = self._settings.path_prefix, self._settings.connections
         idle = IdleConnections(limits)
         config = Config(
@@ -124,25 +126,27 @@ class Server:
             proxy_headers=False,
         )
         config.load()
-        config.ssl = tls
+        config.ssl = tls.context
         server = UvicornServer(config)
         server.lifespan = config.lifespan_class(config)
         await server.on_tick(0)  # the date is known before the first answer
-        server.servers = [await self._accept(server, bound) for bound in self._sockets]
-        self._ticking = asyncio.create_task(_tick(server, idle))
+        server.servers = cast(Any, [await self._accept(server, idle, bound) for bound in self._sockets])
+        self._ticking = asyncio.create_task(_tick(server, idle, tls))
         return server
 
-    async def _accept(self, server: UvicornServer, bound: socket.socket) -> asyncio.Server:
-        """Accept connections. uvicorn's own `startup` would leave a whole minute for the handshake of TLS."""
+    async def _accept(
+        self, server: UvicornServer, idle: IdleConnections, bound: socket.socket
+    ) -> asyncio.Server | TlsListener:
+        """Accept connections. uvicorn's own `startup` bounds neither the time nor the number of handshakes of TLS."""
         config, state = server.config, server.server_state
-        limit = None if config.ssl is None else self._settings.connections.head_seconds
-        return await asyncio.get_running_loop().create_server(
-            partial(cast(Any, config.http_protocol_class), config=config, server_state=state, app_state={}),
-            sock=bound,
-            ssl=cast(Any, config.ssl),
-            backlog=config.backlog,
-            ssl_handshake_timeout=limit,
-        )
+        make: Any = partial(cast(Any, config.http_protocol_class), config=config, server_state=state, app_state={})
+        if config.ssl is None:
+            return await asyncio.get_running_loop().create_server(make, sock=bound, backlog=config.backlog)
+        bound.listen(config.backlog)
+        seconds = self._settings.connections.head_seconds
+        listener = TlsListener(bound, config.ssl, seconds, idle, state.connections, make)
+        listener.open()
+        return listener
 
     async def close(self, seconds: float = 0.0) -> None:
         """Wait for running work, at most so many seconds; tell the clients (1012), then close everything."""
@@ -199,12 +203,16 @@ class Server:
                 task.cancel()
 
 
-async def _tick(server: UvicornServer, idle: IdleConnections) -> None:
-    """Update uvicorn's date header and end connections that are too slow, every second."""
+async def _tick(server: UvicornServer, idle: IdleConnections, tls: TlsFiles) -> None:
+    """Update uvicorn's date header, end connections that are too slow, take a new certificate: every second."""
     while True:
         await asyncio.sleep(1.0)
         await server.on_tick(0)
         idle.end_late()
+        try:
+            tls.reload()
+        except ConfigError as problem:
+            _log.warning("%s The certificate from before is used on.", problem)
 
 
 def tune_garbage_collection() -> None:
@@ -260,7 +268,7 @@ class Stopping:
 
 
 def find_uvloop() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Returns uvloop's `new_event_loop`; None, which means asyncio's own, where uvloop is not installed."""
+    """Return uvloop's `new_event_loop`; None, which means asyncio's own, where uvloop is not installed."""
     try:
         import uvloop  # noqa: PLC0415 - a library that need not be there
     except ImportError:

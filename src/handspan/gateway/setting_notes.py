@@ -10,13 +10,13 @@ _WITH_A_TURN = ("use_skill",)
 
 
 def setting_notes(settings: Settings, tools: Iterable[str]) -> list[str]:
-    """Returns one sentence for each setting without effect. `tools`: the names of the tools that are there now."""
+    """Return one sentence for each setting without effect. `tools`: the names of the tools that are there now."""
     known = sorted({*tools, *_WITH_A_TURN})
     return [_describe(setting, pattern, known) for setting, pattern in _patterns(settings) if _is_lost(pattern, known)]
 
 
 def _patterns(settings: Settings) -> Iterator[tuple[str, str]]:
-    """Yields every pattern of tool names in the settings, with the setting that has it."""
+    """Yield every pattern of tool names in the settings, with the setting that has it."""
     tools = settings.tools
     yield from (("tools.disabled", pattern) for pattern in tools.disabled)
     yield from (("tools.timeouts", pattern) for pattern in tools.timeouts)

@@ -7,6 +7,7 @@ from typing import Final
 import mcp_types as types
 import msgspec
 
+from handspan.core.errors import ERROR_TYPES
 from handspan.core.questions import Answer
 from handspan.core.results import Attachment, Failure, ToolResult
 from handspan.core.tool import UNKNOWN_EFFECTS, Annotations
@@ -29,6 +30,11 @@ def encode_tool(tool: ProvidedTool) -> types.Tool:
     )
 
 
+def repeats_in_headers(schema: JsonObject) -> bool:
+    """Whether requests have to repeat an argument of this schema in a header. Sees a mark that is none as one, too."""
+    return b'"x-mcp-header"' in msgspec.json.encode(schema)
+
+
 def _hints(annotations: Annotations) -> types.ToolAnnotations | None:
     if annotations is UNKNOWN_EFFECTS:
         return None
@@ -40,14 +46,31 @@ def _hints(annotations: Annotations) -> types.ToolAnnotations | None:
     )
 
 
-def encode_result(result: ToolResult) -> types.CallToolResult:
-    """Return the result. A failed call is a result, too: the client's model can read it and do better."""
+def encode_result(result: ToolResult, *, is_modern: bool) -> types.CallToolResult:
+    """Return the result. A failed call is a result, too: the client's model can read it and do better.
+
+    `is_modern`: the client speaks the newer era, in which a structured value need not be an object.
+    """
     if isinstance(result, Failure):
-        return types.CallToolResult(content=[types.TextContent(text=result.message)], is_error=True)
+        text = types.TextContent(text=result.message)
+        return types.CallToolResult(content=[text], is_error=True, _meta=failure_meta(result))
     value = result.value
     content: list[types.ContentBlock] = [] if value is None and result.attachments else [_text(value)]
     content += [_encode_attachment(attachment) for attachment in result.attachments]
-    return types.CallToolResult(content=content, structured_content=value if isinstance(value, dict) else None)
+    if result.notice:
+        content.append(_text(result.notice))
+    has_structure = is_structured(value) if is_modern else isinstance(value, dict)
+    return types.CallToolResult(content=content, structured_content=value if has_structure else None)
+
+
+def is_structured(value: Json) -> bool:
+    """Whether a value says more than its text: `0` and "0" are the same text. Null says no more than its text."""
+    return value is not None and not isinstance(value, str)
+
+
+def failure_meta(failure: Failure) -> JsonObject:
+    """Return the code and the type of a failed call, for programs: the protocol has only the text (SPEC X2)."""
+    return {"handspan/code": failure.code, "handspan/error_type": ERROR_TYPES[failure.code]}
 
 
 def _text(value: Json) -> types.TextContent:

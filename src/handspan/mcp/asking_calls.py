@@ -16,7 +16,7 @@ from handspan.core.questions import Answer
 from handspan.core.results import ToolResult
 from handspan.core.values import Arguments, Json, JsonObject
 
-_MOST_CALLS: Final = 1000
+_MAX_CALLS: Final = 1000
 """Calls that wait for their client. The oldest one beyond that is cancelled."""
 _KEPT_SECONDS: Final = 600.0
 """How long the result of a call is kept for a client that does not come back."""
@@ -101,7 +101,7 @@ class AskingCalls:
         """Keep the call until its client comes back. Return the state that the client has to bring."""
         state = secrets.token_urlsafe(32)
         self._calls[state] = call
-        if len(self._calls) > _MOST_CALLS:
+        if len(self._calls) > _MAX_CALLS:
             self._calls.pop(next(iter(self._calls))).task.cancel()
         call.task.add_done_callback(lambda _: self._forget_later(state))
         return state

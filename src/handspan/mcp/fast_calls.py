@@ -17,7 +17,7 @@ from msgspec import UNSET, Struct, UnsetType, field
 from handspan.core.fast import IS_FAST
 from handspan.core.results import Failure, ToolResult
 from handspan.core.values import Json, JsonObject
-from handspan.mcp.answers import encode_result
+from handspan.mcp.answers import encode_result, failure_meta, is_structured
 from handspan.mcp.offer import ClientRequest, McpOffer
 from handspan.mcp.shell import AsgiApp, Receive, Scope, Send
 
@@ -67,9 +67,12 @@ _decoder: Final = msgspec.json.Decoder(PlainCall)
 class FastCalls:
     """Answers plain calls, and leaves all other requests to the library."""
 
-    def __init__(self, offer: McpOffer, library: AsgiApp, server: Mapping[str, Json]) -> None:
-        """`server` is what each result says about the server."""
+    def __init__(
+        self, offer: McpOffer, library: AsgiApp, server: Mapping[str, Json], is_plain: Callable[[str], bool]
+    ) -> None:
+        """`server` is what each result says about the server; `is_plain`: no header has to repeat a tool's argument."""
         self._offer = offer
+        self._is_plain = is_plain
         self._library = library
         self._meta = {SERVER_INFO_META_KEY: dict(server)}
 
@@ -80,13 +83,14 @@ class FastCalls:
             return
         message = await receive()
         call = None if message.get("more_body") else _read(scope["headers"], message.get("body", b""))
-        if call is None:
+        if call is None or not self._is_plain(call.params.name):
             await self._library(scope, _again(message, receive), send)
             return
         response = _Response(send)
         with suppress(_Disconnected):
             result = await _while_connected(self._call(call, scope), receive, response)
-            body = {"jsonrpc": "2.0", "id": call.id, "result": {**encode_plain(result), "_meta": self._meta}}
+            meta = {**failure_meta(result), **self._meta} if isinstance(result, Failure) else self._meta
+            body = {"jsonrpc": "2.0", "id": call.id, "result": {**encode_plain(result), "_meta": meta}}
             await response.end(msgspec.json.encode(body))
 
     async def _call(self, call: PlainCall, scope: Scope) -> ToolResult:
@@ -134,8 +138,10 @@ def _again(message: Mapping[str, Any], receive: Receive) -> Receive:
 
 def encode_plain(result: ToolResult) -> JsonObject:
     """Return the result as the library writes it."""
-    if not isinstance(result, Failure) and result.attachments:
-        whole: JsonObject = encode_result(result).model_dump(mode="json", by_alias=True, exclude_none=True)
+    if not isinstance(result, Failure) and (result.attachments or result.notice):
+        whole: JsonObject = encode_result(result, is_modern=True).model_dump(
+            mode="json", by_alias=True, exclude_none=True
+        )
         return {**whole, "resultType": "complete"}
     value: Json = result.message if isinstance(result, Failure) else result.value
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
@@ -144,7 +150,7 @@ def encode_plain(result: ToolResult) -> JsonObject:
         "isError": isinstance(result, Failure),
         "resultType": "complete",
     }
-    if isinstance(value, dict):
+    if is_structured(value):
         encoded["structuredContent"] = value
     return encoded
 
@@ -178,7 +184,7 @@ class _Response:
 
 
 async def _while_connected(work: Awaitable[ToolResult], receive: Receive, response: _Response) -> ToolResult:
-    """Return the outcome of `work`. Cancels it and raises `_Disconnected` when the client leaves meanwhile."""
+    """Return the outcome of `work`. Cancel it and raise `_Disconnected` when the client leaves meanwhile."""
     task = asyncio.current_task()
     assert task is not None
     watching = asyncio.create_task(_watch(receive, task.cancel))

@@ -45,6 +45,15 @@ class ProvidedResource(Struct, frozen=True):
     size: int | None = None
 
 
+class ResourceTemplate(Struct, frozen=True):
+    """Many resources: an address with variables in braces (RFC 6570), which the client fills in."""
+
+    uri: str
+    name: str
+    description: str = ""
+    media_type: str = ""
+
+
 class McpOffer(Protocol):
     """What clients get. The offer may differ with the request: by its token, by its address."""
 
@@ -57,6 +66,8 @@ class McpOffer(Protocol):
     async def get_prompt(self, name: str, arguments: Mapping[str, str], request: ClientRequest) -> PromptContent: ...
 
     async def list_resources(self, request: ClientRequest) -> Sequence[ProvidedResource]: ...
+
+    async def list_templates(self, request: ClientRequest) -> Sequence[ResourceTemplate]: ...
 
     async def read_resource(self, uri: str, request: ClientRequest) -> Attachment: ...
 
@@ -90,6 +101,10 @@ class ProviderOffer:
         raise ToolError("tool_not_found", f"There is no prompt {name!r}.")
 
     async def list_resources(self, request: ClientRequest) -> Sequence[ProvidedResource]:
+        """Return none."""
+        return ()
+
+    async def list_templates(self, request: ClientRequest) -> Sequence[ResourceTemplate]:
         """Return none."""
         return ()
 

@@ -30,6 +30,7 @@ from handspan.mcp.answers import (
     encode_result,
     encode_tool,
     read_answer,
+    repeats_in_headers,
 )
 from handspan.mcp.asking_calls import AskingCall, AskingCalls
 from handspan.mcp.fast_calls import FastCalls
@@ -40,7 +41,7 @@ from mcp import MCPError
 _T = TypeVar("_T")
 _Context = ServerRequestContext[Any, Any]
 FindSchema: TypeAlias = Callable[[str], JsonObject | None]
-_MOST_SESSIONS: Final = 1000
+_MAX_SESSIONS: Final = 1000
 _RETRY_MILLISECONDS: Final = 500
 _CHANGES: Final = NotificationOptions(tools_changed=True, prompts_changed=True)
 
@@ -61,8 +62,16 @@ class ProtocolServer:
     def __init__(
         self, offer: McpOffer, name: str, version: str, instructions: str = "", find_schema: FindSchema | None = None
     ) -> None:
-        """`find_schema` returns the schema of a tool whose arguments headers repeat; without it the offer is listed."""
+        """`find_schema` returns the schema of a tool of the client whose request runs; None: there is no such tool.
+
+        Headers may have to repeat arguments of a tool (`Mcp-Param-…`), and its schema says which ones. Without
+        `find_schema` the offer is listed for that.
+        """
         self._offer = offer
+        self._find_schema = find_schema
+        self._plain: set[str] = set()
+        self._with_headers: set[str] = set()
+        """The tools of all lists: those without and those with arguments that headers repeat."""
         self._bus = InMemorySubscriptionBus()
         self._sessions: dict[str, ServerSession] = {}
         """Connections of the older era by their ids: each is told by itself when a list has changed."""
@@ -122,7 +131,7 @@ class ProtocolServer:
         async with http.run():
             try:
                 stamp: JsonObject = self._server.server_info_stamp
-                yield FastCalls(self._offer, _trim_headers(http.handle_request), stamp).answer
+                yield FastCalls(self._offer, _trim_headers(http.handle_request), stamp, self._is_plain).answer
             finally:
                 await self._asking.close()
 
@@ -138,19 +147,29 @@ class ProtocolServer:
         )
         await asyncio.gather(*told, return_exceptions=True)  # one that is gone needs to hear nothing
 
+    def _is_plain(self, name: str) -> bool:
+        """Whether no argument of this tool has to be repeated in a header. False also for one that is not known."""
+        if self._find_schema is None:
+            return name in self._plain and name not in self._with_headers
+        schema = self._find_schema(name)
+        return schema is not None and not repeats_in_headers(schema)
+
     def _remember(self, ctx: _Context) -> None:
         """Remember the connection. The oldest ones are forgotten: whether one has ended is not told."""
         name = "" if ctx.request is None else ctx.request.headers.get(MCP_SESSION_ID_HEADER, "")
         self._sessions[name] = ctx.session
-        if len(self._sessions) > _MOST_SESSIONS:
+        if len(self._sessions) > _MAX_SESSIONS:
             del self._sessions[next(iter(self._sessions))]
 
     # What clients ask for.
 
     async def _list_tools(self, ctx: _Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+        if not _is_modern(ctx):
             self._remember(ctx)
         tools = await self._offer.list_tools(_request(ctx))
+        if self._find_schema is None:
+            for tool in tools:
+                (self._with_headers if repeats_in_headers(tool.parameters) else self._plain).add(tool.name)
         return types.ListToolsResult(tools=[encode_tool(tool) for tool in tools])
 
     async def _call_tool(
@@ -160,7 +179,7 @@ class ProtocolServer:
             if params.request_state is not None or _asks_by_result(ctx):
                 return await self._step(self._asking_call(ctx, params), progress.show)
             result = await self._offer.call_tool(params.name, params.arguments or {}, _request(ctx, progress.show))
-        return encode_result(result)
+        return encode_result(result, is_modern=_is_modern(ctx))
 
     def _asking_call(self, ctx: _Context, params: types.CallToolRequestParams) -> AskingCall:
         """Return a new call, or the one that this request brings answers for."""
@@ -189,7 +208,7 @@ class ProtocolServer:
         call.show = show
         step = await call.step()
         if isinstance(step, (Success, Failure)):
-            return encode_result(step)
+            return encode_result(step, is_modern=True)
         requests: types.InputRequests = {key: encode_question(one.text, one.schema) for key, one in step.items()}
         return types.InputRequiredResult(input_requests=requests, request_state=self._asking.keep(call))
 
@@ -222,7 +241,16 @@ class ProtocolServer:
     async def _list_templates(
         self, ctx: _Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
-        return types.ListResourceTemplatesResult(resource_templates=[])
+        templates = [
+            types.ResourceTemplate(
+                uri_template=found.uri,
+                name=found.name,
+                description=found.description or None,
+                mime_type=found.media_type or None,
+            )
+            for found in await self._offer.list_templates(_request(ctx))
+        ]
+        return types.ListResourceTemplatesResult(resource_templates=templates)
 
     async def _read_resource(self, ctx: _Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         uri = str(params.uri)
@@ -237,11 +265,14 @@ def _request(ctx: _Context, progress: Callable[[Json], None] = lambda _: None) -
     return ClientRequest(scope, progress, _asker(ctx) if can_ask else None)
 
 
+def _is_modern(ctx: _Context) -> bool:
+    return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+
 def _asks_by_result(ctx: _Context) -> bool:
     """Whether the client can ask its person, and gets questions only as answers to its requests."""
     capabilities = ctx.session.client_capabilities
-    is_modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
-    return is_modern and capabilities is not None and capabilities.elicitation is not None
+    return _is_modern(ctx) and capabilities is not None and capabilities.elicitation is not None
 
 
 def _client_id(ctx: _Context) -> str:

@@ -19,7 +19,7 @@ from handspan.core.errors import ToolError
 from handspan.core.images import ImageLimits
 from handspan.media.jobs import FittedImage, ImageJob, MediaFailed, MediaReply, PdfJob, PdfText
 
-MOST_BYTES: Final = 64 * 1024 * 1024
+MAX_BYTES: Final = 64 * 1024 * 1024
 """The largest file that is read; no artifact is larger."""
 _PIECE: Final = 256 * 1024
 _ENVIRONMENT: Final = ("PATH", "LD_LIBRARY_PATH", "LANG")
@@ -35,7 +35,7 @@ class MediaWorkers:
 
     def __init__(self, settings: MediaSettings) -> None:
         self._settings = settings
-        self._turns = asyncio.Semaphore(settings.processes)
+        self._slots = asyncio.Semaphore(settings.processes)
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def open(self) -> None:
@@ -72,10 +72,10 @@ class MediaWorkers:
 
     async def _run(self, program: str, job: ImageJob | PdfJob) -> MediaReply:
         """Return the reply of a new process. The process is gone afterwards, whatever happens."""
-        if len(job.data) > MOST_BYTES:
-            raise ToolError("file_too_large", f"it has {len(job.data)} bytes, more than {MOST_BYTES}")
+        if len(job.data) > MAX_BYTES:
+            raise ToolError("file_too_large", f"it has {len(job.data)} bytes, more than {MAX_BYTES}")
         seconds = self._settings.seconds
-        async with self._turns:
+        async with self._slots:
             process = await self._start(program)
             try:
                 async with asyncio.timeout(seconds):
@@ -118,7 +118,7 @@ async def _exchange(process: asyncio.subprocess.Process, payload: bytes) -> Medi
         process.stdin.close()
     while piece := await process.stdout.read(_PIECE):
         reply += piece
-        if len(reply) > MOST_BYTES:
+        if len(reply) > MAX_BYTES:
             break
     try:
         decoded: MediaReply = msgspec.msgpack.decode(reply, type=MediaReply)

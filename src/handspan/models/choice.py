@@ -68,7 +68,7 @@ class Choice(Struct, frozen=True):
 def choose(settings: Settings, guard: NetGuard, environ: Environ, named: str = "") -> Choice:
     """Return the named model, else that of the settings, else the first whose key is set, else `offline`.
 
-    Sends no request and never waits. Raises `NoModel` for an unknown name. When the choice falls back to `offline`
+    Send no request and never wait. Raises `NoModel` for an unknown name. When the choice falls back to `offline`
     (`falls_back_to_offline`), `find_ollama` may find a better one.
     """
     wanted = named or settings.model or next(iter(settings.models), "")

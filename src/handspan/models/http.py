@@ -115,7 +115,7 @@ class HttpModel:
     async def reply(
         self, projection: Projection, specs: Sequence[ToolSpec], artifacts: ImageReader | None = None
     ) -> AsyncGenerator[ModelEvent, None]:
-        """Send the conversation. Yields events, `Replied` last; raises `ModelError` when it fails.
+        """Send the conversation. Yield events, `Replied` last; raises `ModelError` when it fails.
 
         A failed request is sent again only while nothing was yielded, so that a person never sees a text twice.
         """

@@ -112,7 +112,7 @@ class Model(Protocol):
     def reply(
         self, projection: Projection, specs: Sequence[ToolSpec], artifacts: ImageReader | None = None
     ) -> AsyncIterator[ModelEvent]:
-        """Send the conversation and the tools. Yields events, `Replied` last; raises `ModelError` when it fails.
+        """Send the conversation and the tools. Yield events, `Replied` last; raises `ModelError` when it fails.
 
         `artifacts` reads the images of the conversation. Without it, only images that came inline can be sent.
         """

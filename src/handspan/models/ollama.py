@@ -12,6 +12,7 @@ from handspan.core.values import Json, JsonObject
 from handspan.models.json_values import json_object, json_objects, json_text
 from handspan.net.exchange import OutgoingRequest, RequestLimits
 from handspan.net.guard import NetGuard
+from handspan.net.urls import parse_url
 
 _MAX_MODELS: Final = 8
 _DEFAULT_ADDRESS: Final = "http://127.0.0.1:11434"
@@ -41,12 +42,13 @@ def ollama_address(environ: Mapping[str, str]) -> str:
 async def find_ollama_model(guard: NetGuard, environ: Mapping[str, str], seconds: float) -> OllamaModel | None:
     """Return the model that OLLAMA_MODEL names, else the first that can call tools, else the first that can chat.
 
-    Returns None when there is no such model, or when Ollama does not answer within these seconds.
+    Return None when there is no such model, or when Ollama does not answer within these seconds.
     """
     address, wanted = ollama_address(environ), environ.get("OLLAMA_MODEL", "").strip()
     try:
         async with asyncio.timeout(seconds):
             trusted = guard.trust(address)
+            await _check_listens(trusted, address, seconds)
             listed = json_objects(
                 (await _fetch_object(trusted, OutgoingRequest(f"{address}/api/tags"), seconds)).get("models")
             )
@@ -54,6 +56,13 @@ async def find_ollama_model(guard: NetGuard, environ: Mapping[str, str], seconds
             return await _pick_model(trusted, address, [name for name in names if wanted in ("", name)], seconds)
     except (ToolError, TimeoutError):
         return None
+
+
+async def _check_listens(trusted: NetGuard, address: str, seconds: float) -> None:
+    """Raise `ToolError` when nothing listens there. The library for HTTP is not loaded for that: it takes 0.1 s."""
+    url = parse_url(address)
+    _, writer = await trusted.open_streams(url.host, url.port, seconds)
+    writer.close()
 
 
 async def _pick_model(trusted: NetGuard, address: str, names: list[str], seconds: float) -> OllamaModel | None:

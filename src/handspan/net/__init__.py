@@ -1,4 +1,4 @@
-"""THE WAY OUT: every request that leaves this process passes the guard here. Only this room makes HTTP clients.
+"""OUTGOING REQUESTS: every request that leaves this process passes the guard here. Only this room makes HTTP clients.
 
 Holds:   `guard.py` (read it first: `NetGuard`, which tools, model adapters and MCP get by constructor), `urls.py` (the
          strict parse), `addresses.py` (the table of special addresses), `policy.py` (the operator's rules), `dial.py`

@@ -2,13 +2,16 @@
 
 import re
 import ssl
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from handspan.core.errors import ToolError
 from handspan.net.urls import Url, resolve_location
+
+if TYPE_CHECKING:
+    import httpx2
 
 MEBIBYTE: Final = 1024 * 1024
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -115,6 +118,12 @@ def _drop_prefix(headers: Headers, prefix: str) -> Headers:
 def network_error(url: Url, error: Exception) -> ToolError:
     """Return the error for an exception of the HTTP library: timeout, TLS, refused, broken or not HTTP."""
     return ToolError("network_error", _explain(f"{url.host!r} port {url.port}", error))
+
+
+def describe_http_error(error: "httpx2.RequestError") -> str:
+    """Return why a request had no answer, in words for a person."""
+    url = error.request.url
+    return _explain(f"{url.host!r} port {url.port or (443 if url.scheme == 'https' else 80)}", error)
 
 
 def _explain(place: str, error: Exception) -> str:

@@ -43,7 +43,7 @@ class HttpLink:
         self._events = 0
 
     async def receive(self) -> "h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]":
-        """Returns the next event that the other side sends, or `PAUSED` after its request."""
+        """Return the next event that the other side sends, or `PAUSED` after its request."""
         import h11  # noqa: PLC0415 - loaded by now
 
         while (event := self.state.next_event()) is h11.NEED_DATA:
@@ -57,13 +57,13 @@ class HttpLink:
         return event
 
     async def send(self, event: "h11.Event") -> None:
-        """Sends this event and waits while the other side reads too slowly."""
+        """Send this event and wait while the other side reads too slowly."""
         self.writer.write(self.state.send(event) or b"")
         await self.writer.drain()
 
 
 async def pass_request(client: HttpLink, request: "h11.Request", url: Url, upstream: HttpLink) -> None:
-    """Sends a request of the client to the server, and the answer back. Both bodies may flow at the same time."""
+    """Send a request of the client to the server, and the answer back. Both bodies may flow at the same time."""
     import h11  # noqa: PLC0415 - loaded by now
 
     host = url.origin.partition("://")[2].encode()
@@ -77,7 +77,7 @@ async def pass_request(client: HttpLink, request: "h11.Request", url: Url, upstr
 
 
 async def refuse(client: HttpLink, error: ToolError) -> None:
-    """Answers the client's request with this error."""
+    """Answer the client's request with this error."""
     import h11  # noqa: PLC0415 - loaded by now
 
     text = f"{error.message}\n".encode()
@@ -90,7 +90,7 @@ async def refuse(client: HttpLink, error: ToolError) -> None:
 
 
 async def _pass_response(upstream: HttpLink, client: HttpLink) -> None:
-    """Passes the answer on. Raises `h11.ProtocolError` when the server breaks it off."""
+    """Pass the answer on. Raises `h11.ProtocolError` when the server breaks it off."""
     import h11  # noqa: PLC0415 - loaded by now
 
     try:
@@ -104,7 +104,7 @@ async def _pass_response(upstream: HttpLink, client: HttpLink) -> None:
 
 
 async def _receive_response(upstream: HttpLink, client: HttpLink) -> "h11.Response":
-    """Returns the head of the answer. Passes on that the server wants the body of the request (`100 Continue`)."""
+    """Return the head of the answer. Pass on that the server wants the body of the request (`100 Continue`)."""
     import h11  # noqa: PLC0415 - loaded by now
 
     while not isinstance(event := await upstream.receive(), h11.Response):
@@ -125,7 +125,7 @@ async def _pass_body(source: HttpLink, sink: HttpLink) -> None:
 
 
 def _kept_headers(headers: Iterable[tuple[bytes, bytes]], *, also: bytes) -> _Headers:
-    """Returns the headers without those of one connection, those that `Connection` names, and `also`."""
+    """Return the headers without those of one connection, those that `Connection` names, and `also`."""
     given = list(headers)
     named = {word.strip().lower() for name, value in given if name == b"connection" for word in value.split(b",")}
     dropped = _OF_ONE_CONNECTION | named | {also}

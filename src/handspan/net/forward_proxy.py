@@ -22,10 +22,10 @@ from handspan.net.urls import Url, parse_url
 if TYPE_CHECKING:
     import h11
 
-MOST_PROBLEMS: Final = 5
+MAX_PROBLEMS: Final = 5
 _HEAD_SECONDS: Final = 30.0
 """For the head of a request, and for the first bytes of a tunnel."""
-_MOST_DIALS: Final = 8
+_MAX_DIALS: Final = 8
 """Connections that are being made at once. Each may hold a thread that looks a name up."""
 _RETRY_SECONDS: Final = 0.2
 _TLS_HANDSHAKE: Final = b"\x16"
@@ -54,7 +54,7 @@ class ForwardProxy:
         self._guard = guard
         self._limits = limits
         self._bytes = 0
-        self._dials = asyncio.Semaphore(_MOST_DIALS)
+        self._dials = asyncio.Semaphore(_MAX_DIALS)
         self._turns = asyncio.Lock()
         self._listener: socket.socket | None = None
         self._open: dict[asyncio.Task[None], socket.socket] = {}
@@ -74,7 +74,7 @@ class ForwardProxy:
         await asyncio.gather(*self._open, return_exceptions=True)
 
     def serve(self, listener: socket.socket) -> None:
-        """Accepts connections from this listening socket, which is the proxy's from now on."""
+        """Accept connections from this listening socket, which is the proxy's from now on."""
         listener.setblocking(False)
         self._listener = listener
         self._listen()
@@ -84,7 +84,7 @@ class ForwardProxy:
             asyncio.get_running_loop().add_reader(self._listener, self._accept)
 
     def _accept(self) -> None:
-        """Takes one connection. At the limit the others wait in the queue of the listening socket."""
+        """Take one connection. At the limit the others wait in the queue of the listening socket."""
         assert self._listener is not None
         loop = asyncio.get_running_loop()
         try:
@@ -122,7 +122,7 @@ class ForwardProxy:
             streams[1].transport.abort()
 
     async def _answer(self, client: HttpLink) -> None:
-        """Reads one request and does it. Every connection has one: answers say that it is closed after them."""
+        """Read one request and do it. Every connection has one: answers say that it is closed after them."""
         import h11  # noqa: PLC0415 - loaded by now
 
         async with asyncio.timeout(_HEAD_SECONDS):
@@ -149,7 +149,7 @@ class ForwardProxy:
             return await self._guard.open_streams(url.host, url.port)
 
     async def _tunnel(self, client: HttpLink, upstream: Streams, url: Url) -> None:
-        """Passes bytes both ways. They must be TLS: other protocols, such as ssh and mail, stay closed."""
+        """Pass bytes both ways. They must be TLS: other protocols, such as ssh and mail, stay closed."""
         import h11  # noqa: PLC0415 - loaded by now
 
         await client.receive()  # the end of the request, which has no body
@@ -183,12 +183,12 @@ class ForwardProxy:
             raise BytesUsedUp
 
     def _note(self, problem: str) -> None:
-        if problem not in self.problems and len(self.problems) < MOST_PROBLEMS:
+        if problem not in self.problems and len(self.problems) < MAX_PROBLEMS:
             self.problems.append(problem)
 
 
 def _requested_url(request: "h11.Request") -> Url:
-    """Returns where the request leads. Raises `ToolError` for what a proxy does not do."""
+    """Return where the request leads. Raises `ToolError` for what a proxy does not do."""
     target = request.target.decode("ascii", "replace")
     if request.method == b"CONNECT":
         return parse_url(f"https://{target}")

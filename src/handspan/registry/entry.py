@@ -13,7 +13,7 @@ from handspan.core.names import matches
 from handspan.core.principals import Origin, Scope
 from handspan.core.schema import Validator
 from handspan.core.signature import AnyFunction
-from handspan.core.tool import DEFAULT_TIMEOUT, PLAIN_HANDLING, HandledTool, Handling, Placement, Tool, ToolSpec
+from handspan.core.tool import DEFAULT_TIMEOUT, Handling, Placement, Tool, ToolSpec, handling_of
 from handspan.core.values import Arguments
 from handspan.registry.pins import DefinitionChange
 
@@ -64,7 +64,7 @@ class Entry:
     ) -> None:
         """`handling` comes from the source; None takes the tool's own."""
         if handling is None:
-            handling = tool.handling if isinstance(tool, (FunctionTool, HandledTool)) else PLAIN_HANDLING
+            handling = handling_of(tool)
         spec = tool.spec
         self.tool = tool
         self.spec = spec

@@ -4,14 +4,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeAlias
 from weakref import WeakValueDictionary
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from handspan.core.agents import Agent, SkillTools
 from handspan.core.errors import DefinitionError, NameTaken
 from handspan.core.names import check_own_name, is_outside_name, matches, matches_any
 from handspan.core.principals import BUILTIN, GLOBAL, Origin, Principal, Scope
+from handspan.core.schema import Validator
 from handspan.core.sources import Broken
-from handspan.core.tool import Handling, Tool, ToolSpec
+from handspan.core.tool import Handling, Tool, ToolSpec, handling_of
 from handspan.registry.entry import Entry, ScopedTools
 from handspan.registry.pins import PinnedSpecs, PinPolicy, owner_of
 from handspan.registry.selection import ToolSelection
@@ -26,7 +27,7 @@ class RegistryRules(Struct, frozen=True):
 
     timeouts: Mapping[str, float | None] = {}
     disabled: tuple[str, ...] = ()
-    """Globs of names, or `origin:KIND` and `origin:KIND(NAME)`: switched off for everybody (R9)."""
+    """Globs of names, or `origin:KIND` and `origin:KIND(NAME)`: switched off for all owners (R9)."""
     allow_shadowing: tuple[str, ...] = ()
     """Names of built-in tools that tools from outside may take (R2)."""
     shown: int = 0
@@ -73,6 +74,11 @@ class Registry:
                 f"Tool {tool.spec.name!r} is already registered by {holder.origin}: choose another name or use a prefix"
             )
         return self._add(scoped, tool, origin, handling)
+
+    def register_own(self, tool: Tool) -> Entry:
+        """Add a built-in tool. Its schema is compiled at the first call: tests show that it compiles."""
+        validator = Validator(tool.spec.parameters, is_known=True)
+        return self.register(tool, handling=structs.replace(handling_of(tool), validator=validator))
 
     def register_or_replace(
         self, tool: Tool, origin: Origin, scope: Scope = GLOBAL, handling: Handling | None = None
@@ -151,7 +157,7 @@ class Registry:
         return len(self._by_origin.get(origin, ()))
 
     def disable(self, pattern: str) -> None:
-        """Switch off every tool that this glob or `origin:…` names, for everybody."""
+        """Switch off every tool that this glob or `origin:…` names, for all owners."""
         self._disabled.add(pattern)
         self._global.mark_changed()
 

@@ -17,7 +17,7 @@ _CAMEL: Final = r"(?<=[a-z0-9])(?=[A-Z])"
 _UNSPACED: Final = r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{2,}"
 """Scripts that write words without spaces between them: each pair of characters counts as a word."""
 _NAME_WEIGHT: Final = 3
-_MOST_TEXT: Final = 2000
+_MAX_TEXT: Final = 2000
 """The most characters of a tool's description that count, and of the texts of all its parameters."""
 _SATURATION: Final = 1.2  # k1 of BM25: how much a repeated word still adds
 _LENGTH_SHARE: Final = 0.5  # b of BM25: how much a long text takes away
@@ -68,14 +68,14 @@ class ToolIndex:
 
 
 def _count_words(spec: ToolSpec) -> Counter[str]:
-    names, texts = [], [spec.description[:_MOST_TEXT]]
+    names, texts = [], [spec.description[:_MAX_TEXT]]
     properties = spec.parameters.get("properties")
     for name, schema in properties.items() if isinstance(properties, dict) else ():
         names.append(name)
         description = schema.get("description") if isinstance(schema, dict) else None
         if isinstance(description, str):
-            texts.append(description[:_MOST_TEXT])
-    parameters = " ".join((re.sub(_CAMEL, " ", " ".join(names)[:_MOST_TEXT]), *texts[1:]))[:_MOST_TEXT]
+            texts.append(description[:_MAX_TEXT])
+    parameters = " ".join((re.sub(_CAMEL, " ", " ".join(names)[:_MAX_TEXT]), *texts[1:]))[:_MAX_TEXT]
     own = _split_words(re.sub(_CAMEL, " ", spec.name))
     return Counter([*own * _NAME_WEIGHT, *_split_words(texts[0]), *_split_words(parameters)])
 

@@ -152,7 +152,7 @@ def refusal(selection: ToolSelection, entry: Entry) -> ToolError:
     if selection.hides(entry):
         return ToolError("tool_not_available", f"{text} {_HIDDEN}.")
     if pattern is not None:
-        return ToolError("tool_disabled", f"{text} it is switched off for everybody ({pattern!r}).")
+        return ToolError("tool_disabled", f"{text} it is switched off for all owners ({pattern!r}).")
     if entry.missing:
         return ToolError("tool_not_available", f"{text} {entry.missing}.")
     if entry.change is not None and entry.change.blocks:

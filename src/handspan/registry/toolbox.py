@@ -86,14 +86,14 @@ class Toolbox:
         self.specs()
         return name in self._base_names
 
-    async def search(self, text: str, most: int) -> Sequence[ToolSpec]:
+    async def search(self, text: str, limit: int) -> Sequence[ToolSpec]:
         """Return the tools whose names, descriptions and parameters fit these words best, the best first.
 
         Tools of the session's own connection or run are not searched: a model always has them.
         """
         index = await self._selection.index()
         found = (self.find(name) for name in index.rank(text) if name != SEARCH_TOOLS)
-        return [entry.spec for entry in islice((entry for entry in found if entry is not None), most)]
+        return [entry.spec for entry in islice((entry for entry in found if entry is not None), limit)]
 
     def refusal(self, name: str) -> ToolError:
         """Return the error for a call of a tool that `find` does not return."""

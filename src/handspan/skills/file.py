@@ -49,13 +49,13 @@ class Skill(Struct, frozen=True):
 
 
 def parse_skill(data: bytes, file: str = "SKILL.md") -> Skill:
-    """Returns the skill of this file. Raises `SkillError` with the file, the line if known, and the remedy."""
+    """Return the skill of this file. Raises `SkillError` with the file, the line if known, and the remedy."""
     front, first_line, body = _split_front_matter(_decode_text(data, file), file)
     return _build_skill(read_front_matter(front, first_line, file), body, _fingerprint(data))
 
 
 def parse_legacy(manifest: bytes, prompt: bytes, file: str = "skill.json") -> Skill:
-    """Returns the skill of a `skill.json` and the `prompt.md` beside it. Raises `SkillError` like `parse_skill`."""
+    """Return the skill of a `skill.json` and the `prompt.md` beside it. Raises `SkillError` like `parse_skill`."""
     _decode_text(manifest, file)
     try:
         values = strict_json.parse(manifest, max_depth=MAX_DEPTH)
@@ -68,7 +68,7 @@ def parse_legacy(manifest: bytes, prompt: bytes, file: str = "skill.json") -> Sk
 
 
 def fill(skill: Skill, values: Mapping[str, str]) -> Skill:
-    """Returns the skill with its variables filled in. Raises `invalid_arguments` for missing, unknown or long values.
+    """Return the skill with its variables filled in. Raises `invalid_arguments` for missing, unknown or long values.
 
     A skill without variables takes one value, `args`. It replaces `{{args}}`, or is added at the end.
     """
@@ -116,7 +116,7 @@ def _fingerprint(*parts: bytes) -> str:
 
 
 def _decode_text(data: bytes, file: str) -> str:
-    """Returns the bytes as text with `\\n` as line end. Raises `SkillError` when it is too large or not UTF-8."""
+    """Return the bytes as text with `\\n` as line end. Raises `SkillError` when it is too large or not UTF-8."""
     if len(data) > MAX_BYTES:
         raise SkillError(file, None, f"it is too large: at most {MAX_BYTES} bytes are taken. Say it shorter")
     try:
@@ -128,7 +128,7 @@ def _decode_text(data: bytes, file: str) -> str:
 
 
 def _split_front_matter(text: str, file: str) -> tuple[str, int, str]:
-    """Returns the front matter, the number of its first line, and the body."""
+    """Return the front matter, the number of its first line, and the body."""
     lines = text.split("\n")
     opening = next((number for number, line in enumerate(lines) if line.strip()), 0)
     if lines[opening].rstrip() != _FENCE:

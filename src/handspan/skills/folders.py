@@ -42,19 +42,19 @@ class SkillFolder(Protocol):
         """The path, for a person."""
 
     def names(self) -> list[str]:
-        """Returns the names of the skills' folders, sorted."""
+        """Return the names of the skills' folders, sorted."""
 
     def display_path(self, name: str, file: str) -> str:
-        """Returns the path of a skill's file, for a person."""
+        """Return the path of a skill's file, for a person."""
 
     def read(self, name: str, file: str, limit: int) -> bytes | None:
-        """Returns up to `limit` bytes of a skill's file, or None when it is missing."""
+        """Return up to `limit` bytes of a skill's file, or None when it is missing."""
 
 
 def skill_folders(
     workspace: Path, config_folder: Path | None = None, hidden: Iterable[Path] = ()
 ) -> tuple[SkillFolder, ...]:
-    """Returns the folders of the workspace, the person and the package, in this order of priority."""
+    """Return the folders of the workspace, the person and the package, in this order of priority."""
     user = [] if config_folder is None else [PlainFolder("user", config_folder / "skills")]
     return WorkspaceFolder(workspace, hidden), *user, PlainFolder("builtin", _BUILTIN)
 
@@ -72,7 +72,7 @@ class PlainFolder:
         return printable(self._folder)
 
     def names(self) -> list[str]:
-        """Returns the folders in it, sorted."""
+        """Return the folders in it, sorted."""
         try:
             with os.scandir(self._folder) as children:
                 return sorted(
@@ -86,11 +86,11 @@ class PlainFolder:
             raise SkillError(self.path, None, _explain_os_error(error)) from None
 
     def display_path(self, name: str, file: str) -> str:
-        """Returns the whole path."""
+        """Return the whole path."""
         return printable(self._folder / name / file)
 
     def read(self, name: str, file: str, limit: int) -> bytes | None:
-        """Returns up to `limit` bytes of a file, or None when it is missing."""
+        """Return up to `limit` bytes of a file, or None when it is missing."""
         try:
             descriptor = os.open(self._folder / name / file, _READ)
             with open(descriptor, "rb") as opened:
@@ -115,7 +115,7 @@ class WorkspaceFolder:
         self._hidden = tuple(hidden)
 
     def names(self) -> list[str]:
-        """Returns the folders in it, sorted. A missing folder or workspace has none."""
+        """Return the folders in it, sorted. A missing folder or workspace has none."""
         if _is_missing(self._root / _IN_WORKSPACE):  # the usual case, and a much faster check
             return []
         try:
@@ -130,11 +130,11 @@ class WorkspaceFolder:
         return [child.name for child in children if _is_skill_folder(child.name, child.kind in ("directory", "link"))]
 
     def display_path(self, name: str, file: str) -> str:
-        """Returns the path relative to the workspace, as for the file tools."""
+        """Return the path relative to the workspace, as for the file tools."""
         return printable(f"{_IN_WORKSPACE}/{name}/{file}")
 
     def read(self, name: str, file: str, limit: int) -> bytes | None:
-        """Returns up to `limit` bytes of a file, or None when it is missing."""
+        """Return up to `limit` bytes of a file, or None when it is missing."""
         try:
             with (
                 Workspace(self._root, self._hidden) as workspace,
@@ -164,7 +164,7 @@ def _is_skill_folder(name: str, is_folder: bool) -> bool:
 
 
 def printable(path: Path | str) -> str:
-    """Returns a path that every interface can show: valid text, without characters that could mislead a model."""
+    """Return a path that every interface can show: valid text, without characters that could mislead a model."""
     return clean_text(os.fsencode(path).decode("utf-8", "replace"))
 
 
@@ -208,7 +208,7 @@ class SkillReader:
         self._parsed: dict[str, _Parsed] = {}
 
     def find_all(self) -> list[FoundSkill]:
-        """Returns all skills of this moment, in the order of the folders and of their names."""
+        """Return all skills of this moment, in the order of the folders and of their names."""
         parsed: dict[str, _Parsed] = {}
         found = [each for folder in self._folders for each in self._read_folder(folder, parsed)]
         self._parsed = parsed  # entries of removed files go
@@ -246,7 +246,7 @@ class SkillReader:
 
 
 def _read_parts(folder: SkillFolder, name: str) -> tuple[bytes, ...]:
-    """Returns the bytes of a SKILL.md, or of the two files of an older skill."""
+    """Return the bytes of a SKILL.md, or of the two files of an older skill."""
     limit = MAX_BYTES + 1
     data = folder.read(name, _FILE, limit)
     if data is not None:

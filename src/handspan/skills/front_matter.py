@@ -64,12 +64,12 @@ class Fields:
             self._values[name] = value
 
     def problem(self, key: str, words: str) -> SkillError:
-        """Returns the error for this key, with its line."""
+        """Return the error for this key, with its line."""
         place = self._written.get(key)
         return SkillError(self._file, None if place is None else place.line, words)
 
     def name(self) -> str:
-        """Returns the skill's name. Raises `SkillError` when it is missing or invalid."""
+        """Return the skill's name. Raises `SkillError` when it is missing or invalid."""
         name = self.text("name")
         if not name:
             hint = did_you_mean("name", (key for key in self._values if key not in _KNOWN))
@@ -82,7 +82,7 @@ class Fields:
         return name
 
     def text(self, key: str) -> str:
-        """Returns the text at this key exactly as written, or an empty text."""
+        """Return the text at this key exactly as written, or an empty text."""
         value, place = self._values.get(key), self._written.get(key)
         if value is None:
             return ""
@@ -92,7 +92,7 @@ class Fields:
         return clean_text(str(value) if place is None or place.text is None else place.text).strip()
 
     def flag(self, key: str) -> bool:
-        """Returns the bool at this key; False when the key is missing."""
+        """Return the bool at this key; False when the key is missing."""
         match self._values.get(key):
             case bool(value):
                 return value
@@ -104,19 +104,19 @@ class Fields:
                 raise self.problem(key, f"{key!r} is {quote_value(value)}. Use true or false")
 
     def variables(self) -> tuple[str, ...]:
-        """Returns the names of the variables."""
+        """Return the names of the variables."""
         return self._items("variables", _VARIABLE, "Use letters, digits, '-' and '_', as in 'file_name'") or ()
 
     def globs(self) -> tuple[str, ...] | None:
-        """Returns the globs of tools, or None when the key is missing."""
+        """Return the globs of tools, or None when the key is missing."""
         return self._items("allowed_tools", _GLOB, "Use names and globs of tools, as in 'read_file' or 'web_*'")
 
     def rest(self) -> JsonObject:
-        """Returns the unknown keys with their values."""
+        """Return the unknown keys with their values."""
         return {clean_text(key): self._json(key, value) for key, value in self._values.items() if key not in _KNOWN}
 
     def _items(self, key: str, form: str, advice: str) -> tuple[str, ...] | None:
-        """Returns the items of a list, or of a text that is separated by commas or spaces."""
+        """Return the items of a list, or of a text that is separated by commas or spaces."""
         value = self._values.get(key)
         if value is None:
             return None
@@ -129,7 +129,7 @@ class Fields:
         return tuple(dict.fromkeys(items))
 
     def _json(self, key: str, value: object) -> Json:
-        """Returns a value as JSON with all texts cleaned. Raises `SkillError` when JSON can't hold it."""
+        """Return a value as JSON with all texts cleaned. Raises `SkillError` when JSON can't hold it."""
         match value:
             case str():
                 return clean_text(value)
@@ -152,7 +152,7 @@ class Fields:
 
 
 def quote_value(value: object) -> str:
-    """Returns the value in quotes for a message, cut when it is long."""
+    """Return the value in quotes for a message, cut when it is long."""
     try:
         text = repr(value[:100] if isinstance(value, str) else value)
     except ValueError:  # an integer of thousands of digits
@@ -166,7 +166,7 @@ def _canonical_key(key: str) -> str:
 
 
 def read_front_matter(front: str, first_line: int, file: str) -> Fields:
-    """Returns the fields of the front matter. Raises `SkillError` with the line when it can't be read."""
+    """Return the fields of the front matter. Raises `SkillError` with the line when it can't be read."""
     if len(front) > MAX_CHARACTERS:
         problem = f"the front matter is too long: at most {MAX_CHARACTERS} characters are taken. Move the rest below it"
         raise SkillError(file, first_line, problem)
@@ -206,7 +206,7 @@ class _YamlCheck:
         self._first_line = first_line
 
     def read_keys(self, events: "Iterable[yaml.Event]") -> dict[str, WrittenValue]:
-        """Returns the top keys with their lines. Raises `SkillError` for refused features."""
+        """Return the top keys with their lines. Raises `SkillError` for refused features."""
         depth = 0
         top: list[WrittenValue] = []
         for number, event in enumerate(events):
@@ -226,7 +226,7 @@ class _YamlCheck:
         return self._by_key(top)
 
     def _by_key(self, top: list[WrittenValue]) -> dict[str, WrittenValue]:
-        """Returns the values by key. Keys and values alternate; the caller refuses a list at the top."""
+        """Return the values by key. Keys and values alternate; the caller refuses a list at the top."""
         keys: dict[str, WrittenValue] = {}
         for key, value in zip(top[::2], top[1::2], strict=False):
             if key.text is not None:

@@ -22,7 +22,7 @@ from handspan.skills.text import clean_text
 _CACHE_SECONDS: Final = 1.0
 _ALWAYS_THERE: Final = ("use_skill", "read_artifact")
 """The tools that no skill takes away: those to switch on another skill, and to read the rest of a long result."""
-_MOST_DESCRIPTION: Final = 300
+_MAX_DESCRIPTION: Final = 300
 """The most characters of a description in the model's list."""
 
 
@@ -68,34 +68,34 @@ class Skills:
         self._cached_at: float | None = None
 
     async def refresh(self) -> None:
-        """Reads which skills a person has enabled, perhaps in another process. None are when this can't be read."""
+        """Read which skills a person has enabled, perhaps in another process. None are when this can't be read."""
         try:
-            self._agreed, self._switch_problems = await self._switches.enabled(), ()
+            self._agreed, self._switch_problems = await self._switches.enabled_skills(), ()
         except ConfigError as error:
             self._agreed, self._switch_problems = {}, (str(error),)
 
     def listing(self) -> tuple[ListedSkill, ...]:
-        """Returns every skill in order of priority, with the reasons why it can't be used."""
+        """Return every skill in order of priority, with the reasons why it can't be used."""
         return tuple(_list_skill(checked) for checked in self._check_all())
 
     def usable(self) -> tuple[Skill, ...]:
-        """Returns the skills that can be switched on, sorted by name."""
+        """Return the skills that can be switched on, sorted by name."""
         found = (checked.usable for checked in self._check_all())
         return tuple(sorted((skill for skill in found if skill is not None), key=lambda skill: skill.name))
 
     def usable_cached(self) -> tuple[Skill, ...]:
-        """Returns the same from a cache of one second: reading the files takes longer than most turns."""
+        """Return the same from a cache of one second: reading the files takes longer than most turns."""
         now = time.monotonic()
         if self._cached_at is None or now - self._cached_at > _CACHE_SECONDS:
             self._cached, self._cached_at = self.usable(), now
         return self._cached
 
     def find(self, name: str) -> Skill:
-        """Returns the skill of this name. Raises `ToolError` with the reason when it can't be switched on."""
+        """Return the skill of this name. Raises `ToolError` with the reason when it can't be switched on."""
         return _pick_usable(name, self._check_all())
 
     def select(self, names: Iterable[str]) -> tuple[tuple[Skill, ...], tuple[str, ...]]:
-        """Returns the skills of these names, and the reasons why some of them can't be on."""
+        """Return the skills of these names, and the reasons why some of them can't be on."""
         checked = self._check_all()
         skills: list[Skill] = []
         problems: list[str] = []
@@ -107,13 +107,13 @@ class Skills:
         return tuple(skills), tuple(problems)
 
     def find_any(self, name: str) -> Skill:
-        """Returns the first skill of this name, usable or not, for a person. Raises `ToolError` when there is none."""
+        """Return the first skill of this name, usable or not, for a person. Raises `ToolError` when there is none."""
         checked = self._check_all()
         nearest = (each.found.skill for each in checked if each.found.skill is not None and each.found.name == name)
         return next(nearest, None) or _pick_usable(name, checked)
 
     async def enable(self, name: str, fingerprint: str) -> bool:
-        """Enables a skill of the workspace with the content that a person saw. Returns False when it already was.
+        """Enable a skill of the workspace with the content that a person saw. Return False when it already was.
 
         Only a person may decide this. Raises `ToolError` when there is no such skill, or its content is different.
         """
@@ -133,13 +133,13 @@ class Skills:
         return changed
 
     async def disable(self, name: str) -> bool:
-        """Disables a skill of the workspace. Returns False when it was not enabled."""
+        """Disable a skill of the workspace. Return False when it was not enabled."""
         changed = await self._switches.disable(name)
         await self.refresh()
         return changed
 
     def _check_all(self) -> list[_CheckedSkill]:
-        """Returns all skills, each with the reasons why it can't be used."""
+        """Return all skills, each with the reasons why it can't be used."""
         found = self._reader.find_all()
         nearest: dict[str, FoundSkill] = {}
         checked: list[_CheckedSkill] = []
@@ -152,7 +152,7 @@ class Skills:
 
 
 def tools_of_skills(skills: Iterable[Skill]) -> SkillTools | None:
-    """Returns the tools of these skills, for `Registry.toolbox`; None when no skill has a list of tools."""
+    """Return the tools of these skills, for `Registry.toolbox`; None when no skill has a list of tools."""
     limiting = {skill.name: skill.allowed_tools for skill in skills if skill.allowed_tools is not None}
     if not limiting:
         return None
@@ -161,7 +161,7 @@ def tools_of_skills(skills: Iterable[Skill]) -> SkillTools | None:
 
 
 def build_instructions(own: str, skills: Iterable[Skill], offered: Iterable[Skill] = ()) -> str:
-    """Returns the agent's own instructions, those of active skills, and a list of those that a model may switch on."""
+    """Return the agent's own instructions, those of active skills, and a list of those that a model may switch on."""
     on = {skill.name: skill for skill in skills}
     parts = [own.strip(), *map(_skill_section, on.values())]
     lines = [_offer_line(skill) for skill in offered if skill.name not in on and not skill.disable_model_invocation]
@@ -179,7 +179,7 @@ def _skill_section(skill: Skill) -> str:
 def _offer_line(skill: Skill) -> str:
     takes = f" (arguments: {', '.join(skill.variables)})" if skill.variables else ""
     description = clean_text(" ".join(skill.description.split()))
-    clipped = description if len(description) <= _MOST_DESCRIPTION else f"{description[: _MOST_DESCRIPTION - 1]}…"
+    clipped = description if len(description) <= _MAX_DESCRIPTION else f"{description[: _MAX_DESCRIPTION - 1]}…"
     return f"- {skill.name}{takes}: {clipped}" if clipped else f"- {skill.name}{takes}"
 
 
@@ -201,7 +201,7 @@ def _check_skill(
 
 
 def _pick_usable(name: str, checked: Sequence[_CheckedSkill]) -> Skill:
-    """Returns the usable skill of this name. Raises `ToolError` with the reason when there is none."""
+    """Return the usable skill of this name. Raises `ToolError` with the reason when there is none."""
     named = [each for each in checked if each.found.name == name]
     usable = next((each.usable for each in named if each.usable is not None), None)
     if usable is not None:

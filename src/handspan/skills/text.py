@@ -44,9 +44,12 @@ def has_control_token(text: str) -> bool:
 
 
 def clean_text(text: str) -> str:
-    """Returns the text without invisible characters and control tokens. Cleaning it again changes nothing."""
+    """Return the text without invisible characters and control tokens. Cleaning it again changes nothing."""
+    text = re.sub(_LONE_SURROGATE, "", strip_invisible(text))
+    if "<" not in text and "[" not in text:  # every token begins with one of them; most short texts have none
+        return text
     token = re.compile(_TOKEN)
-    text = token.sub("", re.sub(_LONE_SURROGATE, "", strip_invisible(text)))
+    text = token.sub("", text)
     start = 0
     while found := token.search(text, start):
         text = text[: found.start()] + text[found.end() :]
@@ -55,11 +58,11 @@ def clean_text(text: str) -> str:
 
 
 def find_variables(text: str) -> tuple[str, ...]:
-    """Returns the names of all `{{name}}` in the text, with repetitions."""
+    """Return the names of all `{{name}}` in the text, with repetitions."""
     return tuple(re.findall(_VARIABLE, text))
 
 
 def fill_variables(text: str, values: Mapping[str, str]) -> str:
-    """Returns the text with each `{{name}}` replaced by its value, if it has one. Variables in values stay."""
+    """Return the text with each `{{name}}` replaced by its value, if it has one. Variables in values stay."""
     # A value could complete a token that begins in the text.
     return clean_text(re.sub(_VARIABLE, lambda found: values.get(found[1], found[0]), text))

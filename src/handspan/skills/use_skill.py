@@ -49,7 +49,7 @@ class UseSkill:
         self._on = on
 
     async def run(self, arguments: Arguments, ctx: ToolContext) -> JsonObject:
-        """Returns the instructions with their variables filled in, and the globs of tools while the skill is on."""
+        """Return the instructions with their variables filled in, and the globs of tools while the skill is on."""
         values = cast(dict[str, str], arguments.get("arguments", {}))
         await self._skills.refresh()
         skill = await asyncio.to_thread(self._fill_skill, str(arguments["name"]), values)
@@ -68,7 +68,7 @@ class UseSkill:
 
 
 def skills_switched_on(messages: Sequence[Message]) -> list[str]:
-    """Returns the names of the skills that the model switched on since the last turn began, in order."""
+    """Return the names of the skills that the model switched on since the last turn began, in order."""
     turn = next((message.turn for message in reversed(messages) if type(message) is UserMessage), "")
     names: list[str] = []
     calls: tuple[CallPart, ...] = ()

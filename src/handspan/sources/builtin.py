@@ -76,7 +76,7 @@ class BuiltinTools:
         )
         for tool in self._tools(workspace):
             if matches_any(self._only, tool.spec.name):
-                self._registry.register(tool, BUILTIN)
+                self._registry.register_own(tool)
         self._described = {tool: tool.spec for tool in self._shell if matches_any(self._only, tool.spec.name)}
         self._sandbox.listen(self._describe_shell_anew)
 

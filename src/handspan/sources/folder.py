@@ -112,7 +112,7 @@ class FolderTools:
             self._changed()
 
     async def _update(self, *, is_forced: bool) -> list[Path]:
-        """Make the registry match the folder. Returns the files that were read or forgotten."""
+        """Make the registry match the folder. Return the files that were read or forgotten."""
         async with self._lock:
             self._waiting = None
             found = _scan(self._folder)

@@ -33,7 +33,7 @@ class GraphTool:
         self.handling = Handling("loop", "request", suspends=True, asks_itself=True, validator=schema.validator)
 
     def with_name(self, name: str) -> "GraphTool":
-        """The same tool with another name for models."""
+        """Return the same tool with another name for models."""
         spec = self.spec
         renamed = ToolSpec(
             name, spec.description, spec.parameters, spec.permissions, spec.timeout, spec.version, spec.annotations
@@ -56,7 +56,7 @@ class GraphTools:
         self._schemas = SchemaCache()
 
     def make(self, offered: OfferedTool) -> GraphTool:
-        """The tool for this offer. Raises `DefinitionError` when it is not allowed here."""
+        """Return the tool for this offer. Raises `DefinitionError` when it is not allowed here."""
         self._rules.check(offered.name, offered.description, offered.permissions)
         schema = self._schemas.get(offered.parameters or {"type": "object", "properties": {}})
         self._rules.check_schema(schema)

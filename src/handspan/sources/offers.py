@@ -28,7 +28,7 @@ class OfferRules(Struct, frozen=True):
     """Seconds that a call with progress may take in all."""
 
     def check(self, name: str, description: str, permissions: Sequence[str]) -> None:
-        """Raises `DefinitionError` when such a tool may not be offered here."""
+        """Raise `DefinitionError` when such a tool may not be offered here."""
         if not name:
             raise DefinitionError("A tool needs a name.")
         if len(description.encode("utf-8", "replace")) > self.limits.description_bytes:
@@ -39,7 +39,7 @@ class OfferRules(Struct, frozen=True):
             raise DefinitionError(f"Tools that need {denied[0]!r} may not be registered here (setting gateway.remote).")
 
     def check_schema(self, schema: "OfferedSchema") -> None:
-        """Raises `DefinitionError` when the schema is too large."""
+        """Raise `DefinitionError` when the schema is too large."""
         if schema.size > self.limits.schema_bytes:
             raise DefinitionError(f"Its schema has {schema.size} bytes; {self.limits.schema_bytes} are the limit.")
         if schema.depth > self.limits.schema_depth:
@@ -65,7 +65,7 @@ class SchemaCache:
         self._schemas: WeakValueDictionary[bytes, OfferedSchema] = WeakValueDictionary()
 
     def get(self, parameters: JsonObject) -> OfferedSchema:
-        """This schema, compiled. Raises `DefinitionError` when it is not valid."""
+        """Return this schema, compiled. Raises `DefinitionError` when it is not valid."""
         key = msgspec.json.encode(parameters)
         schema = self._schemas.get(key)
         if schema is None:
@@ -76,23 +76,23 @@ class SchemaCache:
 class SessionOffers:
     """The first definitions that clients offered in the sessions used last: a later one may differ (SPEC T5)."""
 
-    def __init__(self, most: int = 256) -> None:
-        """`most` is the number of sessions that are remembered."""
-        self._most = most
+    def __init__(self, limit: int = 256) -> None:
+        """`limit` is the number of sessions that are remembered."""
+        self._limit = limit
         self._specs: OrderedDict[str, dict[str, ToolSpec]] = OrderedDict()
 
     def compare(self, session: str, spec: ToolSpec) -> ToolSpec | None:
-        """Returns the session's first definition of this tool if it differs from this one."""
+        """Return the session's first definition of this tool if it differs from this one."""
         specs = self._specs.setdefault(session, {})
         self._specs.move_to_end(session)
-        if len(self._specs) > self._most:
+        if len(self._specs) > self._limit:
             self._specs.popitem(last=False)
         first = specs.setdefault(spec.name, spec)
         return None if first.fingerprint == spec.fingerprint else first
 
 
 def annotations_of(claims: JsonObject | None) -> Annotations:
-    """What a client claims about its tool's effects. Without a known claim the tool is not trusted (SPEC P4)."""
+    """Return what a client claims about its tool's effects. Without a known claim the tool is not trusted (SPEC P4)."""
     given = claims or {}
     known: dict[str, Any] = {
         name: value for name, value in given.items() if name in _EFFECTS and isinstance(value, bool)

@@ -68,7 +68,7 @@ class PluginTools:
 
 
 def tools_in(found: Any) -> Iterator[Tool]:
-    """The tools of this object: itself, what it contains, or what it returns."""
+    """Yield the tools of this object: itself, what it contains, or what it returns."""
     if is_tool(found):
         yield found
     elif _is_tool_class(found):

@@ -66,10 +66,10 @@ class ReadArtifact:
 
     def __init__(self, result_limit: int = 64 * 1024) -> None:
         """`result_limit`: the engine's limit for a result. An answer of this tool always stays below it."""
-        self._most_bytes = max(result_limit - _OVERHEAD, _OVERHEAD)
+        self._max_bytes = max(result_limit - _OVERHEAD, _OVERHEAD)
 
     async def run(self, arguments: Mapping[str, Json], ctx: ToolContext) -> JsonObject:
-        """Returns a range with its offsets, or the matches of a query."""
+        """Return a range with its offsets, or the matches of a query."""
         ref = await ctx.artifacts.get(str(arguments["id"]), owner=ctx.who.owner)
         offset = _number(arguments, "offset", 0)
         if offset > ref.size:
@@ -87,19 +87,19 @@ class ReadArtifact:
         return self._render_text(ref, offset, data) if is_text else self._render_binary(ref, offset, data)
 
     def _render_text(self, ref: ArtifactRef, offset: int, data: bytes) -> JsonObject:
-        """Returns the range as text. It begins and ends between two characters."""
+        """Return the range as text. It begins and ends between two characters."""
         if offset:
             whole = data.lstrip(_INSIDE_A_CHARACTER)
             skipped = len(data) - len(whole)
             data, offset = (whole, offset + skipped) if skipped < 4 else (data, offset)
         at_end = offset + len(data) >= ref.size
         text = codecs.getincrementaldecoder("utf-8")("surrogateescape").decode(data, at_end)
-        text = _cut_to_fit(text, self._most_bytes)
+        text = _cut_to_fit(text, self._max_bytes)
         end = offset + len(text.encode("utf-8", "surrogateescape"))
         return _range_fields(ref, offset, end) | {"content": _replace_invalid(text)}
 
     def _render_binary(self, ref: ArtifactRef, offset: int, data: bytes) -> JsonObject:
-        data = data[: self._most_bytes * 3 // 4 - 4]
+        data = data[: self._max_bytes * 3 // 4 - 4]
         content = binascii.b2a_base64(data, newline=False).decode()
         return _range_fields(ref, offset, offset + len(data)) | {"encoding": "base64", "content": content}
 
@@ -114,7 +114,7 @@ class ReadArtifact:
             )
         data = await ctx.artifacts.read(ref.id, owner=ctx.who.owner)
         found = await asyncio.to_thread(
-            search_text, data, query, offset, most_bytes=self._most_bytes - len(query.encode("utf-8", "replace"))
+            search_text, data, query, offset, max_bytes=self._max_bytes - len(query.encode("utf-8", "replace"))
         )
         answer: JsonObject = {"id": ref.id, "size": ref.size, "query": query}
         answer["matches"] = [_render_match(match) for match in found.matches]
@@ -140,17 +140,17 @@ def _is_text(sample: bytes) -> bool:
     return b"\0" not in sample
 
 
-def _cut_to_fit(text: str, most_bytes: int) -> str:
-    """Returns the beginning of the text whose JSON form fits. JSON makes quotes and control characters longer."""
+def _cut_to_fit(text: str, max_bytes: int) -> str:
+    """Return the beginning of the text whose JSON form fits. JSON makes quotes and control characters longer."""
     size = len(msgspec.json.encode(_replace_invalid(text)))
-    while size > most_bytes and len(text) > 1:
-        text = text[: max(1, min(len(text) * most_bytes // size, len(text) - 1))]
+    while size > max_bytes and len(text) > 1:
+        text = text[: max(1, min(len(text) * max_bytes // size, len(text) - 1))]
         size = len(msgspec.json.encode(_replace_invalid(text)))
     return text
 
 
 def _replace_invalid(text: str) -> str:
-    """Returns the text with replacement characters for invalid bytes."""
+    """Return the text with replacement characters for invalid bytes."""
     return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
@@ -184,21 +184,21 @@ class SearchMatches(Struct, frozen=True):
     """The offset of the next match; None when there is none."""
 
 
-def search_text(data: bytes, query: str, offset: int = 0, *, most_bytes: int) -> SearchMatches:
-    """Returns the first matches from `offset` on that fit into `most_bytes`, and the number of the others."""
+def search_text(data: bytes, query: str, offset: int = 0, *, max_bytes: int) -> SearchMatches:
+    """Return the first matches from `offset` on that fit into `max_bytes`, and the number of the others."""
     pattern = re.compile(re.escape(query), re.IGNORECASE)
     matches = _find_matches(data, pattern, len(query), offset)
     found: list[Match] = []
     for match in matches:
-        most_bytes -= _encoded_size(match)
-        if len(found) == _MAX_MATCHES or (found and most_bytes < 0):
+        max_bytes -= _encoded_size(match)
+        if len(found) == _MAX_MATCHES or (found and max_bytes < 0):
             return SearchMatches(found, 1 + sum(1 for _ in matches), match.offset)
         found.append(match)
     return SearchMatches(found, 0, None)
 
 
 def _encoded_size(match: Match) -> int:
-    """Returns the bytes of a match in an answer, with its line and offset."""
+    """Return the bytes of a match in an answer, with its line and offset."""
     return len(msgspec.json.encode(match.text.encode("utf-8", "replace").decode())) + 64
 
 
@@ -216,7 +216,7 @@ def _find_matches(data: bytes, pattern: re.Pattern[str], length: int, offset: in
 
 
 def _find_in_long_line(line: str, pattern: re.Pattern[str], length: int, number: int, at: int) -> Iterator[Match]:
-    """Yields the text around each match of a long line. Matches inside of one such text count once."""
+    """Yield the text around each match of a long line. Matches inside of one such text count once."""
     position = seen = counted = 0
     while position < len(line):
         hit = pattern.search(line, position, position + _STRIDE + length)

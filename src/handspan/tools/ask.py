@@ -10,7 +10,7 @@ from handspan.core.values import Arguments, Json, JsonObject
 
 _LONGEST_QUESTION: Final = 4000
 _LONGEST_OPTION: Final = 500
-_MOST_OPTIONS: Final = 20
+_MAX_OPTIONS: Final = 20
 
 
 def _make_question(arguments: Arguments) -> ToolQuestion:
@@ -39,7 +39,7 @@ class AskUser:
                     "type": "array",
                     "items": {"type": "string", "minLength": 1, "maxLength": _LONGEST_OPTION},
                     "minItems": 2,
-                    "maxItems": _MOST_OPTIONS,
+                    "maxItems": _MAX_OPTIONS,
                     "uniqueItems": True,
                     "description": "Answers to choose from; without them the person writes a text.",
                 },
@@ -52,5 +52,5 @@ class AskUser:
     handling: Final = Handling(asks=_make_question)
 
     async def run(self, arguments: Mapping[str, Json], ctx: ToolContext) -> Json:
-        """Returns the answer of the person."""
+        """Return the answer of the person."""
         return ctx.answer

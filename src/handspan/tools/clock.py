@@ -42,7 +42,7 @@ class GetCurrentTime:
         self._clock = clock
 
     async def run(self, arguments: Mapping[str, Json], ctx: ToolContext) -> str:
-        """Returns the time as one string."""
+        """Return the time as one string."""
         form = str(arguments.get("format", "iso8601"))
         if form.lower() not in _FORMATS:
             raise ToolError("invalid_arguments", f"Unknown format {form!r:.80}. Use 'iso8601' or 'human_readable'.")
@@ -78,5 +78,5 @@ def _hint(name: str, known: set[str]) -> str:
 
 
 def _format_readable(now: datetime) -> str:
-    """Returns text such as "Friday, February 27, 2026 at 3:04:05 PM CET"."""
+    """Return text such as "Friday, February 27, 2026 at 3:04:05 PM CET"."""
     return f"{now:%A, %B} {now.day}, {now.year} at {now.hour % 12 or 12}:{now:%M:%S %p} {now.tzname()}"

@@ -45,7 +45,7 @@ class FileEncoding(Struct, frozen=True):
 
 
 def find_encoding(asked: str) -> str:
-    """Returns Python's name of this encoding. Raises `invalid_arguments` when there is none."""
+    """Return Python's name of this encoding. Raises `invalid_arguments` when there is none."""
     try:
         name = codecs.lookup(asked).name
         "a".encode(name)  # fails for codecs that are not for text, such as zlib
@@ -60,7 +60,7 @@ def find_encoding(asked: str) -> str:
 
 
 def detect_encoding(head: bytes, asked: str) -> FileEncoding:
-    """Returns the encoding of a file that begins with `head`. `asked` is a name from `find_encoding`."""
+    """Return the encoding of a file that begins with `head`. `asked` is a name from `find_encoding`."""
     mark, marked = next((found for found in _MARKS if head.startswith(found[0])), (b"", ""))
     if asked in _WITHOUT_MARK:
         return FileEncoding(marked or _WITHOUT_MARK[asked], len(mark))
@@ -68,7 +68,7 @@ def detect_encoding(head: bytes, asked: str) -> FileEncoding:
 
 
 def decode_chunks(file: OpenedFile, encoding: FileEncoding, path: str) -> Iterator[str]:
-    """Yields the text of the whole file in pieces. Raises `execution_failed` where it is not text."""
+    """Yield the text of the whole file in pieces. Raises `execution_failed` where it is not text."""
     decoder = codecs.getincrementaldecoder(encoding.name)("strict")
     at = encoding.mark
     while True:
@@ -90,7 +90,7 @@ def decode_chunks(file: OpenedFile, encoding: FileEncoding, path: str) -> Iterat
 
 
 def _refuse_binary(data: bytes, encoding: FileEncoding, path: str) -> None:
-    """Raises an error for binary data: like grep and git, a NUL byte means binary, except in UTF-16 and UTF-32."""
+    """Raise an error for binary data: like grep and git, a NUL byte means binary, except in UTF-16 and UTF-32."""
     if encoding.unit == 1 and b"\0" in data:
         raise ToolError(
             "execution_failed",
@@ -100,6 +100,6 @@ def _refuse_binary(data: bytes, encoding: FileEncoding, path: str) -> None:
 
 
 def _how_to_see(path: str) -> str:
-    """Returns a command that shows the readable pieces of a binary file. It also runs where there is no sandbox."""
+    """Return a command that shows the readable pieces of a binary file. It also runs where there is no sandbox."""
     command = f"grep -a -o '[[:print:]]\\{{4,\\}}' -- {shlex.quote(path)}"
     return f"To see the readable pieces of a binary file, use exec_shell with the command: {command}"

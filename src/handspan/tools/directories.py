@@ -37,7 +37,7 @@ _HOW: Final = _RESOLVE_BENEATH | _RESOLVE_NO_MAGICLINKS | _RESOLVE_NO_SYMLINKS
 
 
 def open_by_openat2(root: int, parts: Parts, flags: int) -> int:
-    """Opens by one system call and returns the descriptor. The kernel itself refuses to leave the root."""
+    """Open by one system call and return the descriptor. The kernel itself refuses to leave the root."""
     how = struct.pack("=QQQ", flags | _ALWAYS, 0, _HOW)  # struct open_how: flags, mode, resolve
     name = b"/".join(parts) or b"."
     while True:
@@ -50,7 +50,7 @@ def open_by_openat2(root: int, parts: Parts, flags: int) -> int:
 
 @cache
 def _openat2() -> Callable[[int, bytes, bytes], int]:
-    """Returns the system call. It returns a descriptor, or the negative number of the error."""
+    """Return the system call. It returns a descriptor, or the negative number of the error."""
     import ctypes  # noqa: PLC0415 - slow to load, and many processes open no file here
 
     call = ctypes.CDLL(None, use_errno=True).syscall
@@ -65,7 +65,7 @@ def _openat2() -> Callable[[int, bytes, bytes], int]:
 
 
 def open_by_walk(root: int, parts: Parts, flags: int) -> int:
-    """Opens directory by directory and returns the descriptor. Each directory stays open until the next is open."""
+    """Open directory by directory and return the descriptor. Each directory stays open until the next is open."""
     if not parts:
         return os.open(b".", flags | _ALWAYS, dir_fd=root)
     *above, name = parts
@@ -80,7 +80,7 @@ def open_by_walk(root: int, parts: Parts, flags: int) -> int:
 
 
 def open_child(here: int, part: bytes, root: int) -> int:
-    """Opens the directory `part` in `here`. Then closes `here`, unless it is the root."""
+    """Open the directory `part` in `here`. Then close `here`, unless it is the root."""
     child = os.open(part, DIRECTORY | _ALWAYS, dir_fd=here)
     if here != root:
         os.close(here)
@@ -88,7 +88,7 @@ def open_child(here: int, part: bytes, root: int) -> int:
 
 
 def choose_opener(root: int) -> OpenBeneath:
-    """Returns openat2 where it works. Old kernels do not have it, and some containers forbid it.
+    """Return openat2 where it works. Old kernels do not have it, and some containers forbid it.
 
     It is not tried on other systems than Linux: there its number belongs to another system call.
     """
@@ -127,7 +127,7 @@ class Listing(Struct, frozen=True):
 def list_children(
     descriptor: int, folder: Parts, hidden: HiddenPaths, limit: int, deadline: Deadline | None
 ) -> Listing:
-    """Returns the first `limit` children by name of the open directory `folder`, without hidden ones."""
+    """Return the first `limit` children by name of the open directory `folder`, without hidden ones."""
     total = 0
 
     def visible_names() -> Iterator[str]:
@@ -153,7 +153,7 @@ def _read_names(descriptor: int, deadline: Deadline | None) -> Iterator[str]:
 
 
 def _read_entry(descriptor: int, name: str, out_of_reach: frozenset[Identity]) -> DirectoryEntry | None:
-    """Returns None for a hidden child, and for one that was removed since its name was read."""
+    """Return None for a hidden child, and for one that was removed since its name was read."""
     try:
         status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
     except FileNotFoundError:

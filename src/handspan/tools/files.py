@@ -33,7 +33,7 @@ _PATH: Final[JsonObject] = {
 def file_tools(
     workspace: Workspace, result_limit: int = RESULT_LIMIT, media: MediaWorkers | None = None
 ) -> tuple[Tool, ...]:
-    """Returns all file tools for this workspace. `result_limit`: the engine's limit, below which pages stay.
+    """Return all file tools for this workspace. `result_limit`: the engine's limit, below which pages stay.
 
     Without `media`, images and PDF count as binary files.
     """
@@ -188,7 +188,7 @@ class _Replacement:
         self.count = 0
 
     def apply(self, data: bytes) -> bytes:
-        """Returns the bytes with the new text. Raises `ToolError` when the old text is missing or not unique."""
+        """Return the bytes with the new text. Raises `ToolError` when the old text is missing or not unique."""
         if b"\0" in data:
             raise ToolError(
                 "execution_failed",
@@ -214,7 +214,7 @@ class _Replacement:
     def _not_unique(self, data: bytes, old: bytes) -> str:
         lines: list[str] = []
         place = data.find(old)
-        while place >= 0 and len(lines) < _MOST_PLACES:
+        while place >= 0 and len(lines) < _MAX_PLACES:
             lines.append(str(_line_of(data, place)))
             place = data.find(old, place + 1)
         count = max(data.count(old), 2)  # `count` does not see matches that overlap
@@ -225,7 +225,7 @@ class _Replacement:
         )
 
 
-_MOST_PLACES: Final = 10
+_MAX_PLACES: Final = 10
 
 
 def _line_of(data: bytes, place: int) -> int:
@@ -233,7 +233,7 @@ def _line_of(data: bytes, place: int) -> int:
 
 
 def _match_line_endings(data: bytes, old: bytes, new: bytes) -> tuple[bytes, bytes]:
-    """Returns both texts with the line endings of the file. A mixed file: old_text is tried unchanged first."""
+    """Return both texts with the line endings of the file. A mixed file: old_text is tried unchanged first."""
     all_lines, windows_lines = data.count(b"\n"), data.count(b"\r\n")
     if windows_lines == 0:
         return _unix_lines(old), _unix_lines(new)
@@ -294,7 +294,7 @@ def _render_entry(entry: DirectoryEntry) -> JsonObject:
 
 
 def encode_argument(arguments: Arguments, name: str) -> bytes:
-    """Returns the argument as UTF-8. Raises `invalid_arguments` for a lone surrogate."""
+    """Return the argument as UTF-8. Raises `invalid_arguments` for a lone surrogate."""
     try:
         return cast(str, arguments[name]).encode()
     except UnicodeEncodeError as error:

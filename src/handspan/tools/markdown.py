@@ -73,7 +73,7 @@ class Markdown(Struct, frozen=True):
 
 
 def html_to_markdown(page: str, base_url: str = "") -> Markdown:
-    """Returns the content of a page with absolute links, without scripts, styles and navigation."""
+    """Return the content of a page with absolute links, without scripts, styles and navigation."""
     from bs4 import BeautifulSoup  # noqa: PLC0415 - loaded with the first page, not with the gateway
     from markdownify import MarkdownConverter  # noqa: PLC0415 - the same
 
@@ -88,7 +88,7 @@ def html_to_markdown(page: str, base_url: str = "") -> Markdown:
 
 
 def _pieces(page: str) -> Iterator["str | re.Match[str]"]:
-    """Yields text and tags in order, without comments, declarations and the content of scripts.
+    """Yield text and tags in order, without comments, declarations and the content of scripts.
 
     An element that is never closed ends the page, as in browsers. So the end is searched at most once.
     """
@@ -126,7 +126,7 @@ def _index_after(page: str, mark: str, start: int) -> int:
 
 
 def _end_of_raw_text(page: str, tag: "re.Match[str]") -> int:
-    """Returns where the markup continues after this tag: for a script and the like after its content."""
+    """Return where the markup continues after this tag: for a script and the like after its content."""
     ending = None if tag["slash"] else _RAW.get(tag["name"].lower())
     if ending is None:
         return tag.end()
@@ -147,7 +147,7 @@ class _Content:
         self._dropped_depth = 0
 
     def take(self, page: str) -> bool:
-        """Adds the page. Returns whether a part of it did not fit."""
+        """Add the page. Return whether a part of it did not fit."""
         for piece in _pieces(re.sub(_LONG_REFERENCE, "&amp;#", page[:MAX_SOURCE])):
             if isinstance(piece, str):
                 self._take_text(piece)
@@ -158,7 +158,7 @@ class _Content:
         return len(page) > MAX_SOURCE
 
     def finish(self) -> str:
-        """Closes all tags and returns the HTML."""
+        """Close all tags and return the HTML."""
         while self._open:
             self._close_last()
         return "".join(self._parts)
@@ -248,7 +248,7 @@ class _Content:
         return found
 
     def _absolute(self, reference: str) -> str:
-        """Returns the absolute address of a link or image, or an empty text when it is no address."""
+        """Return the absolute address of a link or image, or an empty text when it is no address."""
         try:
             address = urljoin(self._base_url, reference)
         except ValueError:

@@ -9,7 +9,7 @@ from handspan.core.errors import ToolError
 from handspan.core.images import ImageLimits
 from handspan.core.results import Attachment, Success
 from handspan.media.jobs import PdfJob, PdfText
-from handspan.media.workers import MOST_BYTES, MediaWorkers
+from handspan.media.workers import MAX_BYTES, MediaWorkers
 from handspan.tools.paths import quote_path
 from handspan.tools.workspace import OpenedFile
 
@@ -20,7 +20,7 @@ _IMAGE: Final = ImageLimits(frozenset(("image/jpeg", "image/png", "image/gif", "
 """Every model takes such an image, and conversations stay small."""
 _IMAGE_STARTS: Final = (b"\xff\xd8\xff", b"\x89PNG\r\n", b"GIF87a", b"GIF89a", b"II*\0", b"MM\0*")
 _PDF_START: Final = b"%PDF-"
-_MOST_REMEMBERED: Final = 16
+_MAX_REMEMBERED: Final = 16
 _EXTRACTING_SHARE: Final = 0.5
 """The part of the time that may pass before the last page is begun."""
 
@@ -35,15 +35,15 @@ class MediaFiles:
         self._places = PdfPlaces()
 
     def read(
-        self, file: OpenedFile, path: str, first: int, most_lines: int | None, deadline: Deadline | None
+        self, file: OpenedFile, path: str, first: int, max_lines: int | None, deadline: Deadline | None
     ) -> str | Success:
-        """Returns the image, or the lines of the PDF from `first` on (1 is the first line)."""
-        if file.size > MOST_BYTES:
-            raise ToolError("file_too_large", f"{quote_path(path)} has {file.size} bytes, more than {MOST_BYTES}.")
+        """Return the image, or the lines of the PDF from `first` on (1 is the first line)."""
+        if file.size > MAX_BYTES:
+            raise ToolError("file_too_large", f"{quote_path(path)} has {file.size} bytes, more than {MAX_BYTES}.")
         try:
             if _is_image(file.read(0, _HEAD)):
                 return self._read_image(file, path, deadline)
-            return self._read_pdf(file, first, most_lines, deadline)
+            return self._read_pdf(file, first, max_lines, deadline)
         except ToolError as error:
             raise ToolError(error.code, f"{quote_path(path)} can't be read: {error.message}.") from None
 
@@ -56,10 +56,10 @@ class MediaFiles:
         text = f"{quote_path(path)} is an image of {width} × {height} pixels{how}."
         return Success(text, (Attachment("image", image.media_type, image.data, name=name),))
 
-    def _read_pdf(self, file: OpenedFile, first: int, most_lines: int | None, deadline: Deadline | None) -> str:
+    def _read_pdf(self, file: OpenedFile, first: int, max_lines: int | None, deadline: Deadline | None) -> str:
         page, skip = self._places.find(file.state, first - 1)
         seconds = self._workers.seconds_until(deadline) * _EXTRACTING_SHARE
-        job = PdfJob(file.read(0, file.size), page, skip, most_lines, self._room, seconds)
+        job = PdfJob(file.read(0, file.size), page, skip, max_lines, self._room, seconds)
         found = self._workers.wait_for(self._workers.extract_text(job), deadline)
         self._places.note(file.state, page, found.line_counts)
         if found.is_end and not found.lines:
@@ -75,7 +75,7 @@ class PdfPlaces:
         self._lock = threading.Lock()
 
     def find(self, state: Hashable, line: int) -> tuple[int, int]:
-        """Returns the page that holds this line, as far as it is known, and the lines of that page before it."""
+        """Return the page that holds this line, as far as it is known, and the lines of that page before it."""
         counts = self._counts.get(state, ())
         for page, count in enumerate(counts):
             if line < count:
@@ -88,12 +88,12 @@ class PdfPlaces:
         with self._lock:
             known = self._counts.pop(state, ())
             self._counts[state] = max(known, (*known[:page], *counts), key=len)
-            if len(self._counts) > _MOST_REMEMBERED:
+            if len(self._counts) > _MAX_REMEMBERED:
                 del self._counts[next(iter(self._counts))]
 
 
 def _describe_rest(found: PdfText, first: int, last_page: int) -> str:
-    """Returns the last line of the answer: where the text ends, or how to read on."""
+    """Return the last line of the answer: where the text ends, or how to read on."""
     last = first + len(found.lines) - 1
     if found.is_end:
         is_scan = first == 1 and last == found.pages

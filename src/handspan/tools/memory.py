@@ -27,7 +27,7 @@ _BLANK_LINE: Final = r"\n[^\S\n]*\n\s*"
 
 
 def memory_tools(folder: Path) -> tuple[Tool, ...]:
-    """Returns the memory tools. All memories lie below this folder."""
+    """Return the memory tools. All memories lie below this folder."""
     return MemoryRead(folder), MemoryWrite(folder)
 
 
@@ -104,7 +104,7 @@ class _MemoryFolders:
         self._root = root
 
     def read(self, owner: str) -> str | None:
-        """Returns the whole memory, or None when there is none."""
+        """Return the whole memory, or None when there is none."""
         if not self._folder_of(owner).is_dir():
             return None
         with self._open_folder(owner) as memory:
@@ -112,7 +112,7 @@ class _MemoryFolders:
         return None if data is None else data.decode("utf-8", "replace").removeprefix("\ufeff")
 
     def write(self, owner: str, data: bytes, is_append: bool, deadline: Deadline | None) -> None:
-        """Adds a paragraph, or replaces everything. Writers wait for each other, in other processes too."""
+        """Add a paragraph, or replace everything. Writers wait for each other, in other processes too."""
         self._make_private_folders(owner)
         with self._open_folder(owner) as memory, _lock_folder(memory.path):
             old = (_read_memory(memory) or b"") if is_append else b""
@@ -134,7 +134,7 @@ class _MemoryFolders:
             ) from error
 
     def _folder_of(self, owner: str) -> Path:
-        """Returns the owner's folder. A plain name is kept; another one becomes `owner.` and a hash."""
+        """Return the owner's folder. A plain name is kept; another one becomes `owner.` and a hash."""
         if re.fullmatch(_PLAIN_OWNER, owner):
             return self._root / owner
         return self._root / f"owner.{hashlib.sha256(owner.encode('utf-8', 'surrogatepass')).hexdigest()[:40]}"
@@ -170,7 +170,7 @@ def _read_memory(memory: Workspace) -> bytes | None:
 
 @contextlib.contextmanager
 def _lock_folder(folder: Path) -> Iterator[None]:
-    """Locks the folder against other writers during the block. The lock ends with the process at the latest."""
+    """Lock the folder against other writers during the block. The lock ends with the process at the latest."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -180,7 +180,7 @@ def _lock_folder(folder: Path) -> Iterator[None]:
 
 
 def _blank_line_after(old: bytes) -> bytes:
-    """Returns the line ends that separate the old text from the next paragraph."""
+    """Return the line ends that separate the old text from the next paragraph."""
     if not old or old.endswith(b"\n\n"):
         return b""
     return b"\n" if old.endswith(b"\n") else b"\n\n"

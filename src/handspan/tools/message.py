@@ -13,7 +13,7 @@ class MessageOutlet(Protocol):
     """Sends messages to channels."""
 
     async def send(self, channel: str, chat_id: str, content: str) -> None:
-        """Returns when the channel has accepted the message. Raises `ToolError` when it refuses or does not exist."""
+        """Return when the channel has accepted the message. Raises `ToolError` when it refuses or does not exist."""
         ...
 
 
@@ -42,7 +42,7 @@ class SendMessage:
         self.handling = Handling(missing=missing)
 
     async def run(self, arguments: Mapping[str, Json], ctx: ToolContext) -> JsonObject:
-        """Returns the channel, the chat and the length of the content in bytes."""
+        """Return the channel, the chat and the length of the content in bytes."""
         channel, chat_id, content = (str(arguments[name]) for name in ("channel", "chat_id", "content"))
         if self._outlet is None:  # the engine calls no tool that misses something
             raise ToolError("tool_not_available", f"The message was not sent: {self.handling.missing}.")

@@ -29,7 +29,7 @@ class Mounts:
         self._scratch = str(scratch)
 
     def options(self, network: str = "none") -> Iterator[str]:
-        """Yields bubblewrap's options for all mounts. A command with a network (see `sandbox.py`) gets certificates."""
+        """Yield bubblewrap's options for all mounts. A command with a network (see `sandbox.py`) gets certificates."""
         real = os.path.realpath(self._workspace)
         certificates = () if network == "none" else _CERTIFICATES
         yield from _system_options((*_ETC, *certificates, *(_NAME_LOOKUP if network == "host" else ())))
@@ -42,7 +42,7 @@ class Mounts:
         yield from self._cover_options(real)
 
     def _cover_options(self, real: str) -> Iterator[str]:
-        """Yields the options that make git's files read-only and hidden paths empty."""
+        """Yield the options that make git's files read-only and hidden paths empty."""
         hidden = [os.path.realpath(path) for path in self._hidden]
         protected = list(_git_files(real))
         yield from _pin_folders(real, [*hidden, *protected, f"{real}/.git/hooks"])
@@ -73,7 +73,7 @@ def _system_options(etc: Sequence[str]) -> Iterator[str]:
 
 
 def _link_real_path(real: str) -> Iterator[str]:
-    """Yields options for a link from the workspace's real path: the model knows files by that path too."""
+    """Yield options for a link from the workspace's real path: the model knows files by that path too."""
     first, *others = Path(real).parts[1:]
     if first in _TAKEN:
         return
@@ -85,7 +85,7 @@ def _link_real_path(real: str) -> Iterator[str]:
 
 
 def _git_files(real: str) -> Iterator[str]:
-    """Yields the files that make a person's git run programs. In a worktree `.git` itself is such a file."""
+    """Yield the files that make a person's git run programs. In a worktree `.git` itself is such a file."""
     git = f"{real}/.git"
     if os.path.isfile(git) and not os.path.islink(git):
         yield git
@@ -102,7 +102,7 @@ def _can_create_hooks(git: str) -> bool:
 
 
 def _pin_folders(real: str, paths: Iterable[str]) -> Iterator[str]:
-    """Yields mounts for the folders above a covered path. A mounted folder can't be moved.
+    """Yield mounts for the folders above a covered path. A mounted folder can't be moved.
 
     Otherwise a command could move the folder, and the next command would find the path uncovered under its new name.
     """
@@ -113,7 +113,7 @@ def _pin_folders(real: str, paths: Iterable[str]) -> Iterator[str]:
 
 
 def _cover(path: str, inside: str) -> Iterator[str]:
-    """Yields options that replace a folder by an empty one, or a file by /dev/null."""
+    """Yield options that replace a folder by an empty one, or a file by /dev/null."""
     if os.path.isdir(path):
         yield from _empty_folder(inside)
     elif os.path.lexists(path):
@@ -125,7 +125,7 @@ def _empty_folder(inside: str) -> tuple[str, ...]:
 
 
 def _inside(path: str, real: str) -> str:
-    """Returns the path inside the sandbox for a real path in the workspace."""
+    """Return the path inside the sandbox for a real path in the workspace."""
     return WORKSPACE + path.removeprefix(real)
 
 

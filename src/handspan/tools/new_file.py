@@ -29,7 +29,7 @@ def is_temporary(name: str) -> bool:
 
 
 def hide_temporary(folder: int, name: str) -> bool:
-    """Whether this is a temporary file, which no list shows. Removes one whose process was killed before the rename."""
+    """Whether this is a temporary file, which no list shows. Remove one whose process was killed before the rename."""
     if not is_temporary(name):
         return False
     with contextlib.suppress(OSError):
@@ -48,7 +48,7 @@ class NewFile:
         self.descriptor = self._open(mode)
 
     def rename(self, name: bytes) -> None:
-        """Puts the file under this name, in place of another file."""
+        """Put the file under this name, in place of another file."""
         if not self._is_named:
             # A file without a name can't replace another one in one step: only a rename can.
             os.link(f"/proc/self/fd/{self.descriptor}", self._temporary, dst_dir_fd=self._folder, follow_symlinks=True)
@@ -57,7 +57,7 @@ class NewFile:
         self._is_named = False
 
     def close(self) -> None:
-        """Closes the file."""
+        """Close the file."""
         os.close(self.descriptor)
         if self._is_named:
             with contextlib.suppress(OSError):
@@ -78,7 +78,7 @@ class NewFile:
 
 @contextlib.contextmanager
 def lock_folder(folder: int, path: str, deadline: Deadline | None) -> Iterator[None]:
-    """Locks an open directory against writers in other processes. Raises `busy` when one does not end in time."""
+    """Lock an open directory against writers in other processes. Raises `busy` when one does not end in time."""
     until = time.monotonic() + _LONGEST_WAIT
     while not _try_lock(folder):
         check_deadline(deadline)

@@ -15,11 +15,11 @@ from handspan.core.long_text import LongText, fit_texts
 
 SHOWN_BYTES: Final = 65_536
 STORED_BYTES: Final = 10 * 1024 * 1024
-MOST_SHOWN_CHARACTERS: Final = 4_096
+MAX_SHOWN_CHARACTERS: Final = 4_096
 """The most characters of one progress report."""
 _OTHER_FIELDS: Final = 1024
 """Bytes of a result that are not output: exit code, duration, notes."""
-_MOST_WAITING: Final = 4 * 1024 * 1024
+_MAX_WAITING: Final = 4 * 1024 * 1024
 """Bytes that wait for the disk before the child has to wait, too."""
 
 StoreOutput: TypeAlias = Callable[[str, AsyncIterator[bytes]], Awaitable[ArtifactRef]]
@@ -166,7 +166,7 @@ class OutputStream:
         if self._storing is None and self._size > self._limits.shown:
             self._storing = asyncio.ensure_future(store(self._name, self._pieces()))
             self._storing.add_done_callback(lambda _: self._resume())
-        if self._waiting_size > _MOST_WAITING and self._storing is not None and not self._is_paused:
+        if self._waiting_size > _MAX_WAITING and self._storing is not None and not self._is_paused:
             self._is_paused = True
             self._pause(True)
 
@@ -224,8 +224,8 @@ class OutputProgress:
 
     def add(self, text: str) -> None:
         waiting = self._unreported + text
-        self._skipped += max(0, len(waiting) - MOST_SHOWN_CHARACTERS)
-        self._unreported = waiting[-MOST_SHOWN_CHARACTERS:]
+        self._skipped += max(0, len(waiting) - MAX_SHOWN_CHARACTERS)
+        self._unreported = waiting[-MAX_SHOWN_CHARACTERS:]
         if self._timer is None and self._unreported:
             delay = self._next_at - self._loop.time()
             if delay <= 0:
@@ -234,7 +234,7 @@ class OutputProgress:
                 self._timer = self._loop.call_later(delay, self._report)
 
     def close(self) -> None:
-        """Reports the rest."""
+        """Report the rest."""
         if self._timer is not None:
             self._timer.cancel()
         if self._unreported:

@@ -18,7 +18,7 @@ from handspan.core.errors import ToolError
 MAX_PATH: Final = 4095
 MAX_NAME: Final = 255
 _MAX_LINKS: Final = 40  # as the kernel
-_MOST_QUOTED: Final = 200
+_MAX_QUOTED: Final = 200
 
 Parts: TypeAlias = tuple[bytes, ...]
 """The names from a root down to a file: none is empty, `.` or `..`, and none has a slash."""
@@ -28,29 +28,29 @@ Identity: TypeAlias = tuple[int, int]
 
 
 def identity(status: os.stat_result) -> Identity:
-    """Returns the device and inode of a stat result."""
+    """Return the device and inode of a stat result."""
     return status.st_dev, status.st_ino
 
 
 def quote_path(path: str) -> str:
-    """Returns the path in quotes for a message. A very long path is cut."""
-    return repr(path if len(path) <= _MOST_QUOTED else path[:_MOST_QUOTED] + "…")
+    """Return the path in quotes for a message. A very long path is cut."""
+    return repr(path if len(path) <= _MAX_QUOTED else path[:_MAX_QUOTED] + "…")
 
 
 def invalid_path(path: str, reason: str) -> ToolError:
-    """Returns the error for a path that names nothing in the workspace."""
+    """Return the error for a path that names nothing in the workspace."""
     return ToolError("invalid_path", f"Path {quote_path(path)} {reason}")
 
 
 def outside_workspace(path: str) -> ToolError:
-    """Returns the error for a path outside. Its text is always the same, so it does not tell what exists there."""
+    """Return the error for a path outside. Its text is always the same, so it does not tell what exists there."""
     return invalid_path(
         path, "leads out of the workspace. Use a path relative to the workspace, such as 'notes/today.txt'."
     )
 
 
 def encode_path(path: str) -> bytes:
-    """Returns the path as bytes for the operating system. Raises `invalid_path` for text that can't be a path."""
+    """Return the path as bytes for the operating system. Raises `invalid_path` for text that can't be a path."""
     if not path:
         raise invalid_path(path, "is empty. Name a file, or '.' for the workspace itself.")
     if "\0" in path:
@@ -77,7 +77,7 @@ class WorkspaceRoot:
         self._as_given = _split(os.fsencode(os.path.abspath(root)))
 
     def resolve(self, path: str) -> Parts:
-        """Returns the names below the root, with all links followed. Raises `invalid_path` when the path leads out.
+        """Return the names below the root, with all links followed. Raises `invalid_path` when the path leads out.
 
         Outside of the root only text is compared and no file is touched. So a path may leave the root and come back,
         and no answer depends on what exists outside.
@@ -99,7 +99,7 @@ class WorkspaceRoot:
         return self._strip_root(position, path)
 
     def _advance(self, position: list[bytes], part: bytes) -> bytes | None:
-        """Adds one part to the position. Returns the target if the part is a link; the position is then its folder."""
+        """Add one part to the position. Return the target if the part is a link; the position is then its folder."""
         if part in (b"", b"."):
             return None
         if part == b"..":
@@ -117,7 +117,7 @@ class WorkspaceRoot:
         return target
 
     def _strip_root(self, position: list[bytes], path: str) -> Parts:
-        """Returns the names below the root. Raises `invalid_path` when the position is outside."""
+        """Return the names below the root. Raises `invalid_path` when the position is outside."""
         depth = len(self._real)
         if tuple(position[:depth]) != self._real:
             raise outside_workspace(path)
@@ -150,7 +150,7 @@ class HiddenPaths:
         return any(names[: len(hidden)] == hidden for hidden in self._names)
 
     def identities(self) -> frozenset[Identity]:
-        """Returns the identities of the hidden files that exist now. Files may be replaced or created at any time."""
+        """Return the identities of the hidden files that exist now. Files may be replaced or created at any time."""
         found = set()
         for path in self._paths:
             try:
@@ -166,7 +166,7 @@ def _split(path: bytes) -> Parts:
 
 
 def _caseless(parts: Parts) -> tuple[str, ...]:
-    """Returns a form that is equal for all spellings that a case-insensitive file system treats as one name."""
+    """Return a form that is equal for all spellings that a case-insensitive file system treats as one name."""
     return tuple(
         unicodedata.normalize("NFD", unicodedata.normalize("NFD", part.decode("utf-8", "surrogateescape")).casefold())
         for part in parts
@@ -192,7 +192,7 @@ _ADVICE: Final[dict[int, str]] = {
 
 
 def explain_refusal(error: OSError, path: str, *, root_exists: bool) -> ToolError:
-    """Returns the error that explains a failed system call on this path."""
+    """Return the error that explains a failed system call on this path."""
     if not root_exists:
         return ToolError(
             "execution_failed",
@@ -212,7 +212,7 @@ def explain_refusal(error: OSError, path: str, *, root_exists: bool) -> ToolErro
 
 
 def wrong_kind_error(path: str, mode: int) -> ToolError:
-    """Returns the error for a path that is not a regular file."""
+    """Return the error for a path that is not a regular file."""
     if stat.S_ISLNK(mode):
         return invalid_path(path, "became a link while it was being opened. Try again.")
     if stat.S_ISDIR(mode):
@@ -224,11 +224,11 @@ def wrong_kind_error(path: str, mode: int) -> ToolError:
 
 
 def too_large_error(path: str, size: int, limit: int, advice: str) -> ToolError:
-    """Returns the error for a file that is too large for this operation."""
+    """Return the error for a file that is too large for this operation."""
     return ToolError("file_too_large", f"{quote_path(path)} has {size} bytes; {limit} are possible. {advice}")
 
 
 def check_deadline(deadline: Deadline | None) -> None:
-    """Raises `timeout` after the deadline: a change that was reported as stopped must not happen later (SPEC E5)."""
+    """Raise `timeout` after the deadline: a change that was reported as stopped must not happen later (SPEC E5)."""
     if deadline is not None and time.monotonic() >= deadline.at:
         raise ToolError("timeout", f"Stopped by {deadline.whose}; nothing was changed.")

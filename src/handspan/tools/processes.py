@@ -90,7 +90,7 @@ async def run_child(
     limits: OutputLimits = DEFAULT_LIMITS,
     store: StoreOutput | None = None,
 ) -> ChildResult:
-    """Runs one child and returns its result. Raises `ToolError` when it can't be started.
+    """Run one child and return its result. Raises `ToolError` when it can't be started.
 
     On a timeout or a cancellation everything is killed first. `store` takes a stream that is too long to be shown.
     """
@@ -184,7 +184,7 @@ class _Child:
             ) from error
 
     def _watch_exit(self, process: "subprocess.Popen[bytes]") -> None:
-        """Sets `exited` when the child has ended: by a descriptor, or by a thread where there is none (macOS)."""
+        """Set `exited` when the child has ended: by a descriptor, or by a thread where there is none (macOS)."""
         try:
             self._exit = os.pidfd_open(process.pid)
         except (AttributeError, OSError):
@@ -212,7 +212,7 @@ class _Child:
             self._drained.set()
 
     async def end(self) -> None:
-        """Kills what still runs and waits until it is gone. Then reads the last bytes and closes everything."""
+        """Kill what still runs and wait until it is gone. Then read the last bytes and close everything."""
         if self._process is None:
             return
         try:
@@ -221,9 +221,8 @@ class _Child:
             async with asyncio.timeout(_ENDING_SECONDS):
                 await self.exited.wait()
                 await self._wait_for_sandbox()
-            async with asyncio.timeout(
-                _LAST_BYTES_SECONDS
-            ):  # without a sandbox, a process outside of the group may hold a pipe
+            # Without a sandbox, a process outside of the group may hold a pipe.
+            async with asyncio.timeout(_LAST_BYTES_SECONDS):
                 await self._drained.wait()
         except TimeoutError:
             pass
@@ -231,7 +230,7 @@ class _Child:
             self._close(self._process)
 
     async def result(self, seconds: float, timed_out: bool) -> ChildResult:
-        """Returns the result once all output is stored."""
+        """Return the result once all output is stored."""
         code = self._exit_code
         return ChildResult(
             exit_code=code if code >= 0 else 128 - code,  # like a shell: 128 plus the number of the signal
@@ -244,7 +243,7 @@ class _Child:
         )
 
     async def discard(self) -> None:
-        """Drops the output, and what is stored of it."""
+        """Drop the output, and what is stored of it."""
         for output in self._outputs.values():
             await output.discard()
 
@@ -265,7 +264,7 @@ class _Child:
                 signal.pidfd_send_signal(self._init, signal.SIGKILL)
 
     def _release_sandbox(self) -> None:
-        """Notes the first process of the sandbox, which waits and is certainly alive, and lets it go on."""
+        """Note the first process of the sandbox, which waits and is certainly alive, and let it go on."""
         assert self._launch.sandbox is not None
         line = self._launch.sandbox.ours
         self._loop.remove_reader(line)
@@ -279,7 +278,7 @@ class _Child:
             self._loop.add_reader(line, self._receive_listener, line, self._launch.sandbox.on_listener)
 
     def _receive_listener(self, line: socket.socket, on_listener: Callable[[socket.socket], None]) -> None:
-        """Takes the first message after the release. It comes from our own starter: the command does not run yet."""
+        """Take the first message after the release. It comes from our own starter: the command does not run yet."""
         self._loop.remove_reader(line)
         space = socket.CMSG_SPACE(_CREDENTIALS.size) + socket.CMSG_SPACE(_DESCRIPTOR.size)
         _, ancillary, _, _ = line.recvmsg(1, space, socket.MSG_CMSG_CLOEXEC)
@@ -288,7 +287,7 @@ class _Child:
                 on_listener(socket.socket(fileno=_DESCRIPTOR.unpack(data)[0]))
 
     def _read_left_behind(self) -> int:
-        """Returns the number that the first process reports at its end: 0 when it was killed."""
+        """Return the number that the first process reports at its end: 0 when it was killed."""
         if self._launch.sandbox is None or not self.exited.is_set():
             return 0
         try:
@@ -298,7 +297,7 @@ class _Child:
         return int(number) if number.isdigit() else 0
 
     async def _wait_for_sandbox(self) -> None:
-        """Waits for the end of the sandbox's first process. The kernel ends it after all others of the sandbox."""
+        """Wait for the end of the sandbox's first process. The kernel ends it after all others of the sandbox."""
         if self._init is None:
             return
         gone = asyncio.Event()
@@ -320,7 +319,7 @@ class _Child:
 
 
 def find_program(name: str, search_path: str | None = None) -> str | None:
-    """Returns the file of this program, given by path or found in the search path; None when there is none.
+    """Return the file of this program, given by path or found in the search path; None when there is none.
 
     `shutil.which` is not used: `shutil` imports all kinds of archives, and this module is imported at the start.
     """

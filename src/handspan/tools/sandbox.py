@@ -96,7 +96,7 @@ class CommandLimits(Struct, frozen=True):
     """The size of /tmp, and of /dev/shm."""
 
     def prlimit(self, program: str) -> tuple[str, ...]:
-        """Returns the words that start `prlimit` with these limits."""
+        """Return the words that start `prlimit` with these limits."""
         return (
             program,
             f"--cpu={self.cpu_seconds}",
@@ -167,13 +167,13 @@ class Sandbox:
         limits: CommandLimits | None = None,
         network: Network = "none",
     ) -> "Sandbox":
-        """Returns the tested sandbox for this workspace; its `report` says whether it is active, and why not."""
+        """Return the tested sandbox for this workspace; its `report` says whether it is active, and why not."""
         sandbox = cls(workspace, hidden=hidden, uid=uid, limits=limits, network=network)
         await sandbox.ready()
         return sandbox
 
     async def ready(self) -> SandboxReport:
-        """Returns whether the sandbox is active. The first call tests it by a real run."""
+        """Return whether the sandbox is active. The first call tests it by a real run."""
         async with self._test_lock:
             if self._report is None:
                 self._report = self._find_obstacle() or await self._test()
@@ -182,7 +182,7 @@ class Sandbox:
         return self._report
 
     def listen(self, on_tested: Callable[[], None]) -> None:
-        """Calls `on_tested` once the test has shown what `report` says from then on."""
+        """Call `on_tested` once the test has shown what `report` says from then on."""
         if self._report is None:
             self._listeners.append(on_tested)
 
@@ -212,13 +212,13 @@ class Sandbox:
         return (self._uid, self._uid) if self._as_root and self.expected.active else None
 
     def _find_obstacle(self) -> SandboxReport | None:
-        """Returns the reason why the sandbox can't be used, as far as it is known without a test."""
+        """Return the reason why the sandbox can't be used, as far as it is known without a test."""
         if self._is_off:
             return _inactive("it is switched off", "set tools.sandbox.enabled to auto")
         return _find_missing(self.workspace, self._wanted_uid)
 
     def launch(self, argv: Sequence[str], on_listener: TakeListener | None = None) -> AbstractContextManager[Launch]:
-        """Returns how to start this program inside. Its descriptors are closed after the block.
+        """Return how to start this program inside. Its descriptors are closed after the block.
 
         `on_listener` gets the listening socket of a guarded network. Without it the command has no network then.
         """
@@ -257,7 +257,7 @@ class Sandbox:
             theirs.close()
 
     def _etc_files(self, network: Network) -> dict[str, str]:
-        """Returns the files of /etc that we write: names for the one user, for its commits, and for this machine."""
+        """Return the files of /etc that we write: names for the one user, for its commits, and for this machine."""
         files = {
             "passwd": f"sandbox:x:{self._uid}:{self._uid}::/tmp:/bin/sh\n",
             "group": f"sandbox:x:{self._uid}:\n",
@@ -266,7 +266,7 @@ class Sandbox:
         return files if network == "host" else {**files, "hosts": "127.0.0.1 localhost sandbox\n::1 localhost\n"}
 
     def _namespace_options(self, network: Network) -> Iterator[str]:
-        """Yields bubblewrap and its options for namespaces, capabilities and environment."""
+        """Yield bubblewrap and its options for namespaces, capabilities and environment."""
         yield find_program("bwrap") or "bwrap"
         yield from ("--as-pid-1", "--unshare-pid")
         if network != "host":
@@ -291,7 +291,7 @@ class Sandbox:
         }
 
     def _wrap_command(self, argv: Sequence[str], *, is_guarded: bool) -> tuple[str, ...]:
-        """Returns the words that set limits and user, then run the command. Inside, the process count begins at 0."""
+        """Return the words that set limits and user, then run the command. Inside, the process count begins at 0."""
         limits = self._limits.prlimit(find_program("prlimit", SANDBOX_PATH) or "prlimit")
         user: tuple[str, ...] = ()
         if self._as_root:
@@ -313,7 +313,7 @@ class Sandbox:
         )
 
     async def _test(self) -> SandboxReport:
-        """Returns the report of a self-test with the wanted network or, if the starter can't run, without one."""
+        """Return the report of a self-test with the wanted network or, if the starter can't run, without one."""
         if self._wanted_network != "guarded":
             return await self._test_with(self._wanted_network)
         problem = find_starter_problem()
@@ -326,7 +326,7 @@ class Sandbox:
         return await self._test_with("none", warning)
 
     async def _test_with(self, network: Network, warning: str = "") -> SandboxReport:
-        """Runs the self-test inside of the sandbox and returns its report."""
+        """Run the self-test inside of the sandbox and return its report."""
         script = ("sh", "-c", SELF_TEST, "sh", str(self._uid), str(self._limits.open_files), network)
         received: list[socket.socket] = []
         try:
@@ -361,7 +361,7 @@ class Sandbox:
 
 
 def create_workspace(path: Path, uid: int = SANDBOX_UID) -> None:
-    """Creates the workspace folder if it is missing. As root, the new folder belongs to the sandbox's user."""
+    """Create the workspace folder if it is missing. As root, the new folder belongs to the sandbox's user."""
     if path.is_dir():
         return
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -393,7 +393,7 @@ def _inactive(reason: str, remedy: str = "") -> SandboxReport:
 
 
 def _open_memory_file(data: bytes) -> int:
-    """Returns a descriptor from which these bytes can be read once."""
+    """Return a descriptor from which these bytes can be read once."""
     descriptor = os.memfd_create("handspan")
     os.write(descriptor, data)
     os.lseek(descriptor, 0, os.SEEK_SET)

@@ -7,8 +7,8 @@ from handspan.core.tool import NO_EFFECTS, SEARCH_TOOLS, ToolSpec
 from handspan.core.values import Arguments, Json, JsonObject
 
 _HITS: Final = 8
-_MOST_HITS: Final = 20
-_MOST_DESCRIPTION: Final = 240
+_MAX_HITS: Final = 20
+_MAX_DESCRIPTION: Final = 240
 
 
 class SearchTools:
@@ -32,7 +32,7 @@ class SearchTools:
                 "limit": {
                     "type": "integer",
                     "minimum": 1,
-                    "maximum": _MOST_HITS,
+                    "maximum": _MAX_HITS,
                     "description": f"How many tools to find; {_HITS} by default.",
                 },
             },
@@ -44,9 +44,9 @@ class SearchTools:
     )
 
     async def run(self, arguments: Arguments, ctx: ToolContext) -> JsonObject:
-        """Returns the best tools for the query, each with its name and the beginning of its description."""
-        most = cast(int, arguments.get("limit", _HITS))
-        found = await ctx.tools.search(str(arguments["query"]), most)
+        """Return the best tools for the query, each with its name and the beginning of its description."""
+        limit = cast(int, arguments.get("limit", _HITS))
+        found = await ctx.tools.search(str(arguments["query"]), limit)
         if not found:
             return {"tools": [], "note": "No tool has these words. Try others: what it does, or whose tool it is."}
         return {"tools": [_describe(spec) for spec in found]}
@@ -54,5 +54,5 @@ class SearchTools:
 
 def _describe(spec: ToolSpec) -> Json:
     text = " ".join(spec.description.split())
-    clipped = text if len(text) <= _MOST_DESCRIPTION else f"{text[: _MOST_DESCRIPTION - 1]}…"
+    clipped = text if len(text) <= _MAX_DESCRIPTION else f"{text[: _MAX_DESCRIPTION - 1]}…"
     return {"name": spec.name, "description": clipped}

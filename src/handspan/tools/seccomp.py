@@ -35,7 +35,7 @@ _MACHINES: Final = {
 
 
 def system_call_filter(machine: str) -> bytes | None:
-    """Returns the compiled filter for `bwrap --seccomp`, or None for a machine whose numbers are not known."""
+    """Return the compiled filter for `bwrap --seccomp`, or None for a machine whose numbers are not known."""
     known = _MACHINES.get(machine)
     if known is None:
         return None

@@ -40,7 +40,7 @@ _REMEDIES: Final = {
 
 
 def explain_failure(finished: ChildResult, how_to_allow_writing: str) -> tuple[str, str]:
-    """Returns why the self-test failed, and the remedy, which may be empty."""
+    """Return why the self-test failed, and the remedy, which may be empty."""
     if finished.timed_out:
         return f"its self-test did not end within {PROBE_SECONDS:g} seconds", "see why bwrap hangs here"
     if finished.started and finished.exit_code == NO_ENTRY:

@@ -32,19 +32,19 @@ os.execv(sys.argv[1], sys.argv[1:])
 
 
 def find_starter_problem() -> str:
-    """Returns why the starter can't run in the sandbox, and the remedy; an empty text when nothing is known."""
+    """Return why the starter can't run in the sandbox, and the remedy; an empty text when nothing is known."""
     if find_program(_PYTHON, SANDBOX_PATH) is None:
         return f"{_PYTHON!r} is not installed in {SANDBOX_PATH}; install the system's python3"
     return ""
 
 
 def start_with_listener(command: Sequence[str]) -> tuple[str, ...]:
-    """Returns the words that run the starter, which becomes this command."""
+    """Return the words that run the starter, which becomes this command."""
     return find_program(_PYTHON, SANDBOX_PATH) or _PYTHON, "-I", "-S", "-c", _PROGRAM, *command
 
 
 def proxy_variables() -> dict[str, str]:
-    """Returns the variables that name the proxy. Programs differ in which of the two spellings they read."""
+    """Return the variables that name the proxy. Programs differ in which of the two spellings they read."""
     proxy = f"http://127.0.0.1:{PROXY_PORT}"
     named = {"http_proxy": proxy, "https_proxy": proxy, "no_proxy": _OWN_HOSTS}
     return {**named, **{name.upper(): value for name, value in named.items()}, "NODE_USE_ENV_PROXY": "1"}

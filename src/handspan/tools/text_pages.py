@@ -12,7 +12,7 @@ from handspan.tools.workspace import OpenedFile
 
 _LONGEST_LINE: Final = 16 * 1024 * 1024
 """Characters of one line that are returned; the engine stores what is too long for a model."""
-_MOST_COUNTED: Final = 64 * 1024 * 1024
+_MAX_COUNTED: Final = 64 * 1024 * 1024
 """Bytes of a file whose lines are counted for the note."""
 _NOTE_ROOM: Final = 256
 
@@ -33,10 +33,10 @@ class PageReader:
         self._next_chunk = ""
         """A chunk that was read to see whether the file goes on."""
 
-    def read(self, first: int, most_lines: int | None) -> str:
-        """Returns the lines from `first` on (1 is the first line). A page that is not the last one ends with a note."""
-        page = self._fill(self._skip_lines(first), most_lines)
-        end = len(page) if most_lines is None else _end_of_lines(page, most_lines)
+    def read(self, first: int, max_lines: int | None) -> str:
+        """Return the lines from `first` on (1 is the first line). A page that is not the last one ends with a note."""
+        page = self._fill(self._skip_lines(first), max_lines)
+        end = len(page) if max_lines is None else _end_of_lines(page, max_lines)
         end = self._end_of_fitting(page[:end])
         if not end:
             page = self._read_line_to_its_end(page)
@@ -54,7 +54,7 @@ class PageReader:
                 yield chunk
 
     def _skip_lines(self, first: int) -> str:
-        """Returns the rest of the chunk in which the line `first` begins. Raises `invalid_arguments` behind the end."""
+        """Return the rest of the chunk in which the line `first` begins. Raises `invalid_arguments` behind the end."""
         skipped, chunk = 0, ""
         for chunk in self._chunks:
             breaks = chunk.count("\n")
@@ -77,14 +77,14 @@ class PageReader:
             self._next_chunk = next(self._chunks, "")
         return not self._next_chunk
 
-    def _fill(self, page: str, most_lines: int | None) -> str:
-        """Returns the page with more chunks, until it has enough."""
-        while len(page) <= self._room and (most_lines is None or page.count("\n") < most_lines) and not self._at_end():
+    def _fill(self, page: str, max_lines: int | None) -> str:
+        """Return the page with more chunks, until it has enough."""
+        while len(page) <= self._room and (max_lines is None or page.count("\n") < max_lines) and not self._at_end():
             page, self._next_chunk = page + self._next_chunk, ""
         return page
 
     def _end_of_fitting(self, page: str) -> int:
-        """Returns where the last line ends that fits; 0 when not even the first line fits."""
+        """Return where the last line ends that fits; 0 when not even the first line fits."""
         if json_size(page) <= self._room:
             return len(page)
         text = page[: self._room]
@@ -106,14 +106,14 @@ class PageReader:
     def _note(self, first: int, last: int) -> str:
         size = self._file.size
         whole = f"a file of {size} bytes"
-        if self._encoding.unit == 1 and size <= _MOST_COUNTED:
+        if self._encoding.unit == 1 and size <= _MAX_COUNTED:
             breaks = sum(chunk.count(b"\n") for chunk in self._file.chunks())
             whole = str(breaks + (self._file.read(size - 1, 1) != b"\n"))
         return f"[Lines {first} to {last} of {whole}. Read on with offset={last + 1}.]"
 
 
 def _end_of_lines(text: str, count: int) -> int:
-    """Returns where this many lines of the text end."""
+    """Return where this many lines of the text end."""
     end = 0
     for _ in range(count):
         place = text.find("\n", end)

@@ -26,13 +26,13 @@ KEY_SETTING: Final = "tools.web_search.api_key"
 _READS_THE_WEB: Final = Annotations(read_only=True, open_world=True)
 _CHANGES_THE_WEB: Final = Annotations(destructive=True, open_world=True)
 _READING_METHODS: Final = frozenset({"GET", "HEAD"})
-_MOST_HEADERS: Final = 100
+_MAX_HEADERS: Final = 100
 _SHOWN_HEADERS: Final = 2000
 _HEADERS: Final[JsonObject] = {
     "type": "object",
     "description": "HTTP headers as key-value pairs",
     "additionalProperties": {"type": "string"},
-    "maxProperties": _MOST_HEADERS,
+    "maxProperties": _MAX_HEADERS,
 }
 _SAVE_TO: Final[JsonObject] = {
     "type": "string",
@@ -57,7 +57,7 @@ def web_tools(
     search_api_key: str | None = None,
     http_hosts: tuple[str, ...] | None = None,
 ) -> tuple[Tool, ...]:
-    """Returns the three web tools. They save files in `workspace`; `http_hosts` limits `http_request` to some hosts."""
+    """Return the three web tools. They save files in `workspace`; `http_hosts` limits `http_request` to some hosts."""
     return (
         WebSearch(guard, search_endpoint, search_api_key),
         WebFetch(guard, workspace),
@@ -102,7 +102,7 @@ class WebFetch:
         self._downloads = _Downloads(workspace)
 
     async def run(self, arguments: Arguments, ctx: ToolContext) -> Json:
-        """Returns status, type and size of the page, and its body or where that was saved."""
+        """Return status, type and size of the page, and its body or where that was saved."""
         request = OutgoingRequest(_text(arguments, "url"), _text(arguments, "method", "GET"), _headers(arguments))
         limits = _limits(ctx)
         fetched = await self._guard.fetch(request, limits)
@@ -159,7 +159,7 @@ class HttpRequest:
         self._downloads = _Downloads(workspace)
 
     async def run(self, arguments: Arguments, ctx: ToolContext) -> Json:
-        """Returns status, headers and body of the answer. Raises `network_error` for a 5xx status (SPEC B)."""
+        """Return status, headers and body of the answer. Raises `network_error` for a 5xx status (SPEC B)."""
         limits = _limits(ctx)
         fetched = await self._guard.fetch(_request_with_body(arguments), limits)
         about: JsonObject = {"status": fetched.status, "url": fetched.url, "headers": dict(fetched.headers)}
@@ -177,7 +177,7 @@ class _Downloads:
         self._workspace = workspace
 
     async def save(self, fetched: Fetched, path: str, limits: RequestLimits, ctx: ToolContext) -> JsonObject:
-        """Returns where the body was saved, or why it was not. Raises `file_too_large` when it is cut."""
+        """Return where the body was saved, or why it was not. Raises `file_too_large` when it is cut."""
         if not 200 <= fetched.status < 300:
             return {"note": f"Nothing was saved: the server answered {fetched.status}."}
         if fetched.truncated:
@@ -224,7 +224,7 @@ class WebSearch:
         self._guard = guard.trust(endpoint) if endpoint else guard
 
     async def run(self, arguments: Arguments, ctx: ToolContext) -> Json:
-        """Returns the query and at most `num_results` results of the endpoint."""
+        """Return the query and at most `num_results` results of the endpoint."""
         query, count = _text(arguments, "query"), cast("int", arguments.get("num_results", 5))
         joint = "&" if "?" in self._endpoint else "?"
         url = f"{self._endpoint}{joint}{urlencode({'q': query, 'count': count})}"
@@ -241,7 +241,7 @@ def _headers(arguments: Arguments) -> tuple[tuple[str, str], ...]:
 
 
 def _limits(ctx: ToolContext) -> RequestLimits:
-    """Returns limits with the seconds left for this call; None when the operator removed the timeout."""
+    """Return limits with the seconds left for this call; None when the operator removed the timeout."""
     return RequestLimits(seconds=max(0.001, ctx.deadline.at - time.monotonic()) if ctx.deadline else None)
 
 
@@ -262,7 +262,7 @@ _HTML_TYPES: Final = frozenset({"text/html", "application/xhtml+xml"})
 def _add_body(
     answer: JsonObject, fetched: Fetched, limits: RequestLimits, *, wants_markdown: bool = False
 ) -> JsonObject:
-    """Returns the answer with its body as text. For a binary body it names type and size instead."""
+    """Return the answer with its body as text. For a binary body it names type and size instead."""
     answer["bytes"] = len(fetched.body)
     if fetched.truncated:
         answer |= {"truncated": True, "limit_bytes": limits.body_bytes, **_declared_size(fetched)}
@@ -301,7 +301,7 @@ def _binary_warning(fetched: Fetched) -> str:
 
 
 def _server_error(fetched: Fetched, answer: JsonObject) -> ToolError:
-    """Returns the error of a 5xx status: with the headers, which may say when to try again, and the body's head."""
+    """Return the error of a 5xx status: with the headers, which may say when to try again, and the body's head."""
     text = str(answer["body"] or answer.get("warning", "")).strip()
     body = f"Body: {text[:1000]}{'…' if len(text) > 1000 else ''}" if text else "The body is empty."
     first = sorted(fetched.headers.items(), key=lambda header: header[0] != "retry-after")
@@ -341,7 +341,7 @@ def _decode_search(fetched: Fetched) -> Json:
 
 
 def _results(answer: Json, count: int) -> Json:
-    """Returns the list of results from the known places in the answer, or else the whole answer."""
+    """Return the list of results from the known places in the answer, or else the whole answer."""
     match answer:
         case list() as found:
             return found[:count]

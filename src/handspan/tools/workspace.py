@@ -65,11 +65,11 @@ class OpenedFile:
         self.state = _file_state(status)
 
     def read(self, offset: int, length: int) -> bytes:
-        """Returns `length` bytes from `offset`, or fewer where the file ends."""
+        """Return `length` bytes from `offset`, or fewer where the file ends."""
         return b"".join(self._chunks(offset, length))
 
     def chunks(self) -> Iterator[bytes]:
-        """Yields the whole content in pieces."""
+        """Yield the whole content in pieces."""
         return self._chunks(0, self.size)
 
     def _chunks(self, offset: int, length: int) -> Iterator[bytes]:
@@ -130,7 +130,7 @@ class Workspace:
         return self._root.path
 
     def close(self) -> None:
-        """Closes the root; later calls fail. The caller makes sure that no other call is running."""
+        """Close the root; later calls fail. The caller makes sure that no other call is running."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
@@ -147,19 +147,19 @@ class Workspace:
 
     @contextlib.contextmanager
     def open_file(self, path: str) -> Iterator[OpenedFile]:
-        """Opens the file for reading, and closes it after the block."""
+        """Open the file for reading, and close it after the block."""
         with self._explain_refusals(path), self._open_parts(path, self._locate(path)) as file:
             if _names_directory(path):
                 raise NotADirectoryError(errno.ENOTDIR, "")
             yield file
 
     def write(self, path: str, data: bytes, deadline: Deadline | None = None) -> None:
-        """Replaces the whole content of the file. Creates missing directories."""
+        """Replace the whole content of the file. Create missing directories."""
         with self._lock_for_change(path, deadline) as parts:
             self._replace(path, parts, (data,), None, deadline)
 
     def append(self, path: str, data: bytes, deadline: Deadline | None = None) -> None:
-        """Adds data to the end of the file, and creates the file if it is missing.
+        """Add data to the end of the file, and creates the file if it is missing.
 
         The file is replaced by a longer copy, so it must not be larger than `REWRITE_LIMIT`. O_APPEND could stop
         half-way, and would change the content under the other names of a hard link.
@@ -175,14 +175,14 @@ class Workspace:
             self._replace(path, parts, chain(old.chunks(), (data,)), old.state, deadline)
 
     def edit(self, path: str, change: Callable[[bytes], bytes], limit: int, deadline: Deadline | None = None) -> None:
-        """Replaces the content by the result of `change`. Raises `file_too_large` above `limit` bytes."""
+        """Replace the content by the result of `change`. Raises `file_too_large` above `limit` bytes."""
         with self._lock_for_change(path, deadline) as parts, self._open_parts(path, parts) as old:
             if old.size > limit:
                 raise too_large_error(path, old.size, limit, "Use another tool, such as exec_shell with sed.")
             self._replace(path, parts, (change(old.read(0, old.size)),), old.state, deadline)
 
     def entries(self, path: str, limit: int, deadline: Deadline | None = None) -> Listing:
-        """Returns the first `limit` children of the directory by name."""
+        """Return the first `limit` children of the directory by name."""
         with self._explain_refusals(path), self.open_directory(path) as (descriptor, parts):
             return list_children(descriptor, parts, self._hidden, limit, deadline)
 
@@ -193,7 +193,7 @@ class Workspace:
 
     @contextlib.contextmanager
     def open_directory(self, path: str) -> Iterator[tuple[int, Parts]]:
-        """Opens the directory for reading, and closes it after the block. Also returns its names below the root."""
+        """Open the directory for reading, and close it after the block. Also return its names below the root."""
         with self._explain_refusals(path):
             parts = self._locate(path)
             descriptor = self._opener(self._descriptor, parts, _READ | os.O_DIRECTORY)
@@ -205,7 +205,7 @@ class Workspace:
     # From a path to an open file
 
     def _locate(self, path: str) -> Parts:
-        """Returns the names below the root for this path. Raises `invalid_path` when it leads out or is hidden."""
+        """Return the names below the root for this path. Raises `invalid_path` when it leads out or is hidden."""
         parts = self._root.resolve(path)
         if self._hidden and (self._hidden.has_name(parts) or self._is_hidden_by_identity(parts)):
             raise invalid_path(path, "belongs to the gateway itself and is out of reach. Use another one.")
@@ -224,7 +224,7 @@ class Workspace:
         return False
 
     def _read_link(self, parts: Parts) -> bytes | None:
-        """Returns the target of the link, or None when this is not a link."""
+        """Return the target of the link, or None when this is not a link."""
         try:
             return os.readlink(b"/".join(parts), dir_fd=self._descriptor)
         except OSError:
@@ -243,7 +243,7 @@ class Workspace:
 
     @contextlib.contextmanager
     def _lock_for_change(self, path: str, deadline: Deadline | None) -> Iterator[Parts]:
-        """Returns the names of the file for this path. Other threads and processes can't write it during the block."""
+        """Return the names of the file for this path. Other threads and processes can't write it during the block."""
         with self._explain_refusals(path):
             parts = self._locate(path)
             if not parts or _names_directory(path):
@@ -258,7 +258,7 @@ class Workspace:
 
     @contextlib.contextmanager
     def _open_to_lock(self, folder: Parts) -> Iterator[int | None]:
-        """Opens the directory, or the nearest one above that exists; None when it can't be read."""
+        """Open the directory, or the nearest one above that exists; None when it can't be read."""
         descriptor = None
         while descriptor is None:
             try:
@@ -296,7 +296,7 @@ class Workspace:
     def _replace(
         self, path: str, parts: Parts, chunks: Iterable[bytes], expected: _FileState | None, deadline: Deadline | None
     ) -> None:
-        """Puts a new file under this name. Raises when `expected` is given and is no longer the state of the file."""
+        """Put a new file under this name. Raises when `expected` is given and is no longer the state of the file."""
         name = parts[-1]
         with self._open_folder(parts[:-1]) as folder:
             old = _check_replaceable(folder, name, path)
@@ -316,7 +316,7 @@ class Workspace:
     def _write_chunks(
         self, descriptor: int, chunks: Iterable[bytes], old: os.stat_result | None, deadline: Deadline | None
     ) -> None:
-        """Writes all chunks to the disk. The new file gets the owner and the mode of the file that it replaces."""
+        """Write all chunks to the disk. The new file gets the owner and the mode of the file that it replaces."""
         with open(descriptor, "wb", closefd=False) as file:
             for chunk in chunks:
                 check_deadline(deadline)
@@ -333,7 +333,7 @@ class Workspace:
 
     @contextlib.contextmanager
     def _open_folder(self, parts: Parts) -> Iterator[int]:
-        """Opens the directory and creates missing ones. Removes the created ones if the block fails."""
+        """Open the directory and creates missing ones. Remove the created ones if the block fails."""
         made: list[Parts] = []
         try:
             try:
@@ -362,7 +362,7 @@ class Workspace:
                 os.close(descriptor)
 
     def _remove_folders(self, made: list[Parts]) -> None:
-        """Removes the created folders that are still empty, the deepest first."""
+        """Remove the created folders that are still empty, the deepest first."""
         with contextlib.suppress(OSError):
             for *above, name in reversed(made):
                 folder = self._opener(self._descriptor, tuple(above), DIRECTORY)
@@ -389,7 +389,7 @@ def _names_directory(path: str) -> bool:
 
 
 def _check_replaceable(folder: int, name: bytes, path: str) -> os.stat_result | None:
-    """Returns the file that will be replaced, or None. Raises when it is no regular file or is read-only."""
+    """Return the file that will be replaced, or None. Raises when it is no regular file or is read-only."""
     try:
         old = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
@@ -416,7 +416,7 @@ def _file_state(status: os.stat_result) -> _FileState:
 
 
 def _sync_folder(folder: int) -> None:
-    """Syncs the new name to the disk. Errors are ignored: some file systems can't sync a directory."""
+    """Sync the new name to the disk. Errors are ignored: some file systems can't sync a directory."""
     with contextlib.suppress(OSError):
         descriptor = os.open(b".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
         try:

@@ -27,6 +27,7 @@ from handspan.client.client import Client
 from handspan.client.connection import State
 from handspan.client.context import CallContext
 from handspan.client.functions import Code
+from handspan.client.pairing import read_link
 from handspan.client.ws import Backoff
 from handspan.config.settings import Settings
 from handspan.core.errors import ConfigError, ToolError
@@ -42,7 +43,7 @@ _LINK: Final = "handspan.client.ws"
 
 @click.command("device", epilog=f"{DELAY}=SECONDS makes device_info slow, to see what becomes of a call meanwhile.")
 @click.option("--label", help="What its tools' names begin with; default: the name of this computer.")
-@click.option("--pair", metavar="CODE", help="Pair with the gateway at --url; it is remembered.")
+@click.option("--pair", metavar="CODE|LINK", help="Pair by the code of the gateway at --url, or by a link of `pair`.")
 @click.option(
     "--allow",
     multiple=True,
@@ -61,9 +62,7 @@ def command(label: str | None, pair: str | None, allow: tuple[str, ...], yes: bo
     log: DeviceLog = DeviceJson(sys.stdout) if as_json else DeviceLines(sys.stdout)
     settings = read_settings()
     own_label = clean_label(label or "", os.uname().nodename)
-    name = _name(own_label)
-    file = DeviceFile(settings.state / f"{name}.choices.json")
-    remote = _gateway(settings, file, pair, own_label)
+    remote, file, name = join_gateway(settings, f"device-{own_label}", own_label, pair)
     is_at_terminal = sys.stdin.isatty() and sys.stderr.isatty()
     questions = TerminalQuestions(sys.stdin, sys.stderr, grants_once=True) if is_at_terminal else None
     consent = DeviceConsent(file, _PERMISSIONS if yes else allow, questions)
@@ -71,16 +70,21 @@ def command(label: str | None, pair: str | None, allow: tuple[str, ...], yes: bo
     sys.exit(asyncio.run(device.run(settings, name)))
 
 
-def _name(label: str) -> str:
-    """Of its files: one set for the gateway of the state folder, one for each other gateway."""
-    url = given_url()
-    return f"device-{label}" + (f"-{hashlib.sha256(url.encode()).hexdigest()[:8]}" if url else "")
+def join_gateway(settings: Settings, name: str, label: str, pair: str | None) -> tuple[Remote, DeviceFile, str]:
+    """Return the gateway of --pair, --url or the state folder, the file of choices, and the name of all files."""
+    url, code = (given_url(), "") if pair is None else _read_code(pair)
+    name = name_files(name, url)
+    file = DeviceFile(settings.state / f"{name}.choices.json")
+    return _pair(file, url, code, label) if code else _gateway(settings, file), file, name
 
 
-def _gateway(settings: Settings, file: DeviceFile, code: str | None, label: str) -> Remote:
-    """Where this device belongs."""
-    if code is not None:
-        _pair(file, code, label)
+def name_files(name: str, url: str) -> str:
+    """Return the name of the files: one set for the gateway of the state folder, one for each other gateway."""
+    return name + (f"-{hashlib.sha256(url.encode()).hexdigest()[:8]}" if url else "")
+
+
+def _gateway(settings: Settings, file: DeviceFile) -> Remote:
+    """Return where this device belongs."""
     remote = named_gateway(file.read().token) or running_gateway(settings)
     if remote is None:
         raise ConfigError(
@@ -90,14 +94,25 @@ def _gateway(settings: Settings, file: DeviceFile, code: str | None, label: str)
     return remote
 
 
-def _pair(file: DeviceFile, code: str, label: str) -> None:
-    url = given_url()
-    if not url:
-        raise click.UsageError("--pair needs --url: the gateway shows both.")
+def _pair(file: DeviceFile, url: str, code: str, label: str) -> Remote:
+    """Exchange the code for a token, and keep that for the next time."""
     remote = remote_at(url, "")
     paired = remote.change("POST", "/pair", _Paired, {"code": code, "label": label})
     remote.close()
     file.write(Choices(token=paired.token, permissions=file.read().permissions))
+    return remote_at(url, paired.token)
+
+
+def _read_code(given: str) -> tuple[str, str]:
+    """Return the address and the code: of a link, or of --url and --pair."""
+    if "://" in given:
+        try:
+            return read_link(given)
+        except ValueError as problem:
+            raise click.UsageError(f"--pair: {problem}.") from None
+    if not given_url():
+        raise click.UsageError("--pair needs --url, or a link in place of the code: the gateway shows both.")
+    return given_url(), given
 
 
 class _Paired(Struct, frozen=True):
@@ -161,25 +176,25 @@ class Device:
         rejected = client.rejected
         names = [tool.spec.name for tool in self._tools if tool.spec.name not in rejected]
         tools = [f"{client.label}{SEPARATOR}{name}" for name in names]
-        self._log.connected(self._remote.url, client.label, tools, rejected)
+        self._log.log_connected(self._remote.url, client.label, tools, rejected)
         missing, self._missing = self._missing, []
         for why in missing:  # once, not after every drop of the link
             self._log.note(why)
 
     def _log_wait(self, seconds: float) -> None:
-        self._log.waits(self._remote.url, seconds, self._why.text)
+        self._log.log_retry(self._remote.url, seconds, self._why.text)
 
     # Calls.
 
     async def _ask(self, question: PermissionQuestion) -> tuple[Decision, str]:
-        with self._log.held():  # a line would break into the prompt
+        with self._log.hold_back():  # a line would break into the prompt
             decision, where = await self._consent.ask(question)
         words = {"allow": "allowed", "deny": "denied"}.get(decision, "denied for good")
-        self._log.decided(question.tool, question.permission, words, where)
+        self._log.log_decision(question.tool, question.permission, words, where)
         return decision, where
 
     def _log_calls(self, tool: DeviceTool) -> Code:
-        """The tool's code, with a line for every call."""
+        """Return the tool's code, with a line for every call."""
 
         def run(arguments: Arguments, ctx: CallContext) -> object:
             began, outcome = time.monotonic(), "ok"

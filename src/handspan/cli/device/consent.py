@@ -39,7 +39,7 @@ class DeviceFile:
         self.path = path
 
     def read(self) -> Choices:
-        """What is remembered; `ConfigError` when it can't be read."""
+        """Return what is remembered; `ConfigError` when it can't be read."""
         try:
             data = read_private(self.path)
             return Choices() if data is None else msgspec.json.decode(data, type=Choices)
@@ -67,7 +67,7 @@ class DeviceConsent:
         self._questions = questions
 
     async def ask(self, asked: PermissionQuestion) -> tuple[Decision, str]:
-        """What counts for this call, and where that can be changed."""
+        """Return what counts for this call, and where that can be changed."""
         permission = asked.permission
         if permission in self._allowed:
             return "allow", ""
@@ -82,7 +82,7 @@ class DeviceConsent:
         assert answer is not None and answer.decision != "expired"  # a terminal answers at once, or is given up
         if answer.always or answer.decision == "deny_forever":
             self._remember(permission, "always" if answer.decision == "allow" else "never")
-        return answer.decision, "" if answer.decision == "allow" else self._where(permission)
+        return answer.decision, self._where(permission) if answer.decision == "deny_forever" else ""
 
     def _remember(self, permission: str, choice: Literal["always", "never"]) -> None:
         choices = self._file.read()
@@ -91,7 +91,7 @@ class DeviceConsent:
             self._file.write(msgspec.structs.replace(choices, permissions=permissions))
 
     def _where(self, permission: str) -> str:
-        return f"`handspan device --allow {permission}` on that computer, or its file {self._file.path.name}"
+        return f"`handspan device --allow {permission}` on that computer, or its file {self._file.path}"
 
 
 def _question(asked: PermissionQuestion) -> Question:

@@ -11,19 +11,19 @@ import msgspec
 
 from handspan.core.values import Arguments, Json, escape_invisible, strip_invisible
 
-_MOST_SHOWN = 80
-_MOST_HELD = 1000
+_MAX_SHOWN = 80
+_MAX_HELD = 1000
 """Lines that are held back; older ones are dropped."""
 
 
 class DeviceLog(Protocol):
     """Shows what the device does. Called from any thread."""
 
-    def connected(self, url: str, label: str, tools: Sequence[str], rejected: dict[str, str]) -> None:
+    def log_connected(self, url: str, label: str, tools: Sequence[str], rejected: dict[str, str]) -> None:
         """The gateway knows this device and its tools."""
         ...
 
-    def waits(self, url: str, seconds: float, why: str) -> None:
+    def log_retry(self, url: str, seconds: float, why: str) -> None:
         """There is no link; it is tried again after so many seconds."""
         ...
 
@@ -31,7 +31,7 @@ class DeviceLog(Protocol):
         """A call has ended: `ok`, or the code and the words of its failure."""
         ...
 
-    def decided(self, tool: str, permission: str, decision: str, where: str) -> None:
+    def log_decision(self, tool: str, permission: str, decision: str, where: str) -> None:
         """A permission was granted or not; `where` says how to change that."""
         ...
 
@@ -39,7 +39,7 @@ class DeviceLog(Protocol):
         """Anything else."""
         ...
 
-    def held(self) -> AbstractContextManager[None]:
+    def hold_back(self) -> AbstractContextManager[None]:
         """Hold back what is logged until the end of this context: the person is asked something."""
         ...
 
@@ -51,7 +51,7 @@ class HeldOutput:
         self._out = out
         self._lock = threading.Lock()
         self._holders = 0
-        self._waiting: deque[str] = deque(maxlen=_MOST_HELD)
+        self._waiting: deque[str] = deque(maxlen=_MAX_HELD)
 
     def write(self, line: str) -> None:
         """Write this line now, or when it is not held any more."""
@@ -60,7 +60,7 @@ class HeldOutput:
             self._flush()
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def hold_back(self) -> Iterator[None]:
         """Hold the lines back."""
         with self._lock:
             self._holders += 1
@@ -83,23 +83,23 @@ class DeviceLines:
 
     def __init__(self, out: TextIO) -> None:
         self._out = HeldOutput(out)
-        self.held = self._out.held
+        self.hold_back = self._out.hold_back
 
-    def connected(self, url: str, label: str, tools: Sequence[str], rejected: dict[str, str]) -> None:
+    def log_connected(self, url: str, label: str, tools: Sequence[str], rejected: dict[str, str]) -> None:
         self.note(f"Connected to {url} as {label!r}. Tools: {', '.join(tools) or 'none'}. Ctrl-C ends it.")
         for name, why in rejected.items():
             self.note(f"The gateway does not take {name!r}: {why}")
 
-    def waits(self, url: str, seconds: float, why: str) -> None:
+    def log_retry(self, url: str, seconds: float, why: str) -> None:
         self.note(f"No link to {url}{f' ({why})' if why else ''}: trying again in {seconds:.0f} s")
 
     def log_call(self, tool: str, arguments: Arguments, outcome: str, seconds: float) -> None:
         shown = escape_invisible(msgspec.json.encode(arguments).decode()) if arguments else ""
-        clipped = f"{shown[:_MOST_SHOWN]}…" if len(shown) > _MOST_SHOWN else shown
+        clipped = f"{shown[:_MAX_SHOWN]}…" if len(shown) > _MAX_SHOWN else shown
         took = f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
         self.note(f"{tool}{' ' if clipped else ''}{clipped}: {outcome}, {took}")
 
-    def decided(self, tool: str, permission: str, decision: str, where: str) -> None:
+    def log_decision(self, tool: str, permission: str, decision: str, where: str) -> None:
         self.note(f"{tool} wants {permission!r}: {decision}{f' (to change that: {where})' if where else ''}")
 
     def note(self, text: str, *, bell: bool = False) -> None:
@@ -112,18 +112,18 @@ class DeviceJson:
 
     def __init__(self, out: TextIO) -> None:
         self._out = HeldOutput(out)
-        self.held = self._out.held
+        self.hold_back = self._out.hold_back
 
-    def connected(self, url: str, label: str, tools: Sequence[str], rejected: dict[str, str]) -> None:
+    def log_connected(self, url: str, label: str, tools: Sequence[str], rejected: dict[str, str]) -> None:
         self._write("connected", url=url, label=label, tools=list(tools), rejected=dict(rejected))
 
-    def waits(self, url: str, seconds: float, why: str) -> None:
+    def log_retry(self, url: str, seconds: float, why: str) -> None:
         self._write("waiting", url=url, seconds=round(seconds, 3), why=why)
 
     def log_call(self, tool: str, arguments: Arguments, outcome: str, seconds: float) -> None:
         self._write("call", tool=tool, arguments=dict(arguments), outcome=outcome, seconds=round(seconds, 6))
 
-    def decided(self, tool: str, permission: str, decision: str, where: str) -> None:
+    def log_decision(self, tool: str, permission: str, decision: str, where: str) -> None:
         self._write("permission", tool=tool, permission=permission, decision=decision, where=where)
 
     def note(self, text: str, *, bell: bool = False) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from handspan.cli.device.programs import Program, run_program, usable
+from handspan.cli.device.programs import Program, apple_script, run_program, usable
 from handspan.cli.device.tools import DeviceTool
 from handspan.client.context import CallContext
 from handspan.client.results import Image
@@ -24,7 +24,7 @@ PHONE_PERMISSIONS: Final = ("camera", "contacts", "sensors")
 
 _SIZES: Final = {"low": "640x480", "high": "1920x1080"}
 _JPEG: Final = b"\xff\xd8"
-_MOST_CONTACTS: Final = 50
+_MAX_CONTACTS: Final = 50
 # `{0}` is the size of the picture, `{1}` the device file, `{file}` where the picture goes.
 _FILE_CAMERAS: Final = (
     Program(
@@ -46,7 +46,21 @@ _ADDRESS_BOOKS: Final = (
     Program("abook", ("--mutt-query", "{0}"), "any"),
     Program("lbdbq", ("{0}",), "any"),
     Program("goobook", ("query", "{0}"), "any"),
+    apple_script(  # not tried on a Mac yet
+        'set found to ""',
+        'tell application "Contacts"',
+        "repeat with one in (every person whose name contains (item -1 of argv))",
+        "repeat with place in (value of emails of one) & (value of phones of one)",
+        "set found to found & place & tab & (name of one) & linefeed",
+        "end repeat",
+        "end repeat",
+        "end tell",
+        "return found",
+        words=1,
+    ),
 )
+_NOT_AUTHORIZED: Final = "-1743"
+"""How macOS says that the person has not let this program use another one."""
 _TERMUX_CONTACTS: Final = Program("termux-contact-list", (), "any")
 _GPS: Final = (Program("gpspipe", ("-w", "-n", "12"), "any"), Program("termux-location", (), "any"))
 _MOTION: Final = {"accelerometer": ("accel", "m/s²"), "gyroscope": ("anglvel", "rad/s")}
@@ -64,7 +78,7 @@ class PhoneTools(Struct, frozen=True):
 
 
 def phone_tools(environ: Mapping[str, str], root: Path = Path("/")) -> PhoneTools:
-    """Returns which of these tools this computer can have now."""
+    """Return which of these tools this computer can have now."""
     found: list[_Found] = [_camera(environ, root), _contacts(environ), _sensors(environ, root)]
     return PhoneTools(
         [one for one in found if isinstance(one, DeviceTool)], [one for one in found if isinstance(one, str)]
@@ -109,7 +123,7 @@ def _contacts(environ: Mapping[str, str]) -> _Found:
     def run(arguments: Arguments, ctx: CallContext) -> Json:
         query = str(arguments["query"])
         found = _search_book(book, query) if book is not None else _search_phone(query)
-        return {"contacts": found[:_MOST_CONTACTS], "more": max(0, len(found) - _MOST_CONTACTS)}
+        return {"contacts": found[:_MAX_CONTACTS], "more": max(0, len(found) - _MAX_CONTACTS)}
 
     schema: JsonObject = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
     description = "Query the contacts in this computer's address book: names and addresses that fit the query."
@@ -120,8 +134,12 @@ def _search_book(book: Program, query: str) -> list[Json]:
     try:
         lines = run_program(book, query).decode("utf-8", "replace").splitlines()
     except ToolError as error:
-        if error.code == "execution_failed" and "failed with 1:" in error.message:  # none fits: it exits with 1
-            return []
+        if _NOT_AUTHORIZED in error.message:
+            where = "System Settings, Privacy & Security, Automation and Contacts"
+            raise ToolError("permission_denied", f"macOS lets this program not read the contacts: {where}.") from None
+        is_mac = book.where == "mac"
+        if error.code == "execution_failed" and "failed with 1:" in error.message and not is_mac:
+            return []  # none fits: it exits with 1
         raise
     rows = [line.split("\t") for line in lines if "\t" in line]
     return [{"address": row[0].strip(), "name": row[1].strip()} for row in rows]
@@ -183,7 +201,7 @@ def _motion_reader(folder: Path, channel: str, unit: str) -> Callable[[], JsonOb
 
 
 def _number(folder: Path, names: Iterable[str], default: float = math.nan) -> float:
-    """The number in the first of these files that is there. Raises `ValueError` when there is none."""
+    """Return the number in the first of these files that is there. Raises `ValueError` when there is none."""
     file = next((folder / name for name in names if (folder / name).exists()), None)
     value = default if file is None else float(file.read_text("ascii"))
     if math.isnan(value):
@@ -192,7 +210,7 @@ def _number(folder: Path, names: Iterable[str], default: float = math.nan) -> fl
 
 
 def _position(program: Program) -> JsonObject:
-    """Where this computer is, by the first report that has a position."""
+    """Return where this computer is, by the first report that has a position."""
     for line in run_program(program).splitlines():
         report = _report(line)
         latitude, longitude = report.get("lat", report.get("latitude")), report.get("lon", report.get("longitude"))

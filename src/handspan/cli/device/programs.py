@@ -43,9 +43,20 @@ CLIPBOARDS: Final = (
     Program("xclip", ("-selection", "clipboard", "-o"), "x11", ("xclip", "-selection", "clipboard")),
     Program("xsel", ("--clipboard", "--output"), "x11", ("xsel", "--clipboard", "--input")),
 )
-_SAY: Final = ("on run argv", "display notification (item 2 of argv) with title (item 1 of argv)", "end run")
+
+
+def apple_script(*lines: str, words: int) -> Program:
+    """Return a run of this script with so many words of the tool, the last items of `argv`.
+
+    `--` comes before them: a word that begins with `-e` must not become a line of the script.
+    """
+    script = ("on run argv", *lines, "end run")
+    places = (f"{{{place}}}" for place in range(words))
+    return Program("osascript", (*(word for line in script for word in ("-e", line)), "--", *places), "mac")
+
+
 NOTIFIERS: Final = (
-    Program("osascript", (*(word for line in _SAY for word in ("-e", line)), "{0}", "{1}"), "mac"),
+    apple_script("display notification (item -1 of argv) with title (item -2 of argv)", words=2),
     Program("notify-send", ("--", "{0}", "{1}")),
 )
 
@@ -56,7 +67,7 @@ def has_display(environ: Mapping[str, str]) -> bool:
 
 
 def usable(programs: Sequence[Program], environ: Mapping[str, str]) -> Program | None:
-    """The first of these that is here and has its screen; None when there is none."""
+    """Return the first of these that is here and has its screen; None when there is none."""
     path = environ.get("PATH")
     here = (one for one in programs if _has(one.where, environ) and shutil.which(one.name, path=path))
     return next((one for one in here if not one.other or shutil.which(one.other[0], path=path)), None)
@@ -65,7 +76,7 @@ def usable(programs: Sequence[Program], environ: Mapping[str, str]) -> Program |
 def run_program(
     program: Program, *words: str, given: bytes | None = None, other: bool = False, made: str = "made.png"
 ) -> bytes:
-    """The program's output, or the file `made` that it wrote. Raises `ToolError` when it failed.
+    """Return the program's output, or the file `made` that it wrote. Raises `ToolError` when it failed.
 
     Blocks for a limited time.
     """

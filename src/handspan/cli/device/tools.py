@@ -39,7 +39,7 @@ class DeviceTool(Struct, frozen=True):
 
 
 def device_tools(environ: Mapping[str, str], announce: Announce) -> list[DeviceTool]:
-    """Those that this computer can have now."""
+    """Return those that this computer can have now."""
     tools = [_device_info(environ), _notify(usable(NOTIFIERS, environ), announce)]
     screen, clipboard = usable(SCREENS, environ), usable(CLIPBOARDS, environ)
     if screen is not None:
@@ -216,7 +216,7 @@ def _web_address(url: str) -> str:
 
 
 def _texts(**described: str) -> JsonObject:
-    """A schema of texts; the first is required."""
+    """Return a schema of texts; the first is required."""
     properties: JsonObject = {name: {"type": "string", "description": text} for name, text in described.items()}
     return {
         "type": "object",

@@ -11,14 +11,16 @@ from msgspec import structs
 from handspan.agent.refusals import TurnRefused
 from handspan.agent.sessions import Bound, Sessions
 from handspan.agent.turn import Handle
-from handspan.agent.turn_events import AnsweredBefore, Happening, MessageStored
+from handspan.agent.turn_events import AnsweredBefore, MessageStored, SessionEvent
+from handspan.core.artifacts import Artifacts
 from handspan.core.errors import HandspanError, InvalidAnswer
 from handspan.core.events import Ended
-from handspan.core.messages import Text, UserMessage
+from handspan.core.messages import Media, Text, UserMessage
 from handspan.core.questions import Answer
 from handspan.gateway.clients.chat_frames import ChatFrames, EventFrames, error_frame
 from handspan.gateway.clients.peers import Peer
 from handspan.gateway.sessions.questions import AwaitedQuestions
+from handspan.sources.ws.outcome import attachment
 from handspan.wire.ws_frames import (
     Abort,
     AbortAck,
@@ -28,6 +30,7 @@ from handspan.wire.ws_frames import (
     Done,
     ErrorFrame,
     EventFrame,
+    LoginStart,
     MessageAccepted,
     QuestionClosed,
     Regenerate,
@@ -37,9 +40,9 @@ from handspan.wire.ws_frames import (
 )
 
 _log = logging.getLogger(__name__)
-_MOST_REPLAYED: Final = 4096
+_MAX_REPLAYED: Final = 4096
 """Events that are stored for a client that comes back."""
-_MOST_MESSAGES: Final = 64
+_MAX_MESSAGES: Final = 64
 """Messages of which the outcome is remembered."""
 _NOT_TAKEN: Final = "The message came when its turn was over, and was not taken: send it again."
 _STOPPED: Final = "The message was still waiting when the session's turns were stopped, and is not part of it."
@@ -50,6 +53,7 @@ class ChatConnection:
 
     __slots__ = (
         "_accepted",
+        "_artifacts",
         "_beside",
         "_bound",
         "_frames",
@@ -67,9 +71,18 @@ class ChatConnection:
         "_unstored",
     )
 
-    def __init__(self, peer: Peer, sessions: Sessions, questions: AwaitedQuestions, bound: Bound, seq: int = 0) -> None:
+    def __init__(
+        self,
+        peer: Peer,
+        sessions: Sessions,
+        questions: AwaitedQuestions,
+        artifacts: Artifacts,
+        bound: Bound,
+        seq: int = 0,
+    ) -> None:
         """`seq` is the number of the last event that the client got over an earlier connection."""
         self._peer = peer
+        self._artifacts = artifacts
         self._questions = questions
         self._bound = bound
         self._running: set[Handle] = set()
@@ -84,8 +97,9 @@ class ChatConnection:
             else ChatFrames(questions=shows, all_kinds=all_kinds, me=peer.id)
         )
         self._session = sessions.get(bound.session_id, peer.who.owner)
-        self._unlisten = self._session.listen(self._hear)  # a turn that waited is resumed without its first listener
-        self._replay: deque[tuple[int, EventFrame | MessageAccepted]] = deque(maxlen=_MOST_REPLAYED)
+        # Listens before any message: a turn that waited is resumed without its first listener.
+        self._unlisten = self._session.listen(self._on_event)
+        self._replay: deque[tuple[int, EventFrame | MessageAccepted]] = deque(maxlen=_MAX_REPLAYED)
         """Frames that the client may have missed, each with the number of the event that it is, or precedes."""
         self._missed_ends: list[tuple[str, ServerFrame]] = []
         """How turns ended while the link was down, for a client without events."""
@@ -103,25 +117,45 @@ class ChatConnection:
         frame = frame if "resume" in self._peer.can else structs.replace(frame, id="")
         if not self._is_new(frame):
             return
-        message, bound = UserMessage((Text(frame.text),), frame.id), self._bound
+        if frame.parts:
+            self._do(self._say_with_parts(frame))
+        else:
+            self._say(frame, UserMessage((Text(frame.text),), frame.id))
+
+    async def _say_with_parts(self, frame: Say) -> None:
+        owner = self._peer.who.owner
+        try:
+            media = [Media(await attachment(part, self._artifacts, owner)) for part in frame.parts]
+        except HandspanError as error:
+            self._fail(ErrorFrame(str(error), "AGENT_ERROR", frame.id))
+            self._forget(frame)
+            return
+        texts = (Text(frame.text),) if frame.text.strip() else ()
+        self._say(frame, UserMessage((*texts, *media), frame.id))
+
+    def _say(self, frame: Say, message: UserMessage) -> None:
+        bound = self._bound
         try:
             handle = self._session.say(
                 self._peer.who,
                 message,
-                self._hear,
-                agent=bound.persona,
+                self._on_event,
+                agent=bound.named_agent,
                 name=bound.name,
                 join=frame.join,
                 debug=frame.debug,
+                replaces=frame.replaces,
             )
         except TurnRefused as error:
             self._refuse(error, frame)
         else:
             self._follow(handle, frame)
 
-    def take(self, frame: Abort | Regenerate | AnswerFrame) -> None:
+    def take(self, frame: Abort | Regenerate | AnswerFrame | LoginStart) -> None:
         """Do what the client asks for, other than `say`."""
         match frame:
+            case LoginStart():
+                self._do(self._start_login(frame))
             case Regenerate():
                 self._regenerate(frame)
             case Abort():
@@ -141,6 +175,11 @@ class ChatConnection:
         self._sent_ends = {turn for turn, _ in missed}
         for _, end in missed:
             self._peer.send(end)
+
+    def catch_up(self) -> None:
+        """Send a new client the events of the round that runs, if it takes events."""
+        if self._gets_all:
+            self._session.catch_up(self._on_event)
 
     def down(self) -> None:
         """Abort the turns of a client that can't come back: its link is gone (SPEC W7)."""
@@ -163,7 +202,7 @@ class ChatConnection:
 
     def _is_new(self, frame: Say) -> bool:
         """Whether this message needs a turn. For any other message, the client is sent the known answer."""
-        if not frame.text.strip():
+        if not frame.text.strip() and not frame.parts:
             self._peer.send(ErrorFrame("A message needs words in its content.", "EMPTY_CONTENT", frame.id))
         elif frame.id in self._refused:
             self._peer.send(self._refused.pop(frame.id))
@@ -177,7 +216,7 @@ class ChatConnection:
 
     def _regenerate(self, frame: Regenerate) -> None:
         try:
-            handle = self._session.regenerate(self._peer.who, self._hear, debug=frame.debug)
+            handle = self._session.regenerate(self._peer.who, self._on_event, debug=frame.debug)
         except TurnRefused as error:
             self._refuse(error, None)
         else:
@@ -191,16 +230,23 @@ class ChatConnection:
         except InvalidAnswer as error:
             self._peer.send(ErrorFrame(str(error), "INVALID_ANSWER", frame.id))
 
-    def _hear(self, happening: Happening, turn: str) -> None:
+    async def _start_login(self, frame: LoginStart) -> None:
+        try:
+            if not await self._questions.start_login(frame.id, owner=self._peer.who.owner):
+                self._peer.send(QuestionClosed(frame.id, False))
+        except InvalidAnswer as error:
+            self._peer.send(ErrorFrame(str(error), "INVALID_ANSWER", frame.id))
+
+    def _on_event(self, event: SessionEvent, turn: str) -> None:
         """Send an event of the session to the client, in the frames that it knows, if it is for this client."""
-        if isinstance(happening, MessageStored):
+        if isinstance(event, MessageStored):
             self._own(turn)
-            self._accept(happening.id, turn)
-        elif isinstance(happening, AnsweredBefore):
+            self._accept(event.id, turn)
+        elif isinstance(event, AnsweredBefore):
             if not self._has_end(turn):
-                self._send_event(happening, turn)
+                self._send_event(event, turn)
         elif self._gets_all or turn in self._own_turns:
-            self._send_event(happening, turn)
+            self._send_event(event, turn)
 
     def _own(self, turn: str) -> None:
         """Note that this turn answers the client."""
@@ -208,8 +254,8 @@ class ChatConnection:
             self._own_turns[turn] = None
             _forget_oldest(self._own_turns)
 
-    def _send_event(self, happening: Happening, turn: str) -> None:
-        for frame in self._frames.frames(happening, turn):
+    def _send_event(self, event: SessionEvent, turn: str) -> None:
+        for frame in self._frames.frames(event, turn):
             if isinstance(frame, EventFrame) and "resume" in self._peer.can:
                 self._replay.append((frame.seq, frame))
             self._send(frame, turn)
@@ -224,7 +270,7 @@ class ChatConnection:
         self._peer.send(accepted)
 
     def _known_turn(self, frame: Say) -> str:
-        """Returns the turn that has answered this message, if the client has its end; else an empty string.
+        """Return the turn that has answered this message, if the client has its end; else an empty string.
 
         A failed turn counts too: it is not tried again.
         """
@@ -245,13 +291,14 @@ class ChatConnection:
         return turn in self._sent_ends
 
     def _send(self, frame: ServerFrame, turn: str = "") -> None:
-        if self._peer.line is None and isinstance(frame, ChunkReset | Done | TitleUpdated | AbortedFrame | ErrorFrame):
+        is_end = isinstance(frame, ChunkReset | Done | TitleUpdated | AbortedFrame | ErrorFrame)
+        if self._peer.socket is None and is_end:
             self._missed_ends.append((turn, frame))
         self._peer.send(frame)
 
     def _fail(self, error: ErrorFrame) -> None:
         """Send why a turn did not begin. An absent client gets it when it sends the message again (ws.md 6.5)."""
-        if not error.id or self._peer.line is not None:
+        if not error.id or self._peer.socket is not None:
             self._send(error)
             return
         self._refused[error.id] = error
@@ -304,12 +351,12 @@ class ChatConnection:
 
 
 def _forget_oldest(messages: OrderedDict[str, Any]) -> None:
-    if len(messages) > _MOST_MESSAGES:
+    if len(messages) > _MAX_MESSAGES:
         messages.popitem(last=False)
 
 
 def _not_stored(ended: Ended, message_id: str) -> ErrorFrame:
-    """Returns why a message is not part of the session, from the end of the turn that should have answered it."""
+    """Return why a message is not part of the session, from the end of the turn that should have answered it."""
     if ended.reason == "aborted":
         return ErrorFrame(_STOPPED, "ABORTED", message_id)
     failed = error_frame(ended if ended.reason == "error" else Ended("error", _NOT_TAKEN))

@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-from handspan.agent.turn_events import AnsweredBefore, Happening, MessageStored, Prompted, QuestionOver
+from handspan.agent.turn_events import AnsweredBefore, MessageStored, Prompted, QuestionOver, SessionEvent
 from handspan.core.events import (
     CallFinished,
     CallStarted,
@@ -36,7 +36,7 @@ from handspan.wire.ws_frames import (
     TitleUpdated,
 )
 
-_MOST_ERROR: Final = 1000
+_MAX_ERROR: Final = 1000
 
 
 class ChatFrames:
@@ -52,9 +52,9 @@ class ChatFrames:
         self._calls: dict[str, ResultNote | None] = {}
         """The calls of this round in their order; None while a call has no result."""
 
-    def frames(self, happening: Happening, turn: str = "") -> list[ServerFrame]:
-        """Returns the frames for this event; for many events none."""
-        match happening:
+    def frames(self, event: SessionEvent, turn: str = "") -> list[ServerFrame]:
+        """Return the frames for this event; for many events none."""
+        match event:
             case TextArrived(text=text):
                 self._text.append(text)
                 return [Chunk(text)]
@@ -64,17 +64,17 @@ class ChatFrames:
                 self._calls[call_id] = None
                 return [CallNote(call_id, name, arguments_object(arguments))]
             case CallFinished():
-                return self._finish_call(happening)
+                return self._finish_call(event)
             case Ended():
-                return self._end_turn(happening)
+                return self._end_turn(event)
             case AnsweredBefore(ended=ended, text=text):
                 self._text = [text]
                 return self._end_turn(ended)
             case _:
-                return self._extras.frames(happening)
+                return self._extras.frames(event)
 
     def _finish_call(self, event: CallFinished) -> list[ServerFrame]:
-        """Returns all results of the round once the last one is known."""
+        """Return all results of the round once the last one is known."""
         self._calls[event.id] = ResultNote(event.id, event.name, output_of(event.envelope))
         if None in self._calls.values():
             return []
@@ -105,20 +105,20 @@ class EventFrames:
         self.seq = seq
         self._extras = _SharedFrames(questions, all_kinds, me)
 
-    def frames(self, happening: Happening, turn: str = "") -> list[ServerFrame]:
-        """Returns the frames for this event."""
-        if isinstance(happening, AnsweredBefore):
-            happening = happening.ended
-        extras = self._extras.frames(happening)
-        if isinstance(happening, Prompted | Titled | QuestionOver | MessageStored):
+    def frames(self, event: SessionEvent, turn: str = "") -> list[ServerFrame]:
+        """Return the frames for this event."""
+        if isinstance(event, AnsweredBefore):
+            event = event.ended
+        extras = self._extras.frames(event)
+        if isinstance(event, Prompted | Titled | QuestionOver | MessageStored):
             return extras
-        if isinstance(happening, QuestionAsked) and self._extras.hides(happening.question.kind):
+        if isinstance(event, QuestionAsked) and self._extras.hides(event.question.kind):
             return extras
         self.seq += 1
-        event = EventFrame(self.seq, msgspec.to_builtins(happening, str_keys=True), turn)
-        if isinstance(happening, Ended) and happening.reason == "error":  # the `error` frame has the code
-            return [event, error_frame(happening)]
-        return [event, *extras]
+        frame = EventFrame(self.seq, msgspec.to_builtins(event, str_keys=True), turn)
+        if isinstance(event, Ended) and event.reason == "error":  # the `error` frame has the code
+            return [frame, error_frame(event)]
+        return [frame, *extras]
 
 
 class _SharedFrames:
@@ -133,8 +133,8 @@ class _SharedFrames:
         """Whether questions of this kind are hidden from the client, which does not know the kind (ws.md 3.8)."""
         return not self._all_kinds and kind not in FIRST_KINDS
 
-    def frames(self, happening: Happening) -> list[ServerFrame]:
-        match happening:
+    def frames(self, event: SessionEvent) -> list[ServerFrame]:
+        match event:
             case Prompted(messages=messages, estimated_tokens=tokens):
                 return [DebugPrompt(messages, tokens)]
             case Titled(title=title):
@@ -148,7 +148,7 @@ class _SharedFrames:
 
 
 def question_frame(question: Question) -> QuestionFrame:
-    """Returns the frame that asks a client this question (ws.md 3.8)."""
+    """Return the frame that asks a client this question (ws.md 3.8)."""
     return QuestionFrame(
         question.id,
         question.kind,
@@ -164,9 +164,9 @@ def question_frame(question: Question) -> QuestionFrame:
 
 
 def error_frame(ended: Ended) -> ErrorFrame:
-    """Returns the frame that says why a turn failed, with the code of ws.md 3.3."""
+    """Return the frame that says why a turn failed, with the code of ws.md 3.3."""
     message = strip_invisible(ended.text)
-    text = message if len(message) <= _MOST_ERROR else f"{message[: _MOST_ERROR - 1]}…"
+    text = message if len(message) <= _MAX_ERROR else f"{message[: _MAX_ERROR - 1]}…"
     code: FrameCode = "AGENT_ERROR"
     if isinstance(ended.fault, TurnFault) and ended.fault.of == "model":
         code = "AUTH_ERROR" if ended.fault.code == "auth" else "PROVIDER_ERROR"
@@ -174,7 +174,7 @@ def error_frame(ended: Ended) -> ErrorFrame:
 
 
 def output_of(envelope: str) -> str:
-    """Returns a result as ClawSeed shows it: a string as it is, other values as JSON, `Error: …` for an error."""
+    """Return a result as ClawSeed shows it: a string as it is, other values as JSON, `Error: …` for an error."""
     fields = msgspec.json.decode(envelope)
     if fields["status"] != "success":
         return strip_invisible(f"Error: {fields['message']}")

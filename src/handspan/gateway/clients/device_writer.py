@@ -11,7 +11,7 @@ from handspan.core.store import DeviceBook
 
 _log = logging.getLogger(__name__)
 
-_MOST_ROWS_AT_ONCE: Final = 500
+_MAX_ROWS_AT_ONCE: Final = 500
 
 
 class DeviceWriter:
@@ -73,7 +73,7 @@ class DeviceWriter:
 
     async def _write_some(self) -> None:
         assert self._book is not None  # without one nothing is put
-        batch = dict(islice(self._unwritten.items(), _MOST_ROWS_AT_ONCE))
+        batch = dict(islice(self._unwritten.items(), _MAX_ROWS_AT_ONCE))
         for key in batch:
             del self._unwritten[key]
         try:

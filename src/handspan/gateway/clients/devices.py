@@ -22,11 +22,15 @@ from handspan.core.records import DeviceRow
 from handspan.core.store import DeviceBook
 from handspan.core.values import strip_invisible
 from handspan.gateway.clients.device_writer import DeviceWriter
+from handspan.wire.ws_frames import DeviceNotes, DeviceScope
 
 _SEEN_AGAIN: Final = 60.0
 _LONGEST_NAME: Final = 100
-_MOST_GONE: Final = 256
-MOST_DEVICES: Final = 20_000
+_MAX_GONE: Final = 256
+_MAX_NOTES: Final = 64
+_LONGEST_NOTE: Final = 1000
+NO_NOTES: Final = DeviceNotes()
+MAX_DEVICES: Final = 20_000
 """The most devices of one owner. Beyond that, the devices that were away for the longest time are forgotten."""
 
 
@@ -43,6 +47,8 @@ class DeviceInfo(Struct, frozen=True):
     """The tools that it offered last, by its own names."""
     changed: tuple[str, ...]
     """Tools whose definition changed, which no person has looked at yet."""
+    notes: DeviceNotes = NO_NOTES
+    """What the device says of itself, since this process runs."""
 
 
 class _Tools(dict[str, str]):
@@ -52,7 +58,19 @@ class _Tools(dict[str, str]):
 
 
 class _Device:
-    __slots__ = ("changed", "gone", "id", "is_connected", "is_kept", "label", "label_now", "last_seen", "name", "tools")
+    __slots__ = (
+        "changed",
+        "gone",
+        "id",
+        "is_connected",
+        "is_kept",
+        "label",
+        "label_now",
+        "last_seen",
+        "name",
+        "notes",
+        "tools",
+    )
 
     def __init__(self, device_id: str, label: str, name: str, last_seen: float, none: _Tools) -> None:
         self.id = device_id
@@ -62,6 +80,7 @@ class _Device:
         self.tools = none
         self.gone = none
         self.changed: tuple[str, ...] = ()
+        self.notes = NO_NOTES
         self.label_now = ""
         """The label while it is connected, or may come back. A new `label` is for its next connection."""
         self.is_connected = False
@@ -81,7 +100,7 @@ class _Owned:
         """For each label, how many of its numbered forms are in use from the first on: a search begins after them."""
 
     def match(self, wanted: str) -> tuple[str, _Device | None]:
-        """Returns the id for a device that asks for this label now, and the device if it is known.
+        """Return the id for a device that asks for this label now, and the device if it is known.
 
         A known device is one that is away and has asked for this label, or was given it by a person.
         """
@@ -93,8 +112,8 @@ class _Owned:
                 return (label, None) if away is None else (away.id, away)
             self.taken[wanted] = self.taken.get(wanted, 0) + 1
 
-    def unused(self, label: str, device_id: str) -> str:
-        """Returns this label, with a number if another device has it: two gateways may share one database."""
+    def unused_label(self, label: str, device_id: str) -> str:
+        """Return this label, with a number if another device has it: two gateways may share one database."""
         if label == device_id and label not in self.by_label:
             return device_id  # one string in memory for both
         labels = (number_label(label, number) for number in count(1))
@@ -126,7 +145,7 @@ class Devices:
         """Read the stored devices."""
         for row in await self._book.all() if self._book is not None else ():
             owned = self._owners.setdefault(row.owner, _Owned())
-            device = _Device(row.id, owned.unused(row.label, row.id), row.name, row.last_seen, self._none)
+            device = _Device(row.id, owned.unused_label(row.label, row.id), row.name, row.last_seen, self._none)
             device.tools, device.gone = self._share(row.tools), self._share(row.gone)
             device.changed = row.changed
             owned.add(device)
@@ -142,7 +161,7 @@ class Devices:
     # Connections. Nothing here waits.
 
     def connect(self, owner: str, wanted: str, name: str) -> str:
-        """Returns the label of a device that has just connected. No other device gets it before `end`."""
+        """Return the label of a device that has just connected. No other device gets it before `end`."""
         owned = self._owners.setdefault(owner, _Owned())
         device_id, device = owned.match(clean_label(wanted, name))
         if device is None:
@@ -187,21 +206,27 @@ class Devices:
             owned.remove(device)
 
     def record_offer(self, owner: str, label: str, fingerprints: Mapping[str, str]) -> list[str]:
-        """Returns the tools whose definition has changed since this device last offered them (SPEC T5)."""
+        """Return the tools whose definition has changed since this device last offered them (SPEC T5)."""
         device = self._find_connected(owner, label)
         if device is None or fingerprints == device.tools:
             return []
         before = {**device.gone, **device.tools}
         changed = [name for name, mark in fingerprints.items() if before.get(name, mark) != mark]
-        gone = [(name, mark) for name, mark in before.items() if name not in fingerprints][-_MOST_GONE:]
+        gone = [(name, mark) for name, mark in before.items() if name not in fingerprints][-_MAX_GONE:]
         device.tools, device.gone = self._share(fingerprints), self._share(dict(gone))
         known = (name for name in (*device.changed, *changed) if name in device.tools or name in device.gone)
         device.changed = tuple(dict.fromkeys(known))
         self._keep(owner, device)
         return changed
 
+    def describe(self, owner: str, label: str, notes: DeviceNotes) -> None:
+        """Keep what the device says of itself, cut to what a person reads."""
+        device = self._find_connected(owner, label)
+        if device is not None:
+            device.notes = _clean_notes(notes)
+
     def explain_absence(self, owner: str, tool: str) -> str:
-        """Returns why this tool is not here, if it is the tool of a device that is away; else an empty string."""
+        """Return why this tool is not here, if it is the tool of a device that is away; else an empty string."""
         label, separator, _ = tool.partition(SEPARATOR)
         device = self._find(owner, label) if separator else None
         if device is None or device.is_connected:
@@ -215,13 +240,13 @@ class Devices:
     # Requests of people.
 
     async def all(self, owner: str) -> list[DeviceInfo]:
-        """Returns the owner's devices, sorted by label."""
+        """Return the owner's devices, sorted by label."""
         owned, now = self._owners.get(owner), self._clock()
         devices = sorted(owned.by_id.values(), key=lambda device: device.label) if owned else ()
         return [_info(device, now) for device in devices]
 
     async def rename(self, label: str, new: str, owner: str) -> bool:
-        """Give it a new label from its next connection on. Returns False when the owner has no such device.
+        """Give it a new label from its next connection on. Return False when the owner has no such device.
 
         Raises `ToolError` (`invalid_arguments`) for a label that is taken, or that no device can have.
         """
@@ -241,8 +266,13 @@ class Devices:
         await self._writer.flush()
         return True
 
+    def label_now(self, label: str, owner: str) -> str:
+        """Return the label of this device's connection: a new one counts from the next connection on. Empty: none."""
+        device = self._find(owner, label)
+        return "" if device is None else device.label_now
+
     async def forget(self, label: str, owner: str) -> bool:
-        """Forget it. Returns False when the owner has no such device. A device that is here is listed until it ends."""
+        """Forget it. Return False when the owner has no such device. A device that is here is listed until it ends."""
         device = self._find(owner, label)
         if device is None:
             return False
@@ -255,7 +285,7 @@ class Devices:
         return True
 
     async def mark_seen(self, label: str, owner: str) -> bool:
-        """Note that a person has seen the changed tools. Returns False when the owner has no such device."""
+        """Note that a person has seen the changed tools. Return False when the owner has no such device."""
         device = self._find(owner, label)
         if device is None:
             return False
@@ -268,7 +298,7 @@ class Devices:
     # Inside.
 
     def _find_connected(self, owner: str, label: str) -> _Device | None:
-        """Returns the device that uses this label now."""
+        """Return the device that uses this label now."""
         owned = self._owners.get(owner)
         device = None if owned is None else owned.by_label.get(label)
         return device if device is not None and label and device.label_now == label else None
@@ -291,10 +321,10 @@ class Devices:
         return shared
 
     def _forget_oldest(self, owner: str, owned: _Owned) -> None:
-        if len(owned.by_id) < MOST_DEVICES:
+        if len(owned.by_id) < MAX_DEVICES:
             return
         away = sorted((one for one in owned.by_id.values() if not one.label_now), key=lambda one: one.last_seen)
-        for device in away[: MOST_DEVICES // 10]:
+        for device in away[: MAX_DEVICES // 10]:
             owned.remove(device)
             self._writer.delete(owner, device.id)
 
@@ -310,9 +340,17 @@ def _row(owner: str, device: _Device) -> DeviceRow:
 
 def _info(device: _Device, now: float) -> DeviceInfo:
     seen = now if device.is_connected else device.last_seen
-    return DeviceInfo(
-        device.id, device.label, device.name, device.is_connected, seen, tuple(device.tools), device.changed
-    )
+    about = (tuple(device.tools), device.changed, device.notes)
+    return DeviceInfo(device.id, device.label, device.name, device.is_connected, seen, *about)
+
+
+def _clean_notes(notes: DeviceNotes) -> DeviceNotes:
+    scopes = [DeviceScope(_clean(scope.name), _clean(scope.description)) for scope in notes.scopes[:_MAX_NOTES]]
+    return DeviceNotes(_clean(notes.description), scopes, [_clean(note) for note in notes.notes[:_MAX_NOTES]])
+
+
+def _clean(text: str) -> str:
+    return strip_invisible(text)[:_LONGEST_NOTE]
 
 
 LONGEST: Final = 24
@@ -320,7 +358,7 @@ _NOTHING_LEFT: Final = "device"
 
 
 def clean_label(wanted: str, name: str = "") -> str:
-    """Returns a label made of the wanted one, else of the device's name: lower case, digits and single `_`."""
+    """Return a label made of the wanted one, else of the device's name: lower case, digits and single `_`."""
     for words in (wanted, name):
         plain = unicodedata.normalize("NFKD", words[:200].casefold())  # letters without their accents
         plain = "".join(char for char in plain if not unicodedata.combining(char))
@@ -331,7 +369,7 @@ def clean_label(wanted: str, name: str = "") -> str:
 
 
 def number_label(label: str, number: int) -> str:
-    """Returns the label for the first, second, third … device that asks for it."""
+    """Return the label for the first, second, third … device that asks for it."""
     if number == 1:
         return label
     tail = f"_{number}"
@@ -339,7 +377,7 @@ def number_label(label: str, number: int) -> str:
 
 
 def check_label(label: str) -> None:
-    """Raises `ToolError`, with a label that would do, for a label that no device can have."""
+    """Raise `ToolError`, with a label that would do, for a label that no device can have."""
     fitting = clean_label(label)
     if label != fitting:
         raise ToolError(

@@ -10,7 +10,7 @@ from websockets.protocol import State
 from handspan.gateway.clients.socket import FRAMES_AT_ONCE, SocketProtocol
 from handspan.wire.fast_frames import split_masked_texts, text_frame
 
-_MOST_HELD_BACK: Final = 64 * 1024
+_MAX_HELD_BACK: Final = 64 * 1024
 _OPEN: Final = State.OPEN
 
 
@@ -73,7 +73,7 @@ class FastSocketProtocol(SocketProtocol):
     def _hold_back(self, frames: list[bytes], frame: bytes) -> None:
         frames.append(frame)
         self._held_bytes += len(frame)
-        if self._held_bytes > _MOST_HELD_BACK:
+        if self._held_bytes > _MAX_HELD_BACK:
             self._send_held_back()
 
     def _send_held_back(self) -> None:

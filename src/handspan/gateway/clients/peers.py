@@ -2,13 +2,14 @@
 
 import asyncio
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Protocol
 
 from msgspec import Struct
 
 from handspan.core.bus import Bus, DeviceChanged, ToolsChanged
 from handspan.core.principals import Origin, Principal, Scope
+from handspan.core.values import Json
 from handspan.gateway.clients.devices import Devices
 from handspan.gateway.clients.resume_tokens import ResumeTokens
 from handspan.gateway.clients.unfinished_calls import UnfinishedCalls
@@ -18,7 +19,7 @@ from handspan.sources.ws.calls import RemoteCalls
 from handspan.sources.ws.questions import RemoteQuestions
 from handspan.sources.ws.tools import RemoteTools
 from handspan.wire.ws import encode, shared_capabilities
-from handspan.wire.ws_frames import Abort, AnswerFrame, Connect, Regenerate, Say, ServerFrame
+from handspan.wire.ws_frames import Abort, AnswerFrame, Connect, DeviceNotes, LoginStart, Regenerate, Say, ServerFrame
 
 GONE: Final = "The client disconnected"
 _GOODBYES: Final = frozenset((1000, 1001))
@@ -26,15 +27,17 @@ _GOODBYES: Final = frozenset((1000, 1001))
 _DROPPED: Final = 1006
 
 
-class Line(Protocol):
+class PeerSocket(Protocol):
     """A connection, as a peer needs it."""
 
     def send_text(self, data: bytes) -> None: ...
 
     def close(self, code: int = 1000, reason: str = "") -> None: ...
 
+    def check_alive(self, seconds: float, then: Callable[[], None]) -> None: ...
 
-class Front(Protocol):
+
+class PeerChat(Protocol):
     """The conversation of a chat client."""
 
     @property
@@ -46,12 +49,16 @@ class Front(Protocol):
         """Answer a message of the client in a turn."""
         ...
 
-    def take(self, frame: Abort | Regenerate | AnswerFrame) -> None:
+    def take(self, frame: Abort | Regenerate | AnswerFrame | LoginStart) -> None:
         """Do what the client asks for, other than `say`."""
         ...
 
     def up(self, last_event: int | None) -> None:
         """Send the client what it missed: its link is back."""
+        ...
+
+    def catch_up(self) -> None:
+        """Send a new client the events of the round that runs."""
         ...
 
     def down(self) -> None:
@@ -68,14 +75,14 @@ class Peer:
 
     __slots__ = (
         "calls",
-        "front",
+        "chat",
         "grace",
         "id",
         "label",
-        "line",
         "questions",
         "role",
         "session",
+        "socket",
         "token",
         "tools",
         "who",
@@ -89,8 +96,8 @@ class Peer:
         self.role = role
         self.label = label
         self.session = session
-        self.line: Line | None = None
-        self.front: Front | None = None
+        self.socket: PeerSocket | None = None
+        self.chat: PeerChat | None = None
         self.grace: asyncio.TimerHandle | None = None
         self.calls: RemoteCalls
         self.questions: RemoteQuestions | None = None
@@ -107,30 +114,30 @@ class Peer:
         return (
             any(not call.outcome.done() for call in self.calls.open.values())
             or (self.questions is not None and self.questions.is_open)
-            or (self.front is not None and self.front.is_busy)
+            or (self.chat is not None and self.chat.is_busy)
         )
 
     def send(self, frame: ServerFrame) -> None:
         """Send this frame if the link is up."""
-        if self.line is not None:
-            self.line.send_text(encode(frame))
+        if self.socket is not None:
+            self.socket.send_text(encode(frame))
 
-    def up(self, line: Line) -> None:
+    def up(self, socket: PeerSocket) -> None:
         """Use this connection from now on, and send the waiting frames."""
-        self.line = line
-        self.calls.open_link(line.send_text)
+        self.socket = socket
+        self.calls.open_link(socket.send_text)
         if self.questions is not None:
-            self.questions.open_link(line.send_text)
+            self.questions.open_link(socket.send_text)
 
     def down(self) -> None:
         """Note that the link is gone: the tools are unregistered at once, the calls wait (ws.md 4.5)."""
-        self.line = None
+        self.socket = None
         self.tools.close()
         self.calls.drop_link()
         if self.questions is not None:
             self.questions.drop_link()
-        if self.front is not None:
-            self.front.down()
+        if self.chat is not None:
+            self.chat.down()
 
     def end(self, why: str) -> None:
         """End its calls and questions: it will not come back."""
@@ -138,8 +145,9 @@ class Peer:
         self.calls.end(why)
         if self.questions is not None:
             self.questions.end()
-        if self.front is not None:
-            self.front.end()
+        if self.chat is not None:
+            self.chat.end()
+            self.chat = None  # each would keep the other in memory
 
 
 class PeerArrival(Struct, frozen=True):
@@ -182,15 +190,15 @@ class Peers:
         return len(self._peers)
 
     def find(self, peer_id: str) -> Peer | None:
-        """Returns the peer of this id."""
+        """Return the peer of this id."""
         return self._peers.get(peer_id)
 
     def resume_token(self, peer: Peer) -> str:
-        """Returns the token with which it may come back."""
+        """Return the token with which it may come back."""
         return self._tokens.issue(peer.id, peer.who.owner, peer.role)
 
     def meet(self, frame: Connect, who: Principal, token: str, session: str) -> PeerArrival:
-        """Returns the peer of a new connection: one that comes back, or a new one. The caller calls its `up`."""
+        """Return the peer of a new connection: one that comes back, or a new one. The caller calls its `up`."""
         can = shared_capabilities(frame.capabilities)
         resumes = bool(frame.resume) and "resume" in can
         peer_id = self._tokens.read(frame.resume or "", who.owner, frame.role) if resumes else None
@@ -204,9 +212,14 @@ class Peers:
             self._unfinished.adopt(peer_id, peer.calls)
         return PeerArrival(peer, peer_id is not None)
 
-    def lose(self, peer: Peer, line: Line, code: int = _DROPPED) -> None:
+    def rivals(self, peer: Peer, offered: Sequence[Json]) -> list[PeerSocket]:
+        """Return the connections of other clients that have a tool of these names where this peer offers them."""
+        found = (self._peers.get(other) for other in peer.tools.rivals(offered))
+        return [other.socket for other in found if other is not None and other.socket is not None]
+
+    def lose(self, peer: Peer, socket: PeerSocket, code: int = _DROPPED) -> None:
         """Note that its connection is gone, with this close code. A peer that left, or can't come back, ends now."""
-        if peer.line is not line:  # a newer connection took over, or the peer was dismissed
+        if peer.socket is not socket:  # a newer connection took over, or the peer was dismissed
             return
         has_left = code in _GOODBYES and not peer.is_awaited
         self._take_down(peer)
@@ -236,12 +249,18 @@ class Peers:
 
     def dismiss(self, peer: Peer, reason: str = "it was forgotten here") -> None:
         """End the peer and close its connection. It can't come back."""
-        line = peer.line
-        if line is not None:
+        socket = peer.socket
+        if socket is not None:
             self._take_down(peer)
         self.end(peer, f"The client was sent away ({reason})")
-        if line is not None:
-            line.close(1008, reason)
+        if socket is not None:
+            socket.close(1008, reason)
+
+    def stop(self) -> None:
+        """Take no new peer: the gateway is being stopped."""
+        self.is_open = False
+        for peer in self:
+            peer.calls.is_stopping = True
 
     def close(self) -> None:
         """End all peers: the gateway stops."""
@@ -249,8 +268,19 @@ class Peers:
         for peer in self:
             self.end(peer, "The gateway was stopped")
 
+    def start_login(self, owner: str, call_id: str, question: str) -> None:
+        """Let the client whose call waits for a login start it."""
+        for peer in self:
+            if peer.who.owner == owner and peer.calls.start_login(call_id, question):
+                return
+
+    def describe(self, peer: Peer, notes: DeviceNotes) -> None:
+        """Show people what the device says of itself."""
+        self._devices.describe(peer.who.owner, peer.label, notes)
+        self._bus.publish(DeviceChanged(peer.who.owner))
+
     def publish_tools(self, peer: Peer) -> list[str]:
-        """Publish that its tools have changed. Returns the tools whose definition has changed (SPEC T5)."""
+        """Publish that its tools have changed. Return the tools whose definition has changed (SPEC T5)."""
         self._bus.publish(ToolsChanged(peer.who.owner))
         if peer.role != "device":
             return []
@@ -268,8 +298,8 @@ class Peers:
         if peer.grace is not None:
             peer.grace.cancel()
             peer.grace = None
-        if peer.line is not None:  # ws.md 6.2: the newer one counts
-            older = peer.line
+        if peer.socket is not None:  # ws.md 6.2: the newer one counts
+            older = peer.socket
             peer.down()
             older.close(1012, "a newer connection took over")
         peer.token = token

@@ -19,11 +19,11 @@ class ResumeTokens:
         self._key = key
 
     def issue(self, peer: str, owner: str, role: str) -> str:
-        """Returns the token with which this peer of this owner comes back, in the same role."""
+        """Return the token with which this peer of this owner comes back, in the same role."""
         return f"{peer}.{self._signature(peer, owner, role)}"
 
     def read(self, token: str, owner: str, role: str) -> str | None:
-        """Returns the peer that may come back with it; None for another owner's, another role's or a wrong token."""
+        """Return the peer that may come back with it; None for another owner's, another role's or a wrong token."""
         peer, _, signature = token.partition(".")
         is_ours = hmac.compare_digest(signature.encode(errors="replace"), self._signature(peer, owner, role).encode())
         return peer if is_ours else None
@@ -33,7 +33,7 @@ class ResumeTokens:
 
 
 def load_key(file: Path) -> bytes:
-    """Returns the key in this file, which the first start makes. Raises `ConfigError` when that is not possible."""
+    """Return the key in this file, which the first start makes. Raises `ConfigError` when that is not possible."""
     try:
         found = file.read_bytes() if file.exists() else b""
         if len(found) == _KEY_BYTES:

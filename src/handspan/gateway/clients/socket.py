@@ -14,7 +14,9 @@ slowly, and closed when it goes on. Its unread bytes stay in the kernel, but for
 
 import asyncio
 import logging
-from typing import Any, Final, cast
+import os
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, cast
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import CloseCode, Frame
@@ -58,6 +60,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     _counted_at = 0.0
     _excess = 0
     """How many frames it has sent since it began to exceed its rate."""
+    _liveness: "_LivenessCheck | None" = None
 
     def handle_connect(self, event: Any) -> None:
         """Put this connection into the scope, for the application."""
@@ -149,6 +152,20 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         if self._is_choked:
             self._check_backlog()
 
+    def handle_pong(self, event: Frame) -> None:
+        """Take the answer to a ping."""
+        if self._liveness is not None and bytes(event.data) == self._liveness.payload:
+            self._end_liveness_check()
+        else:
+            super().handle_pong(event)
+
+    def _end_liveness_check(self) -> None:
+        check, self._liveness = self._liveness, None
+        if check is not None:
+            check.timer.cancel()
+            for then in check.waiting:
+                then()
+
     def _receive_text(self, data: bytes) -> None:
         receiver = self._receiver
         if receiver is None or self.close_sent:
@@ -178,6 +195,8 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         if receiver is not None:
             frame = self.conn.close_rcvd or self.conn.close_sent
             receiver.on_close(CloseCode.ABNORMAL_CLOSURE if frame is None else frame.code)
+        self._end_liveness_check()
+        self.conn.parser.close()  # its generator holds the whole connection in a cycle
 
     # Out.
 
@@ -219,6 +238,16 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         """Drop the connection at once, without sending the backlog."""
         self.transport.abort()
 
+    def check_alive(self, seconds: float, then: Callable[[], None]) -> None:
+        """Send a ping, and call `then` when the client has answered. One that does not in time is dropped first."""
+        if self._liveness is not None:
+            self._liveness.waiting.append(then)
+            return
+        self._liveness = _LivenessCheck(os.urandom(8), self.loop.call_later(seconds, self.abort), [then])
+        if self.conn.state is _OPEN and not self.transport.is_closing():
+            self.conn.send_ping(self._liveness.payload)
+            self.transport.write(b"".join(self.conn.data_to_send()))
+
     def pause(self, seconds: float) -> None:
         """Read nothing for so long. Messages that were read already still count, and may prolong the pause."""
         self._paused_until = self.loop.time() + seconds
@@ -248,6 +277,14 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             self.transport.close()
         else:
             super().handle_close(event)
+
+
+class _LivenessCheck(NamedTuple):
+    """A ping whose pong has not come yet."""
+
+    payload: bytes
+    timer: asyncio.TimerHandle
+    waiting: list[Callable[[], None]]
 
 
 class _NoQueue:

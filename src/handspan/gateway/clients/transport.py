@@ -3,6 +3,7 @@
 This module loads no WebSocket library: that happens when the first client connects.
 """
 
+from collections.abc import Callable
 from typing import Final, Protocol
 
 EXTENSION: Final = "handspan.socket"
@@ -49,4 +50,8 @@ class Socket(Protocol):
 
     def pause(self, seconds: float) -> None:
         """Read nothing for so long: it slows down a client that sends too much."""
+        ...
+
+    def check_alive(self, seconds: float, then: Callable[[], None]) -> None:
+        """Send a ping, and call `then` when the client has answered. One that does not in time is dropped first."""
         ...

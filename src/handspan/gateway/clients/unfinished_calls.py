@@ -3,18 +3,27 @@
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Set
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
+
+from msgspec import structs
 
 from handspan.core.artifacts import Artifacts
 from handspan.core.calls import CallRecord
 from handspan.core.context import Deadline, ToolContext, no_progress
 from handspan.core.errors import ToolError
 from handspan.core.principals import Principal
+from handspan.core.questions import Answer, Question, ToolQuestion
 from handspan.core.results import Failure, ToolResult
+from handspan.core.store import Store
 from handspan.engine.engine import Engine
-from handspan.sources.ws.calls import LostCall, RemoteCall, RemoteCalls
+from handspan.engine.questions import QUESTION_TIMEOUT
+from handspan.gateway.sessions.questions import AwaitedQuestions
+from handspan.sources.ws.calls import LostCall, Outcome, RemoteCall, RemoteCalls
+from handspan.sources.ws.logins import await_login
 from handspan.sources.ws.outcome import read_outcome
 
 _log = logging.getLogger(__name__)
@@ -24,67 +33,202 @@ GoOn = Callable[[str, str], Awaitable[None]]
 
 
 class UnfinishedCalls:
-    """Waits for the clients of such calls, until the call's own deadline or the end of the grace time."""
+    """Waits for the clients of such calls, until the call's own deadline or the end of the grace time.
 
-    def __init__(self, engine: Engine, artifacts: Artifacts, workspace: Path, go_on: GoOn) -> None:
+    A call whose person was asked to log in waits for that first, as long as the question does.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        store: Store,
+        questions: AwaitedQuestions,
+        artifacts: Artifacts,
+        workspace: Path,
+        go_on: GoOn,
+    ) -> None:
         self._engine = engine
+        self._store = store
+        self._questions = questions
         self._artifacts = artifacts
         self._workspace = workspace
         self._go_on = go_on
         self._calls: dict[str, list[RemoteCall]] = {}
         """By the id of the peer."""
-        self._ending: set[asyncio.Task[None]] = set()
-        self._timers: list[asyncio.TimerHandle] = []
+        self._adopted: dict[str, RemoteCalls] = {}
+        """The calls of the client that is back, by the id of the call."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._in_login: set[asyncio.Task[Any] | None] = set()
+        """Those of the tasks that wait for a person."""
+        self._timers: dict[str, asyncio.TimerHandle] = {}
 
-    def open(self, records: Iterable[CallRecord], grace: float) -> None:
-        """Wait for the outcomes of these calls."""
+    async def open(self, grace: float) -> None:
+        """Wait for the outcomes of the calls that an earlier process left open."""
+        records = await self._store.ledger.take_over_calls()
+        logins = await self._open_logins({record.owner for record in records})
         for record in records:
             assert record.tool.origin is not None
             left = grace if record.expires_at is None else min(grace, record.expires_at - time.time())
             arguments = record.arguments if isinstance(record.arguments, dict) else {}
-            call = RemoteCall(record.id, "", arguments, Deadline(time.monotonic() + left, "the tool's own limit"))
+            call = RemoteCall(record.id, "", arguments, None)
             call.known_as = record.name
-            call.was_sent = True  # the earlier process knew; this one must assume it
             call.outcome.add_done_callback(partial(self._on_outcome, call, record))
             self._calls.setdefault(record.tool.origin.connection, []).append(call)
-            lost = LostCall(True, "The gateway was restarted, and the client did not come back in time")
-            self._timers.append(asyncio.get_running_loop().call_later(max(0.0, left), call.end, lost))
+            if record.id in logins:
+                call.is_in_login = True
+                self._start(self._await_login(call, record, logins[record.id]))
+            else:
+                call.was_sent = True  # the earlier process knew; this one must assume it
+                self._set_deadline(call, left)
 
     def adopt(self, peer: str, calls: RemoteCalls) -> None:
         """Let a client that is back answer its calls."""
         for call in self._calls.pop(peer, ()):
             if not call.outcome.done():
+                self._adopted[call.id] = calls
                 call.outcome.add_done_callback(partial(_forget, calls, call))
                 calls.ask(call)
 
     async def close(self) -> None:
         """Stop waiting. The calls stay open in the ledger."""
-        for timer in self._timers:
+        for timer in self._timers.values():
             timer.cancel()
         self._calls.clear()
-        await asyncio.gather(*self._ending, return_exceptions=True)
+        for task in self._in_login:
+            if task is not None:
+                task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _set_deadline(self, call: RemoteCall, seconds: float) -> Deadline:
+        """End the call after this time, if it has no answer then."""
+        call.deadline = Deadline(time.monotonic() + seconds, "the tool's own limit")
+        lost = partial(_lose, call)
+        self._stop_clock(call)
+        self._timers[call.id] = asyncio.get_running_loop().call_later(max(0.0, seconds), lost)
+        return call.deadline
+
+    def _stop_clock(self, call: RemoteCall) -> None:
+        timer = self._timers.pop(call.id, None)
+        if timer is not None:
+            timer.cancel()
+
+    # The outcome.
 
     def _on_outcome(self, call: RemoteCall, record: CallRecord, _: object) -> None:
+        self._stop_clock(call)
         if not call.outcome.cancelled():
-            task = asyncio.ensure_future(self._settle(call, record))
-            self._ending.add(task)
-            task.add_done_callback(self._ending.discard)
+            self._start(self._settle(call, record))
 
     async def _settle(self, call: RemoteCall, record: CallRecord) -> None:
         try:
-            await self._engine.settle(record.id, await self._result(call, record))
-            if record.session:
-                await self._go_on(record.session, record.owner)
+            await self._store_result(record, await self._result(call, record))
         except Exception:  # such as a model's fault or a full disk: the call stays open, and expires
             _log.exception("The call %s of %r could not be settled", record.id, record.name)
+
+    async def _store_result(self, record: CallRecord, result: ToolResult) -> None:
+        self._adopted.pop(record.id, None)
+        await self._engine.settle(record.id, result)
+        if record.session:
+            await self._go_on(record.session, record.owner)
 
     async def _result(self, call: RemoteCall, record: CallRecord) -> ToolResult:
         who = Principal(record.owner)
         ctx = ToolContext(record.id, who, record.session, None, no_progress, self._artifacts, self._workspace)
         try:
-            return await read_outcome(call.outcome.result(), record.name, ctx)
+            return await read_outcome(await self._answer_after_login(call, record), record.name, ctx)
         except ToolError as error:
             return Failure(error.code, error.message)
+
+    # Logins (ws.md 5.13).
+
+    async def _answer_after_login(self, call: RemoteCall, record: CallRecord) -> Outcome:
+        """Return the client's answer. If it wants a login, the person is asked first."""
+        answer, calls = call.outcome.result(), self._adopted.get(call.id)
+        if calls is None or not calls.wants_login(answer):
+            return answer
+
+        async def ask(asked: ToolQuestion) -> Answer:
+            answer = await self._questions.ask(_question(record, asked, call.retry))
+            if answer.decision == "allow":
+                await self._prolong(record)
+            return answer
+
+        try:
+            with self._waits_for_person():
+                deadline = partial(self._set_deadline, call, _allowance(record))
+                return await await_login(answer, call, calls, record.name, ask, deadline)
+        finally:
+            self._stop_clock(call)
+            calls.forget(call)
+
+    async def _await_login(self, call: RemoteCall, record: CallRecord, question: Question) -> None:
+        """Wait for the answer to a question that an earlier process asked; then the client runs the call again."""
+        with self._waits_for_person():
+            answer = await self._questions.ask(question)
+        if call.outcome.done():  # the client is gone for good
+            return
+        if answer.decision == "allow":
+            await self._prolong(record)
+            deadline = self._set_deadline(call, _allowance(record))
+            calls = self._adopted.get(call.id)
+            if calls is None:
+                call.leave_login(deadline)
+            else:
+                calls.retry(call, deadline)
+        else:
+            hint = "" if question.action is None else question.action.hint
+            call.is_in_login = False
+            call.outcome.cancel()
+            await self._store_result(record, Failure("auth_required", f"{question.subject} — {hint}"))
+
+    async def _prolong(self, record: CallRecord) -> None:
+        """Let the call expire later: the time of the person does not count."""
+        await self._store.ledger.suspend(structs.replace(record, expires_at=time.time() + _allowance(record)))
+
+    @contextmanager
+    def _waits_for_person(self) -> Iterator[None]:
+        task = asyncio.current_task()
+        self._in_login.add(task)
+        try:
+            yield
+        finally:
+            self._in_login.discard(task)
+
+    async def _open_logins(self, owners: Set[str]) -> dict[str, Question]:
+        """Return the open questions for a login, by the id of their call."""
+        asked = [one for owner in owners for one in await self._questions.open_for(owner=owner)]
+        return {question.call_id: question for question in asked if question.kind == "login" and question.call_id}
+
+
+def _lose(call: RemoteCall) -> None:
+    call.end(LostCall(call.was_sent, "The gateway was restarted, and the client did not come back in time"))
+
+
+def _allowance(record: CallRecord) -> float:
+    """Return the seconds that the client has for the call after a login: as many as the call had at its begin."""
+    return QUESTION_TIMEOUT if record.expires_at is None else max(1.0, record.expires_at - record.at)
+
+
+def _question(record: CallRecord, asked: ToolQuestion, retry: int) -> Question:
+    return Question(
+        id=f"{record.id}/login/again/{retry}",
+        kind=asked.kind,
+        call_id=record.id,
+        tool=record.name,
+        arguments=record.arguments if isinstance(record.arguments, dict) else {},
+        subject=asked.subject,
+        owner=record.owner,
+        session=record.session,
+        fingerprint="",
+        expires_in=QUESTION_TIMEOUT,
+        action=asked.action,
+        agent=record.agent,
+    )
 
 
 def _forget(calls: RemoteCalls, call: RemoteCall, _: object) -> None:

@@ -1,8 +1,9 @@
-"""`/ws/chat`: admits clients, and dispatches each frame (ws.md). The ASGI call ends with the upgrade."""
+"""`/ws/chat`: admits clients, dispatches each frame, such as `register_tools` (ws.md). ASGI ends with the upgrade."""
 
 import importlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final, Protocol
 from urllib.parse import parse_qsl
 
@@ -10,8 +11,10 @@ from msgspec import Struct
 
 from handspan.agent.refusals import SessionRefused
 from handspan.agent.sessions import Bound, Sessions
-from handspan.gateway.clients.peers import Peer, Peers
+from handspan.core.artifacts import Artifacts
+from handspan.gateway.clients.peers import Peer, Peers, PeerSocket
 from handspan.gateway.clients.transport import EXTENSION, Socket
+from handspan.gateway.clients.trust import DeviceTrust
 from handspan.gateway.entry.auth import Admitted, Auth, may
 from handspan.gateway.http.refusals import Refusal, send_refusal
 from handspan.gateway.sessions.questions import AwaitedQuestions
@@ -24,9 +27,11 @@ from handspan.wire.ws_frames import (
     ClientFrame,
     Connect,
     Connected,
+    DeviceNotes,
     ErrorFrame,
     FailureFrame,
     GetRegisteredTools,
+    LoginStart,
     PermissionAnswer,
     Ping,
     PongFrame,
@@ -39,6 +44,7 @@ from handspan.wire.ws_frames import (
     ServerFrame,
     SessionStart,
     ToolsUnregistered,
+    TrustRequest,
     UnregisterTools,
     WireLimits,
 )
@@ -47,6 +53,8 @@ from handspan.wire.ws_frames import (
 _CHAT: Final = ("handspan.gateway.clients.chat", "ChatConnection")
 _GREETING: Final = "Connection established"
 _PONG: Final = encode(PongFrame())
+ANSWER_SECONDS: Final = 2.0
+"""A client that does not answer a ping within this time is dropped, if another one offers tools of the same names."""
 
 
 class Late(Protocol):
@@ -62,6 +70,8 @@ class WsDoors(Struct, frozen=True):
     peers: Peers
     sessions: Sessions
     questions: AwaitedQuestions
+    artifacts: Artifacts
+    trust: DeviceTrust
     limits: WireLimits
     late: Late
 
@@ -165,6 +175,10 @@ class Connection:
         """Close the connection."""
         self._socket.close(code, reason)
 
+    def check_alive(self, seconds: float, then: Callable[[], None]) -> None:
+        """Call `then` when the client has answered a ping, or was dropped because it did not in time."""
+        self._socket.check_alive(seconds, then)
+
     # Calls of the socket.
 
     def on_message(self, data: bytes) -> None:
@@ -183,8 +197,8 @@ class Connection:
         self._slow_down()
         if self._peer is None:
             self._begin(frame, self._bound)
-        elif type(frame) is Say and self._peer.front is not None:
-            self._peer.front.say(frame)
+        elif type(frame) is Say and self._peer.chat is not None:
+            self._peer.chat.say(frame)
         else:
             self._take(frame, self._peer)
 
@@ -226,16 +240,18 @@ class Connection:
             return None
         met = doors.peers.meet(frame, who, self._admitted.token, bound.session_id)
         peer = self._peer = met.peer
-        if peer.front is None and peer.role == "chat":
+        if peer.chat is None and peer.role == "chat":
             module, name = _CHAT
             chat: Any = getattr(importlib.import_module(module), name)
-            peer.front = chat(peer, doors.sessions, doors.questions, bound, frame.last_event or 0)
+            peer.chat = chat(peer, doors.sessions, doors.questions, doors.artifacts, bound, frame.last_event or 0)
         self._let_go_of_session()
         if greets:
             self._greet(frame, peer, met.resumed)
         peer.up(self)
-        if peer.front is not None and met.resumed:
-            peer.front.up(frame.last_event)
+        if peer.chat is not None and met.resumed:
+            peer.chat.up(frame.last_event)
+        elif peer.chat is not None:
+            peer.chat.catch_up()
         return peer
 
     def _greet(self, frame: Connect, peer: Peer, resumed: bool) -> None:
@@ -262,11 +278,11 @@ class Connection:
     def _take(self, frame: ClientFrame, peer: Peer) -> None:
         match frame:
             case RegisterTools():
-                registered = peer.tools.register(frame.tools)
-                self._doors.peers.publish_tools(peer)
-                self.send(registered)
-                if peer.calls.open:
-                    peer.tools.resume_calls()
+                rivals = self._doors.peers.rivals(peer, frame.tools)
+                if rivals:
+                    _WaitForRivals(self, self._socket, rivals, partial(self._register, frame, peer))
+                else:
+                    self._register(frame, peer)
             case UnregisterTools(names=names) if "unregister" in peer.can:
                 removed = peer.tools.unregister(names)
                 self._doors.peers.publish_tools(peer)
@@ -277,15 +293,26 @@ class Connection:
                 peer.calls.receive_progress(frame)
             case PermissionAnswer() if peer.questions is not None:
                 peer.questions.receive_answer(frame)
-            case Say() if peer.front is not None:
-                peer.front.say(frame)
-            case Abort() | Regenerate() | AnswerFrame() if peer.front is not None:
-                peer.front.take(frame)
+            case DeviceNotes() if "about" in peer.can and peer.role == "device":
+                self._doors.peers.describe(peer, frame)
+            case TrustRequest() if "trust" in peer.can and peer.role == "device":
+                self._doors.trust.ask(peer, frame)
+            case Say() if peer.chat is not None:
+                peer.chat.say(frame)
+            case Abort() | Regenerate() | AnswerFrame() | LoginStart() if peer.chat is not None:
+                peer.chat.take(frame)
             case Ping():
                 self.send_text(_PONG)
             case _:
                 kind = frame.__struct_config__.tag
                 self.send(ErrorFrame(f"Frames of type {kind!r} are not taken here and now.", "UNKNOWN_MESSAGE_TYPE"))
+
+    def _register(self, frame: RegisterTools, peer: Peer) -> None:
+        registered = peer.tools.register(frame.tools)
+        self._doors.peers.publish_tools(peer)
+        self.send(registered)
+        if peer.calls.open:
+            peer.tools.resume_calls()
 
     def _take_result(self, peer: Peer, frame: ResultFrame | FailureFrame) -> None:
         """Take a result. It is acknowledged later, when it is stored (ws.md 5.3)."""
@@ -302,3 +329,42 @@ class Connection:
         self._read_at = now
         if self._credit < 0:
             self._socket.pause(-self._credit / rate)
+
+
+class _WaitForRivals:
+    """Holds the frames of a client back until other clients with tools of the same names are alive, or dropped.
+
+    A client that lost its link and comes back must not wait until the gateway notices that (ws.md 4.3).
+    """
+
+    def __init__(
+        self, connection: Connection, socket: Socket, rivals: Sequence[PeerSocket], then: Callable[[], None]
+    ) -> None:
+        self._connection = connection
+        self._socket = socket
+        self._messages: list[bytes] = []
+        self._open = len(rivals)
+        self._then = then
+        self._is_closed = False
+        socket.pause(ANSWER_SECONDS)
+        socket.take(self)
+        for rival in rivals:
+            rival.check_alive(ANSWER_SECONDS, self._count_down)
+
+    def on_message(self, data: bytes) -> None:
+        """Keep a message that was read before the pause."""
+        self._messages.append(data)
+
+    def on_close(self, code: int) -> None:
+        """Note that the connection is gone."""
+        self._is_closed = True
+        self._connection.on_close(code)
+
+    def _count_down(self) -> None:
+        self._open -= 1
+        if self._open or self._is_closed:
+            return
+        self._socket.take(self._connection)
+        self._then()
+        for message in self._messages:
+            self._connection.on_message(message)

@@ -62,15 +62,17 @@ _OPEN: Final = frozenset(
         ("GET", "/ping"),
         ("POST", "/pair"),
         ("GET", "/pair"),
+        ("GET", "/device"),
+        ("GET", "/device/root.crt"),
+        ("GET", "/device/root.mobileconfig"),
         ("GET", "/signin"),
         ("GET", "/oauth/callback"),
         ("GET", "/"),
-        ("GET", "/oauth/callback"),
     }
 )
-_OPEN_FOLDERS: Final = ("/assets/", "/sdk/", "/examples/")
+_OPEN_FOLDERS: Final = ("/page/", "/sdk/", "/examples/")
 _RENEWED_AFTER: Final = 60.0
-_MOST_REVOKED: Final = 10_000
+_MAX_REVOKED: Final = 10_000
 """Revoked tokens that are remembered: requests older than the last so many revocations are long answered."""
 _LONGEST_LABEL: Final = 64
 _HEADERS: Final[tuple[Header, ...]] = (
@@ -111,13 +113,13 @@ class Admitted(Struct, frozen=True):
         return may(self.who, scope)
 
     def require(self, scope: TokenScope) -> None:
-        """Raises `Refusal` when the token lacks this scope."""
+        """Raise `Refusal` when the token lacks this scope."""
         if not self.may(scope):
             raise Refusal(403, "forbidden", f"This token lacks the scope {scope!r}: use one that has it.")
 
 
 def check_agent(who: Principal, name: str) -> None:
-    """Raises `Refusal` when the token is bound to agents, and this is none of them."""
+    """Raise `Refusal` when the token is bound to agents, and this is none of them."""
     if who.agents and name not in who.agents:
         raise Refusal(403, "forbidden", f"This token is for other agents only: {', '.join(who.agents)}.")
 
@@ -155,12 +157,12 @@ class Auth:
         self.operator_token = await open_operator_token(self._state, self._tokens)
 
     async def admit(self, scope: Scope) -> Admitted:
-        """Returns the principal of a request with a known Host, Origin and token. Raises `Refusal` for all others."""
+        """Return the principal of a request with a known Host, Origin and token. Raises `Refusal` for all others."""
         self.host_policy.check(scope)
         return await self.identify(scope)
 
     async def identify(self, scope: Scope) -> Admitted:
-        """Returns the same for a request whose Host and Origin were checked."""
+        """Return the same for a request whose Host and Origin were checked."""
         inside: Admitted | None = scope.get("extensions", {}).get(INSIDE)
         if inside is not None:
             return inside
@@ -181,23 +183,23 @@ class Auth:
         return Admitted(Principal(record.owner, record.scopes), record.hash, presented.via, renews)
 
     async def issue(self, owner: str, scopes: tuple[str, ...], label: str = "", *, page: bool = False) -> str:
-        """Returns a new token for this owner. Only its hash is stored."""
+        """Return a new token for this owner. Only its hash is stored."""
         token = f"{PAGE if page else ''}{new_token()}"
         await self._tokens.add(hash_of(token), owner=owner, scopes=scopes, label=PAGE_LABEL if page else _label(label))
         return token
 
     async def revoke(self, token_hash: str, owner: str) -> bool:
-        """Revoke a token and close its connections. Returns False when the owner has no such token."""
+        """Revoke a token and close its connections. Return False when the owner has no such token."""
         if not await self._tokens.revoke(token_hash, owner=owner):
             return False
         self._revoked_lately[token_hash] = None
-        if len(self._revoked_lately) > _MOST_REVOKED:
+        if len(self._revoked_lately) > _MAX_REVOKED:
             del self._revoked_lately[next(iter(self._revoked_lately))]
         self._bus.publish(TokenRevoked(owner, token_hash))
         return True
 
     def refuse_revoked(self, admitted: Admitted) -> None:
-        """Raises `Refusal` when the token was revoked after the request was admitted: for slow requests."""
+        """Raise `Refusal` when the token was revoked after the request was admitted: for slow requests."""
         if admitted.token in self._revoked_lately:
             raise unauthorized()
 
@@ -225,7 +227,7 @@ class Auth:
         return record
 
     def _check_own_page(self, scope: Scope) -> None:
-        """Raises `Refusal` unless our own page sent the request: browsers add the cookie to requests of any page."""
+        """Raise `Refusal` unless our own page sent the request: browsers add the cookie to requests of any page."""
         is_own, site = self.host_policy.is_own_origin(scope), header_of(scope, b"sec-fetch-site")
         if scope["type"] == "http" and scope["method"] in _SAFE:
             good = site in (None, "same-origin", "none") and (is_own or header_of(scope, b"origin") is None)
@@ -237,7 +239,7 @@ class Auth:
 
 
 async def let_in(auth: Auth, scope: Scope, receive: Receive, send: Send) -> tuple[Receive, Send] | None:
-    """Returns `receive` and `send` for an HTTP request that is admitted or needs no token; None for all others.
+    """Return `receive` and `send` for an HTTP request that is admitted or needs no token; None for all others.
 
     `scope["state"]["admitted"]` has the principal. A request that is not let in was answered here.
     """
@@ -263,7 +265,7 @@ async def let_in(auth: Auth, scope: Scope, receive: Receive, send: Send) -> tupl
 
 
 def _receive_while_admitted(auth: Auth, receive: Receive, admitted: Admitted) -> Receive:
-    """Returns a `receive` that refuses the body once the token is revoked: an incomplete request is not done."""
+    """Return a `receive` that refuses the body once the token is revoked: an incomplete request is not done."""
 
     async def receive_more() -> Message:
         message = await receive()
@@ -284,7 +286,7 @@ def is_open(scope: Scope) -> bool:
 
 
 def _with_headers(send: Send, more: list[Header]) -> Send:
-    """Returns a `send` that adds these headers to responses that lack them."""
+    """Return a `send` that adds these headers to responses that lack them."""
 
     async def send_more(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -298,12 +300,12 @@ def _with_headers(send: Send, more: list[Header]) -> Send:
 
 
 def _label(given: str) -> str:
-    """Returns a label that can be shown to people, and is none of the reserved labels."""
+    """Return a label that can be shown to people, and is none of the reserved labels."""
     label = " ".join(strip_invisible(given).split())[:_LONGEST_LABEL]
     return f"{label} (device)" if label in (OPERATOR_LABEL, PAGE_LABEL) else label
 
 
 def unauthorized() -> Refusal:
-    """Returns the refusal for a missing and for an invalid token: the text is the same."""
+    """Return the refusal for a missing and for an invalid token: the text is the same."""
     text = "No valid token: pair first (POST /pair with a code), then send 'Authorization: Bearer TOKEN'."
     return Refusal(401, "unauthorized", text)

@@ -5,6 +5,7 @@ The Origin check stops pages of other sites: they have our Host, but a foreign O
 """
 
 import re
+import socket
 from collections.abc import Callable
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
@@ -25,7 +26,7 @@ LOCAL: Final = "local"
 
 _AUTHORITY: Final = re.compile(r"(\[[^\[\]]*\]|[^\[\]:]+)(?::([0-9]{1,5}))?")
 _ORIGIN: Final = re.compile(r"([a-z][a-z0-9+.-]*)://([^/?#@\\\s]+)")
-_MOST_QUOTED: Final = 100
+_MAX_QUOTED: Final = 100
 
 
 class Authority(NamedTuple):
@@ -50,9 +51,11 @@ class HostPolicy:
         self._hosts = {_read_setting("hosts", text, _authority) for text in settings.hosts}
         self._origins = {_read_setting("origins", text, _origin) for text in settings.origins}
         self._bound = _bound_host(settings.host)
+        # The local network knows this computer by this name too. No name server of the internet gives it to a page.
+        self._local_name = f"{socket.gethostname().partition('.')[0].lower()}.local" if self._bound is None else None
 
     def check(self, scope: Scope) -> None:
-        """Raises `Refusal` for a Host that is not ours, or an Origin that is not known."""
+        """Raise `Refusal` for a Host that is not ours, or an Origin that is not known."""
         host = self._check_host(scope)
         origin = header_of(scope, b"origin")
         if origin is None or self._is_own(origin, host, scope) or self._is_allowed(origin):
@@ -60,7 +63,7 @@ class HostPolicy:
         raise Refusal(
             403,
             "unknown_origin",
-            f"Pages of {origin[:_MOST_QUOTED]!r} may not use this gateway: add that origin to `gateway.origins` if they"
+            f"Pages of {origin[:_MAX_QUOTED]!r} may not use this gateway: add that origin to `gateway.origins` if they"
             " may.",
         )
 
@@ -70,7 +73,7 @@ class HostPolicy:
         return origin is not None and self._is_own(origin, self._check_host(scope), scope)
 
     def allowed_origin(self, scope: Scope) -> str | None:
-        """Returns the request's Origin if it is one of `gateway.origins`; else None."""
+        """Return the request's Origin if it is one of `gateway.origins`; else None."""
         origin = header_of(scope, b"origin")
         return origin if origin is not None and self._is_allowed(origin) else None
 
@@ -97,7 +100,7 @@ class HostPolicy:
         host = None if text is None else _read_authority(text)
         if host is not None and self._knows(host, scope):
             return host
-        name = "no host" if text is None else f"{text[:_MOST_QUOTED]!r}"
+        name = "no host" if text is None else f"{text[:_MAX_QUOTED]!r}"
         raise Refusal(
             403, "unknown_host", f"This gateway is not known as {name}: add that to `gateway.hosts` if it should be."
         )
@@ -109,11 +112,11 @@ class HostPolicy:
         here, here_port = scope.get("server") or ("", None)
         if here_port is not None and port != here_port:
             return False
-        return host.host in LOOPBACK or host.host == self._bound or host.host == _normal_address(here)
+        return host.host in LOOPBACK or host.host in (self._bound, self._local_name, _normal_address(here))
 
 
 def header_of(scope: Scope, name: bytes) -> str | None:
-    """Returns the header; None if it is missing; an empty string, which no check accepts, if it was sent twice."""
+    """Return the header; None if it is missing; an empty string, which no check accepts, if it was sent twice."""
     found: list[bytes] = [value for key, value in scope["headers"] if key == name]
     if len(found) > 1:
         return ""
@@ -126,7 +129,7 @@ def is_secure(scope: Scope) -> bool:
 
 
 def address_of(scope: Scope) -> str:
-    """Returns the address for counting a client's tries; of IPv6 the network, since one person has a whole one."""
+    """Return the address for counting a client's tries; of IPv6 the network, since one person has a whole one."""
     client = scope.get("client")
     return LOCAL if not client else _counted_address(client[0])
 
@@ -150,7 +153,7 @@ def _counted_address(text: str) -> str:
 
 @lru_cache(maxsize=256)
 def _normal_address(text: str) -> str:
-    """Returns an address in its normal form, an IPv4-mapped one as IPv4. Returns other texts unchanged."""
+    """Return an address in its normal form, an IPv4-mapped one as IPv4. Return other texts unchanged."""
     if not _is_address(text):
         return text
     address = ip_address(text.partition("%")[0])
@@ -167,14 +170,14 @@ def _is_address(text: str) -> bool:
 
 
 def _bound_host(host: str) -> str | None:
-    """Returns the host that we listen on; None for `0.0.0.0`, by which foreign pages can reach this computer."""
+    """Return the host that we listen on; None for `0.0.0.0`, by which foreign pages can reach this computer."""
     if _is_address(host):
         return None if ip_address(host).is_unspecified else _normal_address(host)
     return _read_setting("host", host, lambda text: Authority(parse_host(text), None)).host
 
 
 def _authority(text: str) -> Authority:
-    """Returns host and port. Raises `ValueError` for a text that two programs could read differently."""
+    """Return host and port. Raises `ValueError` for a text that two programs could read differently."""
     parts = _AUTHORITY.fullmatch(text) if text.isascii() else None
     if parts is None:
         raise ValueError(f"{text!r} is not a host with an optional port")

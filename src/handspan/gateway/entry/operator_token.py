@@ -17,7 +17,7 @@ _SHORTEST: Final = 32
 
 
 def read_operator_token(state: Path) -> str | None:
-    """Returns the token in the state folder; None without a valid one. Raises `ConfigError` if it can't be read."""
+    """Return the token in the state folder; None without a valid one. Raises `ConfigError` if it can't be read."""
     file = state / FILE
     try:
         data = read_private(file)
@@ -30,7 +30,7 @@ def read_operator_token(state: Path) -> str | None:
 
 
 async def open_operator_token(state: Path, tokens: TokenBook) -> str:
-    """Returns the token of the file while it is valid, else a new one. All earlier operator tokens are revoked."""
+    """Return the token of the file while it is valid, else a new one. All earlier operator tokens are revoked."""
     valid = read_operator_token(state)
     known = {token.hash: token for token in await tokens.all(owner=OPERATOR.owner)}
     record = known.get(hash_of(valid)) if valid else None

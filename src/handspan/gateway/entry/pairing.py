@@ -22,7 +22,7 @@ LINK_SECONDS: Final = 600.0
 
 _WRONG_TRIES: Final = 5
 _DIGITS: Final = 12
-_MOST: Final = 16
+_MAX_CODES: Final = 16
 """How many codes may be open at once; a new one replaces the oldest."""
 
 
@@ -59,14 +59,17 @@ class Pairing:
         self._tries = TryLimit(10, 60.0, clock=clock)
 
     def new_code(self, who: Principal, scopes: tuple[str, ...] = DEVICE_SCOPES) -> PairingCode:
-        """Returns a code for a device of this owner, valid for five minutes."""
+        """Return a code for a device of this owner, valid for five minutes."""
         _check(who, scopes)
         digits = f"{secrets.randbelow(10**_DIGITS):0{_DIGITS}}"
         self._add(self._codes, digits, who.owner, scopes, CODE_SECONDS)
         return PairingCode(f"{digits[:4]}-{digits[4:8]}-{digits[8:]}", scopes, CODE_SECONDS)
 
-    async def pair(self, code: str, label: str, address: str) -> str:
-        """Returns a token for this code. Raises `Refusal` for a wrong code; five wrong codes end every open one."""
+    async def pair(self, code: str, label: str, address: str, scopes: tuple[str, ...] | None = None) -> str:
+        """Return a token for this code, with those of its scopes that the client needs (None: all of them).
+
+        Raises `Refusal` for a wrong code; five wrong codes end every open one.
+        """
         if wait := self._tries.wait(address):
             raise Refusal(429, "too_many_tries", "Too many tries to pair came from this address: wait.", wait)
         self._tries.note(address)
@@ -75,22 +78,26 @@ class Pairing:
         if found is None:
             self._count_wrong(digits)
             raise Refusal(403, "wrong_code", "This pairing code is wrong, used or too old: ask for a new one.")
-        return await self._auth.issue(found.owner, found.scopes, label or "paired device")
+        granted = tuple(scope for scope in found.scopes if scopes is None or scope in scopes)
+        if not granted:
+            text = f"The code gives the scopes {', '.join(found.scopes)}, and the client needs none of them."
+            raise Refusal(403, "forbidden", text)
+        return await self._auth.issue(found.owner, granted, label or "paired device")
 
     def new_link(self, who: Principal) -> str:
-        """Returns the code of a link that signs in one browser as this person, valid for ten minutes."""
+        """Return the code of a link that signs in one browser as this person, valid for ten minutes."""
         code = new_token()
         self._add(self._links, code, who.owner, who.scopes, LINK_SECONDS)
         return code
 
     async def sign_in(self, code: str) -> str | None:
-        """Returns the token for the browser's cookie; None when the link is wrong, used or too old."""
+        """Return the token for the browser's cookie; None when the link is wrong, used or too old."""
         found = self._take(self._links, code)
         return None if found is None else await self._auth.issue(found.owner, found.scopes, page=True)
 
     def _add(self, codes: list[_Open], code: str, owner: str, scopes: tuple[str, ...], seconds: float) -> None:
         codes.append(_Open(hash_of(code), owner, scopes, self._clock() + seconds))
-        del codes[:-_MOST]
+        del codes[:-_MAX_CODES]
 
     def _take(self, codes: list[_Open], code: str) -> _Open | None:
         """Remove and return the entry of this code. All entries are compared, so that the time says nothing."""
@@ -108,12 +115,12 @@ class Pairing:
 
 
 def pairing_url(base: str, code: str) -> str:
-    """Returns the address that a phone scans. Browsers do not send the part after `#`, so no log has the code."""
-    return f"{base}/pair#code={code}"
+    """Return the address that a phone scans. Browsers do not send the part after `#`, so no log has the code."""
+    return f"{base}/device#code={code}"
 
 
 def sign_in_url(base: str, code: str) -> str:
-    """Returns the address that signs a person in."""
+    """Return the address that signs a person in."""
     return f"{base}/signin?code={code}"
 
 
@@ -129,7 +136,7 @@ def _check(who: Principal, scopes: tuple[str, ...]) -> None:
 
 
 def qr_text(url: str) -> str:
-    """Returns a QR code in block characters, dark on light as terminals and cameras want it."""
+    """Return a QR code in block characters, dark on light as terminals and cameras want it."""
     import segno  # noqa: PLC0415 - only a person at a terminal or at the page sees a code
 
     text = io.StringIO()
@@ -138,7 +145,11 @@ def qr_text(url: str) -> str:
 
 
 def qr_svg(url: str) -> str:
-    """Returns a QR code as an SVG element that scales."""
+    """Return a QR code as an SVG image that scales, dark on light also on a dark page."""
     import segno  # noqa: PLC0415 - as above
 
-    return str(segno.make(url, error="m", micro=False).svg_inline(scale=4, border=4, omitsize=True))
+    image = io.BytesIO()
+    segno.make(url, error="m", micro=False).save(
+        image, kind="svg", xmldecl=False, scale=4, border=4, omitsize=True, light="white", nl=False
+    )
+    return image.getvalue().decode()

@@ -23,7 +23,7 @@ class TryLimit:
         addresses: int = 10_000,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Allows `limit` tries in `seconds`, then a `pause`; without a pause, until the window has moved on."""
+        """Allow `limit` tries in `seconds`, then a `pause`; without a pause, until the window has moved on."""
         self._limit = limit
         self._seconds = seconds
         self._pause = pause
@@ -32,7 +32,7 @@ class TryLimit:
         self._tried: dict[str, _Tried] = {}
 
     def wait(self, address: str) -> float:
-        """Returns how many seconds this address has to wait; 0 when it may try."""
+        """Return how many seconds this address has to wait; 0 when it may try."""
         tried = self._tried.get(address)
         return max(0.0, tried.free_at - self._clock()) if tried else 0.0
 

@@ -31,17 +31,17 @@ class PresentedToken(NamedTuple):
     via: Via
 
     def __repr__(self) -> str:
-        """Returns a text without the token, because it may end up in logs."""
+        """Return a text without the token, because it may end up in logs."""
         return f"PresentedToken(via={self.via!r})"
 
 
 def new_token() -> str:
-    """Returns a new token: 256 random bits, in characters that are safe in headers, addresses and cookies."""
+    """Return a new token: 256 random bits, in characters that are safe in headers, addresses and cookies."""
     return secrets.token_urlsafe(32)
 
 
 def hash_of(token: str) -> str:
-    """Returns the hash under which a token is stored. It needs no salt: there are too many tokens to try."""
+    """Return the hash under which a token is stored. It needs no salt: there are too many tokens to try."""
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -51,7 +51,7 @@ def is_same(one: str, other: str) -> bool:
 
 
 def find_token(scope: Scope) -> PresentedToken | None:
-    """Returns the token of the header, the sub-protocol, the query or the cookie, in this order; None without one."""
+    """Return the token of the header, the sub-protocol, the query or the cookie, in this order; None without one."""
     if token := _of_header(scope):
         return PresentedToken(token, "header")
     if token := _of_subprotocols(scope):
@@ -64,7 +64,7 @@ def find_token(scope: Scope) -> PresentedToken | None:
 
 
 def page_cookie(scope: Scope, token: str, prefix: str) -> bytes:
-    """Returns the cookie header with the page's token. No script and no other site can read the cookie."""
+    """Return the cookie header with the page's token. No script and no other site can read the cookie."""
     rest = f"Path={prefix or '/'}; Max-Age={PAGE_SECONDS}{'; Secure' if is_secure(scope) else ''}"
     return f"{_cookie_name(scope)}={token}; HttpOnly; SameSite=Strict; {rest}".encode()
 
@@ -109,6 +109,6 @@ def _after(text: str, beginning: str) -> str:
 
 
 def _cookie_name(scope: Scope) -> str:
-    """Returns a name with the port: browsers share cookies between ports, and two gateways need their own."""
+    """Return a name with the port: browsers share cookies between ports, and two gateways need their own."""
     _, port = scope.get("server") or ("", None)
     return "handspan_page" if port is None else f"handspan_page_{port}"

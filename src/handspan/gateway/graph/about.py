@@ -18,20 +18,20 @@ from handspan.gateway.http.message import AsgiRequest
 from handspan.registry.toolbox import Toolbox
 from handspan.sources.graph import GraphTool
 from handspan.wire.graph.answers import (
-    EdgeShown,
+    EdgeView,
     GraphAnswer,
     GraphState,
-    NodeShown,
+    GraphToolView,
     NodeTools,
+    NodeView,
     ToolsAnswer,
-    ToolShown,
 )
 
 _START: Final = "__start__"
 _END: Final = "__end__"
-_NODES: Final = tuple(NodeShown(name, name) for name in (_START, MODEL, TOOLS, _END))
+_NODES: Final = tuple(NodeView(name, name) for name in (_START, MODEL, TOOLS, _END))
 _EDGES: Final = tuple(
-    EdgeShown(f"{source}-{target}", source, target)
+    EdgeView(f"{source}-{target}", source, target)
     for source, target in ((_START, MODEL), (MODEL, TOOLS), (TOOLS, MODEL), (MODEL, _END))
 )
 _SOURCES: Final[Mapping[OriginKind, str]] = {"builtin": "local", "plugin": "local", "mcp": "mcp"}
@@ -39,7 +39,7 @@ _SOURCES: Final[Mapping[OriginKind, str]] = {"builtin": "local", "plugin": "loca
 
 
 async def about(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> GraphAnswer:
-    """The agent as a graph: a node for the model, and one for its tools."""
+    """Return the agent as a graph: a node for the model, and one for its tools."""
     agent = await _agent(parts, client, request)
     info: JsonObject = {
         "node_count": len(_NODES),
@@ -62,12 +62,12 @@ async def about(parts: GraphParts, client: GraphClient, request: AsgiRequest) ->
 
 
 async def state_schema(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> JsonObject:
-    """The JSON Schema of a thread's state."""
+    """Return the JSON Schema of a thread's state."""
     return _state_schema()
 
 
 async def tools(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> ToolsAnswer:
-    """The tools that the agent may use, by node: those of the gateway, and those that this client has set up."""
+    """Return the tools that the agent may use, by node: those of the gateway, and those that this client has set up."""
     agent = await _agent(parts, client, request)
     offered = await parts.tool_sets.of_client(client.id)
     nodes = _tools(parts, client, agent, offered)
@@ -82,10 +82,10 @@ async def _agent(parts: GraphParts, client: GraphClient, request: AsgiRequest) -
 
 def _tools(
     parts: GraphParts, client: GraphClient, agent: Agent, offered: Sequence[GraphTool]
-) -> dict[str, list[ToolShown]]:
+) -> dict[str, list[GraphToolView]]:
     """The tools by node, as a run would have them: the client's tools are registered for a thread of their own."""
     thread = new_call_id()
-    nodes: dict[str, list[ToolShown]] = {TOOLS: []}
+    nodes: dict[str, list[GraphToolView]] = {TOOLS: []}
     with parts.tools.register(offered, agent.nodes, Origin("browser", client.id, thread), thread) as registered:
         box = parts.registry.toolbox(agent, client.who, thread, in_turn=True)
         for spec in box.specs():
@@ -102,13 +102,13 @@ def _source(box: Toolbox, spec: ToolSpec) -> str:
     return "local" if entry is None else _SOURCES.get(entry.origin.kind, "remote")
 
 
-def _render_tool(spec: ToolSpec, name: str, source: str) -> ToolShown:
-    return ToolShown(name, spec.description, source, spec.parameters)
+def _render_tool(spec: ToolSpec, name: str, source: str) -> GraphToolView:
+    return GraphToolView(name, spec.description, source, spec.parameters)
 
 
 @cache
 def _state_schema() -> JsonObject:
-    """The schema with the state at its root: clients look for the fields there."""
+    """Return the schema with the state at its root: clients look for the fields there."""
     schema: JsonObject = msgspec.json.schema(GraphState)
     definitions = schema["$defs"]
     assert isinstance(definitions, dict), "a class that has others in it is defined beside them"

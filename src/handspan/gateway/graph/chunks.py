@@ -37,7 +37,7 @@ class RunLocation(Struct):
     def chunk(
         self, event: ChunkEvent, message: GraphMessage | None, data: Json, metadata: JsonObject | None = None
     ) -> GraphChunk:
-        """A chunk with the thread and the run in it."""
+        """Return a chunk with the thread and the run in it."""
         about: JsonObject = {"is_new_thread": self.is_new, "thread_id": self.thread}
         return GraphChunk(
             event=event,
@@ -83,7 +83,7 @@ class ChunkWriter:
         self._held: list[GraphChunk] = []
 
     def begin(self, thread: str, run: str, is_new: bool) -> None:
-        """Notes the thread and the run: every chunk has them."""
+        """Note the thread and the run: every chunk has them."""
         self._place.thread, self._place.run, self._place.is_new = thread, run, is_new
         if self._began is not None:
             self._began(thread)
@@ -94,21 +94,21 @@ class ChunkWriter:
         return self._sent
 
     def message(self, message: GraphMessage, data: Json = None, metadata: JsonObject | None = None) -> None:
-        """Sends a `message` chunk."""
+        """Send a `message` chunk."""
         self._put("message", message, data, metadata)
 
     def update(self, data: JsonObject) -> None:
-        """Sends an `updates` chunk, if the client wants those."""
+        """Send an `updates` chunk, if the client wants those."""
         if "updates" in self._passes:
             self._put("updates", None, data)
 
     def question(self, data: JsonObject) -> None:
-        """Sends a question, or its end, if the client shows questions: at every granularity (graph.md 7.10)."""
+        """Send a question, or its end, if the client shows questions: at every granularity (graph.md 7.10)."""
         if self._shows_questions:
             self._put("updates", None, data)
 
     def end(self) -> None:
-        """Holds back every chunk from now on, until `finish` or `fail`."""
+        """Hold back every chunk from now on, until `finish` or `fail`."""
         self._ends = True
 
     @property
@@ -117,7 +117,7 @@ class ChunkWriter:
         return "state" in self._passes
 
     def finish(self, run: RunState, state: GraphState | None = None, *, always: bool = True) -> None:
-        """Sends the last chunks, with the run's `meta` (graph.md 7.6). `always`: even if none is held back (7.8)."""
+        """Send the last chunks, with the run's `meta` (graph.md 7.6). `always`: even if none is held back (7.8)."""
         if not self._held and always:
             self._held.append(self._end_chunk(run.meta))
         if state is not None:
@@ -130,7 +130,7 @@ class ChunkWriter:
         self._flush()
 
     def fail(self, error: Exception) -> None:
-        """Sends an error. Chunks that were held back are dropped if they may not be stored (graph.md 1.7)."""
+        """Send an error. Chunks that were held back are dropped if they may not be stored (graph.md 1.7)."""
         if isinstance(error, StoreError):
             self._held.clear()
         self._flush()

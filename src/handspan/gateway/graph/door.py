@@ -63,7 +63,7 @@ _WORK: Final[dict[str, dict[str, GraphWork]]] = {
 
 
 def open_door(gateway: GatewayParts) -> Door:
-    """The door to everything below `/v1/`, for clients that authentication let in."""
+    """Return the door to everything below `/v1/`, for clients that authentication let in."""
     app, store, settings, rules = gateway.app, gateway.store, gateway.app.settings.gateway, gateway.offer_rules
     tools = GraphTools(app.registry, rules, settings.browser_call)
     tool_sets = ToolSets(store.browser_tools, tools, rules.limits.tools)
@@ -79,8 +79,8 @@ def open_door(gateway: GatewayParts) -> Door:
         runs=runs,
         tools=tools,
         tool_sets=tool_sets,
-        answers=Replays(REPLAY_SECONDS, conflict=_conflict, forgets=StoreError, size_of=len, most=1000),
-        streams=Replays(REPLAY_SECONDS, conflict=_conflict, forgets=StoreError, size_of=attrgetter("size"), most=100),
+        answers=Replays(REPLAY_SECONDS, conflict=_conflict, forgets=StoreError, size_of=len, limit=1000),
+        streams=Replays(REPLAY_SECONDS, conflict=_conflict, forgets=StoreError, size_of=attrgetter("size"), limit=100),
         upload_bytes=settings.upload_bytes,
         auth=gateway.auth,
     )
@@ -128,7 +128,7 @@ async def _read_nothing(request: AsgiRequest) -> dict[str, object]:
 
 
 async def _pong() -> AsgiResponse:
-    """The same answer for every client (graph.md 1.4)."""
+    """Return the same answer for every client (graph.md 1.4)."""
     return AsgiResponse(OPEN_ANSWERS["/ping"], media_type=JSON)
 
 

@@ -23,7 +23,7 @@ from handspan.wire.graph.faults import BodyError, Faults, quote
 BODY_BYTES: Final = 10 * 1024 * 1024
 """The largest body: messages hold images."""
 BODY_SECONDS: Final = 30.0
-MOST_LISTED: Final = 1000
+MAX_LISTED: Final = 1000
 """Entries of one list."""
 _WHOLE: Final = re.compile(r"-?[0-9]{1,15}")
 _REFUSED_TURNS: Final = {"SESSION_BUSY": 409, "SESSION_OWNER_MISMATCH": 403}
@@ -39,21 +39,21 @@ class Paging(Struct, frozen=True):
 
 
 def read_paging(request: AsgiRequest) -> Paging:
-    """The part of a list that the query asks for."""
+    """Return the part of a list that the query asks for."""
     faults, query = Faults(), request.query_params
     offset = _number(query.get("offset", "0"), "offset", 0, 10**15, faults)
-    limit = _number(query.get("limit", "100"), "limit", 1, MOST_LISTED, faults)
+    limit = _number(query.get("limit", "100"), "limit", 1, MAX_LISTED, faults)
     faults.raise_if_any()
     return Paging(query.get("search", ""), offset, limit)
 
 
 async def read_body_bytes(request: AsgiRequest) -> bytes:
-    """The whole body. Raises `Refusal` when it is too large or comes too slowly."""
+    """Return the whole body. Raises `Refusal` when it is too large or comes too slowly."""
     return await read_body(request, BODY_BYTES, BODY_SECONDS)
 
 
 def path_id(request: AsgiRequest, name: str) -> str:
-    """The id in the path under this name. Raises `BodyError` when it is blank."""
+    """Return the id in the path under this name. Raises `BodyError` when it is blank."""
     given: str = request.path_params[name]
     faults = Faults()
     if not given.strip():
@@ -63,20 +63,20 @@ def path_id(request: AsgiRequest, name: str) -> str:
 
 
 def succeed(data: object) -> AsgiResponse:
-    """The response to a request that succeeded (graph.md 1.1)."""
+    """Return the response to a request that succeeded (graph.md 1.1)."""
     request_id, at = new_call_id(), _now()
     return AsgiResponse(encode_success(data, request_id, at), 200, _headers(request_id, at), JSON)
 
 
 def refuse(refusal: Refusal) -> AsgiResponse:
-    """The response to a request that was refused or failed (graph.md 1.2)."""
+    """Return the response to a request that was refused or failed (graph.md 1.2)."""
     request_id, at = new_call_id(), _now()
     headers = {**_headers(request_id, at), **refusal.headers}
     return AsgiResponse(graph_body(refusal, request_id, at), refusal.status, headers, JSON)
 
 
 def refusal_of(error: Exception) -> Refusal:
-    """The refusal for an error: the status of graph.md 1.3, and a code where the status has several."""
+    """Return the refusal for an error: the status of graph.md 1.3, and a code where the status has several."""
     match error:
         case Refusal():
             return error
@@ -108,12 +108,12 @@ def _now() -> str:
     return datetime.now(UTC).isoformat()
 
 
-def _number(text: str, name: str, least: int, most: int, faults: Faults) -> int:
+def _number(text: str, name: str, low: int, high: int, faults: Faults) -> int:
     place = ("query", name)
     if not _WHOLE.fullmatch(text):
         faults.add(place, f"Send a whole number, not {quote(text)}.", "type_error")
-        return least
+        return low
     number = int(text)
-    if not least <= number <= most:
-        faults.add(place, f"{number} is out of range: send {least} to {most}, or leave it out.")
+    if not low <= number <= high:
+        faults.add(place, f"{number} is out of range: send {low} to {high}, or leave it out.")
     return number

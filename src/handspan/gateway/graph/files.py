@@ -18,7 +18,7 @@ _MB: Final = 1024 * 1024
 
 
 async def upload(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> UploadAnswer:
-    """Stores a file."""
+    """Store a file."""
     try:
         upload_form = await uploaded_file(request, _FIELD, parts.upload_bytes, BODY_SECONDS)
         ref = await parts.artifacts.receive(
@@ -35,24 +35,24 @@ async def upload(parts: GraphParts, client: GraphClient, request: AsgiRequest) -
 
 
 async def file(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> AsgiResponse:
-    """The file, or the part that `Range` names. Its headers keep a browser from running it."""
+    """Return the file, or the part that `Range` names. Its headers keep a browser from running it."""
     return download(request, parts.artifacts, await _ref(parts, client, request), client.who.owner)
 
 
 async def file_info(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> FileAnswer:
-    """The type, size and name of a file."""
+    """Return the type, size and name of a file."""
     ref = await _ref(parts, client, request)
     return FileAnswer(file_id=ref.id, mime_type=ref.media_type, size_bytes=ref.size, filename=ref.name or None)
 
 
 async def file_url(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> FileUrlAnswer:
-    """The address of a file. Reading it needs the token too."""
+    """Return the address of a file. Reading it needs the token too."""
     ref = await _ref(parts, client, request)
     return FileUrlAnswer(file_id=ref.id, url=_url(ref), mime_type=ref.media_type)
 
 
 async def multimodal(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> MultimodalAnswer:
-    """The largest size of a file."""
+    """Return the largest size of a file."""
     return MultimodalAnswer(media_max_size_mb=parts.upload_bytes / _MB)
 
 

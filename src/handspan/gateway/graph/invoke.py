@@ -38,7 +38,7 @@ _ENCODER: Final = msgspec.json.Encoder()
 
 
 async def set_up(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> SetupAnswer:
-    """Stores the tools that the client has."""
+    """Store the tools that the client has."""
     offered = graph.read_setup(await read_body_bytes(request))
     await parts.tool_sets.set_up(client.id, offered)
     text = f"Added tools to nodes: {sorted({tool.node_name for tool in offered})}"
@@ -58,7 +58,7 @@ class CollectedMessages:
         """Nothing to do: the answer names the thread and the run."""
 
     def message(self, message: GraphMessage, data: Json = None, metadata: JsonObject | None = None) -> None:
-        """Adds the message."""
+        """Add the message."""
         self.messages.append(message)
 
     def update(self, data: JsonObject) -> None:
@@ -72,7 +72,7 @@ class CollectedMessages:
 
 
 async def invoke(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> msgspec.Raw:
-    """The answer of a run, once the run has ended or waits for the client."""
+    """Return the answer of a run, once the run has ended or waits for the client."""
     body = await read_body_bytes(request)
     key = request.headers.get("idempotency-key", "")[:200]
     if not key:
@@ -87,7 +87,7 @@ async def invoke(parts: GraphParts, client: GraphClient, request: AsgiRequest) -
 
 
 async def _answer(parts: GraphParts, client: GraphClient, run_request: RunRequest) -> bytes:
-    """Begins a run and returns its answer. The run goes on when the client disconnects or the answer takes too long."""
+    """Begin a run and return its answer. The run goes on when the client disconnects or the answer takes too long."""
     out = CollectedMessages()
     running = asyncio.create_task(parts.runs.run(client, run_request, out))
     parts.runs.keep(running)
@@ -105,7 +105,7 @@ async def _answer(parts: GraphParts, client: GraphClient, run_request: RunReques
 
 
 async def stream(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> AsgiResponse:
-    """The events of a run as lines of JSON. An error before the first line is an ordinary answer."""
+    """Return the events of a run as lines of JSON. An error before the first line is an ordinary answer."""
     lines = parts.open_streams.open(request.scope["state"]["admitted"].token)
     body = await read_body_bytes(request)
     lines.raise_error()
@@ -130,7 +130,7 @@ async def _begin_stream(
 async def _run_stream(
     parts: GraphParts, client: GraphClient, run_request: RunRequest, lines: StreamLines, key: str
 ) -> None:
-    """Runs the request and writes its chunks, to the last one."""
+    """Run the request and write its chunks, to the last one."""
     granularity = run_request.response_granularity
     chunks = ChunkWriter(granularity, lines.put, place=lines.place, questions=run_request.questions)
     try:
@@ -148,7 +148,7 @@ async def _run_stream(
 
 
 async def stop(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> StopAnswer:
-    """Ends the run of a thread, at work or suspended."""
+    """End the run of a thread, at work or suspended."""
     thread = graph.read_stop(await read_body_bytes(request))
     was_running = await parts.runs.stop(client, thread)
     reason = "stopped" if was_running else "not-running"
@@ -157,7 +157,7 @@ async def stop(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> 
 
 
 async def answer(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> AnswerTaken:
-    """Answers a question of the client's owner. The first answer counts."""
+    """Answer a question of the client's owner. The first answer counts."""
     body = read_body(await read_body_bytes(request), AnswerBody)
     given = Answer(body.decision, body.always, body.arguments, value=body.value, reason=body.reason)
     try:
@@ -169,7 +169,7 @@ async def answer(parts: GraphParts, client: GraphClient, request: AsgiRequest) -
 
 
 async def fix(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> FixAnswer:
-    """Closes the open calls of a thread: no client will answer them."""
+    """Close the open calls of a thread: no client will answer them."""
     thread = graph.read_stop(await read_body_bytes(request))
     if parts.sessions.state(thread, client.who.owner) is not None:
         text = "A run is at work in this thread: stop it, or wait for its end."
@@ -182,7 +182,7 @@ async def fix(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> F
 
 
 async def _state(parts: GraphParts, client: GraphClient, thread: str) -> GraphState | None:
-    """The state of the thread. None: the owner has no such thread."""
+    """Return the state of the thread. None: the owner has no such thread."""
     try:
         return await state_of(parts, client, thread)
     except ToolError as error:

@@ -29,36 +29,36 @@ class StreamLines:
         """What went wrong before the first line was sent."""
 
     def put(self, line: bytes) -> None:
-        """Adds a line."""
+        """Add a line."""
         if self.last is None:
             self.lines.append(line + b"\n")
             self.size += len(line) + 1
             self.wake()
 
     def end(self) -> None:
-        """Says that no more lines come."""
+        """Say that no more lines come."""
         self.is_over = True
         self.wake()
 
     def cut(self, error: Exception, line: bytes) -> None:
-        """Ends the stream with this line. Readers get nothing else: neither lines that wait nor later ones."""
+        """End the stream with this line. Readers get nothing else: neither lines that wait nor later ones."""
         self.error = self.error or error
         self.last = line + b"\n"
         self.end()
 
     def wake(self) -> None:
-        """Wakes every reader."""
+        """Wake every reader."""
         self.more.set()
         self.more = asyncio.Event()
 
     async def wait_for_first(self) -> None:
-        """Waits for the first line. Raises the error that came instead."""
+        """Wait for the first line. Raises the error that came instead."""
         while not self.lines and not self.is_over:
             await self.more.wait()
         self.raise_error()
 
     def raise_error(self) -> None:
-        """Raises `error`, if there is one."""
+        """Raise `error`, if there is one."""
         if self.error is not None:
             raise self.error
 
@@ -72,7 +72,7 @@ class LineReader:
         self._is_over = False
 
     async def next(self) -> bytes | None:
-        """Waits for unread lines and returns them together. None: the stream is over."""
+        """Wait for unread lines and return them together. None: the stream is over."""
         stream = self._stream
         while not self._is_over:
             if stream.last is not None:
@@ -88,7 +88,7 @@ class LineReader:
         return None
 
     def end(self) -> None:
-        """Stops reading: the client is gone."""
+        """Stop reading: the client is gone."""
         self._is_over = True
         self._stream.wake()
 
@@ -100,13 +100,13 @@ class OpenStreams:
         self._open: WeakSet[StreamLines] = WeakSet()
 
     def open(self, token: str) -> StreamLines:
-        """A new stream for a client with this token (its hash)."""
+        """Return a new stream for a client with this token (its hash)."""
         lines = StreamLines(token)
         self._open.add(lines)
         return lines
 
     def revoke(self, token: str) -> None:
-        """Ends the streams of a revoked token with an error. Their runs go on (graph.md 7.9)."""
+        """End the streams of a revoked token with an error. Their runs go on (graph.md 7.9)."""
         for lines in tuple(self._open):
             if lines.token == token:
                 error = Refusal(401, "unauthorized", _REVOKED)

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import structs
 
 from handspan.agent.conversation import Conversation
-from handspan.agent.turn_events import Happening, QuestionOver, last_turn
+from handspan.agent.turn_events import QuestionOver, SessionEvent, last_turn
 from handspan.core.events import (
     CallFinished,
     CallProgress,
@@ -44,13 +44,13 @@ class RunOutput(Protocol):
         """The run begins or resumes in this thread, under this id."""
 
     def message(self, message: GraphMessage, data: Json = None, metadata: JsonObject | None = None) -> None:
-        """Takes a message, or the next piece of one."""
+        """Take a message, or the next piece of one."""
 
     def update(self, data: JsonObject) -> None:
-        """Takes an update on what the run does."""
+        """Take an update on what the run does."""
 
     def question(self, data: JsonObject) -> None:
-        """Takes a question to the person, or its end. Only a client that shows questions gets it."""
+        """Take a question to the person, or its end. Only a client that shows questions gets it."""
 
     def end(self) -> None:
         """The run has ended. Only its last messages follow."""
@@ -86,20 +86,20 @@ class RunListener:
         return self.renderer.thread
 
     def equip(self, conversation: Conversation, tools: Mapping[str, GraphTool]) -> None:
-        """Notes the conversation and the client's tools of the turn that begins."""
+        """Note the conversation and the client's tools of the turn that begins."""
         self._conversation, self._tools = conversation, tools
         self.renderer.names = {name: tool.own_name for name, tool in tools.items()}
         if self._resumes:  # the last answer has these already
             self.resumed_run = last_turn(conversation.messages)
             self._finished = {call.id for call in _calls(conversation.last)}
 
-    def on_event(self, happening: Happening, turn: str) -> None:
-        """Takes one event of the turn: a listener of the session."""
+    def on_event(self, event: SessionEvent, turn: str) -> None:
+        """Take one event of the turn: a listener of the session."""
         if not self.run:
             self.run = turn
             self._out.begin(self.thread, turn, self.is_new)
             self._repeat_request()
-        match happening:
+        match event:
             case TextArrived(text=text):
                 self._send_text(text, thinking=False)
             case ThinkingArrived(text=text):
@@ -117,7 +117,7 @@ class RunListener:
                 self._update("tool_progress", TOOLS, tool_name=self._own_name(name), tool_call_id=call_id, value=value)
             case CallFinished(id=call_id, name=name):
                 self._send_new_messages()
-                self._send_result(happening)
+                self._send_result(event)
                 self._update("node_invoked", TOOLS, tool_name=self._own_name(name), tool_call_id=call_id)
             case QuestionAsked(question=question):
                 frame = question_frame(structs.replace(question, tool=self._own_name(question.tool)))
@@ -128,7 +128,7 @@ class RunListener:
                 self._finish_stream(reason)
 
     def _repeat_request(self) -> None:
-        """Begins the answer of a resumed run with the person's last message. A stream repeats the results instead."""
+        """Begin the answer of a resumed run with the person's last message. A stream repeats the results instead."""
         if self._resumes and not self._out.streams and self._conversation is not None:
             messages = self._conversation.messages
             seq = _count_before_turn(messages) + 1
@@ -170,7 +170,7 @@ class RunListener:
                 self._out.message(message, update, {"status": "invoking_graph"} if is_echo else None)
 
     def _send_new_messages(self) -> None:
-        """Sends the messages that the conversation has got since the last event."""
+        """Send the messages that the conversation has got since the last event."""
         if self._conversation is None:
             return
         messages = self._conversation.messages
@@ -187,7 +187,7 @@ class RunListener:
         self._seen = len(messages)
 
     async def suspend(self, ledger: Ledger, client: str) -> None:
-        """Sends each call that waits for the client, once (graph.md 4.5). For when the turn is over.
+        """Send each call that waits for the client, once (graph.md 4.5). For when the turn is over.
 
         The ledger decides: hooks and persons may have changed a call, or ended it.
         """
@@ -222,6 +222,6 @@ def _calls(last: Message | None) -> tuple[CallPart, ...]:
 
 
 def _count_before_turn(messages: Sequence[Message]) -> int:
-    """How many messages come before the person's last one."""
+    """Return how many messages come before the person's last one."""
     places = (place for place in range(len(messages), 0, -1) if type(messages[place - 1]) is UserMessage)
     return next(places, len(messages) + 1) - 1

@@ -18,7 +18,7 @@ from handspan.wire.graph.memories import (
     ListBody,
     MemoriesAnswer,
     MemoryAnswer,
-    MemoryShown,
+    MemoryView,
     SearchBody,
     StoreBody,
     StoredAnswer,
@@ -28,7 +28,7 @@ from handspan.wire.graph.reading import read_body
 
 
 async def store_memory(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> StoredAnswer:
-    """Stores a memory."""
+    """Store a memory."""
     body = await _body(request, StoreBody)
     stored = await parts.store.memories.add(
         body.content,
@@ -41,7 +41,7 @@ async def store_memory(parts: GraphParts, client: GraphClient, request: AsgiRequ
 
 
 async def search_memories(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> FoundAnswer:
-    """The memories that have some of the words, the best first."""
+    """Return the memories that have some of the words, the best first."""
     body = await _body(request, SearchBody)
     found = await parts.store.memories.search(
         body.query,
@@ -54,21 +54,21 @@ async def search_memories(parts: GraphParts, client: GraphClient, request: AsgiR
 
 
 async def memory(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> MemoryAnswer:
-    """One memory."""
+    """Return one memory."""
     return MemoryAnswer(
         _render_memory(await parts.store.memories.get(path_id(request, "memory_id"), owner=client.who.owner))
     )
 
 
 async def update_memory(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> ChangedAnswer:
-    """Changes the content of a memory."""
+    """Change the content of a memory."""
     memory_id, body = path_id(request, "memory_id"), await _body(request, UpdateBody)
     await parts.store.memories.change(memory_id, body.content, body.metadata, owner=client.who.owner)
     return ChangedAnswer(data={"memory_id": memory_id})
 
 
 async def delete_memory(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> ChangedAnswer:
-    """Removes a memory."""
+    """Remove a memory."""
     memory_id = path_id(request, "memory_id")
     await read_body_bytes(request)  # graph.md 1.5: the body is ignored
     await parts.store.memories.delete(memory_id, owner=client.who.owner)
@@ -76,7 +76,7 @@ async def delete_memory(parts: GraphParts, client: GraphClient, request: AsgiReq
 
 
 async def list_memories(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> MemoriesAnswer:
-    """The newest memories."""
+    """Return the newest memories."""
     body = await _body(request, ListBody)
     return MemoriesAnswer(
         list(map(_render_memory, await parts.store.memories.all(owner=client.who.owner, limit=body.limit)))
@@ -84,7 +84,7 @@ async def list_memories(parts: GraphParts, client: GraphClient, request: AsgiReq
 
 
 async def forget_memories(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> ChangedAnswer:
-    """Removes the memories that match the body. An empty body is refused: it does not mean all."""
+    """Remove the memories that match the body. An empty body is refused: it does not mean all."""
     body = await _body(request, ForgetBody)
     if body.memory_type is None and not body.category and body.filters is None:
         text = "Say which: send 'memory_type', 'category' or 'filters'. Empty 'filters' are for all of them."
@@ -97,8 +97,8 @@ async def _body(request: AsgiRequest, kind: type[Kind]) -> Kind:
     return read_body(await read_body_bytes(request), kind)
 
 
-def _render_memory(one: MemoryRecord, score: float = 0.0) -> MemoryShown:
-    return MemoryShown(
+def _render_memory(one: MemoryRecord, score: float = 0.0) -> MemoryView:
+    return MemoryView(
         id=one.id,
         content=one.content,
         score=score,

@@ -28,7 +28,7 @@ _NUMBERS: Final = re.compile(r"([0-9]{1,9})(?:\.([0-9]{1,9}))?")
 
 
 async def messages(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> MessagesAnswer:
-    """The messages of a thread, the oldest first."""
+    """Return the messages of a thread, the oldest first."""
     thread_id, part, owner = path_id(request, "thread_id"), read_paging(request), client.who.owner
     renderer = MessageRenderer(thread_id, await called_tool_names(parts, thread_id, owner))
     if not part.search:
@@ -41,12 +41,12 @@ async def messages(parts: GraphParts, client: GraphClient, request: AsgiRequest)
 
 
 async def message(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> GraphMessage:
-    """One message."""
+    """Return one message."""
     return (await _find_message(parts, client, request))[1]
 
 
 async def add_messages(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> DoneAnswer:
-    """Appends messages to a thread. The model does not answer them."""
+    """Append messages to a thread. The model does not answer them."""
     thread_id = path_id(request, "thread_id")
     added = graph.read_added(await read_body_bytes(request))
     await append_messages(parts, client, thread_id, added, ["body", "messages"])
@@ -54,7 +54,7 @@ async def add_messages(parts: GraphParts, client: GraphClient, request: AsgiRequ
 
 
 async def delete_message(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> DoneAnswer:
-    """Removes a message, with those that depend on it. Refused (409) while a run is at work in the thread."""
+    """Remove a message, with those that depend on it. Refused (409) while a run is at work in the thread."""
     await read_body_bytes(request)  # graph.md 1.5: the body is ignored
     entry, _ = await _find_message(parts, client, request)
     thread_id, owner = path_id(request, "thread_id"), client.who.owner
@@ -69,7 +69,7 @@ async def delete_message(parts: GraphParts, client: GraphClient, request: AsgiRe
 async def append_messages(
     parts: GraphParts, client: GraphClient, thread_id: str, added: Sequence[AddedMessage], place: list[str]
 ) -> None:
-    """Appends all messages to the thread, or none.
+    """Append all messages to the thread, or none.
 
     Raises `BodyError`, which names the place, and `Refusal` (409) while a run is at work.
     """
@@ -104,7 +104,7 @@ def _render_entry(renderer: MessageRenderer, entry: ThreadEntry) -> GraphMessage
 async def _find_message(
     parts: GraphParts, client: GraphClient, request: AsgiRequest
 ) -> tuple[ThreadEntry, GraphMessage]:
-    """The message that the path names. Raises `Refusal` (404) when there is none."""
+    """Return the message that the path names. Raises `Refusal` (404) when there is none."""
     thread_id, message_id = path_id(request, "thread_id"), path_id(request, "message_id")
     thread, _, numbers = message_id.rpartition(":")
     known = _NUMBERS.fullmatch(numbers)
@@ -123,7 +123,7 @@ def _missing(thread_id: str, message_id: str) -> Refusal:
 
 
 def _message_text(message: GraphMessage) -> str:
-    """The text of a message in which a search looks."""
+    """Return the text of a message in which a search looks."""
     return "\n".join(_block_text(block) for block in message.content)
 
 
@@ -151,14 +151,14 @@ async def called_tool_names(parts: GraphParts, thread: str, owner: str) -> Mappi
 
 
 async def forget_title(parts: GraphParts, known: SessionRecord, removed: Iterable[Message]) -> None:
-    """Removes a thread's name that was made from removed messages (graph.md 8.3). The next run makes a new one."""
+    """Remove a thread's name that was made from removed messages (graph.md 8.3). The next run makes a new one."""
     if known.name and known.name == make_title(removed):
         await parts.store.conversations.rename(known.id, "", owner=known.owner)
         parts.live.publish(known.owner, "sessions", {"session_id": known.id, "change": "renamed"})
 
 
 def check_not_running(parts: GraphParts, client: GraphClient, thread_id: str) -> None:
-    """Raises `Refusal` (409) while a run is at work in the thread, or waits in the queue for it."""
+    """Raise `Refusal` (409) while a run is at work in the thread, or waits in the queue for it."""
     if parts.sessions.state(thread_id, client.who.owner) is not None:
         text = f"The thread {thread_id!r} is at work: wait for its run to end, or stop it (POST /v1/graph/stop)."
         raise Refusal(409, "GRAPH_BUSY", text)

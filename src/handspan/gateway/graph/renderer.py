@@ -20,7 +20,7 @@ from handspan.core.messages import (
 )
 from handspan.core.results import Attachment
 from handspan.core.values import Json, JsonObject, strip_all, strip_invisible
-from handspan.wire.graph.answers import CallShown, FunctionShown, GraphMessage, Usages
+from handspan.wire.graph.answers import FunctionView, GraphCallView, GraphMessage, Usages
 from handspan.wire.graph.blocks import (
     AudioBlock,
     Block,
@@ -54,7 +54,7 @@ class MessageNumbers(Struct, frozen=True):
     removed: int = 0
 
     def of(self, seq: int) -> int:
-        """The number of the message at this place, which may be one that is not there yet."""
+        """Return the number of the message at this place, which may be one that is not there yet."""
         return self.known[seq - 1] if seq <= len(self.known) else seq + self.removed
 
 
@@ -66,16 +66,16 @@ class MessageRenderer:
         self.names: Mapping[str, str] = names or {}
 
     def id(self, number: int, place: int | None = None) -> str:
-        """The id of a message: its number in the thread, and for a result its place in the round."""
+        """Return the id of a message: its number in the thread, and for a result its place in the round."""
         return f"{self.thread}:{number}" if place is None else f"{self.thread}:{number}.{place}"
 
     def user_message(self, number: int, message: UserMessage, at: float) -> GraphMessage:
-        """A message of a person."""
+        """Return a message of a person."""
         content = [TextBlock(part.text) if type(part) is Text else _medium(part.attachment) for part in message.parts]
         return GraphMessage(message_id=self.id(number), role="user", content=content, timestamp=at)
 
     def reply(self, number: int, message: AssistantMessage, at: float) -> GraphMessage:
-        """A reply of the model, with its calls."""
+        """Return a reply of the model, with its calls."""
         content: list[Block] = []
         for part in message.parts:
             if type(part) is Text:
@@ -97,12 +97,12 @@ class MessageRenderer:
         )
 
     def result(self, number: int, place: int, call: CallPart, result: CallResult, at: float) -> GraphMessage:
-        """The result of a call, with its attachments."""
+        """Return the result of a call, with its attachments."""
         message = self.outcome(number, place, call, result.envelope, at)
         return msgspec.structs.replace(message, content=[*message.content, *map(_medium, result.attachments)])
 
     def outcome(self, number: int, place: int, call: CallPart, envelope: str, at: float) -> GraphMessage:
-        """The result of a call, from its envelope alone."""
+        """Return the result of a call, from its envelope alone."""
         block = _outcome(call.id, envelope)
         metadata: JsonObject = {
             "function_name": self.name(call),
@@ -114,27 +114,27 @@ class MessageRenderer:
         )
 
     def open_call(self, number: int, place: int, call: CallRecord, at: float) -> GraphMessage:
-        """A call that waits for the client (graph.md 4.5), with the changes of hooks and persons (5.7)."""
+        """Return a call that waits for the client (graph.md 4.5), with the changes of hooks and persons (5.7)."""
         block = RemoteToolCallBlock(call.id, self.name(call), arguments_of(call))
         return GraphMessage(
             message_id=self.id(number, place), role="tool", content=[block], metadata={"is_remote": True}, timestamp=at
         )
 
     def delta(self, number: int, text: str, at: float, *, thinking: bool = False) -> GraphMessage:
-        """The next piece of a reply (graph.md 7.3)."""
+        """Return the next piece of a reply (graph.md 7.3)."""
         block: Block = ReasoningBlock(text) if thinking else TextBlock(text)
         return GraphMessage(message_id=self.id(number), role="assistant", content=[block], delta=True, timestamp=at)
 
     def name(self, call: CallPart | CallRecord) -> str:
-        """The client's own name of the tool."""
+        """Return the client's own name of the tool."""
         return self.names.get(call.name, call.name)
 
-    def _call(self, call: CallPart) -> CallShown:
-        return CallShown(call.id, FunctionShown(self.name(call), call.arguments or "{}"))
+    def _call(self, call: CallPart) -> GraphCallView:
+        return GraphCallView(call.id, FunctionView(self.name(call), call.arguments or "{}"))
 
 
 def arguments_of(record: CallRecord) -> JsonObject:
-    """The arguments of a call as an object, whatever form they are stored in."""
+    """Return the arguments of a call as an object, whatever form they are stored in."""
     match record.arguments:
         case bytes() as raw:
             return arguments_object(raw.decode(errors="replace"))

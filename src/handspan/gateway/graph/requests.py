@@ -30,14 +30,14 @@ from handspan.wire.graph.blocks import (
     ToolResultBlock,
     VideoBlock,
 )
-from handspan.wire.graph.faults import MOST_DETAILS, BodyError, Detail
+from handspan.wire.graph.faults import MAX_DETAILS, BodyError, Detail
 from handspan.wire.graph.requests import AddedMessage, RequestMessage, RunRequest
 
 _PLACE: Final = ["body", "messages"]
 
 
 async def read_user_message(blocks: Sequence[Block], artifacts: Artifacts, owner: str) -> UserMessage:
-    """The message that a person's blocks make. Raises `BodyError` when one of its media can't be read."""
+    """Return the message that a person's blocks make. Raises `BodyError` when one of its media can't be read."""
     parts = [part for block in blocks for part in await _parts(block, artifacts, owner)]
     if not parts:
         raise _wrong("There is nothing in it: send at least one block with words or a medium.")
@@ -45,7 +45,7 @@ async def read_user_message(blocks: Sequence[Block], artifacts: Artifacts, owner
 
 
 async def read_added_message(added: AddedMessage, artifacts: Artifacts, owner: str) -> UserMessage | AssistantMessage:
-    """A message that a client puts into a thread. Raises `BodyError` when one of its media can't be read."""
+    """Return a message that a client puts into a thread. Raises `BodyError` when one of its media can't be read."""
     if added.role == "user":
         return await read_user_message(added.content, artifacts, owner)
     parts: list[Part] = []
@@ -146,7 +146,7 @@ class ResultReader:
             if why is not None or record is None:
                 code, text = why or ("GRAPH_UNKNOWN_CALL", "")
                 faults.append((code, Detail([*place, "call_id"], text, "value_error")))
-                if len(faults) == MOST_DETAILS:  # an answer names no more than that
+                if len(faults) == MAX_DETAILS:  # an answer names no more than that
                     break
                 continue
             answered.append(AnsweredCall(record, await self._outcome(block, record.name, owner)))
@@ -156,7 +156,7 @@ class ResultReader:
         return _one_thread(answered, run_request.config.thread_id), answered
 
     async def read_repeated(self, run_request: RunRequest, *, owner: str, client: str) -> tuple[str, CallRecord] | None:
-        """The thread of a run, and one of its calls, if each of these results was taken before; None otherwise.
+        """Return the thread of a run, and one of its calls, if each of these results was taken before; None otherwise.
 
         A client repeats results whose answer it did not get.
         """
@@ -180,7 +180,7 @@ class ResultReader:
 def _refusal(
     record: CallRecord | None, call_id: str, seen: set[str], owner: str, client: str
 ) -> tuple[str, str] | None:
-    """Why a result is refused: code and message. None: it is accepted."""
+    """Return why a result is refused: code and message. None: it is accepted."""
     quoted = repr(call_id[:80])
     if call_id in seen:
         return "GRAPH_ANSWERED_CALL", f"The call {quoted} is answered twice in this request: send one result for each."

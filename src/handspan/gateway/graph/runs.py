@@ -53,7 +53,7 @@ class GraphClient(Struct, frozen=True):
 
     @classmethod
     def of(cls, admitted: Admitted) -> "GraphClient":
-        """The client that authentication let in. Raises `Refusal` when its token may not chat."""
+        """Return the client that authentication let in. Raises `Refusal` when its token may not chat."""
         admitted.require("chat")
         return cls(admitted.who, admitted.token[:_ID_LENGTH])
 
@@ -90,7 +90,7 @@ class GraphRuns:
         """The same for a task that has begun."""
 
     async def close(self) -> None:
-        """Waits a second for work that is nearly done, and cancels the rest."""
+        """Wait a second for work that is nearly done, and cancel the rest."""
         left = set(self._tasks.left)
         if left:
             _, left = await asyncio.wait(left, timeout=1.0)
@@ -99,7 +99,7 @@ class GraphRuns:
         await asyncio.gather(*left, return_exceptions=True)
 
     async def run(self, client: GraphClient, run_request: RunRequest, out: RunOutput) -> RunState:
-        """Begins or resumes a run, and sends its messages to `out`. Returns the state of the run.
+        """Begin or resume a run, and send its messages to `out`. Return the state of the run.
 
         Raises `Refusal`, `TurnRefused` or `BodyError`. Writes of a short run are committed together: the request
         waits for the disk once, at its end.
@@ -125,7 +125,7 @@ class GraphRuns:
         return await self._finish(client, listener, ended)
 
     async def stop(self, client: GraphClient, thread: str) -> bool:
-        """Ends the run of this thread, at work or suspended. Returns False when there is none of this owner."""
+        """End the run of this thread, at work or suspended. Return False when there is none of this owner."""
         was_running = self._sessions.abort(thread, client.who.owner)
         try:
             if await self._store.conversations.find(thread, owner=client.who.owner) is None:
@@ -141,14 +141,14 @@ class GraphRuns:
             raise
 
     async def open_calls(self, client: GraphClient, thread: str) -> list[str]:
-        """The ids of the calls that wait for this client in this thread."""
+        """Return the ids of the calls that wait for this client in this thread."""
         records = await self._store.ledger.open_calls(owner=client.who.owner, session=thread)
         return [record.id for record in records if record.state == "pending" and is_call_of(record, client.id)]
 
     async def _prepare(
         self, client: GraphClient, run_request: RunRequest, out: RunOutput
     ) -> tuple[UserMessage, RunListener, Equip]:
-        """The person's message, the listener of its turn, and the tools of the turn."""
+        """Return the person's message, the listener of its turn, and the tools of the turn."""
         who, config = client.who, run_request.config
         message = await read_user_message(run_request.user_content, self._artifacts, who.owner)
         bound = await self._sessions.bind(config.thread_id or None, who, agent=config.agent)
@@ -185,7 +185,7 @@ class GraphRuns:
     async def _resume_cut_off(
         self, client: GraphClient, run_request: RunRequest, out: RunOutput, refused: Refusal
     ) -> tuple[RunListener, Ended]:
-        """Resumes a run that the end of an earlier process cut off, for a client that repeats its results.
+        """Resume a run that the end of an earlier process cut off, for a client that repeats its results.
 
         Raises `refused` when there is no such run (graph.md 5.6).
         """
@@ -203,7 +203,7 @@ class GraphRuns:
     async def _prepare_resumed(
         self, client: GraphClient, run_request: RunRequest, out: RunOutput, thread: str, record: CallRecord
     ) -> tuple[RunListener, Equip]:
-        """The listener of a run that goes on after this call, and the tools that it began with."""
+        """Return the listener of a run that goes on after this call, and the tools that it began with."""
         tools = await self._tool_sets.of_run(client.id, run_request.tools, tool_set_id(record.tool.origin))
         known = await self._store.conversations.get(thread, owner=client.who.owner)
         numbers = await self._numbers(thread, client.who.owner, known.removed)
@@ -218,7 +218,7 @@ class GraphRuns:
         )
 
     async def _settle(self, answered: Sequence[AnsweredCall]) -> bool:
-        """Gives the calls their results, all or none (graph.md 5.3). Returns False when one of them is closed."""
+        """Give the calls their results, all or none (graph.md 5.3). Return False when one of them is closed."""
         if len(answered) > 1:  # the engine itself refuses a single one
             for one in answered:
                 record = await self._store.ledger.find(one.record.id)
@@ -271,7 +271,7 @@ class GraphRuns:
 
 
 def _history_refusal(run_request: RunRequest) -> BodyError:
-    """Why a thread that has messages takes no history (SPEC H1)."""
+    """Return why a thread that has messages takes no history (SPEC H1)."""
     roles = [message.role for message in run_request.history]
     place, role = next((place, role) for place, role in enumerate(roles) if role != "user")
     text = f"{WRONG_ROLE.format(role=role)} A history is taken only where a thread begins."
@@ -279,5 +279,5 @@ def _history_refusal(run_request: RunRequest) -> BodyError:
 
 
 def _smaller(own: int | None, other: int) -> int:
-    """The smaller limit of rounds (SPEC H1)."""
+    """Return the smaller limit of rounds (SPEC H1)."""
     return other if own is None else min(own, other)

@@ -35,13 +35,13 @@ class GraphSocketDoor:
         self._connections: set[GraphConnection] = set()
 
     def revoke(self, token: str) -> None:
-        """Closes the connections that this token opened."""
+        """Close the connections that this token opened."""
         for connection in tuple(self._connections):
             if connection.token == token:
                 connection.close(1008, "the token was revoked")
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Accepts a client, or refuses it."""
+        """Accept a client, or refuse it."""
         await receive()
         try:
             admitted = await self._auth.admit(scope)
@@ -80,7 +80,7 @@ class GraphConnection:
         self.token = token
 
     def on_message(self, data: bytes) -> None:
-        """Takes one request."""
+        """Take one request."""
         try:
             message = graph.read_ws(data)
         except BodyError as error:
@@ -97,11 +97,11 @@ class GraphConnection:
             self._running = self._runs.start(self._run(message.request, suspended))
 
     def on_close(self, code: int) -> None:
-        """Forgets the connection. Its run goes on, and ends in its thread (graph.md 4.7)."""
+        """Forget the connection. Its run goes on, and ends in its thread (graph.md 4.7)."""
         self._all.discard(self)
 
     def close(self, code: int, reason: str) -> None:
-        """Closes the connection."""
+        """Close the connection."""
         self._socket.close(code, reason)
 
     async def _run(self, run_request: RunRequest, suspended: str) -> None:
@@ -118,7 +118,7 @@ class GraphConnection:
             chunks.fail(error)
         finally:
             self._running = None
-            self._done(meta)
+            self._send_done(meta)
             if self._is_stopped:  # the run may be suspended now, and its thread was unknown before
                 self._stop()
 
@@ -126,7 +126,7 @@ class GraphConnection:
         chunks = self._chunks("low")
         chunks.fail(Refusal(422, "VALIDATION_ERROR", f"Invalid request: {error}", details=error.details))
         if self._running is None:
-            self._done(None)
+            self._send_done(None)
 
     def _chunks(self, granularity: Granularity, *, questions: bool = False) -> ChunkWriter:
         return ChunkWriter(granularity, self._socket.send_text, self._began, questions=questions)
@@ -141,6 +141,6 @@ class GraphConnection:
         if self._thread:
             self._runs.start(self._runs.stop(self._client, self._thread))
 
-    def _done(self, meta: Json) -> None:
-        """Sends `done`, which ends every answer: clients wait for it (graph.md 7.7)."""
+    def _send_done(self, meta: Json) -> None:
+        """Send `done`, which ends every answer: clients wait for it (graph.md 7.7)."""
         self._socket.send_text(msgspec.json.encode({"event": "updates", "data": {"status": "done", "meta": meta}}))

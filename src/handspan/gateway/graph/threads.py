@@ -32,14 +32,14 @@ from handspan.wire.graph.answers import (
     ThreadAnswer,
     ThreadData,
     ThreadsAnswer,
-    ThreadShown,
+    ThreadView,
 )
 
 _WAITS_FOR_OTHERS: Final = "The run waits for a person or for another client"
 
 
 async def threads(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> ThreadsAnswer:
-    """The owner's threads, the last active first."""
+    """Return the owner's threads, the last active first."""
     part, owner = read_paging(request), client.who.owner
     found = await parts.store.threads.page(owner=owner, search=part.search, offset=part.offset, limit=part.limit)
     runs = {turn.session_id: turn.turn_id for turn in parts.sessions.running(owner)}
@@ -47,7 +47,7 @@ async def threads(parts: GraphParts, client: GraphClient, request: AsgiRequest) 
 
 
 async def thread(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> ThreadAnswer:
-    """One thread, without its messages."""
+    """Return one thread, without its messages."""
     thread_id, owner = path_id(request, "thread_id"), client.who.owner
     found = await parts.store.conversations.get(thread_id, owner=owner)
     turn = parts.sessions.state(thread_id, owner)
@@ -55,7 +55,7 @@ async def thread(parts: GraphParts, client: GraphClient, request: AsgiRequest) -
 
 
 async def delete_thread(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> DoneAnswer:
-    """Removes a thread with everything that belongs to it. Refused (409) while a run is at work in it."""
+    """Remove a thread with everything that belongs to it. Refused (409) while a run is at work in it."""
     thread_id = path_id(request, "thread_id")
     await read_body_bytes(request)  # graph.md 1.5: the body is ignored
     check_not_running(parts, client, thread_id)
@@ -65,12 +65,12 @@ async def delete_thread(parts: GraphParts, client: GraphClient, request: AsgiReq
 
 
 async def state(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> StateAnswer:
-    """The state of a thread. A page that was reloaded finds its open calls here."""
+    """Return the state of a thread. A page that was reloaded finds its open calls here."""
     return StateAnswer(await state_of(parts, client, path_id(request, "thread_id")))
 
 
 async def put_state(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> StateAnswer:
-    """Appends the messages of the state that the client sends. Returns the new state."""
+    """Append the messages of the state that the client sends. Return the new state."""
     thread_id = path_id(request, "thread_id")
     added = graph.read_state(await read_body_bytes(request))
     await append_messages(parts, client, thread_id, added, ["body", "state", "context"])
@@ -78,7 +78,7 @@ async def put_state(parts: GraphParts, client: GraphClient, request: AsgiRequest
 
 
 async def clear_state(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> DoneAnswer:
-    """Removes all messages and gives up a suspended run. Refused (409) while a run is at work."""
+    """Remove all messages and give up a suspended run. Refused (409) while a run is at work."""
     thread_id, owner = path_id(request, "thread_id"), client.who.owner
     await read_body_bytes(request)  # graph.md 1.5: the body is ignored
     check_not_running(parts, client, thread_id)
@@ -92,7 +92,7 @@ async def clear_state(parts: GraphParts, client: GraphClient, request: AsgiReque
 
 
 async def state_of(parts: GraphParts, client: GraphClient, thread_id: str) -> GraphState:
-    """The messages of a thread, and whether its run is at work, waits or has ended."""
+    """Return the messages of a thread, and whether its run is at work, waits or has ended."""
     owner = client.who.owner
     known = await parts.store.conversations.get(thread_id, owner=owner)
     names = await called_tool_names(parts, thread_id, owner)
@@ -105,13 +105,13 @@ async def state_of(parts: GraphParts, client: GraphClient, thread_id: str) -> Gr
         records = await parts.store.ledger.open_calls(owner=owner, session=thread_id)
         mine = [one for one in records if one.state == "pending" and is_call_of(one, client.id)]
         calls = [_open_call(one, names.get(one.name, one.name)) for one in mine]
-        meta = _interrupted(thread_id, step, calls)
+        meta = _interrupted_meta(thread_id, step, calls)
     else:
         meta = ExecutionMeta(current_node=MODEL, step=step, status="completed", thread_id=thread_id)
     return GraphState(context=context, execution_meta=meta)
 
 
-def _interrupted(thread_id: str, step: int, calls: Sequence[OpenCall]) -> ExecutionMeta:
+def _interrupted_meta(thread_id: str, step: int, calls: Sequence[OpenCall]) -> ExecutionMeta:
     return ExecutionMeta(
         current_node=TOOLS,
         step=step,
@@ -128,7 +128,7 @@ def _open_call(record: CallRecord, name: str) -> OpenCall:
 
 
 def _rounds(messages: Sequence[Message]) -> int:
-    """How many replies the model has given since the person's last message."""
+    """Return how many replies the model has given since the person's last message."""
     count = 0
     for message in reversed(messages):
         if type(message) is UserMessage:
@@ -137,8 +137,8 @@ def _rounds(messages: Sequence[Message]) -> int:
     return count
 
 
-def _render_thread(one: SessionRecord, run_id: str | None) -> ThreadShown:
-    return ThreadShown(
+def _render_thread(one: SessionRecord, run_id: str | None) -> ThreadView:
+    return ThreadView(
         thread_id=one.id,
         thread_name=one.name or None,
         user_id=one.owner,

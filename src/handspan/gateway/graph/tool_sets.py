@@ -16,7 +16,7 @@ from handspan.sources.graph import GraphTool, GraphTools
 from handspan.wire.graph.faults import BodyError, Detail
 from handspan.wire.graph.requests import OfferedTool
 
-_MOST_CACHED: Final = 256
+_MAX_CACHED: Final = 256
 _SET_ID: Final = 16
 
 _read: Final = msgspec.json.Decoder(list[OfferedTool]).decode
@@ -30,23 +30,23 @@ class ToolSet(Struct, frozen=True):
     tools: Sequence[GraphTool]
 
     def origin(self, client: str, thread: str) -> Origin:
-        """The origin of these tools in a run of this client."""
+        """Return the origin of these tools in a run of this client."""
         return Origin("browser", client, f"{thread}:{self.id}")
 
 
 class ToolSets:
     """Stores the tools of clients, and caches the sets that were used last."""
 
-    def __init__(self, store: ToolSetBook, tools: GraphTools, most: int) -> None:
-        """`most`: how many tools a client may have."""
+    def __init__(self, store: ToolSetBook, tools: GraphTools, limit: int) -> None:
+        """`limit`: how many tools a client may have."""
         self._store = store
         self._tools = tools
-        self._most = most
+        self._limit = limit
         self._tools_of: OrderedDict[bytes, tuple[GraphTool, ...]] = OrderedDict()
         self._encoded: OrderedDict[tuple[str, str], bytes] = OrderedDict()
 
     async def set_up(self, client: str, offered: Sequence[OfferedTool]) -> None:
-        """Stores these tools for the client, in place of all that it had set up before (SPEC H1).
+        """Store these tools for the client, in place of all that it had set up before (SPEC H1).
 
         Raises `BodyError` when one of them can't be used.
         """
@@ -55,11 +55,11 @@ class ToolSets:
         await self._save(client, "", encoded)
 
     async def of_client(self, client: str) -> Sequence[GraphTool]:
-        """The tools that the client has set up."""
+        """Return the tools that the client has set up."""
         return self._tools_in(await self._find(client, "") or b"[]")
 
     async def of_run(self, client: str, offered: Sequence[OfferedTool] | None, begun_with: str = "") -> ToolSet:
-        """The tools of a run: those of its request, else those it began with, else those that were set up.
+        """Return the tools of a run: those of its request, else those it began with, else those that were set up.
 
         Tools of a request are stored: the run may be suspended, and outlive this process. Raises `BodyError`.
         """
@@ -93,11 +93,11 @@ class ToolSets:
     def _remember(self, key: tuple[str, str], encoded: bytes) -> None:
         self._encoded[key] = encoded
         self._encoded.move_to_end(key)
-        if len(self._encoded) > _MOST_CACHED:
+        if len(self._encoded) > _MAX_CACHED:
             self._encoded.popitem(last=False)
 
     def _tools_in(self, encoded: bytes) -> tuple[GraphTool, ...]:
-        """The tools of a stored set, without those that the settings forbid by now."""
+        """Return the tools of a stored set, without those that the settings forbid by now."""
         if encoded in self._tools_of:
             self._tools_of.move_to_end(encoded)
             return self._tools_of[encoded]
@@ -110,12 +110,12 @@ class ToolSets:
         return self._cache(encoded, tuple(tools))
 
     def _make(self, encoded: bytes, offered: Sequence[OfferedTool]) -> tuple[GraphTool, ...]:
-        """The tools that a request brings."""
+        """Return the tools that a request brings."""
         if encoded in self._tools_of:
             self._tools_of.move_to_end(encoded)
             return self._tools_of[encoded]
-        if len(offered) > self._most:
-            text = f"A client may have {self._most} tools here: send fewer."
+        if len(offered) > self._limit:
+            text = f"A client may have {self._limit} tools here: send fewer."
             raise BodyError([Detail(["body", "tools"], text, "value_error")])
         tools: list[GraphTool] = []
         details: list[Detail] = []
@@ -130,13 +130,13 @@ class ToolSets:
 
     def _cache(self, encoded: bytes, tools: tuple[GraphTool, ...]) -> tuple[GraphTool, ...]:
         self._tools_of[encoded] = tools
-        if len(self._tools_of) > _MOST_CACHED:
+        if len(self._tools_of) > _MAX_CACHED:
             self._tools_of.popitem(last=False)
         return tools
 
 
 def tool_set_id(origin: Origin | None) -> str:
-    """The id of the tool set that a call's tool belongs to. Empty: the client has set it up."""
+    """Return the id of the tool set that a call's tool belongs to. Empty: the client has set it up."""
     return origin.connection.rpartition(":")[2] if origin is not None else ""
 
 

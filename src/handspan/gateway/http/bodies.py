@@ -11,28 +11,28 @@ from handspan.gateway.http.message import AsgiRequest, ClientGone
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import JSON
 from handspan.wire import strict_json
-from handspan.wire.json_size import MOST_VALUES
+from handspan.wire.json_size import MAX_VALUES
 
-_MOST_DIGITS: Final = 18
+_MAX_DIGITS: Final = 18
 _DISCARD_BYTES: Final = 4 * 1024 * 1024
 _DISCARD_SECONDS: Final = 1.0
 
 
 async def read_json(request: AsgiRequest, limit: int, seconds: float) -> Json:
-    """Returns the body's JSON value. Raises `Refusal` when it is no JSON, too large, or too slow."""
+    """Return the body's JSON value. Raises `Refusal` when it is no JSON, too large, or too slow."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != JSON:
         raise Refusal(
             415, "unsupported_media_type", f"The body must be JSON, not {kind[:60]!r}: send Content-Type: {JSON}."
         )
     try:
-        return strict_json.parse(await read_body(request, limit, seconds), max_values=MOST_VALUES)
+        return strict_json.parse(await read_body(request, limit, seconds), max_values=MAX_VALUES)
     except WireError as error:
         raise Refusal(400, "invalid_json", f"The body can't be read. {error}") from None
 
 
 async def read_json_or_null(request: AsgiRequest, limit: int, seconds: float) -> Json:
-    """Returns the body's JSON value, for any content type; None for a body that is no JSON."""
+    """Return the body's JSON value, for any content type; None for a body that is no JSON."""
     whole = await read_body(request, limit, seconds)
     try:
         return strict_json.parse(whole) if whole.strip() else None
@@ -41,12 +41,12 @@ async def read_json_or_null(request: AsgiRequest, limit: int, seconds: float) ->
 
 
 def read_pieces(request: AsgiRequest, limit: int, seconds: float) -> AsyncIterator[bytes]:
-    """Yields the body as it arrives. Raises `Refusal` for too many bytes, or a pause longer than `seconds`."""
+    """Yield the body as it arrives. Raises `Refusal` for too many bytes, or a pause longer than `seconds`."""
     return _limit_size(request, _limit_time(request.stream(), seconds), limit)
 
 
 async def read_body(request: AsgiRequest, limit: int, seconds: float) -> bytes:
-    """Returns the whole body. Raises `Refusal` when it is too large or too slow."""
+    """Return the whole body. Raises `Refusal` when it is too large or too slow."""
     whole = bytearray()
     try:
         async with asyncio.timeout(seconds):
@@ -59,7 +59,7 @@ async def read_body(request: AsgiRequest, limit: int, seconds: float) -> bytes:
 
 async def _limit_size(request: AsgiRequest, stream: AsyncIterator[bytes], limit: int) -> AsyncIterator[bytes]:
     announced = request.headers.get("content-length", "")
-    if len(announced) > _MOST_DIGITS or (announced.isdigit() and int(announced) > limit):
+    if len(announced) > _MAX_DIGITS or (announced.isdigit() and int(announced) > limit):
         await _discard_rest(request, stream, limit)
         raise _too_large(limit)
     received = 0
@@ -75,7 +75,7 @@ async def _limit_size(request: AsgiRequest, stream: AsyncIterator[bytes], limit:
 
 
 async def _limit_time(stream: AsyncIterator[bytes], seconds: float) -> AsyncIterator[bytes]:
-    """Yields the same pieces. Raises `Refusal` when one of them takes too long."""
+    """Yield the same pieces. Raises `Refusal` when one of them takes too long."""
     while True:
         try:
             async with asyncio.timeout(seconds):
@@ -96,9 +96,8 @@ async def _discard_rest(request: AsgiRequest, stream: AsyncIterator[bytes], limi
         async with asyncio.timeout(_DISCARD_SECONDS):
             async for chunk in stream:
                 dropped += len(chunk)
-                if dropped > max(
-                    _DISCARD_BYTES, 2 * limit
-                ):  # a body that is only a little too large is read to its end
+                # A body that is only a little too large is read to its end.
+                if dropped > max(_DISCARD_BYTES, 2 * limit):
                     return
 
 

@@ -93,7 +93,7 @@ class RunningCalls:
         call.task.add_done_callback(lambda done: self._remove(call.id, done))
 
     def find(self, call_id: str) -> RunningCall | None:
-        """Returns the call of this id while it runs."""
+        """Return the call of this id while it runs."""
         return self._calls.get(call_id)
 
     def drop(self, token: str) -> None:

@@ -36,9 +36,9 @@ class _ByteRange(NamedTuple):
 
 
 def download(request: AsgiRequest, artifacts: Artifacts, ref: ArtifactRef, owner: str) -> AsgiResponse:
-    """Returns the artifact, or the part that `Range` names. Raises `Refusal` when there is no such part."""
+    """Return the artifact, or the part that `Range` names. Raises `Refusal` when there is no such part."""
     part = _read_range(request.headers.get("range", ""), ref.size)
-    headers = _headers(ref)
+    headers = _headers(ref.name or ref.id)
     if part is None:
         part, status = _ByteRange(0, ref.size), 200
     else:
@@ -59,7 +59,7 @@ class FilePieces:
         self._at, self._end = part
 
     async def next(self) -> bytes | None:
-        """The next piece; None after the last one."""
+        """Return the next piece; None after the last one."""
         limit = min(_PIECE, self._end - self._at)
         if limit <= 0:
             return None
@@ -79,70 +79,74 @@ class NoFile(WireError):
 class UploadedFile:
     """The file in a form, while it arrives."""
 
-    def __init__(self, form: AsyncIterator[PartEvent], began: PartBegin, most: int) -> None:
+    def __init__(self, form: AsyncIterator[PartEvent], began: PartBegin, limit: int) -> None:
         self.name = file_name(began.file_name or "")[-_LONGEST_NAME:]
         self.media_type = media_type_of(began.media_type)
         self._field = began.name
         self._form = form
-        self._most = most
+        self._limit = limit
 
     async def bytes(self) -> AsyncIterator[bytes]:
-        """Yields the file, then checks the rest of the form. Raises `Refusal` or `WireError` for a bad form."""
+        """Yield the file, then check the rest of the form. Raises `Refusal` or `WireError` for a bad form."""
         size = 0
-        async for happening in self._form:
-            if isinstance(happening, PartEnd):
+        async for event in self._form:
+            if isinstance(event, PartEnd):
                 break
-            assert isinstance(happening, PartData), "a part begins when the one before it has ended"
-            size += len(happening.data)
-            if size > self._most:
-                text = f"The file has more than {self._most} bytes, which are the limit here"
+            assert isinstance(event, PartData), "a part begins when the one before it has ended"
+            size += len(event.data)
+            if size > self._limit:
+                text = f"The file has more than {self._limit} bytes, which are the limit here"
                 raise Refusal(413, "too_large", f"{text} (setting gateway.upload_bytes).")
-            yield happening.data
-        async for happening in self._form:
-            if isinstance(happening, PartBegin) and happening.name == self._field:
+            yield event.data
+        async for event in self._form:
+            if isinstance(event, PartBegin) and event.name == self._field:
                 raise WireError(f"There are two files: send one form for each, with one {self._field!r}.")
 
 
-async def uploaded_file(request: AsgiRequest, field: str, most: int, seconds: float) -> UploadedFile:
-    """Returns the file of a form. Raises `NoFile`, `WireError` for a bad form, `Refusal` when it is too large."""
-    form = _form(request, most + _FORM_BYTES, seconds)
-    async for happening in form:
-        if isinstance(happening, PartBegin) and happening.name == field:
-            return UploadedFile(form, happening, most)
+async def uploaded_file(request: AsgiRequest, field: str, limit: int, seconds: float) -> UploadedFile:
+    """Return the file of a form. Raises `NoFile`, `WireError` for a bad form, `Refusal` when it is too large."""
+    form = _form(request, limit + _FORM_BYTES, seconds)
+    async for event in form:
+        if isinstance(event, PartBegin) and event.name == field:
+            return UploadedFile(form, event, limit)
     raise NoFile(f"There is no file in the form: send it under the name {field!r}.")
 
 
-async def _form(request: AsgiRequest, most: int, seconds: float) -> AsyncIterator[PartEvent]:
+async def _form(request: AsgiRequest, limit: int, seconds: float) -> AsyncIterator[PartEvent]:
     form = Multipart(request.headers.get("content-type", ""))
-    async for piece in read_pieces(request, most, seconds):
-        for happening in form.feed(piece):
-            yield happening
+    async for piece in read_pieces(request, limit, seconds):
+        for event in form.feed(piece):
+            yield event
     form.end()
 
 
 def media_type_of(header: str) -> str:
-    """Returns the header's media type if it is valid; else that of plain bytes."""
+    """Return the header's media type if it is valid; else that of plain bytes."""
     kind = header.partition(";")[0].strip().lower()
     return kind if _MEDIA_TYPE.fullmatch(kind) else BINARY
 
 
 def file_name(given: str) -> str:
-    """Returns the last part of a path, without invisible characters."""
+    """Return the last part of a path, without invisible characters."""
     return " ".join(strip_invisible(given).split()).replace("\\", "/").rpartition("/")[2]
 
 
-def _headers(ref: ArtifactRef) -> dict[str, str]:
-    name = quote(ref.name or ref.id, safe="")
+def respond_bytes(data: bytes, media_type: str, name: str) -> AsgiResponse:
+    """Return a small file, with the headers of a download."""
+    return AsgiResponse(data, headers=_headers(name), media_type=media_type_of(media_type))
+
+
+def _headers(name: str) -> dict[str, str]:
     return {
         **PRIVATE,
         **_HARMLESS,
         "accept-ranges": "bytes",
-        "content-disposition": f"attachment; filename*=UTF-8''{name}",
+        "content-disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}",
     }
 
 
 def _read_range(header: str, size: int) -> _ByteRange | None:
-    """Returns the range of a `Range` header; None for the whole. Invalid headers are ignored (RFC 9110 14.2)."""
+    """Return the range of a `Range` header; None for the whole. Invalid headers are ignored (RFC 9110 14.2)."""
     found = _RANGE.fullmatch(header.strip())
     if found is None or found[0] == "bytes=-":
         return None

@@ -18,12 +18,14 @@ from msgspec import Struct
 from handspan.core.values import Json
 from handspan.gateway.http.refusals import Refusal
 
-_MOST: Final = 10_000
+_MAX_ENTRIES: Final = 10_000
+_MAX_ASKED: Final = 1000
+"""Calls whose exact request is remembered. Of older ones the stored record is compared."""
 _T = TypeVar("_T")
 
 
 def fingerprint(request: Json | bytes) -> bytes:
-    """Returns a hash that is equal for equal requests; for a JSON value, whatever its formatting."""
+    """Return a hash that is equal for equal requests; for a JSON value, whatever its formatting."""
     whole = request if isinstance(request, bytes) else msgspec.json.encode(request, order="sorted")
     return hashlib.sha256(whole).digest()
 
@@ -45,8 +47,8 @@ class Replays(Generic[_T]):
         conflict: Callable[[str], Refusal],
         forgets: type[Exception] = Exception,
         size_of: Callable[[_T], int] | None = None,
-        most: int = _MOST,
-        most_bytes: int = 64 * 1024 * 1024,
+        limit: int = _MAX_ENTRIES,
+        max_bytes: int = 64 * 1024 * 1024,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`conflict` makes the refusal for a key of another request. Errors are answers too, except `forgets`."""
@@ -54,13 +56,13 @@ class Replays(Generic[_T]):
         self._conflict = conflict
         self._forgets = forgets
         self._size_of = size_of
-        self._most = most
-        self._most_bytes = most_bytes
+        self._limit = limit
+        self._max_bytes = max_bytes
         self._clock = clock
         self._answers: OrderedDict[tuple[str, str], _Answer[_T]] = OrderedDict()
 
     async def answer(self, owner: str, key: str, asked: bytes, begin: Callable[[], Awaitable[_T]]) -> _T:
-        """Returns the known answer to this request (its `fingerprint`), or begins it. An empty key always begins."""
+        """Return the known answer to this request (its `fingerprint`), or begin it. An empty key always begins."""
         if not key:
             return await begin()
         self._forget_old()
@@ -69,7 +71,7 @@ class Replays(Generic[_T]):
             future = asyncio.ensure_future(begin())
             known = self._answers[owner, key] = _Answer(asked, future, self._clock())
             future.add_done_callback(partial(self._note_done, (owner, key), known))
-            if len(self._answers) > self._most:
+            if len(self._answers) > self._limit:
                 self._answers.popitem(last=False)
         elif known.asked != asked:
             raise self._conflict(key)
@@ -93,7 +95,7 @@ class Replays(Generic[_T]):
         for key, answer in list(self._answers.items()):
             if not answer.future.done():
                 continue  # it must stay: else the same request would run a second time, beside the first
-            if answer.at > too_old and size <= self._most_bytes:
+            if answer.at > too_old and size <= self._max_bytes:
                 return  # all others are newer
             size -= self._size(answer)
             del self._answers[key]
@@ -105,18 +107,18 @@ class Replays(Generic[_T]):
 
 
 class AskedCalls:
-    """The fingerprints of the last calls that were made with a key, by call id."""
+    """The fingerprints of the last calls that were made with a key, by call id. The ledger knows the older ones."""
 
-    def __init__(self, most: int = _MOST) -> None:
-        self._most = most
+    def __init__(self, limit: int = _MAX_ASKED) -> None:
+        self._limit = limit
         self._asked: dict[str, bytes] = {}
 
     def remember(self, call_id: str, asked: bytes) -> None:
         """Remember the `fingerprint` of this call's request."""
         self._asked[call_id] = asked
-        if len(self._asked) > self._most:
+        if len(self._asked) > self._limit:
             del self._asked[next(iter(self._asked))]
 
     def find(self, call_id: str) -> bytes | None:
-        """Returns the fingerprint of this call's request; None when it is too old, or of another process."""
+        """Return the fingerprint of this call's request; None when it is too old, or of another process."""
         return self._asked.get(call_id)

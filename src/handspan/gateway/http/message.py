@@ -57,7 +57,7 @@ class AsgiRequest:
         return dict(parse_qsl(self.query, keep_blank_values=True))
 
     async def stream(self) -> AsyncIterator[bytes]:
-        """Yields the body in pieces. Raises `ClientGone` when the connection ends first."""
+        """Yield the body in pieces. Raises `ClientGone` when the connection ends first."""
         while True:
             message = await self._receive()
             if message["type"] == "http.disconnect":

@@ -48,7 +48,7 @@ class Refusal(HandspanError):
             self.headers["www-authenticate"] = "Bearer"
 
     def body(self) -> bytes:
-        """Returns the JSON form of an error in all APIs except the graph API."""
+        """Return the JSON form of an error in all APIs except the graph API."""
         fields: dict[str, str | int] = {"error": self.message, "code": self.code}
         if self.retry_after is not None:
             fields["retry_after"] = self.retry_after
@@ -67,13 +67,13 @@ async def send_refusal(refusal: Refusal, scope: Scope, send: Send) -> None:
 
 
 def raw_headers(refusal: Refusal) -> list[Header]:
-    """Returns the headers of the response."""
+    """Return the headers of the response."""
     more = [(name.encode(), value.encode()) for name, value in refusal.headers.items()]
     return [JSON_HEADER, _NO_STORE, *more]
 
 
 def body_of(refusal: Refusal, scope: Scope) -> bytes:
-    """Returns the body of the response, in the form of the requested API."""
+    """Return the body of the response, in the form of the requested API."""
     return graph_body(refusal, new_call_id(), datetime.now(UTC).isoformat()) if is_graph(scope) else refusal.body()
 
 
@@ -84,7 +84,7 @@ def is_graph(scope: Scope) -> bool:
 
 
 def graph_body(refusal: Refusal, request_id: str, at: str) -> bytes:
-    """Returns the JSON form of an error in the graph API."""
+    """Return the JSON form of an error in the graph API."""
     from handspan.wire.graph.envelope import encode_failure  # noqa: PLC0415 - the start needs none of it
     from handspan.wire.graph.faults import error_code  # noqa: PLC0415 - as above
 

@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 def moment(at: float) -> str:
-    """Returns seconds since 1970 as a time of RFC 3339."""
+    """Return seconds since 1970 as a time of RFC 3339."""
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -47,7 +47,7 @@ class Envelope(Struct, frozen=True):
     """Gets every response before it is sent, and returns the one to send."""
 
     def refusal(self, request: AsgiRequest, error: Exception) -> AsgiResponse:
-        """Returns the response for an error. A fault of ours is logged, and its details stay out of the response."""
+        """Return the response for an error. A fault of ours is logged, and its details stay out of the response."""
         refusal = self.translate(error)
         if is_own_fault(error, refusal):
             _log.error("%s %s could not be answered", request.method, request.path, exc_info=error)
@@ -68,7 +68,7 @@ class _Path:
         self.segments = path.split("/")
 
     def parameters(self, segments: list[str]) -> dict[str, str] | None:
-        """Returns the values of the names in the path; None when the segments are of another path."""
+        """Return the values of the names in the path; None when the segments are of another path."""
         found: dict[str, str] = {}
         for wanted, given in zip(self.segments, segments, strict=True):
             if wanted[:1] == "{" and given:
@@ -105,7 +105,7 @@ class Router:
         await envelope.complete(request, response)(scope, receive, send)
 
     def _find(self, request: AsgiRequest) -> Endpoint:
-        """Returns the endpoint, and sets the path's parameters in the scope. Raises `Refusal` when there is none."""
+        """Return the endpoint, and sets the path's parameters in the scope. Raises `Refusal` when there is none."""
         scope, segments = request.scope, _segments(request.scope)
         method: str = scope["method"]
         plain = self._plain.get(tuple(segments))
@@ -129,7 +129,7 @@ class Router:
 
 
 def _segments(scope: Scope) -> list[str]:
-    """Returns the segments of the path below the prefix."""
+    """Return the segments of the path below the prefix."""
     raw: bytes = scope.get("raw_path") or scope["path"].encode()
     path = raw.partition(b"?")[0].decode("latin-1")
     segments = [unquote(part) for part in path.split("/")] if "%" in path else path.split("/")

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, Literal, Protocol, TypeAlias
 
 from starlette.types import Receive, Scope, Send
@@ -23,7 +23,7 @@ class PieceSource(Protocol):
     """The source of the pieces of an answer."""
 
     async def next(self) -> bytes | None:
-        """Waits for the next piece and returns it; None after the last one, or after `end`."""
+        """Wait for the next piece and return it; None after the last one, or after `end`."""
         ...
 
     def end(self) -> None:
@@ -41,13 +41,18 @@ class StreamedResponse(AsgiResponse):
         headers: Mapping[str, str],
         patience: float | None = _SECONDS_TO_TAKE,
         status: int = 200,
+        on_leave: Callable[[], object] | None = None,
     ) -> None:
-        """`patience`: seconds that the client may take for one piece; None for no limit."""
+        """`patience`: seconds that the client may take for one piece; None for no limit.
+
+        `on_leave` is called when the client disconnects before the end.
+        """
         super().__init__(None, status, headers, kind)
         if kind in STREAM_KINDS:  # a proxy passes each event on as it comes
             self.headers.setdefault("x-accel-buffering", "no")
         self._pieces = pieces
         self._patience = patience
+        self._on_leave = on_leave
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the pieces as they arrive."""
@@ -57,6 +62,7 @@ class StreamedResponse(AsgiResponse):
             with contextlib.suppress(TimeoutError):
                 while scope["method"] != "HEAD" and (piece := await self._pieces.next()) is not None:
                     await self._send(send, piece)
+            watching.cancel()  # the end of the answer is no leave
             with contextlib.suppress(TimeoutError):
                 await self._send(send, b"", more=False)
         finally:
@@ -68,6 +74,8 @@ class StreamedResponse(AsgiResponse):
         while (await receive())["type"] != "http.disconnect":
             pass
         self._pieces.end()
+        if self._on_leave is not None:
+            self._on_leave()
 
     async def _send(self, send: Send, data: bytes, *, more: bool = True) -> None:
         async with asyncio.timeout(self._patience):
@@ -75,12 +83,12 @@ class StreamedResponse(AsgiResponse):
 
 
 def piece_of(kind: StreamKind, event: str, data: bytes) -> bytes:
-    """Returns one event with its data, JSON on one line. In a stream of lines, the data itself has the event's name."""
+    """Return one event with its data, JSON on one line. In a stream of lines, the data itself has the event's name."""
     return data + b"\n" if kind == LINES else b"event: %b\ndata: %b\n\n" % (event.encode(), data)
 
 
 def preferred_stream(accept: str) -> StreamKind | None:
-    """Returns the kind of stream that `Accept` prefers to a whole answer; None when it prefers none."""
+    """Return the kind of stream that `Accept` prefers to a whole answer; None when it prefers none."""
     offers = sorted((_offer(part) for part in accept.split(",")), key=lambda offer: -offer[1])
     for name, quality in offers:
         if quality <= 0 or name in ("application/json", "application/*", "*/*"):

@@ -3,10 +3,12 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Final
+from functools import lru_cache
+from typing import Any, Final
 
 from handspan.core.agents import Agent
 from handspan.core.calls import ToolCall, new_call_id
+from handspan.core.context import no_progress
 from handspan.core.errors import InvalidAnswer, ToolError
 from handspan.core.questions import FIRST_KINDS, Answer, Question
 from handspan.core.results import Attachment, Failure, Pending, Success, ToolResult
@@ -15,7 +17,7 @@ from handspan.engine.caller import Caller, QuestionListener, ignore_question
 from handspan.gateway.entry.auth import Admitted
 from handspan.gateway.http.calls import RunningCall, RunningCalls
 from handspan.gateway.parts import GatewayParts
-from handspan.mcp.offer import ClientRequest, ProvidedPrompt, ProvidedResource
+from handspan.mcp.offer import ClientRequest, ProvidedPrompt, ProvidedResource, ResourceTemplate
 from handspan.mcp.provider import ProvidedTool
 from handspan.skills.file import fill
 
@@ -23,6 +25,8 @@ AGENT: Final = "handspan.mcp.agent"
 """The key of the request's agent in the ASGI scope; the door sets it."""
 _INLINE_BYTES: Final = 8 * 1024 * 1024
 """Images up to this size are sent as images; larger ones are links to their artifacts."""
+_KEPT_BOXES: Final = 64
+"""Toolboxes that stay alive between requests. The registry forgets one that nothing holds, and each costs a search."""
 _ARTIFACT: Final = "artifact:///"
 _DECISION: Final[JsonObject] = {
     "type": "object",
@@ -36,6 +40,7 @@ class AgentOffer:
 
     def __init__(self, parts: GatewayParts) -> None:
         self._parts = parts
+        self._toolbox = lru_cache(_KEPT_BOXES)(parts.app.registry.toolbox)
         self.at_work = RunningCalls()
         """The calls that run now. The door ends them."""
 
@@ -45,6 +50,11 @@ class AgentOffer:
             ProvidedTool(spec.name, spec.description, spec.parameters, spec.annotations)
             for spec in self._caller(request).box.specs()
         ]
+
+    def find_schema(self, name: str, scope: Mapping[str, Any]) -> JsonObject | None:
+        """Return the schema of this tool, as the client of this HTTP request lists it; None if it does not."""
+        entry = self._caller(ClientRequest(scope, no_progress, None)).box.find(name)
+        return None if entry is None else entry.spec.parameters
 
     async def call_tool(self, name: str, arguments: Arguments, request: ClientRequest) -> ToolResult:
         """Run a tool of the agent. The client waits while a person is asked, and sees what it waits for."""
@@ -83,6 +93,10 @@ class AgentOffer:
         """Return none: artifacts are found by the links in results."""
         return ()
 
+    async def list_templates(self, request: ClientRequest) -> Sequence[ResourceTemplate]:
+        """Return the address of artifacts."""
+        return (ResourceTemplate(f"{_ARTIFACT}{{id}}", "artifact", "A large result or a file, by the id in a result."),)
+
     async def read_resource(self, uri: str, request: ClientRequest) -> Attachment:
         """Return an artifact of the caller."""
         owner, artifacts = admitted_of(request).who.owner, self._parts.app.artifacts
@@ -95,7 +109,7 @@ class AgentOffer:
         assert request.scope is not None  # this door is HTTP
         agent: Agent = request.scope["state"][AGENT]
         who = admitted_of(request).who
-        return Caller(who, agent, self._parts.app.registry.toolbox(agent, who), "", request.progress, asked)
+        return Caller(who, agent, self._toolbox(agent, who), "", request.progress, asked)
 
     async def _run(self, call: ToolCall, caller: Caller) -> ToolResult | Pending:
         """Run the call in a task that the door can end. It ends with the request, too."""
@@ -139,7 +153,7 @@ class AgentOffer:
             else item
             for item in result.attachments
         ]
-        return Success(result.value, tuple(attachments))
+        return Success(result.value, tuple(attachments), notice=result.notice)
 
 
 def admitted_of(request: ClientRequest) -> Admitted:

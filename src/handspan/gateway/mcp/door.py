@@ -1,7 +1,9 @@
 """The door at `/mcp` and `/mcp/{agent}`: who may use which agent's tools, and the protocol behind it (SPEC C5)."""
 
 import asyncio
-from typing import Any, Final
+from contextvars import ContextVar
+from functools import lru_cache
+from typing import Final
 from urllib.parse import parse_qs
 
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
@@ -11,6 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from handspan.core.agents import Agent
 from handspan.core.bus import ToolsChanged
 from handspan.core.errors import ConfigError
+from handspan.core.values import JsonObject
 from handspan.core.version import VERSION
 from handspan.gateway.entry.auth import Admitted, check_agent
 from handspan.gateway.http.refusals import Refusal, send_refusal
@@ -19,7 +22,9 @@ from handspan.gateway.parts import Door, GatewayParts
 from handspan.mcp.protocol import ProtocolServer
 
 _IDLE_SECONDS: Final = 1800.0
-_MOST_SESSIONS: Final = 1000
+_MAX_SESSIONS: Final = 1000
+_scope: ContextVar[Scope] = ContextVar("_scope")
+"""The request that runs: the SDK does not say for which one it needs a schema."""
 
 
 def open_door(parts: GatewayParts) -> Door:
@@ -34,7 +39,7 @@ class McpDoor:
     def __init__(self, parts: GatewayParts) -> None:
         self._parts = parts
         self._offer = AgentOffer(parts)
-        self._server = ProtocolServer(self._offer, "handspan", VERSION, find_schema=lambda _: None)
+        self._server = ProtocolServer(self._offer, "handspan", VERSION, find_schema=self._find_schema)
         self._application: asyncio.Future[ASGIApp] = asyncio.get_running_loop().create_future()
         self._changed = asyncio.Event()
         self._tasks = [asyncio.create_task(self._serve()), asyncio.create_task(self._tell_of_changes())]
@@ -50,10 +55,9 @@ class McpDoor:
         except Refusal as refusal:
             await send_refusal(refusal, scope, send)
             return
-        # A session of the older era belongs to the token that opened it.
-        access = AccessToken(token="", client_id=admitted.token, scopes=[])
         application = await asyncio.shield(self._application)
-        await application({**scope, "user": AuthenticatedUser(access)}, receive, send)
+        _scope.set(scope)
+        await application({**scope, "user": _session_owner(admitted.token)}, receive, send)
 
     async def drain(self, seconds: float) -> None:
         """Wait so long for running calls, then cancel them: each gets its result."""
@@ -70,10 +74,13 @@ class McpDoor:
     async def _serve(self) -> None:
         limit = self._parts.app.settings.gateway.request_bytes
         async with self._server.serve_http(
-            idle_timeout=_IDLE_SECONDS, sessions=_MOST_SESSIONS, body_bytes=limit
+            idle_timeout=_IDLE_SECONDS, sessions=_MAX_SESSIONS, body_bytes=limit
         ) as application:
             self._application.set_result(application)
             await asyncio.Event().wait()
+
+    def _find_schema(self, name: str) -> JsonObject | None:
+        return self._offer.find_schema(name, _scope.get())
 
     async def _tell_of_changes(self) -> None:
         while await self._changed.wait():
@@ -83,13 +90,23 @@ class McpDoor:
     async def _find_agent(self, scope: Scope, admitted: Admitted) -> Agent:
         """Return the agent of the path or the query, or the default one. Raises `Refusal` when it may not be used."""
         path: str = scope["path"].removeprefix(scope.get("root_path", ""))
-        query: dict[str, Any] = parse_qs(scope.get("query_string", b"").decode("latin-1"))
         admitted.require("tools")
         allowed = admitted.who.agents
-        name = path.removeprefix("/mcp").strip("/") or query.get("agent", [""])[0] or (allowed[0] if allowed else "")
+        name = path.removeprefix("/mcp").strip("/") or _agent_of_query(scope) or (allowed[0] if allowed else "")
         try:
             agent = (await self._parts.app.agents.find(name or None, owner=admitted.who.owner)).agent
         except ConfigError as error:
             raise Refusal(404, "not_found", str(error)) from None
         check_agent(admitted.who, agent.name)
         return agent
+
+
+@lru_cache(_MAX_SESSIONS)
+def _session_owner(token: str) -> AuthenticatedUser:
+    """Return the owner of the sessions that this token opens in the older era."""
+    return AuthenticatedUser(AccessToken(token="", client_id=token, scopes=[]))
+
+
+def _agent_of_query(scope: Scope) -> str:
+    query: bytes = scope.get("query_string", b"")
+    return parse_qs(query.decode("latin-1")).get("agent", [""])[0] if query else ""

@@ -9,18 +9,18 @@ from handspan.core.agents import GENERAL, Agent, mode_asks, mode_refuses
 from handspan.core.errors import ConfigError
 from handspan.gateway.entry.auth import check_agent
 from handspan.gateway.http.refusals import Refusal
-from handspan.gateway.rest.route import Family, Visit
+from handspan.gateway.rest.route import Family, RestRequest
 from handspan.registry.entry import Entry
 from handspan.wire.rest.agents import (
     AgentChange,
     AgentList,
     AgentTools,
+    AgentView,
     Checkbox,
     CloneName,
     DeletedAgent,
     KeptWhere,
     NewAgent,
-    ShownAgent,
     Ticks,
 )
 
@@ -28,31 +28,31 @@ family: Final = Family("agents")
 
 
 @family.get("/api/agents")
-async def agents(visit: Visit) -> AgentList:
+async def agents(request: RestRequest) -> AgentList:
     """The caller's agents, the built-in one first."""
-    known = await visit.parts.app.agents.all(owner=visit.owner)
-    return AgentList([_render_agent(visit, one) for one in known], visit.parts.app.settings.default_agent)
+    known = await request.parts.app.agents.all(owner=request.owner)
+    return AgentList([_render_agent(request, one) for one in known], request.parts.app.settings.default_agent)
 
 
 @family.post("/api/agents", status=201, also_refuses=(409,), size="large")
-async def create_agent(visit: Visit, body: NewAgent) -> ShownAgent:
+async def create_agent(request: RestRequest, body: NewAgent) -> AgentView:
     """Create an agent. Its name has to be free."""
-    await _check_name_is_free(visit, body.name)
+    await _check_name_is_free(request, body.name)
     given = structs.asdict(body) | {"max_tool_iterations": body.max_tool_iterations or None}
-    await visit.parts.app.agents.create(Agent(**given), owner=visit.owner)
-    return await _publish_changed(visit, body.name)
+    await request.parts.app.agents.create(Agent(**given), owner=request.owner)
+    return await _publish_changed(request, body.name)
 
 
 @family.get("/api/agents/{name}")
-async def agent(visit: Visit, name: str) -> ShownAgent:
+async def agent(request: RestRequest, name: str) -> AgentView:
     """One agent."""
-    return _render_agent(visit, await _find_known(visit, name))
+    return _render_agent(request, await _find_known(request, name))
 
 
 @family.patch("/api/agents/{name}", also_refuses=(409,), size="large")
-async def edit_agent(visit: Visit, name: str, body: AgentChange) -> ShownAgent:
+async def edit_agent(request: RestRequest, name: str, body: AgentChange) -> AgentView:
     """Change the fields that the body names. With a new name, its sessions follow."""
-    known = (await _find_known(visit, name)).agent
+    known = (await _find_known(request, name)).agent
     given = {field: value for field, value in structs.asdict(body).items() if value is not UNSET}
     if given.get("max_tool_iterations") == 0:
         given["max_tool_iterations"] = None
@@ -60,104 +60,105 @@ async def edit_agent(visit: Visit, name: str, body: AgentChange) -> ShownAgent:
     if changed.name != name:
         if name == GENERAL.name:
             raise Refusal(409, "settings", f"The agent {name!r} is built in and keeps its name: clone it instead.")
-        await _check_name_is_free(visit, changed.name)
-    await visit.parts.app.agents.edit(name, changed, owner=visit.owner)
-    return await _publish_changed(visit, changed.name)
+        await _check_name_is_free(request, changed.name)
+    await request.parts.app.agents.edit(name, changed, owner=request.owner)
+    return await _publish_changed(request, changed.name)
 
 
 @family.delete("/api/agents/{name}", also_refuses=(409,))
-async def delete_agent(visit: Visit, name: str) -> DeletedAgent:
+async def delete_agent(request: RestRequest, name: str) -> DeletedAgent:
     """Remove an agent. Its sessions continue with the built-in agent."""
-    await _find_known(visit, name)
+    await _find_known(request, name)
     if name == GENERAL.name:
         raise Refusal(409, "settings", f"The agent {name!r} is built in and can't be removed.")
-    moved = await visit.parts.app.agents.delete(name, owner=visit.owner)
-    visit.publish("agents", name=name, change="deleted")
+    moved = await request.parts.app.agents.delete(name, owner=request.owner)
+    request.publish("agents", name=name, change="deleted")
     return DeletedAgent(True, name, moved)
 
 
 @family.post("/api/agents/{name}/clone", status=201, also_refuses=(409,))
-async def clone_agent(visit: Visit, name: str, body: CloneName) -> ShownAgent:
+async def clone_agent(request: RestRequest, name: str, body: CloneName) -> AgentView:
     """Copy an agent under another name."""
-    await _find_known(visit, name)
-    await _check_name_is_free(visit, body.name)
-    await visit.parts.app.agents.clone(name, body.name, owner=visit.owner)
-    return await _publish_changed(visit, body.name)
+    await _find_known(request, name)
+    await _check_name_is_free(request, body.name)
+    await request.parts.app.agents.clone(name, body.name, owner=request.owner)
+    return await _publish_changed(request, body.name)
 
 
 @family.get("/api/agents/{name}/tools")
-async def selection(visit: Visit, name: str) -> AgentTools:
+async def selection(request: RestRequest, name: str) -> AgentTools:
     """Every tool that is available now, selected or not."""
-    return _selection(visit, (await _find_known(visit, name)).agent)
+    return _selection(request, (await _find_known(request, name)).agent)
 
 
 @family.patch("/api/agents/{name}/tools", also_refuses=(409,))
-async def select(visit: Visit, name: str, body: Ticks) -> AgentTools:
+async def select(request: RestRequest, name: str, body: Ticks) -> AgentTools:
     """Select and deselect tools. The others stay as they are."""
-    chosen = (await _find_known(visit, name)).agent
+    chosen = (await _find_known(request, name)).agent
     if both := set(body.on) & set(body.off):
         raise Refusal(409, "conflict", f"{min(both)!r} can't be both ticked and untick_tool. Name it once.")
     for tool in body.off:
         chosen = untick_tool(chosen, tool)
     for tool in body.on:
         chosen = tick_tool(chosen, tool)
-    await visit.parts.app.agents.edit(name, chosen, owner=visit.owner)
-    visit.publish("agents", name=name, change="changed")
-    return _selection(visit, chosen)
+    await request.parts.app.agents.edit(name, chosen, owner=request.owner)
+    request.publish("agents", name=name, change="changed")
+    return _selection(request, chosen)
 
 
-async def find_agent(visit: Visit, name: str) -> Agent:
+async def find_agent(request: RestRequest, name: str) -> Agent:
     """The caller's agent of this name; with no name the default one. Raises `Refusal` (404) when there is none."""
-    agent = (await _find_known(visit, name)).agent
-    check_agent(visit.who, agent.name)
+    agent = (await _find_known(request, name)).agent
+    check_agent(request.who, agent.name)
     return agent
 
 
-async def _find_known(visit: Visit, name: str) -> KnownAgent:
+async def _find_known(request: RestRequest, name: str) -> KnownAgent:
     try:
-        return await visit.parts.app.agents.find(name or None, owner=visit.owner)
+        return await request.parts.app.agents.find(name or None, owner=request.owner)
     except ConfigError as error:
         if not name:  # the settings name an agent that does not exist
             raise
         raise Refusal(404, "not_found", str(error)) from None
 
 
-async def _check_name_is_free(visit: Visit, name: str) -> None:
-    taken = [one.agent.name for one in await visit.parts.app.agents.all(owner=visit.owner)]
+async def _check_name_is_free(request: RestRequest, name: str) -> None:
+    taken = [one.agent.name for one in await request.parts.app.agents.all(owner=request.owner)]
     if name in taken:
         raise Refusal(409, "taken", f"There is an agent {name!r} already: choose another name.")
 
 
-async def _publish_changed(visit: Visit, name: str) -> ShownAgent:
-    visit.publish("agents", name=name, change="changed")
-    return _render_agent(visit, await _find_known(visit, name))
+async def _publish_changed(request: RestRequest, name: str) -> AgentView:
+    request.publish("agents", name=name, change="changed")
+    return _render_agent(request, await _find_known(request, name))
 
 
-def _render_agent(visit: Visit, known: KnownAgent) -> ShownAgent:
+def _render_agent(request: RestRequest, known: KnownAgent) -> AgentView:
     given = structs.asdict(known.agent)
     kept: KeptWhere = (
         "settings" if known.is_of_settings else "built_in" if known.agent.name == GENERAL.name else "store"
     )
-    count = len(visit.parts.app.registry.toolbox(known.agent, visit.who).specs())
-    return ShownAgent(**given, kept=kept, tool_count=count)
+    count = len(request.parts.app.registry.toolbox(known.agent, request.who).specs())
+    return AgentView(**given, kept=kept, tool_count=count)
 
 
-def _selection(visit: Visit, chosen: Agent) -> AgentTools:
-    registry = visit.parts.app.registry
-    scopes = (("global", ""), ("owner", visit.owner))
+def _selection(request: RestRequest, chosen: Agent) -> AgentTools:
+    registry = request.parts.app.registry
+    scopes = (("global", ""), ("owner", request.owner))
     seen = [entry for entry in registry if (entry.scope.kind, entry.scope.id) in scopes]
     seen.sort(key=lambda entry: entry.spec.name)
-    return AgentTools(chosen.name, [_checkbox(visit, chosen, entry) for entry in seen])
+    return AgentTools(chosen.name, [_checkbox(request, chosen, entry) for entry in seen])
 
 
-def _checkbox(visit: Visit, chosen: Agent, entry: Entry) -> Checkbox:
+def _checkbox(request: RestRequest, chosen: Agent, entry: Entry) -> Checkbox:
     spec = entry.spec
     return Checkbox(
         name=spec.name,
+        origin=str(entry.origin),
         description=spec.description,
         permissions=spec.permissions,
         selected=selects(chosen, spec.name),
         asks=mode_asks(chosen.mode, spec.annotations),
         refused=mode_refuses(chosen.mode, spec.annotations),
-        disabled_by=visit.parts.app.registry.disabled_by(entry),
+        disabled_by=request.parts.app.registry.disabled_by(entry),
     )

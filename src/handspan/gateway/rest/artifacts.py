@@ -2,44 +2,57 @@
 
 from typing import Final
 
+from handspan.core.artifacts import StoredArtifact
 from handspan.core.errors import ToolError
 from handspan.gateway.http.bodies import read_pieces
 from handspan.gateway.http.files import BINARY, download, file_name, media_type_of
 from handspan.gateway.http.message import AsgiResponse
-from handspan.gateway.rest.route import Family, Visit
-from handspan.wire.rest.artifacts import ShownArtifact, UploadQuery
+from handspan.gateway.http.routing import moment
+from handspan.gateway.rest.route import Family, RestRequest
+from handspan.wire.rest.artifacts import ArtifactList, ArtifactView, ListedArtifact, UploadQuery
 
 family: Final = Family("artifacts")
 
 
 @family.post("/api/artifacts", "device", status=201, takes=BINARY, size="upload", also_refuses=(404,))
-async def upload(visit: Visit, query: UploadQuery) -> ShownArtifact:
+async def upload(request: RestRequest, query: UploadQuery) -> ArtifactView:
     """Store the body of this request as an artifact. `Content-Type` is its media type."""
-    request, artifacts, limits = visit.request, visit.parts.artifacts, visit.parts.limits
-    await _check_session(visit, query.session)
+    asgi, artifacts, limits = request.asgi, request.parts.artifacts, request.parts.limits
+    await _check_session(request, query.session)
     ref = await artifacts.receive(
-        read_pieces(request, limits.of("upload"), limits.seconds),
-        owner=visit.owner,
+        read_pieces(asgi, limits.of("upload"), limits.seconds),
+        owner=request.owner,
         session=query.session,
-        media_type=media_type_of(request.headers.get("content-type", "")),
+        media_type=media_type_of(asgi.headers.get("content-type", "")),
         name=file_name(query.name),
     )
     try:
-        await _check_session(visit, query.session)
+        await _check_session(request, query.session)
     except ToolError as error:
         if error.code == "file_not_found":  # deleted during the upload: its artifacts go too (SPEC S6)
-            await artifacts.forget_session(query.session, owner=visit.owner)
+            await artifacts.forget_session(query.session, owner=request.owner)
         raise
-    return ShownArtifact(ref.id, ref.size, ref.media_type, ref.name)
+    return ArtifactView(ref.id, ref.size, ref.media_type, ref.name)
+
+
+@family.get("/api/artifacts")
+async def artifacts(request: RestRequest) -> ArtifactList:
+    """The caller's artifacts, the newest first."""
+    return ArtifactList([_render_stored(one) for one in await request.parts.artifacts.all(owner=request.owner)])
 
 
 @family.get("/api/artifacts/{artifact_id}", media_type=BINARY, also={206: AsgiResponse}, also_refuses=(416,))
-async def read(visit: Visit, artifact_id: str) -> AsgiResponse:
+async def read(request: RestRequest, artifact_id: str) -> AsgiResponse:
     """The artifact, or the part that `Range` names."""
-    ref = await visit.parts.artifacts.get(artifact_id, owner=visit.owner)
-    return download(visit.request, visit.parts.artifacts, ref, visit.owner)
+    ref = await request.parts.artifacts.get(artifact_id, owner=request.owner)
+    return download(request.asgi, request.parts.artifacts, ref, request.owner)
 
 
-async def _check_session(visit: Visit, session: str) -> None:
+def _render_stored(one: StoredArtifact) -> ListedArtifact:
+    ref = one.ref
+    return ListedArtifact(ref.id, ref.size, ref.media_type, ref.name, one.session, moment(one.at))
+
+
+async def _check_session(request: RestRequest, session: str) -> None:
     if session:
-        await visit.parts.sessions.record(session, visit.owner)
+        await request.parts.sessions.record(session, request.owner)

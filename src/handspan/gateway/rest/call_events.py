@@ -28,7 +28,7 @@ _BACKLOG: Final = 1024 * 1024
 
 
 def render_result(result: ToolResult) -> CallEnvelope:
-    """The result in the form that every client sees."""
+    """Return the result in the form that every client sees."""
     if isinstance(result, Failure):
         return FailedCall(result.error_type, result.code, result.message)
     attachments = envelope(result).get("attachments", [])
@@ -56,15 +56,15 @@ class CallStream:
         self._changed = asyncio.Event()
 
     def report(self, value: Json) -> None:
-        """Adds progress of the tool."""
+        """Add progress of the tool."""
         self.put(CallReported(value))
 
     def ask(self, question: Question) -> None:
-        """Adds a question to a person."""
+        """Add a question to a person."""
         self.put(CallAsks(question.id, question.device))
 
     def put(self, event: CallBegan | CallReported | CallAsks) -> None:
-        """Adds an event. Progress is dropped while too many bytes wait."""
+        """Add an event. Progress is dropped while too many bytes wait."""
         if self.is_over:
             return
         piece = self._piece(event)
@@ -77,12 +77,12 @@ class CallStream:
         self._add(piece)
 
     def done(self) -> None:
-        """Says that the call is over. The last event follows those that wait."""
+        """Say that the call is over. The last event follows those that wait."""
         self._is_done = True
         self._changed.set()
 
     async def next(self) -> bytes | None:
-        """The next event, or a heartbeat. None after the last event."""
+        """Return the next event, or a heartbeat. None after the last event."""
         while not self.is_over:
             if self._waiting:
                 piece = self._waiting.popleft()
@@ -100,7 +100,7 @@ class CallStream:
         return None
 
     def end(self) -> None:
-        """Ends the stream: the client is gone, or its token was revoked."""
+        """End the stream: the client is gone, or its token was revoked."""
         self.is_over = True
         self._waiting.clear()
         self._changed.set()

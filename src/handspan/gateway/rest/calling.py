@@ -19,7 +19,7 @@ from handspan.gateway.http.routing import PRIVATE
 from handspan.gateway.http.streams import StreamedResponse, StreamKind, preferred_stream
 from handspan.gateway.rest.agents import find_agent
 from handspan.gateway.rest.call_events import CallStream, render_result
-from handspan.gateway.rest.route import Family, Reply, Visit
+from handspan.gateway.rest.route import Family, Reply, RestRequest
 from handspan.wire.rest.calls import (
     CallBegan,
     CallBody,
@@ -43,7 +43,7 @@ _Asked: TypeAlias = tuple[str, dict[str, Json], str, str]
     "/api/tools/{name}/call", "tools", also={202: PendingCall}, also_refuses=(409, 503), size="large", streams=CallEvent
 )
 async def call_tool(
-    visit: Visit, name: str, body: CallBody, headers: CallHeaders
+    request: RestRequest, name: str, body: CallBody, headers: CallHeaders
 ) -> CallEnvelope | Reply | AsgiResponse:
     """Run one tool. 200 with the envelope, for an error of the tool too; 202 when its result comes later.
 
@@ -52,38 +52,39 @@ async def call_tool(
 
     With `Accept: text/event-stream` or `application/x-ndjson` the answer is a stream: `began`, then `progress` and
     `question` as they come, and at the end `result` or `pending`. It waits as long as the call takes, for a person
-    too. The call goes on when the client disconnects.
+    too. When the client disconnects, the call is cancelled; it goes on with an `Idempotency-Key`, or with
+    `Prefer: respond-async`.
     """
-    agent, parts = await find_agent(visit, body.agent), visit.parts
+    agent, parts = await find_agent(request, body.agent), request.parts
     if body.session:
-        await parts.sessions.record(body.session, visit.owner)
+        await parts.sessions.record(body.session, request.owner)
     found: RunningCall | CallRecord | None = None
     call_id, key = new_call_id(), headers.idempotency_key
     if key:
-        call_id = await parts.store.idempotency.call_id(visit.owner, key)
-        found = await _same_call(visit, call_id, key, (name, body.args, agent.name, body.session))
+        call_id = await parts.store.idempotency.call_id(request.owner, key)
+        found = await _same_call(request, call_id, key, (name, body.args, agent.name, body.session))
     if found is None:
         if not parts.at_work.is_open:
             raise Refusal(503, "stopping", "The gateway is being stopped: come back in a moment.")
-        found = RunningCall(call_id, visit.owner)
-        box = parts.app.registry.toolbox(agent, visit.who, body.session)
+        found = RunningCall(call_id, request.owner)
+        box = parts.app.registry.toolbox(agent, request.who, body.session)
         known = box.find(name)
         if known is None or known.origin.kind == "plugin":
             await parts.app.refresh_tools()  # its file may have come, or changed, a moment ago
-        caller = Caller(visit.who, agent, box, body.session, found.report, found.ask)
+        caller = Caller(request.who, agent, box, body.session, found.report, found.ask)
         found.task = asyncio.create_task(parts.app.engine.call(ToolCall(name, body.args, call_id), caller))
         parts.at_work.add(found)
-    kind = preferred_stream(visit.request.headers.get("accept", ""))
+    kind = preferred_stream(request.asgi.headers.get("accept", ""))
     if kind is not None:
-        return _stream(visit, found, kind)
-    return await _answer(visit, found) if isinstance(found, RunningCall) else _stored_reply(visit, found, [])
+        return _stream(request, found, kind, goes_on=bool(key) or _prefers_async(headers.prefer))
+    return await _answer(request, found) if isinstance(found, RunningCall) else _stored_reply(request, found, [])
 
 
-async def _same_call(visit: Visit, call_id: str, key: str, asked: _Asked) -> RunningCall | CallRecord | None:
-    """The call that this key began, at work or over. None: there is none yet, and it may begin."""
-    known, wanted = visit.parts.asked_calls, fingerprint(list(asked))
-    record = await visit.parts.store.ledger.find(call_id)
-    running = visit.parts.at_work.find(call_id)
+async def _same_call(request: RestRequest, call_id: str, key: str, asked: _Asked) -> RunningCall | CallRecord | None:
+    """Return the call that this key began, at work or over. None: there is none yet, and it may begin."""
+    known, wanted = request.parts.asked_calls, fingerprint(list(asked))
+    record = await request.parts.store.ledger.find(call_id)
+    running = request.parts.at_work.find(call_id)
     before = known.find(call_id)
     if (before is not None and before != wanted) or (
         before is None and record is not None and asked != (record.name, record.arguments, record.agent, record.session)
@@ -98,69 +99,78 @@ async def _same_call(visit: Visit, call_id: str, key: str, asked: _Asked) -> Run
 # As one answer.
 
 
-async def _answer(visit: Visit, running: RunningCall) -> Reply:
-    """The result, if it comes while the request waits. The request does not wait for a person."""
+async def _answer(request: RestRequest, running: RunningCall) -> Reply:
+    """Return the result, if it comes while the request waits. The request does not wait for a person."""
     task = running.task
-    await wait_for_first(task, running.asked, seconds=visit.parts.patience)
+    await wait_for_first(task, running.asked, seconds=request.parts.patience)
     if not task.done() and running.asked.done():
         await wait_for_first(task, seconds=_MOMENT)
-    if task.cancelled() and not visit.parts.at_work.is_open:
+    if task.cancelled() and not request.parts.at_work.is_open:
         raise Refusal(503, "stopping", f"The gateway stops, and the call {running.id} was cancelled. Try again later.")
-    record = await visit.parts.store.ledger.find(running.id)
+    record = await request.parts.store.ledger.find(running.id)
     if record is not None:  # the ledger decides: another process may have used this id first
-        return _stored_reply(visit, record, running.questions)
+        return _stored_reply(request, record, running.questions)
     outcome = task.result() if task.done() and not task.cancelled() else Pending()
     if isinstance(outcome, Pending):
-        return _pending_reply(visit, running.id, running.questions)
-    return _result_reply(visit, running.id, outcome)
+        return _pending_reply(request, running.id, running.questions)
+    return _result_reply(request, running.id, outcome)
 
 
-def _stored_reply(visit: Visit, record: CallRecord, questions: list[Question]) -> Reply:
+def _stored_reply(request: RestRequest, record: CallRecord, questions: list[Question]) -> Reply:
     if isinstance(record.result, UnsetType):
-        return _pending_reply(visit, record.id, questions)
-    return _result_reply(visit, record.id, record.result)
+        return _pending_reply(request, record.id, questions)
+    return _result_reply(request, record.id, record.result)
 
 
-def _result_reply(visit: Visit, call_id: str, result: ToolResult) -> Reply:
-    return Reply(encode_envelope(result), headers=_location(visit, call_id))
+def _result_reply(request: RestRequest, call_id: str, result: ToolResult) -> Reply:
+    return Reply(encode_envelope(result), headers=_location(request, call_id))
 
 
-def _pending_reply(visit: Visit, call_id: str, questions: list[Question]) -> Reply:
+def _pending_reply(request: RestRequest, call_id: str, questions: list[Question]) -> Reply:
     waiting_for = [waiting_text(question) for question in questions]
     pending = PendingCall("pending", call_id, _ids(questions), waiting_for)
-    return Reply(pending, 202, _location(visit, call_id))
+    return Reply(pending, 202, _location(request, call_id))
 
 
 def _ids(questions: list[Question]) -> list[str]:
     return [question.id for question in questions]
 
 
-def _location(visit: Visit, call_id: str) -> dict[str, str]:
-    return {"location": f"{visit.request.scope.get('root_path', '')}/api/calls/{call_id}"}
+def _location(request: RestRequest, call_id: str) -> dict[str, str]:
+    return {"location": f"{request.asgi.scope.get('root_path', '')}/api/calls/{call_id}"}
 
 
 # As a stream.
 
 
-def _stream(visit: Visit, found: RunningCall | CallRecord, kind: StreamKind) -> StreamedResponse:
-    """A stream of the call's events from now on, and its end."""
-    assert visit.admitted is not None
+def _prefers_async(prefer: str) -> bool:
+    """Whether the header `Prefer` has `respond-async` (RFC 7240)."""
+    return "respond-async" in (part.partition(";")[0].strip().lower() for part in prefer.split(","))
+
+
+def _stream(
+    request: RestRequest, found: RunningCall | CallRecord, kind: StreamKind, *, goes_on: bool
+) -> StreamedResponse:
+    """Return a stream of the call's events from now on, and its end. `goes_on`: also without the client."""
+    assert request.admitted is not None
 
     async def last() -> CallEnded | CallWaits:
-        return await _last_event(visit, found)
+        return await _last_event(request, found)
 
-    stream = CallStream(kind, visit.admitted.token, last)
+    stream = CallStream(kind, request.admitted.token, last)
     stream.put(CallBegan(found.id))
     if isinstance(found, RunningCall):
         found.watch(stream)
     else:
         stream.done()
-    return StreamedResponse(stream, kind, {**PRIVATE, **_location(visit, found.id)})
+    headers = {**PRIVATE, **_location(request, found.id)}
+    leave = found.task.cancel if isinstance(found, RunningCall) and not goes_on else None
+    return StreamedResponse(stream, kind, headers, on_leave=leave)
 
 
-async def _last_event(visit: Visit, found: RunningCall | CallRecord) -> CallEnded | CallWaits:
+async def _last_event(request: RestRequest, found: RunningCall | CallRecord) -> CallEnded | CallWaits:
     try:
-        record = await visit.parts.store.ledger.find(found.id)
+        record = await request.parts.store.ledger.find(found.id)
     except StoreError:  # the response has begun: its status can't change any more
         record = None
     if record is not None and not isinstance(record.result, UnsetType):

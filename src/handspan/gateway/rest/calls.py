@@ -13,14 +13,14 @@ from handspan.gateway.http.calls import wait_for_first
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import moment
 from handspan.gateway.rest.call_events import render_result
-from handspan.gateway.rest.route import Family, Visit
+from handspan.gateway.rest.route import Family, RestRequest
 from handspan.wire.rest.calls import (
     CallEnvelope,
     CallPage,
     CallQuery,
+    CallRecordView,
     ListedCall,
-    ShownCallRecord,
-    ShownNote,
+    NoteView,
     WaitQuery,
 )
 from handspan.wire.rest.status import UsageList, UsageQuery
@@ -32,12 +32,13 @@ _MOMENT: Final = 0.25
 
 
 @family.get("/api/calls")
-async def calls(visit: Visit, query: CallQuery) -> CallPage:
+async def calls(request: RestRequest, query: CallQuery) -> CallPage:
     """The caller's calls, the newest first."""
-    found, after = await visit.parts.store.ledger.page(
-        owner=visit.owner,
+    found, after = await request.parts.store.ledger.page(
+        owner=request.owner,
         session=query.session or None,
         tool=query.tool or None,
+        origin=query.origin or None,
         status=query.status or None,
         since=_seconds(query.since, "since"),
         until=_seconds(query.until, "until"),
@@ -48,57 +49,57 @@ async def calls(visit: Visit, query: CallQuery) -> CallPage:
 
 
 @family.get("/api/calls/{call_id}")
-async def call(visit: Visit, call_id: str, query: WaitQuery) -> ShownCallRecord:
+async def call(request: RestRequest, call_id: str, query: WaitQuery) -> CallRecordView:
     """One call. With `wait`, the answer waits so many seconds for the call's result."""
-    ledger, running = visit.parts.store.ledger, visit.parts.at_work.find(call_id)
-    if running is not None and running.owner == visit.owner and await ledger.find(call_id) is None:
+    ledger, running = request.parts.store.ledger, request.parts.at_work.find(call_id)
+    if running is not None and running.owner == request.owner and await ledger.find(call_id) is None:
         # The call has begun, and is not in the ledger yet.
         await wait_for_first(running.task, seconds=query.wait or _MOMENT)
-    record = await ledger.get(call_id, owner=visit.owner)
+    record = await ledger.get(call_id, owner=request.owner)
     if query.wait and record.state != "done":
-        await _wait(visit, call_id, query.wait)
-        record = await ledger.get(call_id, owner=visit.owner)
-    return await _render_record(visit, record)
+        await _wait(request, call_id, query.wait)
+        record = await ledger.get(call_id, owner=request.owner)
+    return await _render_record(request, record)
 
 
 @family.post("/api/calls/{call_id}/cancel", also_refuses=(409,))
-async def cancel(visit: Visit, call_id: str) -> ShownCallRecord:
+async def cancel(request: RestRequest, call_id: str) -> CallRecordView:
     """Cancel a call that a request began. A call that is over stays as it ended.
 
     The call of a turn is refused (409): it ends with its turn, which `/api/sessions/{session_id}/abort` stops.
     """
-    ledger, running = visit.parts.store.ledger, visit.parts.at_work.find(call_id)
-    if running is not None and running.owner == visit.owner:
+    ledger, running = request.parts.store.ledger, request.parts.at_work.find(call_id)
+    if running is not None and running.owner == request.owner:
         running.task.cancel()
-        await asyncio.wait([running.task], timeout=visit.parts.patience)
-        return await _render_record(visit, await ledger.get(call_id, owner=visit.owner))
-    record = await ledger.get(call_id, owner=visit.owner)
+        await asyncio.wait([running.task], timeout=request.parts.patience)
+        return await _render_record(request, await ledger.get(call_id, owner=request.owner))
+    record = await ledger.get(call_id, owner=request.owner)
     if isinstance(record.result, UnsetType) and record.session:
         text = f"The call {call_id} belongs to a turn: stop that with POST /api/sessions/{record.session}/abort."
         raise Refusal(409, "call_of_a_turn", text)
     if isinstance(record.result, UnsetType):
-        await visit.parts.app.engine.settle(
+        await request.parts.app.engine.settle(
             call_id, Failure("cancelled", f"The call of {record.name!r} was cancelled.")
         )
-        record = await ledger.get(call_id, owner=visit.owner)
-    return await _render_record(visit, record)
+        record = await ledger.get(call_id, owner=request.owner)
+    return await _render_record(request, record)
 
 
 @family.get("/api/usage", tag="usage")
-async def usage(visit: Visit, query: UsageQuery) -> UsageList:
+async def usage(request: RestRequest, query: UsageQuery) -> UsageList:
     """The tokens that replies to the caller used, summed by session, model or day."""
-    sums = await visit.parts.store.usage.sums(
-        query.by, owner=visit.owner, session=query.session or None, since=query.since
+    sums = await request.parts.store.usage.sums(
+        query.by, owner=request.owner, session=query.session or None, since=query.since
     )
     return UsageList(query.by, list(sums))
 
 
-async def _wait(visit: Visit, call_id: str, seconds: float) -> None:
-    running = visit.parts.at_work.find(call_id)
+async def _wait(request: RestRequest, call_id: str, seconds: float) -> None:
+    running = request.parts.at_work.find(call_id)
     if running is not None:
         await wait_for_first(running.task, seconds=seconds)
         return
-    waiting = asyncio.ensure_future(visit.parts.app.engine.result(call_id))
+    waiting = asyncio.ensure_future(request.parts.app.engine.result(call_id))
     try:
         await wait_for_first(waiting, seconds=seconds)
     finally:
@@ -141,16 +142,16 @@ def _render_listed(record: CallRecord) -> ListedCall:
     )
 
 
-async def _render_record(visit: Visit, record: CallRecord) -> ShownCallRecord:
+async def _render_record(request: RestRequest, record: CallRecord) -> CallRecordView:
     listed = structs.asdict(_render_listed(record))
-    notes = await visit.parts.store.ledger.notes(record.id, owner=visit.owner)
-    return ShownCallRecord(
+    notes = await request.parts.store.ledger.notes(record.id, owner=request.owner)
+    return CallRecordView(
         **listed,
         arguments=_arguments(record),
         result=_envelope(record.result),
         true_result=_envelope(record.true_result),
         expires_at=None if record.expires_at is None else moment(record.expires_at),
-        notes=[ShownNote(moment(note.at), note.text) for note in notes],
+        notes=[NoteView(moment(note.at), note.text) for note in notes],
     )
 
 

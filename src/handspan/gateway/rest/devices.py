@@ -5,45 +5,46 @@ from typing import Final
 from handspan.gateway.clients.devices import DeviceInfo
 from handspan.gateway.http.routing import moment
 from handspan.gateway.rest.errors import not_found
-from handspan.gateway.rest.route import Family, Visit
-from handspan.wire.rest.devices import DeviceList, ForgottenDevice, Looked, NewLabel, Relabelled, ShownDevice
+from handspan.gateway.rest.route import Family, RestRequest
+from handspan.wire.rest.devices import DeviceList, DeviceView, ForgottenDevice, NewLabel, Relabelled, SeenDevice
 
 family: Final = Family("devices")
 
 
 @family.get("/api/devices")
-async def devices(visit: Visit) -> DeviceList:
+async def devices(request: RestRequest) -> DeviceList:
     """The caller's devices, connected or not."""
-    return DeviceList([_render_device(device) for device in await visit.parts.devices.all(visit.owner)])
+    return DeviceList([_render_device(device) for device in await request.parts.devices.all(request.owner)])
 
 
 @family.put("/api/devices/{label}", also_refuses=(409,))
-async def rename_device(visit: Visit, label: str, body: NewLabel) -> Relabelled:
+async def rename_device(request: RestRequest, label: str, body: NewLabel) -> Relabelled:
     """Give a device another label. Its tools have that prefix from now on."""
-    if not await visit.parts.devices.rename(label, body.label, visit.owner):
+    if not await request.parts.devices.rename(label, body.label, request.owner):
         raise not_found("device", label)
-    visit.publish("devices", label=body.label, change="renamed")
+    request.publish("devices", label=body.label, change="renamed")
     return Relabelled(body.label)
 
 
 @family.delete("/api/devices/{label}")
-async def forget_device(visit: Visit, label: str) -> ForgottenDevice:
+async def forget_device(request: RestRequest, label: str) -> ForgottenDevice:
     """Forget a device: its token is revoked, its connection closes, its tools go."""
-    if not await visit.parts.forget_device(label, visit.owner):
+    if not await request.parts.forget_device(label, request.owner):
         raise not_found("device", label)
-    visit.publish("devices", label=label, change="revoked")
+    request.publish("devices", label=label, change="revoked")
     return ForgottenDevice(True, label)
 
 
 @family.post("/api/devices/{label}/looked")
-async def looked(visit: Visit, label: str) -> Looked:
+async def mark_device_seen(request: RestRequest, label: str) -> SeenDevice:
     """Confirm that a person has seen which tools changed (SPEC T5)."""
-    if not await visit.parts.devices.mark_seen(label, visit.owner):
+    if not await request.parts.devices.mark_seen(label, request.owner):
         raise not_found("device", label)
-    visit.publish("devices", label=label, change="looked")
-    return Looked(label)
+    request.publish("devices", label=label, change="looked")
+    return SeenDevice(label)
 
 
-def _render_device(device: DeviceInfo) -> ShownDevice:
+def _render_device(device: DeviceInfo) -> DeviceView:
     seen = None if device.last_seen is None else moment(device.last_seen)
-    return ShownDevice(device.id, device.label, device.name, device.connected, seen, device.tools, device.changed)
+    about = (device.tools, device.changed, device.notes.description, device.notes.scopes, device.notes.notes)
+    return DeviceView(device.id, device.label, device.name, device.connected, seen, *about)

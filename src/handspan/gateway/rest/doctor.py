@@ -15,41 +15,41 @@ from handspan.core.calls import new_call_id
 from handspan.core.errors import HandspanError
 from handspan.core.sources import SourceState, describe_state
 from handspan.gateway.app import App
-from handspan.gateway.rest.route import Family, Visit
+from handspan.gateway.rest.route import Family, RestRequest
 from handspan.gateway.rest.status import choose_model
 from handspan.gateway.rest.tools import visible_entries
 from handspan.tools.workspace import Workspace
-from handspan.wire.rest.status import Diagnosis, Finding, SettingsInForce, ShownSetting
+from handspan.wire.rest.status import Diagnosis, Finding, SettingsInForce, SettingView
 
 family: Final = Family("status")
 
 
 @family.get("/api/settings", "admin")
-async def settings(visit: Visit) -> SettingsInForce:
+async def settings(request: RestRequest) -> SettingsInForce:
     """The settings with which this gateway runs, without secrets."""
-    started = visit.parts.app.started_with
+    started = request.parts.app.started_with
     file = started.loaded.file
-    rows = [ShownSetting(*row) for row in setting_rows(started.loaded)]
+    rows = [SettingView(*row) for row in setting_rows(started.loaded)]
     return SettingsInForce(None if file is None else str(file), started.is_changed, rows)
 
 
 @family.get("/api/doctor", "admin")
-async def doctor(visit: Visit) -> Diagnosis:
+async def doctor(request: RestRequest) -> Diagnosis:
     """Whether everything works here, and what to do where it does not. The journal does not show these checks."""
-    return Diagnosis([finding async for finding in _findings(visit)])
+    return Diagnosis([finding async for finding in _findings(request)])
 
 
-async def _findings(visit: Visit) -> AsyncIterator[Finding]:
-    app = visit.parts.app
+async def _findings(request: RestRequest) -> AsyncIterator[Finding]:
+    app = request.parts.app
     await app.refresh_tools()
     for finding in _settings_file(app):
         yield finding
     yield await asyncio.to_thread(_workspace, app)
-    yield await _check_state(visit)
+    yield await _check_state(request)
     yield await _sandbox(app)
-    async for finding in _agent_and_model(visit):
+    async for finding in _agent_and_model(request):
         yield finding
-    yield Finding("tools", True, f"{len(await visible_entries(visit, ''))}; `handspan tools` lists them")
+    yield Finding("tools", True, f"{len(await visible_entries(request, ''))}; `handspan tools` lists them")
     for note in app.setting_notes:
         yield Finding("setting", False, note, "correct the setting, or take it out")
     for source in app.all_sources:
@@ -58,7 +58,9 @@ async def _findings(visit: Visit) -> AsyncIterator[Finding]:
 
 
 def _settings_file(app: App) -> Iterator[Finding]:
-    if app.started_with.is_changed:
+    if problem := app.started_with.problem:
+        yield Finding("settings", False, problem, "correct the file; what it said before stays in force until then")
+    elif app.started_with.is_changed:
         text = f"{app.started_with.loaded.file or 'the settings file'} has changed since the gateway started"
         yield Finding("settings", True, text, "restart the gateway to apply it")
 
@@ -93,32 +95,35 @@ async def _sandbox(app: App) -> Finding:
     return Finding("sandbox", report.active and not report.warning, text + warning, report.remedy)
 
 
-async def _agent_and_model(visit: Visit) -> AsyncIterator[Finding]:
-    """Which agent `handspan chat` would begin with, which model it would talk to, and why (SPEC M5)."""
+async def _agent_and_model(request: RestRequest) -> AsyncIterator[Finding]:
+    """Yield which agent `handspan chat` would begin with, which model it would talk to, and why (SPEC M5)."""
     model = ""
     try:
-        agent = (await visit.parts.app.agents.find(owner=visit.owner)).agent
+        agent = (await request.parts.app.agents.find(owner=request.owner)).agent
         model = agent.model
         yield Finding("agent", True, f"{agent.name!r} is meant where none is named")
     except HandspanError as error:
         remedy = "correct default_agent, or make that agent: `handspan agents create NAME`"
         yield Finding("agent", False, str(error), remedy)
     try:
-        yield Finding("model", True, (await choose_model(visit, model)).why)
+        yield Finding("model", True, (await choose_model(request, model)).why)
     except HandspanError as error:
         remedy = "correct the settings, or set the key; `handspan model which` asks again"
         yield Finding("model", False, str(error), remedy)
 
 
-async def _check_state(visit: Visit) -> Finding:
+async def _check_state(request: RestRequest) -> Finding:
     """Whether the store takes writes."""
-    problem = await visit.parts.store.check_writes()
+    problem = await request.parts.store.check_writes()
+    if request.parts.app.settings.store.url:
+        remedy = "do what the message says; the gateway tries again by itself" if problem else ""
+        return Finding("store", not problem, problem or "PostgreSQL takes writes", remedy)
     remedy = "make room, or let this user write the folder; or choose another one: --state" if problem else ""
-    return Finding("state", not problem, problem or str(visit.parts.app.settings.state), remedy)
+    return Finding("state", not problem, problem or str(request.parts.app.settings.state), remedy)
 
 
 def source_findings(name: str, state: SourceState) -> Iterator[Finding]:
-    """Yields the state of a source of tools, then each tool of it that can't be used."""
+    """Yield the state of a source of tools, then each tool of it that can't be used."""
     is_ok = state.status != "failed"
     yield Finding(f"source {name}", is_ok, describe_state(state), "" if is_ok else "repair it, or take it out")
     for broken in state.broken:

@@ -32,6 +32,7 @@ _MODULES: Final = (
     "observe",
     "mcp",
     "mcp_logins",
+    "models",
 )
 """Every module of this folder that has a `family` of routes."""
 _MODULES_BELOW: Final = {
@@ -41,7 +42,7 @@ _MODULES_BELOW: Final = {
     "devices": ("devices",),
     "mcp": ("mcp", "mcp_logins"),
     "doctor": ("doctor",),
-    "models": ("status",),
+    "models": ("models", "status"),
     "questions": ("questions",),
     "rules": ("questions",),
     "sessions": ("sessions", "skills"),
@@ -58,14 +59,14 @@ _MODULES_BELOW: Final = {
 
 
 def operations(modules: Sequence[str] = _MODULES) -> Iterator[Operation]:
-    """The operations that these modules declare."""
+    """Yield the operations that these modules declare."""
     for name in modules:
         family: Family = importlib.import_module(f"handspan.gateway.rest.{name}").family
         yield from family.operations
 
 
 def open_door(gateway: GatewayParts) -> Door:
-    """The door for REST requests that authentication let in."""
+    """Return the door for REST requests that authentication let in."""
     limits = gateway.app.settings.gateway
     parts = RestParts(
         app=gateway.app,
@@ -80,6 +81,7 @@ def open_door(gateway: GatewayParts) -> Door:
         metrics=gateway.metrics,
         model_choice=gateway.model_choice,
         choice_at_once=gateway.choice_at_once,
+        forget_models=gateway.forget_models,
         limits=BodyLimits(large=limits.request_bytes, upload=limits.upload_bytes),
     )
     gateway.bus.subscribe(TokenRevoked, lambda event: parts.at_work.drop(event.token))
@@ -87,7 +89,7 @@ def open_door(gateway: GatewayParts) -> Door:
 
 
 def router(parts: RestParts) -> "RestRouter":
-    """The ASGI application of REST."""
+    """Return the ASGI application of REST."""
 
     def count(request: AsgiRequest, response: AsgiResponse) -> AsgiResponse:
         parts.metrics.requests.add(f"{response.status // 100}xx")
@@ -131,18 +133,19 @@ class RestRouter:
 
 
 def modules_for(path: str) -> tuple[str, ...]:
-    """The names of the modules that may have a route for this path."""
+    """Return the names of the modules that may have a route for this path."""
     parts = path.split("/", 3)
     return _MODULES_BELOW.get(parts[2], _MODULES) if len(parts) > 2 and parts[1] == "api" else _MODULES
 
 
 async def forget_device(gateway: GatewayParts, label: str, owner: str) -> bool:
-    """Forgets a device, closes its connection and revokes its token. Returns False when the owner has no such device.
+    """Forget a device, close its connection and revoke its token. Return False when the owner has no such device.
 
     An admin token is not revoked: the operator would lose access.
     """
+    label_now = gateway.devices.label_now(label, owner) or label
     for peer in gateway.peers:
-        if (peer.role, peer.label, peer.who.owner) == ("device", label, owner):
+        if (peer.role, peer.label, peer.who.owner) == ("device", label_now, owner):
             if "admin" not in peer.who.scopes:
                 await gateway.auth.revoke(peer.token, owner)
             gateway.peers.dismiss(peer)

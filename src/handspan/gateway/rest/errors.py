@@ -34,19 +34,19 @@ _REFUSED_TURNS: Final[dict[RefusalCode, int]] = {
 
 
 def not_found(kind: str, name: str) -> Refusal:
-    """A refusal for a thing that does not exist or has another owner. Both get the same words."""
+    """Return a refusal for a thing that does not exist or has another owner. Both get the same words."""
     return Refusal(
         404, "not_found", f"There is no {kind} {shorten(name)!r}: it was never made, is not yours, or is gone."
     )
 
 
 def shorten(name: str) -> str:
-    """The name, or its first 60 characters: an id in a path may be very long."""
+    """Return the name, or its first 60 characters: an id in a path may be very long."""
     return name if len(name) <= 60 else f"{name[:60]}…"
 
 
 def refusal_of(error: Exception) -> Refusal:
-    """The refusal for an error. Unexpected errors get a fixed sentence: their details stay in the log."""
+    """Return the refusal for an error. Unexpected errors get a fixed sentence: their details stay in the log."""
     match error:
         case Refusal():
             return error
@@ -65,7 +65,7 @@ def refusal_of(error: Exception) -> Refusal:
 
 
 def as_response(refusal: Refusal) -> AsgiResponse:
-    """The refusal as an HTTP response."""
+    """Return the refusal as an HTTP response."""
     wait = UNSET if refusal.retry_after is None else refusal.retry_after
     content = encode(ErrorBody(refusal.message, refusal.code, wait))
     return AsgiResponse(content, refusal.status, {**PRIVATE, **refusal.headers}, JSON)

@@ -9,7 +9,7 @@ from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.rest.errors import not_found
 from handspan.gateway.rest.mcp import find_server
 from handspan.gateway.rest.pairing import PAGE, respond_html
-from handspan.gateway.rest.route import HTML, Family, Visit
+from handspan.gateway.rest.route import HTML, Family, RestRequest
 from handspan.sources.mcp.logins.login import LoginFailed, McpLogin, Redirected
 from handspan.wire.rest.mcp import McpLoginPage, McpLoginReturn, McpLoginState, McpLogout, OauthQuery
 
@@ -32,11 +32,11 @@ _NOT_YET: Final = PAGE.format(title="Not yet", text="This address is opened by a
 
 
 @family.get("/oauth/callback", "open", media_type=HTML, also={403: AsgiResponse, 502: AsgiResponse, 503: AsgiResponse})
-async def oauth_callback(visit: Visit, query: OauthQuery) -> AsgiResponse:
+async def oauth_callback(request: RestRequest, query: OauthQuery) -> AsgiResponse:
     """The end of a login at an MCP server. The page shows nothing of what came in, and leads nowhere."""
-    if visit.request.method == "HEAD" or "sec-purpose" in visit.request.headers:
+    if request.asgi.method == "HEAD" or "sec-purpose" in request.asgi.headers:
         return respond_html(_NOT_YET, 503)
-    login = visit.parts.app.mcp.logins.take(Redirected(query.state, query.code, query.iss, query.error))
+    login = request.parts.app.mcp.logins.take(Redirected(query.state, query.code, query.iss, query.error))
     if login is None:
         return respond_html(_UNKNOWN, 403)
     state = await _state(login, _END_SECONDS)
@@ -44,49 +44,49 @@ async def oauth_callback(visit: Visit, query: OauthQuery) -> AsgiResponse:
 
 
 @family.post("/api/mcp/{name}/login", "admin", also_refuses=(409,))
-async def begin_login(visit: Visit, name: str) -> McpLoginPage:
+async def begin_login(request: RestRequest, name: str) -> McpLoginPage:
     """Begin a login at this server, or go on with the open one. A person opens the address in a browser."""
     try:
-        login = await visit.parts.app.mcp.logins.begin(find_server(visit, name), visit.owner)
+        login = await request.parts.app.mcp.logins.begin(find_server(request, name), request.owner)
     except LoginFailed as error:
         raise Refusal(409, "login", f"No login at the MCP server {name!r}: {error}.") from None
     return McpLoginPage(name, login.address.result(), login.seconds_left)
 
 
 @family.post("/api/mcp/{name}/login/wait", "admin")
-async def wait_for_login(visit: Visit, name: str) -> McpLoginState:
+async def wait_for_login(request: RestRequest, name: str) -> McpLoginState:
     """The state of the last login at this server, when it ends or after a few seconds."""
-    return await _state(_find_login(visit, name), _WAIT_SECONDS)
+    return await _state(_find_login(request, name), _WAIT_SECONDS)
 
 
 @family.post("/api/mcp/{name}/login/return", "admin", also_refuses=(409,))
-async def return_login(visit: Visit, name: str, body: McpLoginReturn) -> McpLoginState:
+async def return_login(request: RestRequest, name: str, body: McpLoginReturn) -> McpLoginState:
     """The end of a login whose browser can't reach the gateway: it gets the address where the browser ended."""
     query = parse_qs(urlsplit(body.address.strip()).query)
     given = {key: query[key][0] for key in ("code", "iss", "error") if len(query.get(key, ())) == 1}
     came_back = Redirected(query.get("state", [""])[0], **given)
-    _find_login(visit, name)
-    login = visit.parts.app.mcp.logins.take(came_back, owner=visit.owner, server=name)
+    _find_login(request, name)
+    login = request.parts.app.mcp.logins.take(came_back, owner=request.owner, server=name)
     if login is None:
         raise Refusal(409, "login", "This address belongs to no open login: it works once, for ten minutes.")
     return await _state(login, _END_SECONDS)
 
 
 @family.post("/api/mcp/{name}/logout", "admin")
-async def log_out(visit: Visit, name: str) -> McpLogout:
+async def log_out(request: RestRequest, name: str) -> McpLogout:
     """Remove the tokens and our registration of this server."""
-    server = find_server(visit, name)
-    had_login = await visit.parts.app.mcp.logins.forget(name)
+    server = find_server(request, name)
+    had_login = await request.parts.app.mcp.logins.forget(name)
     if had_login:
         await server.reconnect(server.server.start_timeout)
-        visit.publish("tools")
+        request.publish("tools")
     return McpLogout(name, had_login)
 
 
-def _find_login(visit: Visit, name: str) -> McpLogin:
-    find_server(visit, name)
-    login = visit.parts.app.mcp.logins.find(name)
-    if login is None or login.owner != visit.owner:
+def _find_login(request: RestRequest, name: str) -> McpLogin:
+    find_server(request, name)
+    login = request.parts.app.mcp.logins.find(name)
+    if login is None or login.owner != request.owner:
         raise not_found("login at the MCP server", name)
     return login
 

@@ -8,7 +8,7 @@ from handspan.gateway.http.routing import PRIVATE
 from handspan.gateway.http.streams import EVENTS, STILL_HERE, StreamedResponse, piece_of
 from handspan.gateway.live import Stream, TooManyListeners
 from handspan.gateway.metrics import CONTENT_TYPE
-from handspan.gateway.rest.route import Family, Visit
+from handspan.gateway.rest.route import Family, RestRequest
 
 family: Final = Family("observe")
 _HEARTBEAT: Final = 15.0
@@ -24,7 +24,7 @@ class LiveUpdates:
         self._number = 0
 
     async def next(self) -> bytes | None:
-        """The next event: `ready` first, then updates and heartbeats. None after the last one."""
+        """Return the next event: `ready` first, then updates and heartbeats. None after the last one."""
         if not self._is_ready:
             self._is_ready = True
             return piece_of(EVENTS, "ready", b"{}")
@@ -35,37 +35,37 @@ class LiveUpdates:
         return b"id: %d\n" % self._number + piece_of(EVENTS, update.topic, update.encoded)
 
     def end(self) -> None:
-        """Ends the stream: the client is gone."""
+        """End the stream: the client is gone."""
         self._stream.end()
 
 
 @family.get("/api/live", media_type=EVENTS)
-async def live(visit: Visit) -> AsgiResponse:
+async def live(request: RestRequest) -> AsgiResponse:
     """Live updates as server-sent events: the event names a list, the data says what changed.
 
     Read the lists again after a reconnect: missed updates are not sent again.
     """
-    assert visit.admitted is not None
+    assert request.admitted is not None
     try:
-        stream = visit.parts.live.subscribe(visit.owner, visit.admitted.token)
+        stream = request.parts.live.subscribe(request.owner, request.admitted.token)
     except TooManyListeners as error:
         raise Refusal(429, "too_many_streams", str(error)) from None
     return StreamedResponse(LiveUpdates(stream), EVENTS, PRIVATE)
 
 
 @family.get("/metrics", media_type="text/plain")
-async def metrics(visit: Visit) -> AsgiResponse:
+async def metrics(request: RestRequest) -> AsgiResponse:
     """Metrics for Prometheus."""
-    text = await visit.parts.metrics.text()
+    text = await request.parts.metrics.text()
     return AsgiResponse(text, headers={**PRIVATE, "content-type": CONTENT_TYPE})
 
 
 @family.get("/openapi.json")
-async def contract(visit: Visit) -> AsgiResponse:
+async def contract(request: RestRequest) -> AsgiResponse:
     """The OpenAPI document."""
     # Imported with the first request: the gateway starts faster without it.
     from handspan.gateway.rest.door import operations  # noqa: PLC0415 - it lists this very module
     from handspan.gateway.rest.openapi import encoded_document  # noqa: PLC0415 - see above
 
-    prefix = visit.request.scope.get("root_path", "")
+    prefix = request.asgi.scope.get("root_path", "")
     return AsgiResponse(encoded_document(tuple(operations()), prefix), headers=PRIVATE, media_type="application/json")

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
+from msgspec import UNSET, Struct, structs
 
 from handspan.core.values import JsonObject
 from handspan.core.version import VERSION
@@ -42,14 +43,15 @@ _MEANINGS: Final = {
 
 @lru_cache(maxsize=4)
 def encoded_document(operations: tuple[Operation, ...], prefix: str = "") -> bytes:
-    """The document as JSON."""
+    """Return the document as JSON."""
     return msgspec.json.encode(document(operations, prefix))
 
 
 def document(operations: Sequence[Operation], prefix: str = "") -> JsonObject:
-    """The OpenAPI 3.1 document of these operations, below this path."""
+    """Return the OpenAPI 3.1 document of these operations, below this path."""
     types = _types(operations)
     schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
+    _require_sent_fields(operations, components)
     schema_of = dict(zip(map(repr, types), schemas, strict=True))
     paths: dict[str, Any] = {}
     for operation in operations:
@@ -74,6 +76,37 @@ def _types(operations: Sequence[Operation]) -> list[Any]:
             if one is not None and one is not AsgiResponse:
                 found.setdefault(repr(one), one)
     return list(found.values())
+
+
+def _require_sent_fields(operations: Sequence[Operation], components: dict[str, Any]) -> None:
+    """Mark the fields that every answer has as required. A type that requests have too keeps its optional fields."""
+    given, sent = set[type[Struct]](), set[type[Struct]]()
+    for operation in operations:
+        form = operation.form
+        given |= _structs_in(form.query, form.headers, form.body)
+        sent |= _structs_in(form.answer, *operation.also.values(), operation.streams)
+    for one in sent - given:
+        if not one.__struct_config__.omit_defaults:
+            fields = [each.encode_name for each in structs.fields(one) if each.default is not UNSET]
+            tag = one.__struct_config__.tag_field
+            components[one.__name__]["required"] = [tag, *fields] if tag else fields
+
+
+def _structs_in(*types: Any) -> set[type[Struct]]:
+    """The Structs that these types are made of."""
+    found: set[type[Struct]] = set()
+    waiting: list[Any] = [msgspec.inspect.type_info(one) for one in types if one not in (None, AsgiResponse)]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, msgspec.inspect.StructType):
+            if one.cls in found:
+                continue
+            found.add(one.cls)
+        if isinstance(one, tuple):
+            waiting += one
+        elif isinstance(one, msgspec.inspect.Type | msgspec.inspect.Field):
+            waiting += structs.astuple(one)
+    return found
 
 
 def _operation(operation: Operation, schema_of: dict[str, Any], components: dict[str, Any]) -> JsonObject:
@@ -122,7 +155,7 @@ def _parameter(name: str, place: str, schema: dict[str, Any], required: bool) ->
 
 
 def _responses(operation: Operation, schema_of: dict[str, Any]) -> JsonObject:
-    """The responses by status. A redirect has no content."""
+    """Return the responses by status. A redirect has no content."""
     content: dict[int, JsonObject] = {
         status: {} if 300 <= status < 400 else {operation.media_type: {"schema": _schema(operation, answer, schema_of)}}
         for status, answer in {operation.status: operation.form.answer, **operation.also}.items()

@@ -1,24 +1,24 @@
-"""How a client gets access: pairing codes, sign-in links, tokens (SPEC S5); and the page at `/`.
+"""How a client gets access: pairing codes, sign-in links, tokens (SPEC S5).
 
-`/`, `/pair` and `/signin` are open: they answer every caller the same.
+`/pair` and `/signin` are open: they answer every caller the same.
 """
 
-import html
-from typing import Final
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 from handspan.core.errors import StoreError
 from handspan.core.principals import AGENT_SCOPE
 from handspan.core.records import Token
 from handspan.gateway.entry.host_policy import address_of
-from handspan.gateway.entry.pairing import LINK_SECONDS, sign_in_url
+from handspan.gateway.entry.pairing import LINK_SECONDS, pairing_url, qr_svg, sign_in_url
 from handspan.gateway.entry.tokens import hash_of, page_cookie
 from handspan.gateway.http.message import AsgiResponse
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import PRIVATE, moment
-from handspan.gateway.listening import url_for_others
+from handspan.gateway.listening import TLS_FOLDER, has_own_root, is_loopback, url_for_others
 from handspan.gateway.rest.agents import find_agent
 from handspan.gateway.rest.errors import not_found
-from handspan.gateway.rest.route import HTML, Family, Visit
+from handspan.gateway.rest.route import HTML, Family, RestRequest
 from handspan.wire.rest.tokens import (
     MadeCode,
     MadeToken,
@@ -28,13 +28,19 @@ from handspan.wire.rest.tokens import (
     Paired,
     PairHeaders,
     RevokedToken,
-    ShownToken,
     SignInLink,
     SignInQuery,
     TokenList,
+    TokenView,
+    WhoAmI,
 )
 
+if TYPE_CHECKING:
+    from handspan.gateway.lan_certificates import LanCertificates
+
 family: Final = Family("pairing")
+_ROOT_TYPE: Final = "application/x-x509-ca-cert"
+_PROFILE_TYPE: Final = "application/x-apple-aspen-config"
 _ID_LENGTH: Final = 16
 """Characters of a token's hash that make its id: enough to tell the owner's tokens apart."""
 
@@ -48,16 +54,6 @@ PAGE: Final = """<!doctype html>
 </html>
 """
 """A page for a browser that came here: `{title}` and `{text}`."""
-_HOME: Final = PAGE.format(
-    title="Handspan is running",
-    text="Talk to it with <code>handspan chat</code>, bring this computer's tools with <code>handspan device</code>, "
-    'or see how the agent <a href="{prefix}/examples/browser_tools/">uses tools of a page</a>; '
-    'programs find the contract at <a href="{prefix}/openapi.json">openapi.json</a>.',
-)
-_PAIR: Final = PAGE.format(
-    title="Pair a device",
-    text="This address is for an app: scan the code with it, or type the digits that stand behind it.",
-)
 _TOO_LATE: Final = PAGE.format(
     title="This link does not work any more",
     text="A sign-in link works once, for ten minutes. <code>handspan pair --browser</code> shows a new one.",
@@ -65,21 +61,16 @@ _TOO_LATE: Final = PAGE.format(
 _NOT_YET: Final = PAGE.format(title="Not yet", text="A sign-in link is opened by a person, not ahead of one.")
 
 
-@family.get("/", "open", media_type=HTML)
-async def home(visit: Visit) -> AsgiResponse:
-    """The page at the address of the gateway."""
-    return respond_html(_HOME.replace("{prefix}", html.escape(visit.parts.auth.prefix)))
-
-
 @family.post("/pair", "open", lenient=True, size="tiny", also_refuses=(403, 429, 503))
-async def pair(visit: Visit, headers: PairHeaders, body: PairBody) -> Paired:
+async def pair(request: RestRequest, headers: PairHeaders, body: PairBody) -> Paired:
     """A token for a pairing code, which is in the header or in the body.
 
     Other fields of the body are ignored. One address has ten tries a minute; then it has to wait.
     """
-    parts, scope = visit.parts, visit.request.scope
+    parts, scope = request.parts, request.asgi.scope
     try:
-        token = await parts.pairing.pair(headers.x_pairing_code.strip() or body.code, body.label, address_of(scope))
+        code = headers.x_pairing_code.strip() or body.code
+        token = await parts.pairing.pair(code, body.label, address_of(scope), body.scopes)
     except StoreError:
         text = "The token can't be stored at the moment: ask for a new code."
         raise Refusal(503, "unavailable", text, 5) from None
@@ -87,104 +78,159 @@ async def pair(visit: Visit, headers: PairHeaders, body: PairBody) -> Paired:
     return Paired(token, "Paired: send this token as 'Authorization: Bearer TOKEN'. It is not shown again.")
 
 
-@family.get("/pair", "open", media_type=HTML)
-async def pair_page(visit: Visit) -> AsgiResponse:
-    """The page that a browser shows after scanning a QR code."""
-    return respond_html(_PAIR)
+@family.get("/pair", "open", status=303, media_type=HTML)
+async def pair_page(request: RestRequest) -> AsgiResponse:
+    """A redirect to the phone's page, for links made before it was there. The browser takes the code along."""
+    return AsgiResponse(b"", 303, {**PRIVATE, "location": f"{request.parts.auth.prefix}/device"})
+
+
+@family.get("/device/root.crt", "open", media_type=_ROOT_TYPE, also_refuses=(404,))
+async def root_certificate(request: RestRequest) -> AsgiResponse:
+    """The root that a phone has to trust, for Android and other computers."""
+    return _respond_file(_certificates(request).root_der(), _ROOT_TYPE, "handspan-root.crt")
+
+
+@family.get("/device/root.mobileconfig", "open", media_type=_PROFILE_TYPE, also_refuses=(404,))
+async def root_profile(request: RestRequest) -> AsgiResponse:
+    """The root that a phone has to trust, as a profile for iOS."""
+    return _respond_file(_certificates(request).root_profile(), _PROFILE_TYPE, "handspan.mobileconfig")
 
 
 @family.get("/signin", "open", status=303, media_type=HTML, also={403: AsgiResponse, 503: AsgiResponse})
-async def sign_in(visit: Visit, query: SignInQuery) -> AsgiResponse:
+async def sign_in(request: RestRequest, query: SignInQuery) -> AsgiResponse:
     """The cookie for the browser that has the link, and a redirect to the page."""
-    request, auth = visit.request, visit.parts.auth
-    if request.method == "HEAD" or "sec-purpose" in request.headers:  # a preview: the person has not clicked yet
+    asgi, auth = request.asgi, request.parts.auth
+    if asgi.method == "HEAD" or "sec-purpose" in asgi.headers:  # a preview: the person has not clicked yet
         return respond_html(_NOT_YET, 503)
     try:
-        token = await visit.parts.pairing.sign_in(query.code)
+        token = await request.parts.pairing.sign_in(query.code)
     except StoreError:
         return respond_html(_TOO_LATE, 503)
-    if token is None and not await _is_signed_in(visit):
+    if token is None and not await _is_signed_in(request):
         return respond_html(_TOO_LATE, 403)
     headers = {**PRIVATE, "location": f"{auth.prefix}/"}
     if token is not None:
-        auth.forgive(request.scope)
-        headers["set-cookie"] = page_cookie(request.scope, token, auth.prefix).decode()
+        auth.forgive(asgi.scope)
+        headers["set-cookie"] = page_cookie(asgi.scope, token, auth.prefix).decode()
     return AsgiResponse(b"", 303, headers)
 
 
+@family.get("/api/me", "device")
+async def me(request: RestRequest) -> WhoAmI:
+    """The owner and the scopes of the token of this request."""
+    assert request.admitted is not None
+    return WhoAmI(request.owner, request.who.scopes, request.admitted.via == "cookie")
+
+
+@family.post("/api/signout", "device", also_refuses=(409,))
+async def sign_out(request: RestRequest) -> RevokedToken:
+    """Sign this browser out: its token is revoked."""
+    assert request.admitted is not None
+    if request.admitted.via != "cookie":
+        raise Refusal(409, "conflict", "Only a browser signs out. Revoke a token with DELETE /api/tokens/ID.")
+    await request.parts.auth.revoke(request.admitted.token, request.owner)
+    return RevokedToken(True, request.admitted.token[:_ID_LENGTH])
+
+
 @family.post("/api/signin", "admin", status=201)
-async def create_link(visit: Visit) -> SignInLink:
+async def create_link(request: RestRequest) -> SignInLink:
     """A new sign-in link for the caller."""
-    request = visit.request
-    base = f"{request.scope['scheme']}://{request.headers['host']}{visit.parts.auth.prefix}"
-    return SignInLink(sign_in_url(base, visit.parts.pairing.new_link(visit.who)), LINK_SECONDS)
+    return SignInLink(sign_in_url(_own_url(request), request.parts.pairing.new_link(request.who)), LINK_SECONDS)
 
 
 @family.get("/api/tokens", "admin", tag="tokens")
-async def tokens(visit: Visit) -> TokenList:
+async def tokens(request: RestRequest) -> TokenList:
     """The caller's tokens, revoked ones too."""
-    found = await visit.parts.store.tokens.all(owner=visit.owner)
-    return TokenList([_render_token(visit, token) for token in found])
+    found = await request.parts.store.tokens.all(owner=request.owner)
+    return TokenList([_render_token(request, token) for token in found])
 
 
 @family.post("/api/tokens", "admin", status=201, also_refuses=(409,), tag="tokens")
-async def create_token(visit: Visit, body: NewToken) -> MadeToken:
+async def create_token(request: RestRequest, body: NewToken) -> MadeToken:
     """A new token of the caller, for a program or a device."""
-    scopes = (*dict.fromkeys(body.scopes), *await _agent_scopes(visit, body))
-    token = await visit.parts.auth.issue(visit.owner, scopes, body.label)
-    visit.publish("tokens", change="created")
+    scopes = (*dict.fromkeys(body.scopes), *await _agent_scopes(request, body))
+    token = await request.parts.auth.issue(request.owner, scopes, body.label)
+    request.publish("tokens", change="created")
     return MadeToken(token, hash_of(token)[:_ID_LENGTH], scopes, body.label)
 
 
 @family.delete("/api/tokens/{token_id}", "admin", tag="tokens")
-async def revoke_token(visit: Visit, token_id: str) -> RevokedToken:
+async def revoke_token(request: RestRequest, token_id: str) -> RevokedToken:
     """Revoke a token. Connections that it opened close at once."""
-    known = {token.hash[:_ID_LENGTH]: token.hash for token in await visit.parts.store.tokens.all(owner=visit.owner)}
-    if token_id not in known or not await visit.parts.auth.revoke(known[token_id], visit.owner):
+    known = {token.hash[:_ID_LENGTH]: token.hash for token in await request.parts.store.tokens.all(owner=request.owner)}
+    if token_id not in known or not await request.parts.auth.revoke(known[token_id], request.owner):
         raise not_found("token", token_id)
-    visit.publish("tokens", change="revoked", id=token_id)
+    request.publish("tokens", change="revoked", id=token_id)
     return RevokedToken(True, token_id)
 
 
 @family.post("/api/pairing", "admin", status=201, tag="tokens")
-async def create_code(visit: Visit, body: NewCode) -> MadeCode:
+async def create_code(request: RestRequest, body: NewCode) -> MadeCode:
     """A pairing code for one device (`POST /pair`). It works once, and for a short time."""
-    made = visit.parts.pairing.new_code(visit.who, tuple(dict.fromkeys(body.scopes)))
-    settings = visit.parts.app.settings.gateway
-    _, port = visit.request.scope.get("server") or ("", None)
-    return MadeCode(made.code, made.scopes, made.expires_in, url_for_others(settings, port or settings.port))
+    made = request.parts.pairing.new_code(request.who, tuple(dict.fromkeys(body.scopes)))
+    url = _url_for_others(request)
+    link = pairing_url(url or _own_url(request), made.code)
+    return MadeCode(made.code, made.scopes, made.expires_in, url, link, None if url is None else qr_svg(link))
 
 
-async def _agent_scopes(visit: Visit, body: NewToken) -> tuple[str, ...]:
+def _url_for_others(request: RestRequest) -> str | None:
+    """Return the address for a phone: that of a tunnel or proxy if the caller uses one, else that in the network."""
+    settings = request.parts.app.settings.gateway
+    _, port = request.asgi.scope.get("server") or ("", None)
+    host = urlsplit(f"//{request.asgi.headers['host']}").hostname or ""
+    return url_for_others(settings, port or settings.port) or (None if is_loopback(host) else _own_url(request))
+
+
+def _own_url(request: RestRequest) -> str:
+    """Return the address at which the caller reached the gateway."""
+    asgi = request.asgi
+    return f"{asgi.scope['scheme']}://{asgi.headers['host']}{request.parts.auth.prefix}"
+
+
+async def _agent_scopes(request: RestRequest, body: NewToken) -> tuple[str, ...]:
     """Return the scopes that bind a token to agents. Raises `Refusal` when that can't be held."""
     if body.agents and set(body.scopes) != {"tools"}:
         raise Refusal(409, "conflict", "Only a token with the scope 'tools' alone can be bound to agents.")
-    found = [await find_agent(visit, name) for name in dict.fromkeys(body.agents)]
+    found = [await find_agent(request, name) for name in dict.fromkeys(body.agents)]
     return tuple(f"{AGENT_SCOPE}{agent.name}" for agent in found)
 
 
-async def _is_signed_in(visit: Visit) -> bool:
+def _certificates(request: RestRequest) -> "LanCertificates":
+    """Return our own certificates. Raises `Refusal` when the gateway has none."""
+    from handspan.gateway.lan_certificates import LanCertificates  # noqa: PLC0415 - its library is only needed for this
+
+    settings = request.parts.app.settings
+    if not has_own_root(settings):
+        raise Refusal(404, "not_found", "This gateway has no root of its own: `handspan serve --lan --tls` makes one.")
+    return LanCertificates(settings.state / TLS_FOLDER)
+
+
+def _respond_file(data: bytes, media_type: str, name: str) -> AsgiResponse:
+    return AsgiResponse(data, 200, {**PRIVATE, "content-disposition": f'attachment; filename="{name}"'}, media_type)
+
+
+async def _is_signed_in(request: RestRequest) -> bool:
     """Whether this browser is signed in already: the person opens the link a second time."""
     try:
-        return (await visit.parts.auth.identify(visit.request.scope)).via == "cookie"
+        return (await request.parts.auth.identify(request.asgi.scope)).via == "cookie"
     except Refusal:
         return False
 
 
 def respond_html(text: str, status: int = 200) -> AsgiResponse:
-    """A page that loads nothing and is stored nowhere."""
+    """Return a page that loads nothing and is stored nowhere."""
     headers = {**PRIVATE, "content-security-policy": "default-src 'none'"}
     return AsgiResponse(text, status, headers, HTML)
 
 
-def _render_token(visit: Visit, token: Token) -> ShownToken:
-    assert visit.admitted is not None
-    return ShownToken(
+def _render_token(request: RestRequest, token: Token) -> TokenView:
+    assert request.admitted is not None
+    return TokenView(
         token.hash[:_ID_LENGTH],
         token.label,
         token.scopes,
         moment(token.created),
         None if token.last_seen is None else moment(token.last_seen),
         None if token.revoked is None else moment(token.revoked),
-        token.hash == visit.admitted.token,
+        token.hash == request.admitted.token,
     )

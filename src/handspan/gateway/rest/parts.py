@@ -38,9 +38,13 @@ class BodyLimits(Struct, frozen=True):
     """For a whole JSON body; for an upload, until more of it comes."""
 
     def of(self, size: BodySize) -> int:
-        """The limit of a body of this size. No JSON body may be larger than the setting for large ones."""
+        """Return the limit of a body of this size. No JSON body may be larger than the setting for large ones."""
         limit = {"tiny": self.tiny, "small": self.small, "large": self.large, "upload": self.upload}[size]
         return limit if size == "upload" else min(limit, self.large)
+
+
+def _forget_nothing() -> None:
+    """For a door whose models never change."""
 
 
 class RestParts(Struct, kw_only=True):
@@ -61,6 +65,8 @@ class RestParts(Struct, kw_only=True):
     """Chooses the model for agents that name none. None: the settings choose."""
     choice_at_once: Callable[[], Choice] | None = None
     """The same without a search for a local model."""
+    forget_models: Callable[[], None] = _forget_nothing
+    """Lets the next request choose its model anew: the models have changed."""
     limits: BodyLimits = BodyLimits()
     patience: float = 25.0
     """Seconds that a request waits for a call's result. After that the answer is the call's id."""
@@ -78,7 +84,7 @@ class RestParts(Struct, kw_only=True):
         return self.app.store
 
     async def drain(self, seconds: float) -> None:
-        """Waits so long for running calls, then ends them and the streams. Each call gets a result."""
+        """Wait so long for running calls, then end them and the streams. Each call gets a result."""
         self.at_work.is_open = False
         await self.at_work.wait(seconds)
         self.live.close()

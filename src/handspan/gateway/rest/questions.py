@@ -7,7 +7,7 @@ from handspan.core.questions import Answer, Question
 from handspan.core.records import Rule
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.rest.errors import shorten
-from handspan.gateway.rest.route import Family, Visit
+from handspan.gateway.rest.route import Family, RestRequest
 from handspan.wire.rest.questions import (
     AcceptedAnswer,
     ForgottenRules,
@@ -15,52 +15,71 @@ from handspan.wire.rest.questions import (
     ListedRule,
     QuestionList,
     QuestionQuery,
+    QuestionView,
     RuleList,
-    ShownQuestion,
+    StartedLogin,
 )
 
 family: Final = Family("questions")
 
 
 @family.get("/api/questions")
-async def questions(visit: Visit, query: QuestionQuery) -> QuestionList:
-    """The questions that the caller can answer now."""
-    found = await visit.parts.questions.open_for(owner=visit.owner, session=query.session or None)
-    return QuestionList([_render_question(question) for question in found])
+async def questions(request: RestRequest, query: QuestionQuery) -> QuestionList:
+    """The questions that the caller can answer now, and those that a person is asked at a device."""
+    found = await request.parts.questions.open_for(owner=request.owner, session=query.session or None)
+    asked = request.parts.app.engine.asked_at_devices(request.owner)
+    near = [question for question in asked if query.session in ("", question.session)]
+    return QuestionList(*([_render_question(question) for question in each] for each in (found, near)))
 
 
 @family.post("/api/questions/{question_id}/answer", size="large")
-async def answer(visit: Visit, question_id: str, body: GivenAnswer) -> AcceptedAnswer:
+async def answer(request: RestRequest, question_id: str, body: GivenAnswer) -> AcceptedAnswer:
     """Answer a question. The first answer counts. A value that does not fit is refused, and the question stays open."""
     given = Answer(body.decision, body.always, body.arguments, value=body.value, reason=body.reason)
     try:
-        is_taken = await visit.parts.questions.answer(question_id, given, owner=visit.owner)
+        is_taken = await request.parts.questions.answer(question_id, given, owner=request.owner)
     except InvalidAnswer as error:
         raise Refusal(422, "invalid_answer", str(error)) from None
     if not is_taken:
-        shown = shorten(question_id)
-        text = f"There is no open question {shown!r}: it was answered, its time is over, or it is not yours."
-        raise Refusal(404, "not_found", text)
-    visit.publish("questions", id=question_id, change="answered")
+        raise _no_question(question_id)
+    request.publish("questions", id=question_id, change="answered")
     return AcceptedAnswer(question_id)
 
 
+@family.post("/api/questions/{question_id}/start")
+async def start_login(request: RestRequest, question_id: str) -> StartedLogin:
+    """Let the device start the login that a question asks for. The question stays open: answer it when it is done."""
+    try:
+        is_open = await request.parts.questions.start_login(question_id, owner=request.owner)
+    except InvalidAnswer as error:
+        raise Refusal(422, "invalid_answer", str(error)) from None
+    if not is_open:
+        raise _no_question(question_id)
+    return StartedLogin(question_id)
+
+
 @family.get("/api/rules")
-async def rules(visit: Visit) -> RuleList:
+async def rules(request: RestRequest) -> RuleList:
     """The caller's rules, by tool and subject."""
-    return RuleList([_render_rule(rule) for rule in await visit.parts.store.rules.all(owner=visit.owner)])
+    return RuleList([_render_rule(rule) for rule in await request.parts.store.rules.all(owner=request.owner)])
 
 
 @family.delete("/api/rules/{tool}")
-async def forget_rules(visit: Visit, tool: str) -> ForgottenRules:
+async def forget_rules(request: RestRequest, tool: str) -> ForgottenRules:
     """Forget the rules of this tool: the caller is asked again."""
-    count = await visit.parts.store.rules.forget(tool, owner=visit.owner)
-    visit.parts.app.engine.forget_answers(tool, visit.owner)
+    count = await request.parts.store.rules.forget(tool, owner=request.owner)
+    request.parts.app.engine.forget_answers(tool, request.owner)
     return ForgottenRules(tool, count)
 
 
-def _render_question(question: Question) -> ShownQuestion:
-    return ShownQuestion(
+def _no_question(question_id: str) -> Refusal:
+    shown = shorten(question_id)
+    text = f"There is no open question {shown!r}: it was answered, its time is over, or it is not yours."
+    return Refusal(404, "not_found", text)
+
+
+def _render_question(question: Question) -> QuestionView:
+    return QuestionView(
         question.id,
         question.kind,
         question.call_id,
@@ -72,6 +91,7 @@ def _render_question(question: Question) -> ShownQuestion:
         question.schema,
         question.action,
         question.agent,
+        question.device,
     )
 
 

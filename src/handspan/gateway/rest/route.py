@@ -1,11 +1,11 @@
 """How a route is declared: one function, whose types say what comes in and what goes out.
 
     @family.put("/api/sessions/{session_id}", also_refuses=(409,))
-    async def rename(visit: Visit, session_id: str, body: NewName) -> Renamed:
+    async def rename(request: RestRequest, session_id: str, body: NewName) -> Renamed:
         \"\"\"Give a session another name.\"\"\"
 
-Parameters: `visit`, the names in the path as `str`, and `query`, `headers`, `body` as Structs. The Structs decide what
-is decoded, what is refused with 422, and what the OpenAPI document shows.
+Parameters: `request`, the names in the path as `str`, and `query`, `headers`, `body` as Structs. The Structs decide
+what is decoded, what is refused with 422, and what the OpenAPI document shows.
 """
 
 import contextlib
@@ -45,14 +45,14 @@ _SCOPES: Final[dict[Right, tuple[TokenScope, ...]]] = {
 HTML: Final = "text/html"
 _IGNORED: Final = "token"
 """A field that every query may have: old clients put their token there."""
-_MOST_FIELDS: Final = 50
+_MAX_FIELDS: Final = 50
 
 
-class Visit(Struct, frozen=True):
+class RestRequest(Struct, frozen=True):
     """One request: the caller, and the parts of the gateway that it may use."""
 
     parts: RestParts
-    request: AsgiRequest
+    asgi: AsgiRequest
     admitted: Admitted | None
     """None: the route is open."""
 
@@ -66,7 +66,7 @@ class Visit(Struct, frozen=True):
         return self.who.owner
 
     def publish(self, topic: Topic, **data: str) -> None:
-        """Publishes to the owner's other clients that a list changed."""
+        """Publish to the owner's other clients that a list changed."""
         self.parts.live.publish(self.owner, topic, dict(data))
 
 
@@ -133,7 +133,7 @@ class Operation:
     def form(self) -> Form:
         """The types, read from the signature at first use: most processes use few routes."""
         hints = get_type_hints(self.work, include_extras=True)
-        names = [name for name in inspect.signature(self.work).parameters if name != "visit"]
+        names = [name for name in inspect.signature(self.work).parameters if name != "request"]
         structs = {name: hints[name] for name in names if name in ("query", "headers", "body")}
         path = tuple(name for name in names if name not in structs)
         answer = _answer_type(hints["return"])
@@ -152,10 +152,10 @@ class Operation:
         return tuple(sorted(found))
 
     def endpoint(self, parts: RestParts) -> Endpoint:
-        """This operation as an entry of a router's table."""
+        """Return this operation as an entry of a router's table."""
 
         async def read(request: AsgiRequest) -> dict[str, object]:
-            return await self._arguments(Visit(parts, request, self._check_right(request)))
+            return await self._arguments(RestRequest(parts, request, self._check_right(request)))
 
         return Endpoint(read, self.work, self._response)
 
@@ -170,24 +170,24 @@ class Operation:
             admitted.require(scopes[0])
         return admitted
 
-    async def _arguments(self, visit: Visit) -> dict[str, object]:
-        form, request = self.form, visit.request
-        arguments: dict[str, object] = {"visit": visit}
+    async def _arguments(self, request: RestRequest) -> dict[str, object]:
+        form, asgi = self.form, request.asgi
+        arguments: dict[str, object] = {"request": request}
         for name in form.path:
-            arguments[name] = request.path_params[name]
+            arguments[name] = asgi.path_params[name]
         if form.query is not None:
-            arguments["query"] = _decode(_query(request), form.query, "query", strict=False)
+            arguments["query"] = _decode(_query(asgi), form.query, "query", strict=False)
         if form.headers is not None:
-            wanted = {each.encode_name for each in msgspec.structs.fields(form.headers)}
-            sent = {name: value for name, value in request.headers.items() if name in wanted}
+            wanted = form.headers.__struct_encode_fields__
+            sent = {name: value for name, value in asgi.headers.items() if name in wanted}
             arguments["headers"] = _decode(sent, form.headers, "headers", strict=False)
         if form.body is not None:
-            limits = visit.parts.limits
+            limits = request.parts.limits
             within = (limits.of(self.size), limits.seconds)
             if self.lenient:
-                arguments["body"] = _decode_leniently(await read_json_or_null(request, *within), form.body)
+                arguments["body"] = _decode_leniently(await read_json_or_null(asgi, *within), form.body)
             else:
-                arguments["body"] = self._body(await read_json(request, *within), form.body)
+                arguments["body"] = self._body(await read_json(asgi, *within), form.body)
         return arguments
 
     def _body(self, value: Json, form: type[Struct]) -> Struct:
@@ -237,7 +237,7 @@ class Family:
 
 
 def _answer_type(answer: Any) -> Any:
-    """The declared type of the answer, without `Reply` and `AsgiResponse`."""
+    """Return the declared type of the answer, without `Reply` and `AsgiResponse`."""
     if Reply not in get_args(answer):
         return answer
     return functools.reduce(operator.or_, (one for one in get_args(answer) if one not in (Reply, AsgiResponse)))
@@ -245,9 +245,9 @@ def _answer_type(answer: Any) -> Any:
 
 def _query(request: AsgiRequest) -> dict[str, str]:
     try:
-        pairs = parse_qsl(request.query, keep_blank_values=True, max_num_fields=_MOST_FIELDS)
+        pairs = parse_qsl(request.query, keep_blank_values=True, max_num_fields=_MAX_FIELDS)
     except ValueError:
-        raise Refusal(422, "invalid_request", f"The query has more than {_MOST_FIELDS} fields. Send fewer.") from None
+        raise Refusal(422, "invalid_request", f"The query has more than {_MAX_FIELDS} fields. Send fewer.") from None
     found: dict[str, str] = {}
     for name, value in pairs:
         if name in found:
@@ -257,11 +257,15 @@ def _query(request: AsgiRequest) -> dict[str, str]:
     return found
 
 
+_fields: Final = functools.cache(msgspec.structs.fields)
+"""The fields of a form. To find them takes long and leaves garbage in a cycle each time."""
+
+
 def _with_whole_numbers(value: object, form: type[Struct]) -> object:
-    """The value with 20 in place of 20.0 where a field wants an integer: JSON makes no difference."""
+    """Return the value with 20 in place of 20.0 where a field wants an integer: JSON makes no difference."""
     if not isinstance(value, dict) or float not in map(type, value.values()):
         return value
-    wanted = {each.encode_name for each in msgspec.structs.fields(form) if _takes_whole_numbers(each.type)}
+    wanted = {each.encode_name for each in _fields(form) if _takes_whole_numbers(each.type)}
     return {
         name: int(given) if name in wanted and isinstance(given, float) and given.is_integer() else given
         for name, given in value.items()
@@ -273,10 +277,10 @@ def _takes_whole_numbers(hint: Any) -> bool:
 
 
 def _decode_leniently(value: Json, form: type[Struct]) -> Struct:
-    """The form with the fields that fit. Other fields are ignored."""
+    """Return the form with the fields that fit. Other fields are ignored."""
     given = value if isinstance(value, dict) else {}
     found = {}
-    for each in msgspec.structs.fields(form):
+    for each in _fields(form):
         with contextlib.suppress(KeyError, msgspec.ValidationError):
             found[each.name] = msgspec.convert(given[each.encode_name], each.type)
     return form(**found)
@@ -286,7 +290,7 @@ def _decode(value: object, form: type[Struct], where: str, *, strict: bool = Tru
     try:
         return msgspec.convert(_with_whole_numbers(value, form), form, strict=strict)
     except msgspec.ValidationError as error:
-        known = [each.encode_name for each in msgspec.structs.fields(form)]
+        known = form.__struct_encode_fields__
         unknown = sorted(set(value) - set(known)) if isinstance(value, dict) else []
         hint = did_you_mean(unknown[0], known) if unknown and "unknown field" in str(error) else ""
         listed = f" It may have: {', '.join(known)}." if unknown or not isinstance(value, dict) else ""

@@ -1,56 +1,70 @@
-"""Sessions: the conversations of the caller, in the form that ClawSeed's clients know (origins.md 1.9)."""
+"""Sessions: the conversations of the caller, in the form that ClawSeed's clients know."""
 
+from collections.abc import Sequence
 from typing import Final
 
-from handspan.core.messages import AssistantMessage, Media, Message, ResultsMessage, Text, UserMessage
+from handspan.core.messages import AssistantMessage, Media, Message, Part, ResultsMessage, Text, Thinking, UserMessage
 from handspan.core.records import SessionRecord
+from handspan.core.results import Attachment
+from handspan.gateway.http.files import BINARY, download, respond_bytes
+from handspan.gateway.http.message import AsgiResponse
+from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import moment
 from handspan.gateway.rest.agents import find_agent
-from handspan.gateway.rest.route import Family, Visit
+from handspan.gateway.rest.route import Family, RestRequest
 from handspan.wire.rest.sessions import (
     AbortStatus,
+    CallView,
     DeletedSession,
+    FileView,
+    FoundSession,
+    FoundSessions,
     MessageList,
     MessagesQuery,
+    MessageView,
     NewName,
     NewSession,
     Renamed,
     RunningList,
     RunningSession,
+    SearchQuery,
     SessionList,
     SessionQuery,
-    ShownCall,
-    ShownMessage,
-    ShownSession,
-    ShownState,
+    SessionStateView,
+    SessionView,
 )
 
 family: Final = Family("sessions")
+_MOST_SEARCHED: Final = 200
+_AROUND: Final = 60
+"""Characters of an excerpt before and after the words."""
 
 
 @family.get("/api/sessions")
-async def sessions(visit: Visit, query: SessionQuery) -> SessionList:
+async def sessions(request: RestRequest, query: SessionQuery) -> SessionList:
     """The caller's sessions, the last active first. Those without a message yet come first of all."""
-    found = await visit.parts.store.conversations.page(owner=visit.owner, limit=query.limit, after=query.after or None)
-    unstored = () if query.after else await visit.parts.sessions.unstored(visit.owner)
+    found = await request.parts.store.conversations.page(
+        owner=request.owner, limit=query.limit, after=query.after or None
+    )
+    unstored = () if query.after else await request.parts.sessions.unstored_sessions(request.owner)
     return SessionList([_render_session(one) for one in (*unstored, *found.sessions)], found.next)
 
 
 @family.post("/api/sessions", status=201, also_refuses=(404,))
-async def create_session(visit: Visit, body: NewSession) -> ShownSession:
+async def create_session(request: RestRequest, body: NewSession) -> SessionView:
     """Begin a session."""
-    agent = await find_agent(visit, body.persona)
-    made = await visit.parts.store.conversations.create(owner=visit.owner, agent=agent.name, name=body.name)
-    visit.publish("sessions", session_id=made.id, change="created")
+    agent = await find_agent(request, body.persona)
+    made = await request.parts.store.conversations.create(owner=request.owner, agent=agent.name, name=body.name)
+    request.publish("sessions", session_id=made.id, change="created")
     return _render_session(made)
 
 
 @family.get("/api/sessions/running")
-async def running(visit: Visit) -> RunningList:
+async def running(request: RestRequest) -> RunningList:
     """Sessions whose turn runs now."""
     running_sessions = []
-    for turn in visit.parts.sessions.running(visit.owner):
-        one = await visit.parts.store.conversations.find(turn.session_id, owner=visit.owner)
+    for turn in request.parts.sessions.running(request.owner):
+        one = await request.parts.store.conversations.find(turn.session_id, owner=request.owner)
         if one is None:  # its first turn is not stored yet
             continue
         times = (moment(one.created), moment(one.active), one.length)
@@ -58,18 +72,33 @@ async def running(visit: Visit) -> RunningList:
     return RunningList(running_sessions)
 
 
+@family.get("/api/sessions/search")
+async def search_sessions(request: RestRequest, query: SearchQuery) -> FoundSessions:
+    """The sessions of which the name or a message has these words. The last active ones are searched."""
+    conversations, words = request.parts.store.conversations, query.query.casefold()
+    searched = (await conversations.page(owner=request.owner, limit=_MOST_SEARCHED)).sessions
+    found: list[FoundSession] = []
+    for one in searched:
+        seq, excerpt = _find_words(words, await conversations.load(one.id, owner=request.owner))
+        if seq or words in one.name.casefold():
+            found.append(FoundSession(_render_session(one), seq, excerpt))
+        if len(found) == query.limit:
+            break
+    return FoundSessions(found, len(searched))
+
+
 @family.get("/api/sessions/{session_id}")
-async def session(visit: Visit, session_id: str) -> ShownSession:
+async def session(request: RestRequest, session_id: str) -> SessionView:
     """One session, without its messages."""
-    return _render_session(await _find(visit, session_id))
+    return _render_session(await _find(request, session_id))
 
 
 @family.get("/api/sessions/{session_id}/messages")
-async def messages(visit: Visit, session_id: str, query: MessagesQuery) -> MessageList:
+async def messages(request: RestRequest, session_id: str, query: MessagesQuery) -> MessageList:
     """The messages of a session; with `full` also calls and their results."""
-    is_empty = (await _find(visit, session_id)).length == 0  # then it may not be stored yet
-    conversations = visit.parts.store.conversations
-    found = [] if is_empty else await conversations.load(session_id, owner=visit.owner, after=query.after)
+    is_empty = (await _find(request, session_id)).length == 0  # then it may not be stored yet
+    conversations = request.parts.store.conversations
+    found = [] if is_empty else await conversations.load(session_id, owner=request.owner, after=query.after)
     listed = [
         each
         for seq, message in enumerate(found, query.after + 1)
@@ -79,62 +108,115 @@ async def messages(visit: Visit, session_id: str, query: MessagesQuery) -> Messa
     return MessageList(session_id, listed)
 
 
+@family.get("/api/sessions/{session_id}/messages/{seq}/files/{index}", media_type=BINARY)
+async def message_file(request: RestRequest, session_id: str, seq: str, index: str) -> AsgiResponse:
+    """An image, a sound or a file of a message or of the results of its calls."""
+    await _find(request, session_id)
+    places = [int(text) if text.isdecimal() and len(text) < 10 else -1 for text in (seq, index)]
+    found = await request.parts.store.conversations.load(session_id, owner=request.owner, after=max(0, places[0] - 1))
+    attachments = _attachments(found[0]) if found and places[0] > 0 else []
+    if not 0 <= places[1] < len(attachments):
+        raise Refusal(404, "not_found", f"The message {seq[:20]!r} has no file {index[:20]!r}.")
+    wanted = attachments[places[1]]
+    if wanted.artifact is not None:
+        ref = await request.parts.artifacts.get(wanted.artifact.id, owner=request.owner)
+        return download(request.asgi, request.parts.artifacts, ref, request.owner)
+    return respond_bytes(wanted.data, wanted.media_type, wanted.name or "file")
+
+
 @family.get("/api/sessions/{session_id}/state")
-async def state(visit: Visit, session_id: str) -> ShownState:
+async def state(request: RestRequest, session_id: str) -> SessionStateView:
     """Whether a turn of the session runs or waits."""
-    found = await _find(visit, session_id)
-    turn = visit.parts.sessions.state(session_id, visit.owner)
+    found = await _find(request, session_id)
+    turn = request.parts.sessions.state(session_id, request.owner)
     if turn is None:
-        return ShownState(session_id, found.state)
-    return ShownState(session_id, "running", turn.turn_id, moment(turn.wanted_at))
+        return SessionStateView(session_id, found.state)
+    return SessionStateView(session_id, "running", turn.turn_id, moment(turn.wanted_at))
 
 
 @family.put("/api/sessions/{session_id}", invalid=(400, "name_required", "name is required"))
-async def rename(visit: Visit, session_id: str, body: NewName) -> Renamed:
+async def rename(request: RestRequest, session_id: str, body: NewName) -> Renamed:
     """Give a session another name."""
-    if not visit.parts.sessions.change_unstored(session_id, visit.owner, name=body.name):
-        await visit.parts.store.conversations.rename(session_id, body.name, owner=visit.owner)
-    visit.publish("sessions", session_id=session_id, change="renamed")
+    if not request.parts.sessions.change_unstored(session_id, request.owner, name=body.name):
+        await request.parts.store.conversations.rename(session_id, body.name, owner=request.owner)
+    request.publish("sessions", session_id=session_id, change="renamed")
     return Renamed(session_id, body.name)
 
 
 @family.delete("/api/sessions/{session_id}", also_refuses=(409,))
-async def delete(visit: Visit, session_id: str) -> DeletedSession:
+async def delete(request: RestRequest, session_id: str) -> DeletedSession:
     """Remove a session with everything that belongs to it. Refused (409) while its turn runs."""
-    if not visit.parts.sessions.change_unstored(session_id, visit.owner, name=None):
-        await visit.parts.store.conversations.delete(session_id, owner=visit.owner)
-    visit.publish("sessions", session_id=session_id, change="deleted")
+    if not request.parts.sessions.change_unstored(session_id, request.owner, name=None):
+        await request.parts.store.conversations.delete(session_id, owner=request.owner)
+    request.publish("sessions", session_id=session_id, change="deleted")
     return DeletedSession(True, session_id)
 
 
 @family.post("/api/sessions/{session_id}/abort")
-async def abort(visit: Visit, session_id: str) -> AbortStatus:
+async def abort(request: RestRequest, session_id: str) -> AbortStatus:
     """Stop the turn, if one runs. The text that has arrived stays."""
-    await _find(visit, session_id)
-    stopped = visit.parts.sessions.abort(session_id, visit.owner)
+    await _find(request, session_id)
+    stopped = request.parts.sessions.abort(session_id, request.owner)
     return AbortStatus("aborted" if stopped else "no_active_response")
 
 
-async def _find(visit: Visit, session_id: str) -> SessionRecord:
-    return await visit.parts.sessions.record(session_id, visit.owner)
+async def _find(request: RestRequest, session_id: str) -> SessionRecord:
+    return await request.parts.sessions.record(session_id, request.owner)
 
 
-def _render_session(one: SessionRecord) -> ShownSession:
+def _render_session(one: SessionRecord) -> SessionView:
     created, active = moment(one.created), moment(one.active)
-    return ShownSession(one.id, created, active, one.length, one.state, one.name, one.agent)
+    return SessionView(one.id, created, active, one.length, one.state, one.name, one.agent)
 
 
-def _render_message(seq: int, message: Message) -> list[ShownMessage]:
+def _render_message(seq: int, message: Message) -> list[MessageView]:
+    match message:
+        case UserMessage(parts=parts, id=sent_id, turn=turn):
+            text = "\n".join(part.text for part in parts if isinstance(part, Text))
+            files = _render_files([part.attachment for part in parts if isinstance(part, Media)])
+            return [MessageView(seq, "user", text, len(files), files, sent_id, turn)]
+        case AssistantMessage():
+            calls = tuple(CallView(call.id, call.name, call.arguments) for call in message.calls)
+            thinking = "".join(part.text for part in message.parts if isinstance(part, Thinking))
+            return [
+                MessageView(seq, "assistant", message.text, model=message.model, thinking=thinking, calls=calls),
+            ]
+        case ResultsMessage(results=results):
+            shown: list[MessageView] = []
+            first = 0
+            for one in results:
+                files = _render_files(one.attachments, first)
+                first += len(files)
+                shown.append(
+                    MessageView(seq, "tool", one.envelope, len(files), files, call_id=one.call_id, name=one.name)
+                )
+            return shown
+
+
+def _render_files(attachments: Sequence[Attachment], first: int = 0) -> tuple[FileView, ...]:
+    return tuple(
+        FileView(index, one.kind, one.media_type, one.name or (one.artifact.name if one.artifact else ""))
+        for index, one in enumerate(attachments, first)
+    )
+
+
+def _attachments(message: Message) -> list[Attachment]:
     match message:
         case UserMessage(parts=parts):
-            text = "\n".join(part.text for part in parts if isinstance(part, Text))
-            media = sum(1 for part in parts if isinstance(part, Media))
-            return [ShownMessage(seq, "user", text, media)]
-        case AssistantMessage():
-            calls = tuple(ShownCall(call.id, call.name, call.arguments) for call in message.calls)
-            return [ShownMessage(seq, "assistant", message.text, model=message.model, calls=calls)]
+            return [part.attachment for part in parts if isinstance(part, Media)]
         case ResultsMessage(results=results):
-            return [
-                ShownMessage(seq, "tool", one.envelope, len(one.attachments), call_id=one.call_id, name=one.name)
-                for one in results
-            ]
+            return [attachment for one in results for attachment in one.attachments]
+        case _:
+            return []
+
+
+def _find_words(words: str, messages: Sequence[Message]) -> tuple[int, str]:
+    """Return the number of the first message of a person or a model with these words, and the words around them."""
+    for seq, message in enumerate(messages, 1):
+        parts: Sequence[Part] = () if isinstance(message, ResultsMessage) else message.parts
+        text = " ".join(" ".join(part.text for part in parts if isinstance(part, Text)).split())
+        place = text.casefold().find(words)
+        if place >= 0:
+            begin = max(0, place - _AROUND)
+            return seq, f"{'…' if begin else ''}{text[begin : place + len(words) + _AROUND]}"
+    return 0, ""

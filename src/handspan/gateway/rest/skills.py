@@ -10,18 +10,18 @@ from handspan.core.errors import ToolError
 from handspan.gateway.entry.auth import ADMIN, may
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.rest.agents import find_agent
-from handspan.gateway.rest.route import Family, Visit
+from handspan.gateway.rest.route import Family, RestRequest
 from handspan.registry.toolbox import Toolbox
 from handspan.skills.skills import ListedSkill, tools_of_skills
 from handspan.wire.rest.status import (
     ActingQuery,
     SessionSkills,
-    ShownSkill,
     SkillConsent,
     SkillList,
     SkillState,
     SkillSwitch,
     SkillText,
+    SkillView,
     UsableTool,
 )
 
@@ -29,18 +29,18 @@ family: Final = Family("skills")
 
 
 @family.get("/api/skills")
-async def skills(visit: Visit) -> SkillList:
+async def skills(request: RestRequest) -> SkillList:
     """Every skill that was found, with the problems that keep it from being used."""
-    known = visit.parts.app.skills
+    known = request.parts.app.skills
     await known.refresh()
     listing = await asyncio.to_thread(known.listing)
-    return SkillList([_render_listed(one, is_operator=may(visit.who, ADMIN)) for one in listing])
+    return SkillList([_render_listed(one, is_operator=may(request.who, ADMIN)) for one in listing])
 
 
 @family.get("/api/skills/{name}", right="admin")
-async def skill_text(visit: Visit, name: str) -> SkillText:
+async def skill_text(request: RestRequest, name: str) -> SkillText:
     """The instructions of one skill, for a person to read before it is enabled."""
-    known = visit.parts.app.skills
+    known = request.parts.app.skills
     await known.refresh()
     with _refused_as(404, "not_found"):
         skill = await asyncio.to_thread(known.find_any, name)
@@ -48,9 +48,9 @@ async def skill_text(visit: Visit, name: str) -> SkillText:
 
 
 @family.put("/api/skills/{name}", right="admin", also_refuses=(409,))
-async def allow_skill(visit: Visit, name: str, body: SkillConsent) -> SkillState:
+async def allow_skill(request: RestRequest, name: str, body: SkillConsent) -> SkillState:
     """Let a skill of the workspace be used as the person has read it, or take that back."""
-    known = visit.parts.app.skills
+    known = request.parts.app.skills
     if not body.enabled:
         return SkillState(name, False, await known.disable(name))
     with _refused_as(409, "not_enabled"):
@@ -58,32 +58,32 @@ async def allow_skill(visit: Visit, name: str, body: SkillConsent) -> SkillState
 
 
 @family.get("/api/sessions/{session_id}/skills")
-async def session_skills(visit: Visit, session_id: str, query: ActingQuery) -> SessionSkills:
+async def session_skills(request: RestRequest, session_id: str, query: ActingQuery) -> SessionSkills:
     """The skills that are on in a session, and the tools that its agent may call now."""
-    record = await visit.parts.store.conversations.find(session_id, owner=visit.owner)
+    record = await request.parts.store.conversations.find(session_id, owner=request.owner)
     if record is not None:
-        return _render(await _open(visit, session_id, query.agent))
-    agent, app = await find_agent(visit, query.agent), visit.parts.app
+        return _render(await _open(request, session_id, query.agent))
+    agent, app = await find_agent(request, query.agent), request.parts.app
     await app.skills.refresh()
     on, notes = app.skills.select(agent.skills)
-    box = app.registry.toolbox(agent, visit.who, session_id, skill_tools=tools_of_skills(on))
+    box = app.registry.toolbox(agent, request.who, session_id, skill_tools=tools_of_skills(on))
     return SessionSkills([skill.name for skill in on], _tools(box), list(notes))
 
 
 @family.post("/api/sessions/{session_id}/skills", also_refuses=(409,))
-async def switch_skill(visit: Visit, session_id: str, body: SkillSwitch) -> SessionSkills:
+async def switch_skill(request: RestRequest, session_id: str, body: SkillSwitch) -> SessionSkills:
     """Switch a skill on or off in a session, from the next round on."""
-    conversation = await _open(visit, session_id, body.agent)
-    session = visit.parts.sessions.get(session_id, visit.owner)
+    conversation = await _open(request, session_id, body.agent)
+    session = request.parts.sessions.get(session_id, request.owner)
     with _refused_as(404, "not_found"):
-        loader = visit.parts.app.loader()
+        loader = request.parts.app.loader()
         await (loader.switch_on if body.on else loader.switch_off)(session, body.name)
     return _render(session.conversation or conversation)
 
 
-def _render_listed(one: ListedSkill, *, is_operator: bool) -> ShownSkill:
+def _render_listed(one: ListedSkill, *, is_operator: bool) -> SkillView:
     path, fingerprint = (one.path, one.fingerprint) if is_operator else ("", "")
-    return ShownSkill(
+    return SkillView(
         one.name,
         one.description,
         one.version,
@@ -104,9 +104,9 @@ def _refused_as(status: int, code: str) -> Iterator[None]:
         raise Refusal(status, code, error.message) from None
 
 
-async def _open(visit: Visit, session_id: str, agent: str) -> Conversation:
-    session = visit.parts.sessions.get(session_id, visit.owner)
-    conversation, _ = await visit.parts.sessions.open(session, visit.who, agent=agent)
+async def _open(request: RestRequest, session_id: str, agent: str) -> Conversation:
+    session = request.parts.sessions.get(session_id, request.owner)
+    conversation, _ = await request.parts.sessions.open(session, request.who, agent=agent)
     return conversation
 
 

@@ -14,11 +14,11 @@ from handspan.core.version import VERSION
 from handspan.gateway.entry.auth import ADMIN, may
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.paths import Health, Pong, Ready
-from handspan.gateway.rest.route import Family, Visit
+from handspan.gateway.rest.route import Family, RestRequest
 from handspan.models.choice import choose
 from handspan.models.projection import EncodedProjection
 from handspan.tools.memory import MemoryRead
-from handspan.wire.rest.status import ChosenModel, MemoryStatus, Models, SourceList, Status, WhichModel
+from handspan.wire.rest.status import ChosenModel, MemoryStatus, SourceList, Status, WhichModel
 
 family: Final = Family("status")
 _log = logging.getLogger(__name__)
@@ -27,79 +27,73 @@ _DEFAULT_TEMPERATURE: Final = 1.0
 
 
 @family.get("/health", "open")
-async def health(visit: Visit) -> Health:
+async def health(request: RestRequest) -> Health:
     """Whether the gateway answers."""
     return Health()
 
 
 @family.get("/ready", "open", also_refuses=(503,))
-async def ready(visit: Visit) -> Ready:
+async def ready(request: RestRequest) -> Ready:
     """Whether the gateway can do work: it begins new work, and its store takes writes."""
-    if not visit.parts.at_work.is_open:
+    if not request.parts.at_work.is_open:
         raise Refusal(503, "stopping", "The gateway is being stopped: come back in a moment.")
-    if problem := await visit.parts.store.check_writes():
+    if problem := await request.parts.store.check_writes():
         _log.warning("Not ready: %s", problem)  # a client without a token does not learn the details
         raise Refusal(503, "store_failed", "The store takes no writes: `handspan doctor` says why.", 5)
     return Ready()
 
 
 @family.get("/ping", "open")
-async def ping(visit: Visit) -> Pong:
+async def ping(request: RestRequest) -> Pong:
     """Whether the gateway answers, in a shorter form."""
     return Pong()
 
 
 @family.get("/api/status")
-async def status(visit: Visit) -> Status:
+async def status(request: RestRequest) -> Status:
     """The model in use, and what this gateway has."""
-    app = visit.parts.app
-    chosen = await choose_model(visit, "")
-    agent = (await app.agents.find(owner=visit.owner)).agent
-    _, port = visit.request.scope.get("server") or ("", None)
+    app = request.parts.app
+    chosen = await choose_model(request, "")
+    agent = (await app.agents.find(owner=request.owner)).agent
+    _, port = request.asgi.scope.get("server") or ("", None)
     return Status(
         provider=chosen.provider,
         model=chosen.model,
         temperature=_temperature(app.settings),
         paired=True,
         gateway_port=port or app.settings.gateway.port,
-        memory=MemoryStatus("markdown", await asyncio.to_thread(_paragraphs, visit)),
+        memory=MemoryStatus("markdown", await asyncio.to_thread(_paragraphs, request)),
         version=VERSION,
         why=chosen.why,
         sandbox=(await app.sandbox.ready()).active,
-        tools=len(app.registry.toolbox(agent, visit.who).specs()),
+        tools=len(app.registry.toolbox(agent, request.who).specs()),
         agent=agent.name,
-        sources={source.name: _visible_state(visit, source.state) for source in app.all_sources},
+        sources={source.name: _visible_state(request, source.state) for source in app.all_sources},
     )
 
 
-@family.get("/api/models")
-async def models(visit: Visit) -> Models:
-    """The models of the settings, and the default one."""
-    return Models(list(visit.parts.app.settings.models), await choose_model(visit, ""))
-
-
 @family.get("/api/models/which", also_refuses=(404,))
-async def which_model(visit: Visit, query: WhichModel) -> ChosenModel:
+async def which_model(request: RestRequest, query: WhichModel) -> ChosenModel:
     """Which model answers, and why."""
     if query.model:
-        return await choose_model(visit, query.model, at_once=query.at_once)
-    agents = visit.parts.app.agents
-    known = {one.agent.name: one.agent for one in await agents.all(owner=visit.owner)}
+        return await choose_model(request, query.model, at_once=query.at_once)
+    agents = request.parts.app.agents
+    known = {one.agent.name: one.agent for one in await agents.all(owner=request.owner)}
     if query.agent and query.agent not in known:
         raise Refusal(404, "not_found", f"There is no agent {query.agent!r}. There are: {', '.join(sorted(known))}.")
-    return await choose_model(visit, known[query.agent].model if query.agent else "", at_once=query.at_once)
+    return await choose_model(request, known[query.agent].model if query.agent else "", at_once=query.at_once)
 
 
-async def choose_model(visit: Visit, named: str, *, at_once: bool = False) -> ChosenModel:
-    """Returns the model of this name, or the default one. It opens no connection, so nothing has to be closed."""
-    app, given, known = visit.parts.app, visit.parts.model_choice, visit.parts.choice_at_once
+async def choose_model(request: RestRequest, named: str, *, at_once: bool = False) -> ChosenModel:
+    """Return the model of this name, or the default one. It opens no connection, so nothing has to be closed."""
+    app, given, known = request.parts.app, request.parts.model_choice, request.parts.choice_at_once
     try:
         if not named and at_once and known is not None:
             chosen = known()
         elif not named and given is not None:
             chosen = await given()
         else:
-            chosen = choose(app.settings, app.guard, os.environ, named)
+            chosen = choose(app.models.settings, app.guard, os.environ, named)
     except ConfigError as error:
         if not named:
             raise
@@ -111,26 +105,26 @@ async def choose_model(visit: Visit, named: str, *, at_once: bool = False) -> Ch
 
 
 @family.get("/api/sources")
-async def sources(visit: Visit) -> SourceList:
+async def sources(request: RestRequest) -> SourceList:
     """The sources of tools, and which of them can't be used."""
-    return await _list_sources(visit)
+    return await _list_sources(request)
 
 
 @family.post("/api/sources/reload", "admin")
-async def reload_sources(visit: Visit) -> SourceList:
+async def reload_sources(request: RestRequest) -> SourceList:
     """Read all files of the tools folder again. Files that change are read without this, within a second."""
-    await visit.parts.app.refresh_tools(is_forced=True)
-    return await _list_sources(visit)
+    await request.parts.app.refresh_tools(is_forced=True)
+    return await _list_sources(request)
 
 
-async def _list_sources(visit: Visit) -> SourceList:
-    app = visit.parts.app
+async def _list_sources(request: RestRequest) -> SourceList:
+    app = request.parts.app
     await app.refresh_tools()
-    return SourceList({source.name: _visible_state(visit, source.state) for source in app.all_sources})
+    return SourceList({source.name: _visible_state(request, source.state) for source in app.all_sources})
 
 
-def _visible_state(visit: Visit, state: SourceState) -> SourceState:
-    return state if may(visit.who, ADMIN) else state.without_details()
+def _visible_state(request: RestRequest, state: SourceState) -> SourceState:
+    return state if may(request.who, ADMIN) else state.without_details()
 
 
 def _temperature(settings: Settings) -> float:
@@ -139,10 +133,10 @@ def _temperature(settings: Settings) -> float:
     return float(given) if isinstance(given, (int, float)) else _DEFAULT_TEMPERATURE
 
 
-def _paragraphs(visit: Visit) -> int:
-    app = visit.parts.app
-    who = Principal(visit.owner)
-    ctx = ToolContext("", who, "", None, no_progress, visit.parts.artifacts, app.settings.workspace)
+def _paragraphs(request: RestRequest) -> int:
+    app = request.parts.app
+    who = Principal(request.owner)
+    ctx = ToolContext("", who, "", None, no_progress, request.parts.artifacts, app.settings.workspace)
     content = MemoryRead(app.settings.state / "memory").run({}, ctx)["content"]
     assert isinstance(content, str)
     return sum(1 for part in content.split("\n\n") if part.strip())

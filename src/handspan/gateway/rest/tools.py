@@ -1,36 +1,42 @@
 """Tools: the list, the agents that can call each, the reasons why, and the switches (SPEC R1, R4, R8, R9)."""
 
 import asyncio
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, get_args
 
 from handspan.core.agents import Agent
 from handspan.core.errors import ToolError
 from handspan.core.questions import QuestionKind
+from handspan.core.results import Failure
+from handspan.core.tool import ToolSpec
+from handspan.core.values import strip_invisible
 from handspan.engine.caller import Caller
 from handspan.gateway.entry.auth import ADMIN, may
 from handspan.gateway.live import ALL_OWNERS
 from handspan.gateway.rest.agents import find_agent
 from handspan.gateway.rest.errors import not_found
-from handspan.gateway.rest.route import Family, Visit
-from handspan.models.schema.lowering import estimate_tokens
+from handspan.gateway.rest.route import Family, RestRequest
+from handspan.models.model import QuarantinedTool
+from handspan.models.schema.lowering import Target, estimate_tokens, lower
 from handspan.registry.entry import Entry
 from handspan.registry.registry import is_named_by
 from handspan.registry.selection import Reason
 from handspan.registry.toolbox import Toolbox
 from handspan.wire.rest.tools import (
+    ApiLosses,
     CostQuery,
     DefinitionState,
+    OriginView,
     Pattern,
-    ShownOrigin,
-    ShownReason,
-    ShownScope,
-    ShownTool,
+    ReasonView,
+    ScopeView,
     Switched,
     SwitchList,
     ToolCost,
     ToolCosts,
     ToolList,
+    ToolLosses,
     ToolQuery,
+    ToolView,
     Why,
     WhyQuery,
 )
@@ -41,23 +47,23 @@ _Boxes: TypeAlias = list[tuple[Agent, Toolbox]]
 
 
 @family.get("/api/tools", "tools", also_refuses=(404,))
-async def tools(visit: Visit, query: ToolQuery) -> ToolList:
+async def tools(request: RestRequest, query: ToolQuery) -> ToolList:
     """Every tool that the caller's sessions can have, switched off or not."""
-    await visit.parts.app.refresh_tools()
-    seen = await visible_entries(visit, query.session)
-    agents = [one.agent for one in await visit.parts.app.agents.all(owner=visit.owner)]
-    agents = [agent for agent in agents if not visit.who.agents or agent.name in visit.who.agents]
-    boxes = [(agent, visit.parts.app.registry.toolbox(agent, visit.who)) for agent in agents]
+    await request.parts.app.refresh_tools()
+    seen = await visible_entries(request, query.session)
+    agents = [one.agent for one in await request.parts.app.agents.all(owner=request.owner)]
+    agents = [agent for agent in agents if not request.who.agents or agent.name in request.who.agents]
+    boxes = [(agent, request.parts.app.registry.toolbox(agent, request.who)) for agent in agents]
     seen.sort(key=lambda entry: (entry.spec.name, entry.scope.kind, entry.scope.id))
-    return ToolList([_render_tool(visit, entry, boxes) for entry in seen])
+    return ToolList([_render_tool(request, entry, boxes) for entry in seen])
 
 
 @family.get("/api/tools/cost", "tools", also_refuses=(404,))
-async def cost(visit: Visit, query: CostQuery) -> ToolCosts:
+async def cost(request: RestRequest, query: CostQuery) -> ToolCosts:
     """About how many tokens the tools of an agent take in each request to its model."""
-    agent = await find_agent(visit, query.agent)
-    await visit.parts.app.refresh_tools()
-    box = visit.parts.app.registry.toolbox(agent, visit.who)
+    agent = await find_agent(request, query.agent)
+    await request.parts.app.refresh_tools()
+    box = request.parts.app.registry.toolbox(agent, request.who)
     shown = {spec.name for spec in box.specs_for_model({})}
     specs = box.specs()
     tokens = await asyncio.to_thread(lambda: [estimate_tokens(spec) for spec in specs])  # many take a second
@@ -66,66 +72,91 @@ async def cost(visit: Visit, query: CostQuery) -> ToolCosts:
 
 
 @family.get("/api/tools/{name}/why")
-async def why(visit: Visit, name: str, query: WhyQuery) -> Why:
+async def why(request: RestRequest, name: str, query: WhyQuery) -> Why:
     """Why this agent can use this tool, or can't."""
     if query.session:
-        await visit.parts.sessions.record(query.session, visit.owner)
-    agent = await find_agent(visit, query.agent)
-    app = visit.parts.app
+        await request.parts.sessions.record(query.session, request.owner)
+    agent = await find_agent(request, query.agent)
+    app = request.parts.app
     await app.refresh_tools()
-    box = app.registry.toolbox(agent, visit.who, query.session)
-    reasons = app.explain(box, name, for_operator=may(visit.who, ADMIN))
-    reasons += await _consent_reasons(visit, name, Caller(visit.who, agent, box, query.session))
-    shown = [ShownReason(reason.ok, reason.text) for reason in reasons]
+    box = app.registry.toolbox(agent, request.who, query.session)
+    reasons = app.explain(box, name, for_operator=may(request.who, ADMIN))
+    reasons += await _consent_reasons(request, name, Caller(request.who, agent, box, query.session))
+    reasons += await _device_reasons(request, name, box)
+    shown = [ReasonView(reason.ok, reason.text) for reason in reasons]
     return Why(name, agent.name, all(reason.ok for reason in reasons), shown)
 
 
+@family.get("/api/tools/{name}/losses")
+async def losses(request: RestRequest, name: str, query: ToolQuery) -> ToolLosses:
+    """What each API of models loses of this tool's schema."""
+    await request.parts.app.refresh_tools()
+    found = [entry.spec for entry in await visible_entries(request, query.session) if entry.spec.name == name]
+    if not found:
+        raise not_found("tool", name)
+    apis = await asyncio.to_thread(lambda: [_render_losses(found[0], api) for api in get_args(Target)])
+    return ToolLosses(name, apis)
+
+
 @family.get("/api/switches")
-async def switches(visit: Visit) -> SwitchList:
+async def switches(request: RestRequest) -> SwitchList:
     """The tools that are switched off for all owners."""
-    app = visit.parts.app
+    app = request.parts.app
     return SwitchList(list(await app.switches.off()), list(app.settings.tools.disabled))
 
 
 @family.post("/api/switches/disable", "admin")
-async def disable(visit: Visit, body: Pattern) -> Switched:
+async def disable(request: RestRequest, body: Pattern) -> Switched:
     """Switch tools off for all owners: by name, glob, `origin:KIND` or `origin:KIND(NAME)` (SPEC R9)."""
-    app = visit.parts.app
+    app = request.parts.app
     changed = await app.switches.switch_off(body.pattern)
     app.registry.disable(body.pattern)
-    return _switch_answer(visit, body.pattern, changed)
+    return _switch_answer(request, body.pattern, changed)
 
 
 @family.post("/api/switches/enable", "admin")
-async def enable(visit: Visit, body: Pattern) -> Switched:
+async def enable(request: RestRequest, body: Pattern) -> Switched:
     """Undo a `disable` of exactly this pattern. Tools that the settings switch off stay off."""
-    app = visit.parts.app
+    app = request.parts.app
     changed = await app.switches.switch_on(body.pattern)
     if body.pattern not in app.settings.tools.disabled:
         changed = app.registry.enable(body.pattern) or changed
-    return _switch_answer(visit, body.pattern, changed)
+    return _switch_answer(request, body.pattern, changed)
 
 
-def _switch_answer(visit: Visit, pattern: str, changed: bool) -> Switched:
+def _switch_answer(request: RestRequest, pattern: str, changed: bool) -> Switched:
     if changed:
-        visit.parts.live.publish(ALL_OWNERS, "tools", {"switched": pattern})
-    registry = visit.parts.app.registry
+        request.parts.live.publish(ALL_OWNERS, "tools", {"switched": pattern})
+    registry = request.parts.app.registry
     named = {entry.spec.name for entry in registry if entry.scope.kind == "global" and is_named_by(pattern, entry)}
     return Switched(pattern, changed, sorted(named))
 
 
-async def _consent_reasons(visit: Visit, name: str, caller: Caller) -> list[Reason]:
-    """What the person is asked before a call, or which rule answers in their place (SPEC P5)."""
+async def _consent_reasons(request: RestRequest, name: str, caller: Caller) -> list[Reason]:
+    """Return what the person is asked before a call, or which rule answers in their place (SPEC P5)."""
     entry = caller.box.find(name)
     if entry is None:
         return []
     rules = {
         (rule.kind, rule.subject): rule.answer.decision == "allow"
-        for rule in await visit.parts.store.rules.all(owner=visit.owner)
+        for rule in await request.parts.store.rules.all(owner=request.owner)
         if (rule.tool, rule.fingerprint) == (name, entry.spec.fingerprint)
     }
-    needed = visit.parts.app.engine.consents_needed(entry, caller)
+    needed = request.parts.app.engine.consents_needed(entry, caller)
     return [_consent_reason(name, kind, subject, rules.get((kind, subject))) for kind, subject in needed]
+
+
+async def _device_reasons(request: RestRequest, name: str, box: Toolbox) -> list[Reason]:
+    """Return that the device refused the last call for ever. The device remembers that, so the journal is asked."""
+    entry = box.find(name)
+    if entry is None or entry.origin.kind != "device":
+        return []
+    calls, _ = await request.parts.store.ledger.page(owner=request.owner, tool=name, limit=1)
+    result = calls[0].result if calls else None
+    if not isinstance(result, Failure) or result.code != "permission_denied_forever":
+        return []
+    text = f"The device {entry.origin.name!r} refused its last call for ever: {strip_invisible(result.message)}"
+    return [Reason(False, f"{text} If that has changed there, call it again.")]
 
 
 def _consent_reason(name: str, kind: QuestionKind, subject: str, rule: bool | None) -> Reason:
@@ -138,20 +169,20 @@ def _consent_reason(name: str, kind: QuestionKind, subject: str, rule: bool | No
     )
 
 
-async def visible_entries(visit: Visit, session: str) -> list[Entry]:
-    """The tools that all owners share, those of the owner, and those of the owner's sessions."""
-    entries = list(visit.parts.app.registry)
+async def visible_entries(request: RestRequest, session: str) -> list[Entry]:
+    """Return the tools that all owners share, those of the owner, and those of the owner's sessions."""
+    entries = list(request.parts.app.registry)
     wanted = {session} if session else {entry.scope.id for entry in entries if entry.scope.kind == "session"}
-    own = {one for one in wanted if await _is_own(visit, one)}
+    own = {one for one in wanted if await _is_own(request, one)}
     if session and not own:
         raise not_found("session", session)
-    scopes = {("global", ""), ("owner", visit.owner), *(("session", one) for one in own)}
+    scopes = {("global", ""), ("owner", request.owner), *(("session", one) for one in own)}
     return [entry for entry in entries if (entry.scope.kind, entry.scope.id) in scopes]
 
 
-async def _is_own(visit: Visit, session: str) -> bool:
+async def _is_own(request: RestRequest, session: str) -> bool:
     try:
-        await visit.parts.sessions.record(session, visit.owner)
+        await request.parts.sessions.record(session, request.owner)
     except ToolError as error:
         if error.code == "file_not_found":
             return False
@@ -159,27 +190,27 @@ async def _is_own(visit: Visit, session: str) -> bool:
     return True
 
 
-def _callers(visit: Visit, boxes: _Boxes, entry: Entry) -> _Boxes:
-    """The agents that can call the tool, in its session if it has one. A tool of a narrower scope hides it."""
-    name, registry = entry.spec.name, visit.parts.app.registry
+def _callers(request: RestRequest, boxes: _Boxes, entry: Entry) -> _Boxes:
+    """Return the agents that can call the tool, in its session if it has one. A tool of a narrower scope hides it."""
+    name, registry = entry.spec.name, request.parts.app.registry
     if entry.scope.kind == "session":
-        boxes = [(agent, registry.toolbox(agent, visit.who, entry.scope.id)) for agent, _ in boxes]
+        boxes = [(agent, registry.toolbox(agent, request.who, entry.scope.id)) for agent, _ in boxes]
     return [(agent, box) for agent, box in boxes if box.find(name) is entry]
 
 
-def _render_tool(visit: Visit, entry: Entry, boxes: _Boxes) -> ShownTool:
+def _render_tool(request: RestRequest, entry: Entry, boxes: _Boxes) -> ToolView:
     spec, origin = entry.spec, entry.origin
-    disabled_by = visit.parts.app.registry.disabled_by(entry)
-    callers, is_near = _callers(visit, boxes, entry), entry.scope.kind == "session"
-    return ShownTool(
+    disabled_by = request.parts.app.registry.disabled_by(entry)
+    callers, is_near = _callers(request, boxes, entry), entry.scope.kind == "session"
+    return ToolView(
         name=spec.name,
         description=spec.description,
         parameters=spec.parameters,
         enabled=disabled_by is None,
         source_type=origin.kind,
         source=origin.name or origin.kind,
-        origin=ShownOrigin(origin.kind, origin.name),
-        scope=ShownScope(entry.scope.kind, entry.scope.id),
+        origin=OriginView(origin.kind, origin.name),
+        scope=ScopeView(entry.scope.kind, entry.scope.id),
         permissions=spec.permissions,
         annotations=spec.annotations,
         version=spec.version,
@@ -190,7 +221,15 @@ def _render_tool(visit: Visit, entry: Entry, boxes: _Boxes) -> ShownTool:
         disabled_by=disabled_by,
         internal=entry.internal,
         definition=_definition(entry),
+        missing=entry.missing,
     )
+
+
+def _render_losses(spec: ToolSpec, api: Target) -> ApiLosses:
+    lowered = lower(spec, api)
+    if isinstance(lowered, QuarantinedTool):
+        return ApiLosses(api, (), lowered.reason)
+    return ApiLosses(api, lowered.losses, "")
 
 
 def _definition(entry: Entry) -> DefinitionState:

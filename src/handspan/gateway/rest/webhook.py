@@ -1,4 +1,4 @@
-"""`POST /webhook`: a message to an agent, and its answer (origins.md 1.9)."""
+"""`POST /webhook`: a message to an agent, and its answer."""
 
 import math
 from typing import Final
@@ -10,26 +10,26 @@ from handspan.gateway.entry.host_policy import address_of
 from handspan.gateway.http.idempotency import fingerprint
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.rest.agents import find_agent
-from handspan.gateway.rest.route import Family, Reply, Visit
+from handspan.gateway.rest.route import Family, Reply, RestRequest
 from handspan.wire.rest.sessions import WaitingAnswer, WebhookAnswer, WebhookBody, WebhookHeaders
 
 family: Final = Family("webhook")
 
 
 @family.post("/webhook", also={202: WaitingAnswer}, also_refuses=(404, 409, 429, 500, 503))
-async def webhook(visit: Visit, body: WebhookBody, headers: WebhookHeaders) -> WebhookAnswer | Reply:
+async def webhook(request: RestRequest, body: WebhookBody, headers: WebhookHeaders) -> WebhookAnswer | Reply:
     """Send a message to an agent and wait for its answer. The same key and body again: the stored answer."""
-    _check_tries(visit)
+    _check_tries(request)
     is_first = False
 
     async def answer() -> WebhookAnswer | Reply:
         nonlocal is_first
         is_first = True
-        return await _answer(visit, body, headers)
+        return await _answer(request, body, headers)
 
     asked = fingerprint([body.message, body.persona, headers.x_persona, headers.x_session_id])
     try:
-        answered = await visit.parts.webhook_answers.answer(visit.owner, headers.x_idempotency_key, asked, answer)
+        answered = await request.parts.webhook_answers.answer(request.owner, headers.x_idempotency_key, asked, answer)
     except Exception as error:  # the first request with this key failed: its own caller has got the error
         if is_first or (isinstance(error, Refusal) and error.code == "idempotency_conflict"):
             raise
@@ -40,19 +40,19 @@ async def webhook(visit: Visit, body: WebhookBody, headers: WebhookHeaders) -> W
     return answered
 
 
-def _check_tries(visit: Visit) -> None:
-    tries, address = visit.parts.webhook_tries, address_of(visit.request.scope)
+def _check_tries(request: RestRequest) -> None:
+    tries, address = request.parts.webhook_tries, address_of(request.asgi.scope)
     if wait := tries.wait(address):
         text = f"Too many messages came from this address: wait {math.ceil(wait)} s."
         raise Refusal(429, "rate_limited", text, wait)
     tries.note(address)
 
 
-async def _answer(visit: Visit, body: WebhookBody, headers: WebhookHeaders) -> WebhookAnswer | Reply:
-    sessions, who = visit.parts.sessions, visit.who
+async def _answer(request: RestRequest, body: WebhookBody, headers: WebhookHeaders) -> WebhookAnswer | Reply:
+    sessions, who = request.parts.sessions, request.who
     persona = body.persona or headers.x_persona
     if persona:
-        await find_agent(visit, persona)
+        await find_agent(request, persona)
     bound = await sessions.bind(headers.x_session_id or None, who, agent=persona)
     session_id = bound.session_id
     session = sessions.get(session_id, who.owner)
@@ -65,12 +65,12 @@ async def _answer(visit: Visit, body: WebhookBody, headers: WebhookHeaders) -> W
         case "aborted":
             raise Refusal(409, "aborted", f"The turn of the session {session_id!r} was stopped before it ended.")
         case _:
-            return WebhookAnswer(ended.text, await _model(visit, session_id), session_id)
+            return WebhookAnswer(ended.text, await _model(request, session_id), session_id)
 
 
-async def _model(visit: Visit, session_id: str) -> str:
-    """The model of the last reply."""
-    conversations = visit.parts.store.conversations
-    length = (await conversations.get(session_id, owner=visit.owner)).length
-    last = await conversations.load(session_id, owner=visit.owner, after=max(0, length - 1))
+async def _model(request: RestRequest, session_id: str) -> str:
+    """Return the model of the last reply."""
+    conversations = request.parts.store.conversations
+    length = (await conversations.get(session_id, owner=request.owner)).length
+    last = await conversations.load(session_id, owner=request.owner, after=max(0, length - 1))
     return last[-1].model if last and isinstance(last[-1], AssistantMessage) else ""

@@ -11,7 +11,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
-from handspan.core.bus import Bus, QuestionEnded, QuestionOpened
+from handspan.core.bus import Bus, LoginRequested, QuestionEnded, QuestionOpened
+from handspan.core.errors import InvalidAnswer
 from handspan.core.question_checks import check_answer, check_question, clean_question
 from handspan.core.questions import FIRST_KINDS, Answer, Question
 from handspan.core.store import QuestionBook
@@ -50,12 +51,12 @@ class AwaitedQuestions:
         self._resume = resume
 
     async def open_for(self, *, owner: str, session: str | None = None) -> Sequence[Question]:
-        """Returns the questions that this owner can answer now; `expires_in` is the time that is left."""
+        """Return the questions that this owner can answer now; `expires_in` is the time that is left."""
         found = await self._book.open_for(owner=owner, session=session)
         return [question for question in found if question.id not in self._given_up] if self._given_up else found
 
     async def ask(self, question: Question) -> Answer:
-        """Returns the person's answer, given now or before; `expired` without an answer in time.
+        """Return the person's answer, given now or before; `expired` without an answer in time.
 
         Raises `DefinitionError` for an invalid question without a call; the engine checks those of calls.
         """
@@ -81,7 +82,7 @@ class AwaitedQuestions:
                     self._give_up(question)
 
     async def answer(self, question_id: str, answer: Answer, *, owner: str, by: str = "") -> bool:
-        """Answer a question of this owner. Returns False when it is not open, or belongs to another owner.
+        """Answer a question of this owner. Return False when it is not open, or belongs to another owner.
 
         `by` is an id of the client that answers; the event of the question's end has it. Raises `InvalidAnswer` when
         the value does not fit; the question stays open then.
@@ -101,6 +102,20 @@ class AwaitedQuestions:
             self._resume(question)
         else:
             waiting.is_answered.set()
+        return True
+
+    async def start_login(self, question_id: str, *, owner: str) -> bool:
+        """Let the device start the login that this question asks for. The question stays open.
+
+        Returns False when it is not open, or belongs to another owner. Raises `InvalidAnswer` for a question whose
+        login no device can start.
+        """
+        question = next((one for one in await self.open_for(owner=owner) if one.id == question_id), None)
+        if question is None:
+            return False
+        if question.kind != "login" or question.action is None or not question.action.intent or not question.call_id:
+            raise InvalidAnswer("No device can start this: do what the question says, and answer it then.")
+        self._bus.publish(LoginRequested(owner, question_id, question.call_id))
         return True
 
     async def _wait(self, question: Question, waiting: _Waiting) -> Answer:

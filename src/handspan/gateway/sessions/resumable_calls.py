@@ -90,7 +90,7 @@ class ResumableCalls:
         return any(question.call_id == record.id for question in asked)
 
     async def _caller(self, record: CallRecord) -> Caller:
-        """Returns the caller of that call. A caller whose agent is gone has no tools."""
+        """Return the caller of that call. A caller whose agent is gone has no tools."""
         try:
             agent = (await self._agents.find(record.agent, owner=record.owner)).agent
         except ConfigError:

@@ -16,7 +16,7 @@ from handspan.models.anthropic.blocks import IMAGES, assistant_blocks, result_bl
 from handspan.models.anthropic.decoder import AnthropicDecoder, decode_answer
 from handspan.models.anthropic.faults import fault_of_answer
 from handspan.models.json_values import encode_json
-from handspan.models.model import LoweredTool, ModelError
+from handspan.models.model import LoweredTool
 
 API_VERSION: Final = "2023-06-01"
 DEFAULT_MAX_TOKENS: Final = 16_000
@@ -43,6 +43,8 @@ class AnthropicCodec:
 
     api: Api = "anthropic"
     images = IMAGES
+    decode = staticmethod(decode_answer)
+    fault = staticmethod(fault_of_answer)
 
     def __init__(self, model: str = "") -> None:
         self._model = model
@@ -102,14 +104,6 @@ class AnthropicCodec:
     def decoder(self, names: dict[str, str], model: str) -> AnthropicDecoder:
         """Return a reader for one streamed answer. `names` leads from wire names back to ours."""
         return AnthropicDecoder(names, model)
-
-    def decode(self, body: JsonObject, names: dict[str, str], model: str) -> AssistantMessage:
-        """Return the message of an answer that was not streamed. Raises `ModelError` when it makes no sense."""
-        return decode_answer(body, names, model)
-
-    def fault(self, status: int, body: bytes) -> ModelError:
-        """Return the error that an error answer means, in words for a person."""
-        return fault_of_answer(status, body)
 
 
 def _item(opening: bytes, blocks: list[JsonObject]) -> list[bytes]:

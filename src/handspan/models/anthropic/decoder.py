@@ -158,7 +158,7 @@ class _ContentBlock:
         return ()
 
     def close(self) -> Sequence[ModelEvent]:
-        """Join the pieces of the block. Returns an event for a call's input that came whole, without deltas."""
+        """Join the pieces of the block. Return an event for a call's input that came whole, without deltas."""
         if not self.is_open:
             return ()
         self.is_open = False

@@ -35,7 +35,7 @@ class CallAssembler:
         return bool(self._calls)
 
     def add(self, entry: JsonObject) -> CallDelta | None:
-        """Add this piece of a call. Returns the event for it, or None when it holds nothing new."""
+        """Add this piece of a call. Return the event for it, or None when it holds nothing new."""
         function = json_object(entry.get("function"))
         name, arguments = json_text(function.get("name")), arguments_text(function.get("arguments"))
         call, is_new = self._find(entry, name, arguments)

@@ -33,7 +33,7 @@ from handspan.models.json_values import (
     wire_ids,
     wire_name,
 )
-from handspan.models.model import Decoder, LoweredTool, ModelError
+from handspan.models.model import Decoder, LoweredTool
 from handspan.models.openai.faults import fault_of_answer
 from handspan.models.openai.media import (
     IMAGES,
@@ -59,6 +59,8 @@ class ChatCodec:
 
     api: Api = "openai-chat"
     images = IMAGES
+    failed_reply = staticmethod(read_failed_reply)
+    fault = staticmethod(fault_of_answer)
 
     def __init__(self, server: ChatServer = ANY_SERVER, model: str = "") -> None:
         self._server = server
@@ -120,14 +122,6 @@ class ChatCodec:
         reader = ChatDecoder(names, model, self._server)
         reader.take(body)
         return reader.finish_whole()
-
-    def failed_reply(self, body: bytes, names: dict[str, str], model: str) -> AssistantMessage | None:
-        """Return the reply in place of an error about a call that the model wrote wrongly; None for other errors."""
-        return read_failed_reply(body, names, model)
-
-    def fault(self, status: int, body: bytes) -> ModelError:
-        """Return the error that an error answer means."""
-        return fault_of_answer(status, body)
 
     def _wire_ids(self, message: Message | UnsetType | None) -> dict[str, str]:
         """Return the ids that go back as they came, by ours. Those of another model have to fit every server."""

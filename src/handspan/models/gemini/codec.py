@@ -36,7 +36,7 @@ from handspan.core.values import JsonObject
 from handspan.models.gemini.decoder import GeminiDecoder, decode_answer
 from handspan.models.gemini.faults import fault_of_answer, retry_after
 from handspan.models.json_values import mend_text
-from handspan.models.model import LoweredTool, ModelError
+from handspan.models.model import LoweredTool
 
 _Fields: TypeAlias = dict[str, object]
 """An object on its way to JSON; some of its values are JSON already (`Raw`)."""
@@ -67,6 +67,9 @@ class GeminiCodec:
 
     api: Api = "gemini"
     images = _IMAGES
+    decode = staticmethod(decode_answer)
+    fault = staticmethod(fault_of_answer)
+    retry_after = staticmethod(retry_after)
 
     def __init__(self, model: str = "", *, subset: bool = False) -> None:
         found = _GENERATION.search(model)
@@ -119,18 +122,6 @@ class GeminiCodec:
     def decoder(self, names: dict[str, str], model: str) -> GeminiDecoder:
         """Return a reader for one streamed answer."""
         return GeminiDecoder(names, model)
-
-    def decode(self, body: JsonObject, names: dict[str, str], model: str) -> AssistantMessage:
-        """Return the message of a whole answer. Raises `ModelError` when it makes no sense."""
-        return decode_answer(body, names, model)
-
-    def fault(self, status: int, body: bytes) -> ModelError:
-        """Return the error that an error answer means, in words for a person."""
-        return fault_of_answer(status, body)
-
-    def retry_after(self, body: bytes) -> float | None:
-        """Return the seconds that an error answer asks to wait, which Gemini puts into the body."""
-        return retry_after(body)
 
     def _declare_tool(self, tool: LoweredTool) -> _Fields:
         declaration: _Fields = {"name": tool.name, "description": mend_text(tool.spec.description)}

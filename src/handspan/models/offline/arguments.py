@@ -53,7 +53,7 @@ class LastCall(Struct, frozen=True):
 
 
 def read_slots(tool: KnownTool) -> list[Slot]:
-    """Returns the tool's parameters in the order in which they are filled."""
+    """Return the tool's parameters in the order in which they are filled."""
     properties, required = tool.spec.parameters.get("properties"), tool.spec.parameters.get("required")
     needed = required if isinstance(required, list) else []
     inner = properties.items() if isinstance(properties, dict) else ()
@@ -76,7 +76,7 @@ def _read_slot(name: str, schema: Json, is_required: bool) -> Slot:
 
 @functools.cache
 def known_zones() -> dict[str, str]:
-    """Returns time zones by city, in lower case with `_` for blanks. The first call reads the disk: use a thread."""
+    """Return time zones by city, in lower case with `_` for blanks. The first call reads the disk: use a thread."""
     import zoneinfo  # noqa: PLC0415 - takes 4 ms, and only questions about a zone need it
 
     zones = sorted(zoneinfo.available_timezones(), key=lambda zone: ("/" in zone, zone))
@@ -107,7 +107,7 @@ class FilledCall:
             return [f"its schema can't be used ({error})"]
 
     def _take_written(self) -> JsonObject:
-        """Returns the arguments that are JSON or `key=value`. Unknown keys stay in: the validator reports them."""
+        """Return the arguments that are JSON or `key=value`. Unknown keys stay in: the validator reports them."""
         slots = {plain_name(slot.name): slot for slot in self._slots}
         pairs = [self._use(piece).partition("=") for piece in self._pieces("pair")]
         written = self._clause.given | {key: value.strip("\"',?!") for key, _, value in pairs}
@@ -118,7 +118,7 @@ class FilledCall:
         return [piece for piece in self._free if piece.kind in kinds]
 
     def _use(self, *pieces: TextPiece) -> str:
-        """Marks these pieces as used. Returns the text of the first."""
+        """Mark these pieces as used. Return the text of the first."""
         used = {piece.start for piece in pieces}
         self._free = [piece for piece in self._free if piece.start not in used]
         return pieces[0].text if pieces else ""
@@ -133,7 +133,7 @@ class FilledCall:
         return is_known or piece.text.lower() in FILLERS or plain_name(piece.text) in names
 
     def _find_value(self, slot: Slot) -> Json:
-        """Returns the value for one parameter; for a required one also what "it" means."""
+        """Return the value for one parameter; for a required one also what "it" means."""
         finders = {"choice": self._choice, "number": self._number, "url": self._url, "path": self._path}
         finders |= {"json": self._items, "zone": self._place, "place": self._place}
         value = finders.get(slot.kind, self._text)(slot)
@@ -159,7 +159,7 @@ class FilledCall:
         return _convert(slot, self._use(found[0])) if found else None
 
     def _place(self, slot: Slot) -> Json:
-        """Returns the name after "in" or "for": a city with a time zone, or any words that are not the tool's own."""
+        """Return the name after "in" or "for": a city with a time zone, or any words that are not the tool's own."""
         free, is_zone = self._free, slot.kind == "zone"
         starts = [at + 1 for at, piece in enumerate(free) if piece.text.lower() in ("in", "for", "of", "at")]
         for names in (free[start : start + length] for start in starts for length in (3, 2, 1)):
@@ -172,7 +172,7 @@ class FilledCall:
         return None
 
     def _path(self, slot: Slot) -> Json:
-        """Returns a path, a quoted name, or the word beside "file" or "folder"; else "." for a folder tool."""
+        """Return a path, a quoted name, or the word beside "file" or "folder"; else "." for a folder tool."""
         needs_text = any(other.is_required and other.kind in ("query", "text") for other in self._slots)
         before = dict(zip(self._clause.pieces, ("", *self._clause.words), strict=False))
         quoted = [one for one in self._pieces("quoted") if not needs_text or before[one] in _PREPOSITIONS]
@@ -191,7 +191,7 @@ class FilledCall:
         return [_convert(slot, one.text) if one.kind == "number" else one.text for one in found] or None
 
     def _text(self, slot: Slot) -> Json:
-        """Returns quoted text; or the unused words, when this is the only parameter for text."""
+        """Return quoted text; or the unused words, when this is the only parameter for text."""
         is_query, found = slot.kind == "query", self._pieces("quoted", "code")
         if found and (slot.is_required or is_query or slot.words & _BODY):
             return self._use(found[0])
@@ -206,7 +206,7 @@ class FilledCall:
         return (re.sub(_QUERY_FRAME, "", text) if is_query else text) or None
 
     def _words_after_verb(self) -> list[TextPiece]:
-        """Returns the pieces between the tool's own words and a used piece: `hello` of `write hello to notes.txt`."""
+        """Return the pieces between the tool's own words and a used piece: `hello` of `write hello to notes.txt`."""
         free, kept = {piece.start for piece in self._free}, ("my", "i", *_PREPOSITIONS)
         after = [*dropwhile(lambda one: self._is_own(one) and one.text.lower() not in kept, self._clause.pieces)]
         found = [*takewhile(lambda one: one.start in free, after)]
@@ -216,7 +216,7 @@ class FilledCall:
 
 
 def decode_json(text: str) -> Json:
-    """Returns the JSON value, or the text itself when it is none."""
+    """Return the JSON value, or the text itself when it is none."""
     try:
         value: Json = msgspec.json.decode(text)
     except (ValueError, RecursionError):
@@ -225,7 +225,7 @@ def decode_json(text: str) -> Json:
 
 
 def _convert(slot: Slot | None, value: Json) -> Json:
-    """Returns the value in the type of the parameter, if the text can be read as that type."""
+    """Return the value in the type of the parameter, if the text can be read as that type."""
     if slot is None or slot.kind not in ("choice", "number", "json") or not isinstance(value, str):
         return value
     if slot.kind == "choice":

@@ -11,9 +11,9 @@ from handspan.core.names import split_name
 from handspan.core.tool import ToolSpec
 from handspan.core.values import JsonObject
 
-_MOST_TEXT: Final = 100_000
-_MOST_PIECES: Final = 2000
-_MOST_COUNTED: Final = 40
+_MAX_TEXT: Final = 100_000
+_MAX_PIECES: Final = 2000
+_MAX_COUNTED: Final = 40
 """Bounds: reading a text takes time in proportion to its length, whatever it holds."""
 _TOKEN: Final = r"""
     (?P<code>`[^`]+`) | (?P<quoted>"[^"]*" | (?<!\w)'.*?'(?!\w))
@@ -27,7 +27,7 @@ _TOKEN: Final = r"""
 
 
 def word_set(text: str) -> frozenset[str]:
-    """Returns the words of a text as a set."""
+    """Return the words of a text as a set."""
     return frozenset(text.split())
 
 
@@ -73,21 +73,21 @@ class TextPiece(Struct, frozen=True):
 
 
 def split_pieces(text: str) -> list[TextPiece]:
-    """Returns the pieces of a text, in order."""
-    tokens = islice(re.finditer(_TOKEN, text[:_MOST_TEXT], re.VERBOSE | re.DOTALL), _MOST_PIECES)
+    """Return the pieces of a text, in order."""
+    tokens = islice(re.finditer(_TOKEN, text[:_MAX_TEXT], re.VERBOSE | re.DOTALL), _MAX_PIECES)
     kinds = ((token, token.lastgroup or "") for token in tokens)
     inner = ((token, kind, token[0][1:-1] if kind in ("code", "quoted") else token[0]) for token, kind in kinds)
     return [TextPiece(kind, piece, token.start(), token.end()) for token, kind, piece in inner]
 
 
 def split_words(text: str) -> list[str]:
-    """Returns the words of a name or a sentence in lower case, without a plural `s`."""
+    """Return the words of a name or a sentence in lower case, without a plural `s`."""
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", text)
     return [re.sub(r"(?<=\w\w[^s])s$", "", word.lower()) for word in re.findall(r"[^\W_]+", spaced)]
 
 
 def plain_name(name: str) -> str:
-    """Returns the form of a name for comparison: case, `-` and `_` make no difference."""
+    """Return the form of a name for comparison: case, `-` and `_` make no difference."""
     return name.casefold().replace("-", "_")
 
 
@@ -110,7 +110,7 @@ class Clause:
         asks_for_file = self.is_question and not counted and any(piece.kind == "path" for piece in pieces)
         if asks_for_file or (self.has_pronoun and counted == ["read"]):
             counted = ["read", "file"]  # "what's in notes.txt?", "read it"
-        self.counted = tuple(dict.fromkeys(counted))[:_MOST_COUNTED]  # the words that can say which tool is meant
+        self.counted = tuple(dict.fromkeys(counted))[:_MAX_COUNTED]  # the words that can say which tool is meant
 
 
 class KnownTool:
@@ -128,7 +128,7 @@ class KnownTool:
         """The tool claims to be read-only; or its name begins with a verb that reads, and no claim contradicts it."""
 
     def find_in_name(self, words: Sequence[str]) -> set[str]:
-        """Returns the words of the tool's name that are among these words, also as synonyms."""
+        """Return the words of the tool's name that are among these words, also as synonyms."""
         said = set(words)
         return {name for name in self.name_words if name in said or said & _SYNONYMS.get(name, frozenset())}
 
@@ -137,7 +137,7 @@ class KnownTool:
         return word in self.described or word in self.namespace or bool(self.find_in_name([word]))
 
     def score(self, words: Sequence[str]) -> float:
-        """Returns how well the words fit: 3 for a word of the name, 2 for a synonym, 1 for another known word."""
+        """Return how well the words fit: 3 for a word of the name, 2 for a synonym, 1 for another known word."""
         known = [word for word in words if self.knows(word)]
         points = sum(3 if word in self.name_words else 1 + bool(self.find_in_name([word])) for word in known)
         share = len(self.find_in_name(known)) / max(len(self.name_words), 1)
@@ -145,7 +145,7 @@ class KnownTool:
 
 
 def find_named(clause: Clause, tools: Sequence[KnownTool]) -> list[KnownTool]:
-    """Returns the tools whose exact name is written. One without `_` or `-` counts at the start or after "use"."""
+    """Return the tools whose exact name is written. One without `_` or `-` counts at the start or after "use"."""
     pairs = zip(clause.words, ("use", *clause.words), strict=False)
     said = {plain_name(word) for word, last in pairs if "_" in word or "-" in word or last in ("use", "call", "the")}
     full = [tool for tool in tools if plain_name(tool.name) in said]

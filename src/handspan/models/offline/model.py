@@ -27,15 +27,15 @@ HOW_TO_SET_A_MODEL: Final = (
 )
 _ASKING: Final = "I still need to know"  # in every question: the next message is read as an answer
 _STOPPED: Final = r'"code":\s*"(?:cancelled|interrupted)"'  # in results that are not reported later
-_MOST_CLAUSES: Final = 12
-_MOST_CANDIDATES: Final = 8
-_MOST_ITEMS: Final = 50
-_MOST_ANSWER: Final = 4000
+_MAX_CLAUSES: Final = 12
+_MAX_CANDIDATES: Final = 8
+_MAX_ITEMS: Final = 50
+_MAX_ANSWER: Final = 4000
 _ENOUGH: Final = 2.0  # the score from which a tool is meant
 _EXAMPLES: Final = "- What time is it in Tokyo?\n- list the files here\n- write 'hi' to notes.txt then read notes.txt"
 _BY_HAND: Final = "Any tool can be called by hand: /name {json} or /name key=value."
 _DIRECT: Final = r"\s*/([^\W\d][\w-]*)(?:\s+|$)"
-_MOST_QUERY: Final = 400
+_MAX_QUERY: Final = 400
 _Round: TypeAlias = tuple[AssistantMessage, ResultsMessage]
 _SMALL_TALK: Final = r"(?i)\W*(?:hi|hello|good (?:morning|day)|/?help|what can you do|who are you|thanks|ok|bye)?\W*"
 
@@ -49,13 +49,13 @@ class Offline:
         self._note = f"{STAND_IN} {how_to_set_a_model}"
 
     def projection(self, instructions: str = "") -> KeptMessages:
-        """An empty conversation. Rules have no use for instructions."""
+        """Return an empty conversation. Rules have no use for instructions."""
         return KeptMessages(instructions)
 
     async def reply(
         self, projection: Projection, specs: Sequence[ToolSpec], artifacts: ImageReader | None = None
     ) -> AsyncIterator[ModelEvent]:
-        """Calls while there are steps left, then an answer in words."""
+        """Yield calls while there are steps left, then an answer in words."""
         assert isinstance(projection, KeptMessages), "a projection belongs to the model that made it"
         request, tools = _Request(projection.messages), [KnownTool(spec) for spec in specs]
         if not request.is_small_talk and any("zone" in str(spec.parameters.get("properties")) for spec in specs):
@@ -69,7 +69,7 @@ class Offline:
 
 
 def _read_call(last: _Round | None) -> LastCall:
-    """Returns what "it" means after this round of calls and results."""
+    """Return what "it" means after this round of calls and results."""
     arguments = decode_json(last[0].calls[-1].arguments) if last else {}
     texts = [_render_value(decode_json(one.envelope)) for one in last[1].results if not one.is_error] if last else []
     return LastCall(arguments if isinstance(arguments, dict) else {}, "\n".join(texts))
@@ -113,7 +113,7 @@ class _Request:
 
 
 def _decide(request: _Request, tools: Sequence[KnownTool]) -> tuple[tuple[CallPart, ...], str]:
-    """Returns the calls of the next step; without any, the answer in words."""
+    """Return the calls of the next step; without any, the answer in words."""
     rounds, told = request.rounds, [_render_round(done) for done in (*request.unreported, *request.rounds)]
     if not told and request.is_small_talk:
         return (), _list_abilities(tools)
@@ -139,14 +139,14 @@ def _decide(request: _Request, tools: Sequence[KnownTool]) -> tuple[tuple[CallPa
 
 
 def _search(request: _Request, tools: Sequence[KnownTool]) -> tuple[CallPart, ...]:
-    """Returns a search for each part of the request, if there are tools that were not sent."""
+    """Return a search for each part of the request, if there are tools that were not sent."""
     if request.has_searched or request.rounds or all(tool.name != SEARCH_TOOLS for tool in tools):
         return ()
     if direct := re.match(_DIRECT, request.text):
         queries = [] if any(plain_name(tool.name) == plain_name(direct[1]) for tool in tools) else [direct[1]]
     else:
         queries = [clause.source for _, clause in _split_clauses(request.text)]
-    texts = [msgspec.json.encode({"query": query[:_MOST_QUERY]}).decode() for query in queries if query.strip()]
+    texts = [msgspec.json.encode({"query": query[:_MAX_QUERY]}).decode() for query in queries if query.strip()]
     return tuple(CallPart(new_call_id(), SEARCH_TOOLS, text) for text in texts)
 
 
@@ -172,7 +172,7 @@ def _make_calls(step: Sequence[_Task], last: LastCall) -> tuple[tuple[CallPart, 
 
 
 def _plan(text: str, tools: Sequence[KnownTool]) -> list[list[_Task]]:
-    """Returns the steps of the request. "and" joins what runs at once; "then" begins a new step."""
+    """Return the steps of the request. "and" joins what runs at once; "then" begins a new step."""
     if direct := re.match(_DIRECT, text):
         return [[_read_direct_call(direct[1], text[direct.end() :], tools)]]
     steps = list[list[_Task]]()
@@ -191,11 +191,11 @@ def _plan(text: str, tools: Sequence[KnownTool]) -> list[list[_Task]]:
 
 
 def _split_clauses(text: str) -> Iterator[tuple[bool, Clause]]:
-    """Yields each part between "and", "then" and marks, and whether it waits for the part before."""
+    """Yield each part between "and", "then" and marks, and whether it waits for the part before."""
     part, count, waits = list[TextPiece](), 0, False
     for piece in split_pieces(text):
         word = piece.text.lower() if piece.kind in ("word", "mark") else ""
-        if word not in ("and", "then", "also", ",", ";", ".", "!", "?", "\n") or count >= _MOST_CLAUSES:
+        if word not in ("and", "then", "also", ",", ";", ".", "!", "?", "\n") or count >= _MAX_CLAUSES:
             part.append(piece)
             continue
         if part:
@@ -207,7 +207,7 @@ def _split_clauses(text: str) -> Iterator[tuple[bool, Clause]]:
 
 
 def _read_direct_call(name: str, rest: str, tools: Sequence[KnownTool]) -> _Task:
-    """Returns the call that `/name {json}` or `/name key=value` writes out."""
+    """Return the call that `/name {json}` or `/name key=value` writes out."""
     given, wanted = decode_json(rest), plain_name(name)
     clause = Clause("", (), given) if isinstance(given, dict) else Clause(rest, split_pieces(rest))
     named = [tool for tool in tools if tool.name == name]
@@ -218,7 +218,7 @@ def _read_direct_call(name: str, rest: str, tools: Sequence[KnownTool]) -> _Task
 
 
 def _choose(clause: Clause, tools: Sequence[KnownTool]) -> _Task:
-    """Returns the task with its tool; where several devices have the tool, the person has to choose."""
+    """Return the task with its tool; where several devices have the tool, the person has to choose."""
     own = [tool for tool in tools if not tool.namespace]
     if own or len(tools) == 1:
         return _Task(clause, (own or tools)[0])
@@ -226,11 +226,11 @@ def _choose(clause: Clause, tools: Sequence[KnownTool]) -> _Task:
 
 
 def _find_task(clause: Clause, tools: Sequence[KnownTool]) -> _Task:
-    """Returns the clause with its tool. An exact name wins; else the words and the arguments decide."""
+    """Return the clause with its tool. An exact name wins; else the words and the arguments decide."""
     if clause.is_negated:
         return _Task(clause, None, "All right, I leave that alone.")
     named = find_named(clause, tools)
-    likely = named or sorted(tools, key=lambda tool: -tool.score(clause.counted))[:_MOST_CANDIDATES]
+    likely = named or sorted(tools, key=lambda tool: -tool.score(clause.counted))[:_MAX_CANDIDATES]
     filled = [(tool, FilledCall(tool, clause)) for tool in likely]
     rated = [(tool.score(clause.counted) - call.lack, tool, call) for tool, call in filled]
     ranked = sorted((rate for rate in rated if named or rate[0] >= _ENOUGH), key=lambda rate: -rate[0])
@@ -272,7 +272,7 @@ def _depends(task: _Task, step: Sequence[_Task]) -> bool:
 
 
 def _list_abilities(tools: Sequence[KnownTool]) -> str:
-    lines = "\n".join(f"- /{tool.name} – {tool.spec.description[:80]}" for tool in tools[:8])
+    lines = "\n".join(f"- /{tool.name}: {tool.spec.description[:80]}" for tool in tools[:8])
     many = (
         f"I have {len(tools)} tool{'s' if len(tools) != 1 else ''}; try for example:\n{_EXAMPLES}\n{lines}\n{_BY_HAND}"
     )
@@ -291,19 +291,19 @@ def _by_hand(tool: KnownTool) -> str:
 
 
 def _render_round(done: _Round) -> str:
-    """Returns all results of a round, each with its tool's name where there are several or where it failed."""
+    """Return all results of a round, each with its tool's name where there are several or where it failed."""
     lines, results = list[str](), done[1].results
     for result in results:
         text = _render_value(decode_json(result.envelope))
-        more = f"\n… ({len(text) - _MOST_ANSWER} more characters)" if len(text) > _MOST_ANSWER else ""
+        more = f"\n… ({len(text) - _MAX_ANSWER} more characters)" if len(text) > _MAX_ANSWER else ""
         label = f"{result.name}{' failed' if result.is_error else ''}: "
-        lines.append(f"{label if result.is_error or len(results) > 1 else ''}{text[:_MOST_ANSWER]}{more}")
+        lines.append(f"{label if result.is_error or len(results) > 1 else ''}{text[:_MAX_ANSWER]}{more}")
         lines += [f"With it came: {item.kind} ({item.media_type})." for item in result.attachments]
     return "\n".join(lines)
 
 
 def _render_value(value: Json) -> str:
-    """Returns a result in readable words. The cases with field names are the results of the built-in tools."""
+    """Return a result in readable words. The cases with field names are the results of the built-in tools."""
     match value:
         case {"status": "success", "result": inner} | {"status": "error", "message": inner}:
             return _render_value(inner)
@@ -319,12 +319,10 @@ def _render_value(value: Json) -> str:
         case {"message": str(text)} | {"head": str(text)}:
             return text
         case dict():
-            return "\n".join(f"{name}: {_render_item(item)}" for name, item in list(value.items())[:_MOST_ITEMS])
+            return "\n".join(f"{name}: {_render_item(item)}" for name, item in list(value.items())[:_MAX_ITEMS])
         case list():
-            more = [f"- … and {len(value) - _MOST_ITEMS} more"] if len(value) > _MOST_ITEMS else []
-            return (
-                "\n".join([*(f"- {_render_item(one)}" for one in value[:_MOST_ITEMS]), *more]) or "Nothing was found."
-            )
+            more = [f"- … and {len(value) - _MAX_ITEMS} more"] if len(value) > _MAX_ITEMS else []
+            return "\n".join([*(f"- {_render_item(one)}" for one in value[:_MAX_ITEMS]), *more]) or "Nothing was found."
     return _render_item(value)
 
 

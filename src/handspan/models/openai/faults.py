@@ -103,9 +103,8 @@ def _fault_kind(status: int | None, clue: str) -> ModelFault:
         return "auth"
     if status == 402 or (_QUOTA.search(clue) and status in (None, 400, 429)):
         return "quota"
-    if status == 413 or _TOO_LONG.search(
-        clue
-    ):  # llama.cpp answers 500, OpenAI 429 when it is above the limit of a minute
+    # llama.cpp answers 500; OpenAI answers 429 when it is above the limit of a minute.
+    if status == 413 or _TOO_LONG.search(clue):
         return "too_long"
     if status is not None and (status >= 500 or status in (408, 409, 425, 429)):
         return "overloaded"

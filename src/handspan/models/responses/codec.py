@@ -29,7 +29,7 @@ from handspan.models.json_values import (
     wire_ids,
     wire_name,
 )
-from handspan.models.model import Decoder, LoweredTool, ModelError
+from handspan.models.model import Decoder, LoweredTool
 from handspan.models.openai.faults import fault_of_answer
 from handspan.models.openai.media import IMAGES, attachment_text, data_url, file_name, is_image, is_pdf, is_readable
 from handspan.models.responses.decoder import ResponsesDecoder, decode_answer
@@ -45,6 +45,8 @@ class ResponsesCodec:
 
     api: Api = "openai-responses"
     images = IMAGES
+    decode = staticmethod(decode_answer)
+    fault = staticmethod(fault_of_answer)
 
     def __init__(self, model: str = "") -> None:
         self._model = model
@@ -99,14 +101,6 @@ class ResponsesCodec:
     def decoder(self, names: dict[str, str], model: str) -> Decoder:
         """Return a reader for one streamed answer."""
         return ResponsesDecoder(names, model)
-
-    def decode(self, body: JsonObject, names: dict[str, str], model: str) -> AssistantMessage:
-        """Return the message of a whole answer. Raises `ModelError` when it makes no sense or holds an error."""
-        return decode_answer(body, names, model)
-
-    def fault(self, status: int, body: bytes) -> ModelError:
-        """Return the error that an error answer means."""
-        return fault_of_answer(status, body)
 
     def _native(self, message: AssistantMessage, ids: dict[str, str]) -> list[JsonObject]:
         """Return the items as this model sent them; nothing when another model or API sent the message."""

@@ -94,24 +94,24 @@ class ResponsesDecoder:
         return self._calls.setdefault(place, len(self._calls))
 
 
-def decode_answer(response: JsonObject, names: dict[str, str], model: str) -> AssistantMessage:
+def decode_answer(body: JsonObject, names: dict[str, str], model: str) -> AssistantMessage:
     """Return the message of this response object. Raises `ModelError` when it holds no answer."""
-    if response.get("error"):
-        raise _failure(response)
-    status = response.get("status", "completed")
+    if body.get("error"):
+        raise _failure(body)
+    status = body.get("status", "completed")
     if status in ("failed", "cancelled"):
-        raise _failure(response)
+        raise _failure(body)
     if status in ("queued", "in_progress"):
         raise unreadable_error(f"it is only {status!r}. Leave out the option 'background' of this model")
-    if not isinstance(response.get("output"), list):
+    if not isinstance(body.get("output"), list):
         raise unreadable_error("it has no 'output'")
     cut = status == "incomplete"
-    items = [item for item in json_objects(response["output"]) if _is_whole(item, cut=cut)]
+    items = [item for item in json_objects(body["output"]) if _is_whole(item, cut=cut)]
     parts = [part for item in items for part in _parts(item, names)]
     kept = _drop_last_reasoning(items)
     native = Native("openai-responses", model, [*kept]) if kept else None
-    usage = _usage(json_object(response.get("usage")))
-    return AssistantMessage(tuple(parts), _stop(response, items, parts), model, usage, native)
+    usage = _usage(json_object(body.get("usage")))
+    return AssistantMessage(tuple(parts), _stop(body, items, parts), model, usage, native)
 
 
 def _is_whole(item: JsonObject, *, cut: bool) -> bool:

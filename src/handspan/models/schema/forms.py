@@ -144,8 +144,8 @@ class FormWriter:
         keywords = dict(keywords)
         firsts = prefix if isinstance(prefix, list) else []
         if items is False:
-            most = keywords.get("maxItems", len(firsts))
-            keywords["maxItems"] = min(most, len(firsts)) if isinstance(most, int | float) else len(firsts)
+            limit = keywords.get("maxItems", len(firsts))
+            keywords["maxItems"] = min(limit, len(firsts)) if isinstance(limit, int | float) else len(firsts)
         if firsts and "prefixItems" in self._dialect.keeps:
             written["prefixItems"] = [self._schema(first, at.item()) for first in firsts]
             if isinstance(items, dict):

@@ -36,7 +36,7 @@ class Report:
         self._losses[f"{place_name(path)}: {what}"] = None
 
     def describe_rule(self, path: str, keyword: str, value: Json) -> str:
-        """Note that a rule is only stated in the description. Returns the text for the description."""
+        """Note that a rule is only stated in the description. Return the text for the description."""
         self.lose(path, f"{keyword} {quote_json(value)} is only stated in the description")
         return rule_text(keyword, value)
 

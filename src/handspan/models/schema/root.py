@@ -68,7 +68,7 @@ def _add_forms(
     report: Report,
     trail: tuple[int, ...],
 ) -> str:
-    """Add the properties of all forms of a choice to `keywords`. Returns the text that says which belong together."""
+    """Add the properties of all forms of a choice to `keywords`. Return the text that says which belong together."""
     keyword, branches = choice
     if all(is_rule_only(branch) for branch in branches):
         report.lose("", f"{keyword} {quote_json(branches)} is only stated in the description")

@@ -29,15 +29,15 @@ def check_strict_limits(schema: JsonObject) -> None:
     for name, definition in definitions.items() if isinstance(definitions, dict) else ():
         count.characters += len(name)
         count.add(definition, 1)
-    for has, most, what in (
+    for has, limit, what in (
         (count.properties, _MAX_PROPERTIES, "properties"),
         (count.levels, _MAX_LEVELS, "levels of nesting"),
         (count.values, _MAX_ENUM_VALUES, "enum values"),
         (count.characters, _MAX_CHARACTERS, "characters in its names and enums"),
         (count.of_long_enum, _MAX_CHARACTERS_OF_LONG_ENUM, "characters in one long enum"),
     ):
-        if has > most:
-            raise UnsupportedSchema(f"it has {has} {what}, and the API accepts {most}")
+        if has > limit:
+            raise UnsupportedSchema(f"it has {has} {what}, and the API accepts {limit}")
 
 
 class _SchemaSize:

@@ -14,14 +14,18 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from handspan.config.settings import McpServer
+from msgspec.structs import replace
+
+from handspan.config.settings import McpOauth, McpServer
 from handspan.core.errors import HandspanError, ToolError
 from handspan.core.names import outside_name
 from handspan.core.principals import Origin
 from handspan.core.sources import SourceState
 from handspan.core.tool import Handling
+from handspan.net.exchange import describe_http_error
 from handspan.net.guard import NetGuard
 from handspan.registry.registry import Registry
+from handspan.sources.mcp.logins.login import ScopeMissing
 from handspan.sources.mcp.logins.logins import McpLogins
 from handspan.sources.mcp.process import Cleaner, ServerProcess
 from handspan.sources.mcp.tools import ToolLink, ToolRules, make_tools
@@ -120,12 +124,25 @@ class McpConnection:
         has_key = any(name.lower() == "authorization" for name in self.server.headers)
         return "" if self.server.command or has_key else self.server.url
 
+    @property
+    def login_client(self) -> McpOauth:
+        """How we are known at its login, with the secret itself. Raises `ConfigError` when that is not there."""
+        client = self.server.oauth
+        return replace(client, client_secret=self._secret(client.client_secret)) if client.client_secret else client
+
     def full_name(self, own_name: str) -> str:
         """Return the name under which the registry has this tool of the server."""
         return self._names.get(own_name, outside_name(own_name, self.server_name))
 
     async def use(self, work: Callable[[ToolLink], Awaitable[Any]]) -> Any:
-        """Do something with the link, as soon as it is open and a place is free."""
+        """Do something with the link, as soon as it is open and a place is free; again after a login for it."""
+        try:
+            return await self._use(work)
+        except ScopeMissing as missing:
+            await self._logins.widen(self, missing)
+            return await self._use(work)
+
+    async def _use(self, work: Callable[[ToolLink], Awaitable[Any]]) -> Any:
         self._calls += 1
         try:
             async with self._slots:
@@ -214,7 +231,8 @@ class McpConnection:
     async def _http_link(self) -> AsyncGenerator["McpLink"]:
         """Open a link to an address, with the tokens of a login. A server that wants one is told to the operator."""
         server, sdk = self.server, await load_sdk()
-        auth = await self._logins.make_auth(self.server_name, self.login_url) if self.login_url else None
+        name, url = self.server_name, self.login_url
+        auth = await self._logins.make_auth(name, url, self.login_client) if url else None
         opening = sdk.open_http_link(
             self.server_name, server.url, self._resolve(server.headers), self._guard, server.start_timeout, auth
         )
@@ -225,6 +243,7 @@ class McpConnection:
             if auth is not None and auth.is_refused:
                 if auth.problem:
                     raise ServerLost(auth.problem) from error
+                self._logins.want(self.server_name, auth.missing_scope)
                 self._logins.ask(self)
                 raise ServerLost(f"needs a login: handspan mcp login {self.server_name}") from error
             raise
@@ -320,6 +339,8 @@ def _import_sdk() -> Any:
 
 def describe_failure(error: BaseException) -> str:
     """Return in one line why a server can't be used."""
+    import httpx2  # noqa: PLC0415 - loaded with the first server
+
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     match error:
@@ -327,4 +348,6 @@ def describe_failure(error: BaseException) -> str:
             return "it did not answer in time"
         case HandspanError():
             return str(error)
+        case httpx2.RequestError():
+            return describe_http_error(error)
     return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"

@@ -7,8 +7,8 @@ import secrets
 import signal
 import subprocess
 import sys
-from asyncio.subprocess import SubprocessStreamProtocol
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -39,7 +39,7 @@ class Cleaner:
     def __init__(self) -> None:
         self.mark = secrets.token_hex(16)
         self.starting = asyncio.Lock()
-        """One process is started at a time: each start stops our whole process for some milliseconds."""
+        """One process is started at a time: each start stops our whole process for a millisecond."""
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -70,17 +70,13 @@ class Cleaner:
             self._process = None
 
 
-class _ServerProtocol(SubprocessStreamProtocol):
-    """The pipes of a server. Its exit and the end of its pipes are separate: what it started may hold the pipes."""
+class _Pipe(asyncio.StreamReaderProtocol):
+    """One pipe of a server. Its end and the exit of the server are separate: what that started may hold the pipe."""
 
     def __init__(self) -> None:
-        super().__init__(limit=LONGEST_MESSAGE, loop=asyncio.get_running_loop())
-        self.exited = asyncio.Event()
+        self.reader = asyncio.StreamReader(limit=LONGEST_MESSAGE)
+        super().__init__(self.reader)
         self.closed = asyncio.Event()
-
-    def process_exited(self) -> None:
-        super().process_exited()
-        self.exited.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
@@ -90,17 +86,19 @@ class _ServerProtocol(SubprocessStreamProtocol):
 class ServerProcess:
     """One running server. Standard input and output are its link, standard error goes to our log."""
 
-    def __init__(self, name: str, transport: asyncio.SubprocessTransport, protocol: _ServerProtocol, mark: str) -> None:
-        assert protocol.stdin is not None
-        assert protocol.stdout is not None
-        assert protocol.stderr is not None
-        self.stdin, self.stdout = protocol.stdin, protocol.stdout
-        self._transport = transport
-        self._protocol = protocol
+    def __init__(self, name: str, process: subprocess.Popen[bytes], mark: str) -> None:
+        self._name = name
+        self._process = process
         self._mark = mark
         self.fault = ""
         """What the server did that ended its link, if it was no exit."""
-        self._logging = asyncio.create_task(_log_lines(name, protocol.stderr))
+        self.stdin: asyncio.StreamWriter
+        self.stdout: asyncio.StreamReader
+        self._pipes: list[tuple[asyncio.BaseTransport, _Pipe]] = []
+        self._logging: asyncio.Task[None] | None = None
+        self._exited = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        threading.Thread(target=_wait_for, args=(process, loop, self._exited.set), daemon=True).start()
 
     @classmethod
     async def start(
@@ -110,21 +108,35 @@ class ServerProcess:
         inherited = {key: os.environ[key] for key in _INHERITED if key in os.environ}
         mark = secrets.token_hex(16)
         async with over.starting:
-            transport, protocol = await asyncio.get_running_loop().subprocess_exec(
-                _ServerProtocol,
-                command,
-                *args,
-                env={**inherited, **env, **over.variable, _OWN_MARK: mark},
-                cwd=folder,
-                start_new_session=True,
-            )
-        over.watch(transport.get_pid())
-        return cls(name, transport, protocol, f"{_OWN_MARK}={mark}")
+            variables = {**inherited, **env, **over.variable, _OWN_MARK: mark}
+            process = _start_program([command, *args], variables, folder)
+            over.watch(process.pid)
+            server = cls(name, process, f"{_OWN_MARK}={mark}")
+            connecting = asyncio.create_task(server._connect())
+            try:
+                await asyncio.shield(connecting)
+            except asyncio.CancelledError:  # the server is removed meanwhile: its pipes are closed once they are ours
+                await connecting
+                server._signal(signal.SIGKILL)
+                await server.close()
+                raise
+        return server
+
+    async def _connect(self) -> None:
+        """Take over the pipes."""
+        loop, process = asyncio.get_running_loop(), self._process
+        for stream in (process.stdout, process.stderr):
+            self._pipes.append(await loop.connect_read_pipe(_Pipe, stream))
+        transport, protocol = await loop.connect_write_pipe(_Pipe, process.stdin)
+        self.stdin = asyncio.StreamWriter(transport, protocol, None, loop)
+        self.stdout, stderr = (pipe.reader for _, pipe in self._pipes)
+        self._pipes.append((transport, protocol))
+        self._logging = asyncio.create_task(_log_lines(self._name, stderr))
 
     @property
     def exit_reason(self) -> str:
         """Why the link ended, for people."""
-        code = self._transport.get_returncode()
+        code = self._process.returncode
         if self.fault or code is None:
             return self.fault or "it closed its standard output"
         return f"its process ended with exit code {code}" if code >= 0 else f"its process was killed (signal {-code})"
@@ -137,24 +149,42 @@ class ServerProcess:
             await self.ends_within(_FAREWELL_SECONDS)
         self._signal(signal.SIGKILL)  # also what the server started and left in its group
         await asyncio.to_thread(cleaner.kill_marked, self._mark.encode())
-        self._logging.cancel()
-        await asyncio.gather(self._logging, return_exceptions=True)
+        if self._logging is not None:
+            self._logging.cancel()
+            await asyncio.gather(self._logging, return_exceptions=True)
         await self.ends_within(_FAREWELL_SECONDS)
-        self._transport.close()
-        await self._protocol.closed.wait()
+        if self.stdin.transport.get_write_buffer_size():
+            self.stdin.transport.abort()  # nothing reads the rest any more
+        for transport, pipe in self._pipes:
+            transport.close()
+            await pipe.closed.wait()
 
     async def ends_within(self, seconds: float) -> bool:
         """Whether the process ends in this time."""
         try:
             async with asyncio.timeout(seconds):
-                await self._protocol.exited.wait()
+                await self._exited.wait()
         except TimeoutError:
             return False
         return True
 
     def _signal(self, number: signal.Signals) -> None:
         with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._transport.get_pid(), number)
+            os.killpg(self._process.pid, number)
+
+
+def _start_program(program: Sequence[str], env: Mapping[str, str], folder: Path) -> subprocess.Popen[bytes]:
+    """Start it with pipes. `Popen` copies no memory map of ours for that, as the event loop would: that takes 10 ms."""
+    pipe = subprocess.PIPE
+    return subprocess.Popen(
+        program, bufsize=0, stdin=pipe, stdout=pipe, stderr=pipe, env=env, cwd=folder, start_new_session=True
+    )
+
+
+def _wait_for(process: subprocess.Popen[bytes], loop: asyncio.AbstractEventLoop, exited: Callable[[], None]) -> None:
+    process.wait()
+    with suppress(RuntimeError):  # the loop is closed: the gateway has ended
+        loop.call_soon_threadsafe(exited)
 
 
 async def _log_lines(name: str, stream: asyncio.StreamReader) -> None:

@@ -27,13 +27,15 @@ from handspan.core.values import Arguments, Json, JsonObject, strip_invisible
 from handspan.core.version import VERSION
 from handspan.net.guard import NetGuard
 from handspan.sources.mcp.contents import Content, describe, read_result, read_tool
+from handspan.sources.mcp.logins.bearer import RequestRefusal, request_refusal
+from handspan.sources.mcp.logins.login import ScopeMissing
 from handspan.sources.mcp.process import LONGEST_MESSAGE, ServerProcess
 from handspan.sources.mcp.tools import ServerOffer
 from mcp import Client, MCPError
 
 _log = logging.getLogger(__name__)
 
-_MOST_PAGES: Final = 200
+_MAX_PAGES: Final = 200
 """Pages of one list. A list that never ends is cut off there."""
 _caller: ContextVar[ToolContext | None] = ContextVar("_caller", default=None)
 """The call in whose task a server asks for something; None: the server asked by itself, on the link."""
@@ -128,16 +130,21 @@ class McpLink:
     async def _ask(self, ctx: ToolContext, work: Awaitable[Any]) -> Any:
         """Await a request of this call. What the server asks meanwhile goes to the person of the call."""
         token = _caller.set(ctx)
+        refusal = RequestRefusal()
+        refused = request_refusal.set(refusal)
         self._running[ctx.call_id] = ctx
         try:
             return await work
         except MCPError as error:
+            if refusal.scope:
+                raise ScopeMissing(self._name, refusal.scope, ctx) from error
             raise self._tool_error(error) from error
         except (ValidationError, RuntimeError) as error:
             text = f"The MCP server {self._name!r} sent an answer that breaks the protocol: {_first_line(error)}"
             raise ToolError("execution_failed", text) from error
         finally:
             del self._running[ctx.call_id]
+            request_refusal.reset(refused)
             _caller.reset(token)
 
     def _tool_error(self, error: MCPError) -> ToolError:
@@ -327,7 +334,7 @@ def _parse(line: bytes) -> SessionMessage | Exception:
 async def _all(ask: Callable[..., Awaitable[Any]], field: str) -> AsyncIterator[Any]:
     """All items of a list, page by page."""
     cursor: str | None = None
-    for _ in range(_MOST_PAGES):
+    for _ in range(_MAX_PAGES):
         page = await ask(cursor=cursor)
         for item in getattr(page, field):
             yield item

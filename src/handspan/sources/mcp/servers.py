@@ -1,6 +1,7 @@
 """All MCP servers: those of the settings, and what is added, changed and removed while the gateway runs."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -22,6 +23,8 @@ from handspan.registry.registry import Registry
 from handspan.sources.mcp.connection import McpConnection
 from handspan.sources.mcp.logins.logins import McpLogins
 from handspan.sources.mcp.process import Cleaner
+
+_log = logging.getLogger(__name__)
 
 _TRUST_SECONDS: Final = 7 * 24 * 3600.0
 
@@ -52,6 +55,8 @@ class McpServers:
         self._questions = questions
         self._cleaner = Cleaner()
         self._connections: dict[str, McpConnection] = {}
+        self._changing = asyncio.Lock()
+        """Held while servers are added, forgotten or read again: each of these reads and writes the same file."""
         self._asking: dict[str, asyncio.Task[None]] = {}
 
     def __iter__(self) -> Iterator[McpConnection]:
@@ -73,26 +78,56 @@ class McpServers:
     async def add(self, name: str, server: McpServer) -> McpConnection:
         """Add this server, or change it, for good. Raises `ConfigError` when that can't be done."""
         check_server(name, server)
-        if self.is_fixed(name):
-            raise ConfigError(f"The MCP server {name!r} is in the settings file: change it there.")
-        if name in self._settings and self._settings[name].url != server.url:
-            await self.logins.forget(name)
-        connection = await self.put(name, server)
-        self._settings[name] = server
-        self._stored.add(name)
-        self._write()
-        return connection
+        async with self._changing:
+            if self.is_fixed(name):
+                raise ConfigError(f"The MCP server {name!r} is in the settings file: change it there.")
+            await self._forget_login(name, server)
+            connection = await self.put(name, server)
+            self._settings[name] = server
+            self._stored.add(name)
+            self._write()
+            return connection
 
     async def forget(self, name: str) -> bool:
         """Remove this server for good. Return False if there is none. Raises `ConfigError` for one of the settings."""
-        if self.is_fixed(name):
-            raise ConfigError(f"The MCP server {name!r} is in the settings file: remove it there.")
-        is_gone = await self.remove(name)
-        await self.logins.forget(name)
-        self._settings.pop(name, None)
-        self._stored.discard(name)
-        self._write()
-        return is_gone
+        async with self._changing:
+            if self.is_fixed(name):
+                raise ConfigError(f"The MCP server {name!r} is in the settings file: remove it there.")
+            is_gone = await self.remove(name)
+            await self.logins.forget(name)
+            self._settings.pop(name, None)
+            self._stored.discard(name)
+            self._write()
+            return is_gone
+
+    async def reload(self, read: Callable[[], Mapping[str, McpServer]]) -> None:
+        """Change to these servers. Those that stay the same go on, with their calls.
+
+        `read` returns the servers of the settings as they are now; a thread runs it. When it raises, nothing changes.
+        The login of a server that is gone stays stored: the person may only have switched the server off for a while.
+        """
+        async with self._changing:
+            servers = await asyncio.to_thread(read)
+            self._stored = set() if self._file is None else set(read_servers(self._file))
+            gone = self._settings.keys() - servers.keys()
+            changed = {name: server for name, server in servers.items() if self._settings.get(name) != server}
+            for name, server in changed.items():
+                await self._forget_login(name, server)
+            self._settings = dict(servers)
+            await asyncio.gather(*map(self._end, gone), *(self.put(*one) for one in changed.items()))
+        if gone or changed:
+            names = (", ".join(sorted(names)) or "none" for names in (changed, gone))
+            _log.info("MCP servers of the settings: %s started, %s removed", *names)
+
+    async def _forget_login(self, name: str, server: McpServer) -> None:
+        """Forget the login at a server that becomes another one."""
+        before = self._settings.get(name)
+        if before is not None and (before.url, before.oauth) != (server.url, server.oauth):
+            await self.logins.forget(name)
+
+    async def _end(self, name: str) -> None:
+        self.logins.renew(name)
+        await self.remove(name)
 
     def _write(self) -> None:
         if self._file is None:
@@ -189,7 +224,7 @@ class McpServers:
                 session="",
                 fingerprint=entry.spec.fingerprint,
                 expires_in=_TRUST_SECONDS,
-                action=QuestionAction(old=_definition(was), new=_definition(entry.spec)),
+                action=QuestionAction(old=None if was is None else definition(was), new=definition(entry.spec)),
             )
         )
         if answer is not None and answer.decision == "allow":
@@ -204,5 +239,6 @@ def check_server(name: str, server: McpServer) -> None:
         raise ConfigError(f"The MCP server {name!r} needs a 'command' to start or a 'url' to ask.")
 
 
-def _definition(spec: ToolSpec | None) -> JsonObject | None:
-    return None if spec is None else msgspec.convert(msgspec.to_builtins(spec), JsonObject)
+def definition(spec: ToolSpec) -> JsonObject:
+    """Return the definition of a tool as a person compares it with another one."""
+    return msgspec.convert(msgspec.to_builtins(spec), JsonObject)

@@ -1,4 +1,4 @@
-"""The open calls of one peer: each is sent, answered once, and survives a drop of the link (ws.md 5, 6).
+"""The calls that wait for one client: each is sent, answered once, and survives a drop of the link (ws.md 5, 6).
 
 A peer is a client across its connections. While its link is down its calls wait, if it has the capability `resume`;
 they are sent again when it returns. Nothing here knows sockets: frames go out through a callable.
@@ -15,7 +15,15 @@ from msgspec import Struct, field
 from handspan.core.context import Deadline, Progress
 from handspan.core.values import Arguments
 from handspan.wire.ws import encode
-from handspan.wire.ws_frames import Acknowledged, CallRequest, CancelFrame, FailureFrame, ProgressFrame, ResultFrame
+from handspan.wire.ws_frames import (
+    Acknowledged,
+    CallRequest,
+    CancelFrame,
+    FailureFrame,
+    LoginStart,
+    ProgressFrame,
+    ResultFrame,
+)
 
 Send: TypeAlias = Callable[[bytes], None]
 ACK_DELAY: Final = 0.05
@@ -54,9 +62,22 @@ class RemoteCall(Struct, eq=False):
     was_sent: bool = False
     known_as: str = ""
     """For a call of an earlier process: the name with which models know its tool."""
+    retry: int = 0
+    """How often the person has logged in for it."""
+    is_in_login: bool = False
+    """The client wants a login, and the person is asked. Its clock stands still."""
+    login_to_start: str = ""
+    """The question whose login the client has to start as soon as there is a link."""
+
+    def leave_login(self, deadline: Deadline | None) -> None:
+        """The person has logged in: the client runs the call again, with the time that it has left."""
+        self.is_in_login = False
+        self.login_to_start = ""
+        self.deadline = deadline
+        self.retry += 1
 
     def end(self, outcome: Outcome) -> bool:
-        """Set the outcome. Returns False when the call has one already."""
+        """Set the outcome. Return False when the call has one already."""
         if self.outcome.done():
             return False
         self.outcome.set_result(outcome)
@@ -77,6 +98,7 @@ class RemoteCalls:
         "_send",
         "capabilities",
         "dropped",
+        "is_stopping",
         "new_outcome",
     )
 
@@ -89,6 +111,8 @@ class RemoteCalls:
         """Makes the future of a call. `asyncio.Future()` looks for its loop, which is a system call."""
         self._open: dict[str, RemoteCall] = {}
         self._send: Send | None = None
+        self.is_stopping = False
+        """Whether the gateway is being stopped: calls that it cancels end because of that (ws.md 5.8)."""
         self._end_reason = ""
         """Why the peer will not return; empty while it may."""
         self._answered: set[str] = set()
@@ -125,21 +149,22 @@ class RemoteCalls:
             self._send(encode(CancelFrame(call.id, reason)))
 
     def find_loss(self, call: RemoteCall) -> LostCall | None:
-        """Returns how this call is lost if the peer will not return; None while it may."""
+        """Return how this call is lost if the peer will not return; None while it may."""
         return LostCall(call.was_sent, self._end_reason) if self._end_reason else None
 
     def receive_answer(self, frame: ResultFrame | FailureFrame) -> bool:
-        """Give the answer to its call. Returns False when no open call has this id: the answer is dropped."""
+        """Give the answer to its call. Return False when no open call has this id: the answer is dropped."""
         call = self._open.get(frame.call)
         if call is not None and not call.outcome.done():
-            call.outcome.set_result(frame)
             self._answered.add(call.id)
+            if type(frame) is not FailureFrame or not self.wants_login(frame) or not _is_repeated(frame, call):
+                call.outcome.set_result(frame)
             return True
         self.dropped += 1
         return False
 
     def receive_progress(self, frame: ProgressFrame) -> bool:
-        """Report progress, and restart the tool's own timeout. Returns False when no open call takes it."""
+        """Report progress, and restart the tool's own timeout. Return False when no open call takes it."""
         call = self._open.get(frame.call)
         if call is None or call.outcome.done() or "progress" not in self.capabilities:
             return False
@@ -180,8 +205,43 @@ class RemoteCalls:
         for call in self._open.values():
             if not call.name and call.known_as == known_as and not call.outcome.done():
                 call.name = own_name
-                if self._send is not None:
+                if self._send is not None and not call.is_in_login:
                     self._request(call, self._send)
+
+    # Logins (ws.md 5.13).
+
+    def wants_login(self, answer: Outcome) -> bool:
+        """Whether this answer keeps its call open, so that the person can log in."""
+        return "login" in self.capabilities and type(answer) is FailureFrame and answer.code == "auth_required"
+
+    def begin_login(self, call: RemoteCall) -> None:
+        """Keep the call open while the person logs in. The client has not run it."""
+        call.is_in_login = True
+        call.was_sent = False
+        call.outcome = self.new_outcome()
+        self._open[call.id] = call
+
+    def start_login(self, call_id: str, question: str) -> bool:
+        """Let the client start its login, now or as soon as there is a link. Returns False if no call waits for it."""
+        call = self._open.get(call_id)
+        if call is None or not call.is_in_login:
+            return False
+        call.login_to_start = question
+        self._start_login(call)
+        return True
+
+    def _start_login(self, call: RemoteCall) -> None:
+        if call.login_to_start and self._send is not None:
+            self._send(encode(LoginStart(call.login_to_start, call.id)))
+            call.login_to_start = ""
+
+    def retry(self, call: RemoteCall, deadline: Deadline | None) -> None:
+        """The person has logged in: send the call again."""
+        call.leave_login(deadline)
+        if call.idle is not None:
+            self._start_idle_timer(call)
+        if self._send is not None and call.name:
+            self._request(call, self._send)
 
     # The link.
 
@@ -189,7 +249,9 @@ class RemoteCalls:
         """There is a link: send the waiting calls, or send them again."""
         self._send = send
         for call in self._open.values():
-            if call.name and not call.outcome.done():
+            if call.is_in_login:
+                self._start_login(call)
+            elif call.name and not call.outcome.done():
                 self._request(call, send)
 
     def drop_link(self) -> None:
@@ -210,7 +272,7 @@ class RemoteCalls:
 
     def _request(self, call: RemoteCall, send: Send) -> None:
         left = self._milliseconds_left(call) if "deadline" in self.capabilities else None
-        send(encode(CallRequest(call.id, call.name, call.arguments, left, call.was_sent)))
+        send(encode(CallRequest(call.id, call.name, call.arguments, left, call.was_sent, call.retry)))
         call.was_sent = True
 
     def _milliseconds_left(self, call: RemoteCall) -> int | None:
@@ -249,7 +311,7 @@ class RemoteCalls:
     def _check_idle_calls(self) -> None:
         self._cancel_idle_timer()
         now = time.monotonic()
-        waiting = [call for call in self._open.values() if call.idle is not None and not call.outcome.done()]
+        waiting = [call for call in self._open.values() if _is_timed(call)]
         for call in waiting:
             if call.idle is not None and call.idle_until <= now:
                 call.end(IdleTimeout(call.idle))
@@ -257,3 +319,15 @@ class RemoteCalls:
         later = [call.idle_until for call in waiting if not call.outcome.done()]
         if later:
             self._set_idle_timer(max(0.001, min(later) - now), min(later))
+
+
+def _is_timed(call: RemoteCall) -> bool:
+    return call.idle is not None and not call.is_in_login and not call.outcome.done()
+
+
+def _is_repeated(frame: FailureFrame, call: RemoteCall) -> bool:
+    """Whether the client sends an earlier wish for a login again, because its link had dropped."""
+    if frame.retry < call.retry:
+        return True
+    call.retry = frame.retry  # an earlier process of the gateway may have sent it more often
+    return call.is_in_login

@@ -29,20 +29,22 @@ _CODES_OF_CLIENTS: Final[frozenset[str]] = frozenset(
         "network_error",
         "unknown_outcome",
         "execution_failed",
+        "internal_error",
     )
 )
 """The error codes that a client may use (ws.md 5.5). Any other code becomes `execution_failed`."""
 
 
 async def read_outcome(answer: Outcome, name: str, ctx: ToolContext) -> Success:
-    """The success with its attachments. Raises `ToolError` for every kind of failure."""
+    """Return the success with its attachments. Raises `ToolError` for every kind of failure."""
     match answer:
         case ResultFrame(success=True, output=output, parts=parts):
             return Success(output, tuple([await attachment(part, ctx.artifacts, ctx.who.owner) for part in parts]))
         case ResultFrame(output=output, error=error):
             raise ToolError("execution_failed", _readable(error) or _readable(output) or f"Tool {name!r} failed.")
-        case FailureFrame(error=error, code=code):
-            raise ToolError(code_of_client(code), _readable(error) or f"Tool {name!r} failed and did not say why.")
+        case FailureFrame(error=error, code=code, resolution_hint=hint):
+            text = _readable(error) or f"Tool {name!r} failed and did not say why."
+            raise ToolError(code_of_client(code), f"{text} — {_readable(hint)}" if hint else text)
         case IdleTimeout(seconds=seconds):
             text = f"Tool {name!r} timed out: its client gave no sign of life for {seconds:.3g} s."
             raise ToolError("timeout", text)
@@ -54,7 +56,7 @@ async def read_outcome(answer: Outcome, name: str, ctx: ToolContext) -> Success:
 
 
 def code_of_client(code: Json) -> ErrorCode:
-    """The error code that a client sent, if a client may use it; else `execution_failed`."""
+    """Return the error code that a client sent, if a client may use it; else `execution_failed`."""
     for known in ERROR_TYPES:
         if known == code and code in _CODES_OF_CLIENTS:
             return known

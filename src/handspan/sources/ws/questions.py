@@ -8,7 +8,7 @@ from handspan.sources.ws.calls import Send
 from handspan.wire.ws import encode
 from handspan.wire.ws_frames import PermissionAnswer, PermissionRequest, QuestionClosed
 
-_MOST_CLOSED: Final = 1000
+_MAX_CLOSED: Final = 1000
 
 
 class RemoteQuestions:
@@ -31,7 +31,7 @@ class RemoteQuestions:
         return bool(self._open)
 
     async def ask(self, question: Question) -> Answer:
-        """The answer of the person at the device; `expired` when it does not come in time."""
+        """Return the answer of the person at the device; `expired` when it does not come in time."""
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._open[question.id] = (question, answer)
         try:
@@ -47,7 +47,7 @@ class RemoteQuestions:
                 self._close(question.id)
 
     def receive_answer(self, frame: PermissionAnswer) -> bool:
-        """Give the answer to its question. Returns False when no open question has this id."""
+        """Give the answer to its question. Return False when no open question has this id."""
         _, waiting = self._open.get(frame.id, (None, None))
         if waiting is None or waiting.done():
             return False
@@ -78,7 +78,7 @@ class RemoteQuestions:
         """Take the question back: at once, or with the next link."""
         if self._send is not None:
             self._send(encode(QuestionClosed(question_id, accepted=False)))
-        elif len(self._to_close) < _MOST_CLOSED:
+        elif len(self._to_close) < _MAX_CLOSED:
             self._to_close.append(question_id)
 
     def _send_question(self, question: Question, send: Send) -> None:

@@ -16,17 +16,18 @@ from handspan.core.context import ToolContext
 from handspan.core.errors import DefinitionError, HandspanError, NameTaken
 from handspan.core.names import outside_name
 from handspan.core.principals import Origin, Scope
-from handspan.core.questions import Questions
+from handspan.core.questions import Answer, Questions, ToolQuestion
 from handspan.core.results import Success
 from handspan.core.tool import DEFAULT_TIMEOUT, UNKNOWN_EFFECTS, Handling, ToolSpec
 from handspan.core.values import Arguments, Json, strip_invisible
 from handspan.registry.pins import DefinitionChange
 from handspan.registry.registry import Registry
 from handspan.sources.offers import OfferedSchema, OfferRules, SchemaCache, SessionOffers, annotations_of
-from handspan.sources.ws.calls import RemoteCall, RemoteCalls
+from handspan.sources.ws.calls import Outcome, RemoteCall, RemoteCalls
+from handspan.sources.ws.logins import await_login
 from handspan.sources.ws.outcome import read_outcome
 from handspan.wire.ws import offered_name, read_offer
-from handspan.wire.ws_frames import Offer, RejectedTool, ResultFrame, ToolsRegistered
+from handspan.wire.ws_frames import FailureFrame, Offer, RejectedTool, ResultFrame, ToolsRegistered
 
 _log = logging.getLogger(__name__)
 _DEFAULT_VERSION: Final = Offer("", "", {}).version
@@ -46,7 +47,7 @@ class RemoteTool:
         """With progress the tool's own timeout is measured here, and each report restarts it."""
 
     async def run(self, arguments: Arguments, ctx: ToolContext) -> Json | Success:
-        """The output that the client answers."""
+        """Return the output that the client answers."""
         calls = self._calls
         call = RemoteCall(
             ctx.call_id, self.own_name, arguments, ctx.deadline, ctx.progress, self.idle, calls.new_outcome()
@@ -54,9 +55,11 @@ class RemoteTool:
         try:
             calls.ask(call)
             answer = await call.outcome
+            if type(answer) is FailureFrame and calls.wants_login(answer):
+                answer = await self._log_in(answer, call, ctx)
         except asyncio.CancelledError:
             is_late = ctx.deadline is not None and ctx.deadline.at <= time.monotonic()
-            calls.cancel(call, "timeout" if is_late else "aborted")
+            calls.cancel(call, "timeout" if is_late else "shutdown" if calls.is_stopping else "aborted")
             if (lost := calls.find_loss(call)) is not None:  # the client's turn was aborted because it is gone
                 return await read_outcome(lost, self.spec.name, ctx)
             raise
@@ -65,6 +68,14 @@ class RemoteTool:
         if type(answer) is ResultFrame and answer.success and not answer.parts:
             return answer.output
         return await read_outcome(answer, self.spec.name, ctx)
+
+    async def _log_in(self, answer: FailureFrame, call: RemoteCall, ctx: ToolContext) -> Outcome:
+        """Return the client's answer after a login of the person, whose time does not count."""
+
+        async def ask(asked: ToolQuestion) -> Answer:
+            return await ctx.ask(asked.kind, asked.subject, action=asked.action)
+
+        return await await_login(answer, call, self._calls, self.spec.name, ask, lambda: ctx.deadline)
 
 
 class RemoteTools:
@@ -117,11 +128,11 @@ class RemoteTools:
         return [tool.spec.name for tool in self._tools.values()]
 
     def find(self, own_name: str) -> RemoteTool | None:
-        """The tool with this name of the client's own."""
+        """Return the tool with this name of the client's own."""
         return self._tools.get(own_name)
 
     def register(self, offered: Sequence[Json]) -> ToolsRegistered:
-        """Add these tools, or replace those of the same name. Returns which were rejected, and why."""
+        """Add these tools, or replace those of the same name. Return which were rejected, and why."""
         rejected: list[RejectedTool] = []
         for one in offered:
             try:
@@ -130,29 +141,34 @@ class RemoteTools:
                 rejected.append(RejectedTool(strip_invisible(offered_name(one))[:128], str(error)))
         return ToolsRegistered(len(offered), len(self._tools), rejected)
 
+    def rivals(self, offered: Sequence[Json]) -> set[str]:
+        """Return the connections of other clients that have a tool of one of these names in the same scope."""
+        holders = (self._find_holder(outside_name(offered_name(one), self.namespace)) for one in offered)
+        return {holder.connection for holder in holders if holder is not None}
+
     def resume_calls(self) -> None:
         """Send the calls again that an earlier process of the gateway left open, of tools that are back."""
         for own_name, tool in self._tools.items():
             self.calls.resume_tool(tool.spec.name, own_name)
 
     def unregister(self, names: Sequence[str]) -> int:
-        """Remove these tools. Returns how many there were."""
+        """Remove these tools. Return how many there were."""
         gone = [tool for name in names if (tool := self._tools.pop(name, None)) is not None]
         for tool in gone:
             self._registry.unregister(tool.spec.name, self.scope)
         return len(gone)
 
     def offers(self) -> list[Json]:
-        """The tools as the client offered them."""
+        """Return the tools as the client offered them."""
         return [_offer_of(name, tool.spec) for name, tool in self._tools.items()]
 
     def fingerprints(self) -> dict[str, str]:
-        """The identity of each definition, by the client's own name (SPEC T5)."""
+        """Return the identity of each definition, by the client's own name (SPEC T5)."""
         # Without the label, which a person may change.
         return {name: structs.replace(tool.spec, name=name).fingerprint for name, tool in self._tools.items()}
 
     def close(self) -> int:
-        """Remove all tools from the registry at once (SPEC W4). Returns how many there were."""
+        """Remove all tools from the registry at once (SPEC W4). Return how many there were."""
         self._tools.clear()
         return self._registry.unregister_by_source(self.origin)
 
@@ -192,22 +208,27 @@ class RemoteTools:
         )
 
     def _check(self, offer: Offer) -> None:
-        most = self.rules.limits.tools
-        if offer.name not in self._tools and len(self._tools) >= most:
-            raise DefinitionError(f"A client may have {most} tools here at most: unregister one first.")
+        limit = self.rules.limits.tools
+        if offer.name not in self._tools and len(self._tools) >= limit:
+            raise DefinitionError(f"A client may have {limit} tools here at most: unregister one first.")
         self.rules.check(offer.name, offer.description, offer.permissions)
 
     def _check_free(self, name: str) -> None:
-        """Raises `NameTaken` while another client has this name in the same scope. A client that left has none."""
-        holder = self._registry.holder(name, self.scope)
-        if holder is not None and holder != self.origin:
+        """Raise `NameTaken` while another client has this name in the same scope. A client that left has none."""
+        holder = self._find_holder(name)
+        if holder is not None:
             where = "in this session" if self.scope.kind == "session" else f"(device {holder.name!r})"
             text = f"Another connected client has a tool {name!r} {where}: choose another name, or close that client."
             raise NameTaken(text)
 
+    def _find_holder(self, name: str) -> Origin | None:
+        """Return the origin of another client that has this name in the same scope."""
+        holder = self._registry.holder(name, self.scope)
+        return None if holder == self.origin else holder
+
 
 def _offer_of(own_name: str, spec: ToolSpec) -> dict[str, Json]:
-    """The definition as the client gave it, without what it left out (ws.md 4.6)."""
+    """Return the definition as the client gave it, without what it left out (ws.md 4.6)."""
     offer: dict[str, Json] = {"name": own_name, "description": spec.description, "parameters": spec.parameters}
     if spec.permissions:
         offer["permissions"] = list(spec.permissions)

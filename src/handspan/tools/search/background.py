@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 from handspan.tools.search.walk import StopSign
 
-_MOST_AT_ONCE: Final = 4
+_MAX_AT_ONCE: Final = 4
 
 T = TypeVar("T")
 
@@ -18,10 +18,10 @@ class BackgroundWork:
 
     @cached_property
     def _threads(self) -> ThreadPoolExecutor:
-        return ThreadPoolExecutor(_MOST_AT_ONCE, thread_name_prefix="handspan-search")
+        return ThreadPoolExecutor(_MAX_AT_ONCE, thread_name_prefix="handspan-search")
 
     async def run(self, work: Callable[[], T], stop: StopSign) -> T:
-        """Returns what the work returns. A cancelled caller stops the work."""
+        """Return what the work returns. A cancelled caller stops the work."""
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads, work)
         finally:

@@ -11,12 +11,12 @@ from handspan.core.context import ToolContext
 from handspan.core.tool import READS_WORKSPACE, ToolSpec
 from handspan.core.values import Arguments, JsonObject
 from handspan.tools.search.background import BackgroundWork
-from handspan.tools.search.globs import compile_glob
+from handspan.tools.search.globs import check_glob, compile_glob
 from handspan.tools.search.walk import StopSign, Walk, show_path
 from handspan.tools.workspace import Workspace
 
 _DEFAULT_LIMIT: Final = 200
-_MOST_LIMIT: Final = 2000
+_MAX_LIMIT: Final = 2000
 
 SEARCH_PATH: Final[JsonObject] = {
     "type": "string",
@@ -49,7 +49,7 @@ class FindFiles:
                 "limit": {
                     "type": "integer",
                     "minimum": 1,
-                    "maximum": _MOST_LIMIT,
+                    "maximum": _MAX_LIMIT,
                     "default": _DEFAULT_LIMIT,
                     "description": "How many paths at most.",
                 },
@@ -65,8 +65,8 @@ class FindFiles:
         self._background = background
 
     async def run(self, arguments: Arguments, ctx: ToolContext) -> str:
-        """Returns one path a line, and a note when that is not all."""
-        pattern = compile_glob(cast(str, arguments["pattern"]))
+        """Return one path a line, and a note when that is not all."""
+        pattern = compile_glob(check_glob(cast(str, arguments["pattern"]), self._workspace.path))
         limit = int(cast(float, arguments.get("limit", _DEFAULT_LIMIT)))
         stop = StopSign(ctx.deadline)
         walk = Walk(
@@ -107,7 +107,7 @@ class _Counted:
 
 
 def _changes(walk: Walk, pattern: re.Pattern[str], stop: StopSign) -> Iterator[tuple[float, str]]:
-    """Yields when each matching file was changed, and its path."""
+    """Yield when each matching file was changed, and its path."""
     base: int | None = None
     for folder in walk.folders():
         base = len(folder.path) if base is None else base

@@ -5,19 +5,22 @@ but the last is an atomic group, which takes the first place that fits and never
 first place is as good as any later one.
 """
 
+import os
 import re
+from pathlib import Path
 from typing import Final
 
 from handspan.core.errors import ToolError
+from handspan.tools.paths import invalid_path, outside_workspace
 
 _LONGEST: Final = 1000
-_MOST_ALTERNATIVES: Final = 100
+_MAX_ALTERNATIVES: Final = 100
 _BRACES: Final = re.compile(r"(?<!\\)\{([^{}]*,[^{}]*)\}")
 _CLASS: Final = re.compile(r"\[([!^]?)(\]?[^\]]*)\]")
 
 
 def compile_glob(glob: str) -> re.Pattern[str]:
-    """Returns a pattern for paths with `/` between the names. A glob without `/` is for the name in any folder.
+    """Return a pattern for paths with `/` between the names. A glob without `/` is for the name in any folder.
 
     Raises `ToolError` (`invalid_arguments`) for a glob that is too long or has too many alternatives.
     """
@@ -30,8 +33,26 @@ def compile_glob(glob: str) -> re.Pattern[str]:
         raise ToolError("invalid_arguments", f"{glob!r} is not a pattern: look at its brackets.") from None
 
 
+def check_glob(glob: str, root: Path) -> str:
+    """Return a glob of the model for files below the workspace. Raises `invalid_path` if it leads out of it.
+
+    A `/` at its beginning stands for the workspace, as in `.gitignore`, if the workspace has what follows; otherwise
+    the glob is an absolute path.
+    """
+    if ".." in glob.split("/"):
+        raise invalid_path(glob, "holds '..', which no file below the workspace has in its path. Leave it out.")
+    if not glob.startswith("/"):
+        return glob
+    if glob.startswith(f"{root}/"):
+        return glob[len(str(root)) :]
+    first = glob.lstrip("/").partition("/")[0]
+    if not first or any(mark in first for mark in "*?[{") or os.path.lexists(root / first):
+        return glob
+    raise outside_workspace(glob)
+
+
 def path_regex(glob: str) -> str:
-    """Returns the regular expression of a glob of a path. `**` as a whole name stands for any number of folders."""
+    """Return the regular expression of a glob of a path. `**` as a whole name stands for any number of folders."""
     *blocks, last = _split_at_stars(glob.split("/"))
     regex = ""
     for place, block in enumerate(blocks):
@@ -43,7 +64,7 @@ def path_regex(glob: str) -> str:
 
 
 def name_regex(glob: str) -> str:
-    """Returns the regular expression of a glob of one name."""
+    """Return the regular expression of a glob of one name."""
     first, *others = _translate_chunks(glob)
     if not others:
         return first
@@ -71,7 +92,7 @@ def _split_at_stars(names: list[str]) -> list[list[str]]:
 
 
 def _translate_chunks(glob: str) -> list[str]:
-    """Returns the regular expressions of what stands between the stars."""
+    """Return the regular expressions of what stands between the stars."""
     chunks, at = [""], 0
     while at < len(glob):
         char = glob[at]
@@ -97,7 +118,7 @@ def _translate_class(negation: str, members: str) -> str:
 
 
 def _expand_braces(glob: str) -> list[str]:
-    """Returns the globs that `{a,b}` stands for."""
+    """Return the globs that `{a,b}` stands for."""
     globs = [glob]
     while any(found := [_BRACES.search(one) for one in globs]):
         globs = [
@@ -106,8 +127,8 @@ def _expand_braces(glob: str) -> list[str]:
             if match is not None
             for choice in match[1].split(",")
         ] + [one for one, match in zip(globs, found, strict=True) if match is None]
-        if len(globs) > _MOST_ALTERNATIVES:
+        if len(globs) > _MAX_ALTERNATIVES:
             raise ToolError(
-                "invalid_arguments", f"The braces stand for more than {_MOST_ALTERNATIVES} patterns: use fewer."
+                "invalid_arguments", f"The braces stand for more than {_MAX_ALTERNATIVES} patterns: use fewer."
             )
     return globs

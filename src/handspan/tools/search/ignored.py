@@ -6,8 +6,8 @@ from typing import Final
 from handspan.tools.search.globs import has_open_bracket, name_regex, path_regex
 
 RULES_FILE: Final = ".gitignore"
-MOST_BYTES: Final = 512 * 1024
-_MOST_RULES: Final = 5000
+MAX_BYTES: Final = 512 * 1024
+_MAX_RULES: Final = 5000
 _LONGEST_RULE: Final = 1000
 
 
@@ -47,7 +47,7 @@ class IgnoreRules:
 
     def __init__(self, text: str) -> None:
         groups: list[_RuleGroup] = []
-        for line in text.splitlines()[:_MOST_RULES]:
+        for line in text.splitlines()[:_MAX_RULES]:
             rule = line if line.endswith("\\ ") else line.rstrip()
             if not rule or rule.startswith("#") or len(rule) > _LONGEST_RULE:
                 continue
@@ -60,7 +60,7 @@ class IgnoreRules:
         self._groups = groups[::-1]
 
     def judge(self, name: str, path: str, is_folder: bool) -> bool | None:
-        """Returns whether the path is ignored; None when no rule is about it. `path` begins at the rules' folder."""
+        """Return whether the path is ignored; None when no rule is about it. `path` begins at the rules' folder."""
         for group in self._groups:
             if group.matches(name, path, is_folder):
                 return not group.takes_back

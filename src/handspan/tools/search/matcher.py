@@ -15,7 +15,7 @@ class Matcher(Protocol):
     """Finds the places of a query."""
 
     def find(self, data: bytes, begin: int) -> int:
-        """Returns where the next match after `begin` is; -1 when there is none. A match lies within one line."""
+        """Return where the next match after `begin` is; -1 when there is none. A match lies within one line."""
         ...
 
 
@@ -26,7 +26,7 @@ class LiteralMatcher:
         self._text = text.encode("utf-8", "surrogatepass")
 
     def find(self, data: bytes, begin: int) -> int:
-        """Returns where the next occurrence is."""
+        """Return where the next occurrence is."""
         return data.find(self._text, begin)
 
 
@@ -37,7 +37,7 @@ class PatternMatcher:
         self._search = pattern.search
 
     def find(self, data: bytes, begin: int) -> int:
-        """Returns where the next match begins."""
+        """Return where the next match begins."""
         found = self._search(data, begin)
         return -1 if found is None else found.start()
 
@@ -56,7 +56,7 @@ def has_expressions() -> bool:
 
 
 def make_matcher(query: str, *, is_literal: bool, ignores_case: bool) -> Matcher:
-    """Returns what finds this query. Raises `ToolError` (`invalid_arguments`) for a query that can't be used."""
+    """Return what finds this query. Raises `ToolError` (`invalid_arguments`) for a query that can't be used."""
     if len(query) > _LONGEST_QUERY or "\n" in query:
         raise ToolError("invalid_arguments", f"A query is one line of at most {_LONGEST_QUERY} characters.")
     is_literal = is_literal or not _META_CHARACTERS & set(query)
@@ -74,7 +74,7 @@ def make_matcher(query: str, *, is_literal: bool, ignores_case: bool) -> Matcher
 
 
 def _compile(query: str, *, is_literal: bool, ignores_case: bool) -> _Pattern:
-    """Returns the pattern of google-re2: it needs linear time for every query and text, and gives the GIL back."""
+    """Return the pattern of google-re2: it needs linear time for every query and text, and gives the GIL back."""
     import re2  # noqa: PLC0415 - loaded with the first search, not with the gateway
 
     options = re2.Options()

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import Final, cast
 
 from msgspec import Struct
@@ -15,14 +16,14 @@ from handspan.core.tool import READS_WORKSPACE, Tool, ToolSpec
 from handspan.core.values import Arguments, JsonObject
 from handspan.tools.search.background import BackgroundWork
 from handspan.tools.search.find import INCLUDE_IGNORED, SEARCH_PATH, FindFiles
-from handspan.tools.search.globs import compile_glob
+from handspan.tools.search.globs import check_glob, compile_glob
 from handspan.tools.search.matcher import Matcher, has_expressions, make_matcher
 from handspan.tools.search.walk import StopSign, Walk, show_path
 from handspan.tools.workspace import Workspace
 
 _DEFAULT_LIMIT: Final = 100
-_MOST_LIMIT: Final = 1000
-_MOST_CONTEXT: Final = 20
+_MAX_LIMIT: Final = 1000
+_MAX_CONTEXT: Final = 20
 _LARGEST_FILE: Final = 64 * 1024 * 1024
 _BINARY_SAMPLE: Final = 8192
 _LONG_LINE: Final = 400
@@ -32,7 +33,7 @@ _NOTES_ROOM: Final = 1024
 
 
 def search_tools(workspace: Workspace, result_limit: int = 64 * 1024) -> tuple[Tool, ...]:
-    """Returns both tools for this workspace."""
+    """Return both tools for this workspace."""
     background = BackgroundWork()
     return FindFiles(workspace, background), SearchFiles(workspace, background, result_limit)
 
@@ -48,8 +49,8 @@ class SearchFiles:
         self.spec = _make_spec(can_use_expressions=has_expressions())
 
     async def run(self, arguments: Arguments, ctx: ToolContext) -> str:
-        """Returns the matching lines, each as `path:line: text`, and a note when these are not all."""
-        request = _read_request(arguments)
+        """Return the matching lines, each as `path:line: text`, and a note when these are not all."""
+        request = _read_request(arguments, self._workspace.path)
         stop = StopSign(ctx.deadline)
         walk = Walk(self._workspace, request.path, stop, with_ignored=bool(arguments.get("include_ignored", False)))
         search = _Search(request, walk, stop, self._room)
@@ -74,7 +75,7 @@ class _Request(Struct, frozen=True):
     limit: int
 
 
-def _read_request(arguments: Arguments) -> _Request:
+def _read_request(arguments: Arguments, root: Path) -> _Request:
     query = cast(str, arguments["query"])
     glob = cast("str | None", arguments.get("glob"))
     return _Request(
@@ -85,7 +86,7 @@ def _read_request(arguments: Arguments) -> _Request:
             ignores_case=bool(arguments.get("ignore_case", False)),
         ),
         cast(str, arguments.get("path", ".")),
-        None if glob is None else compile_glob(glob),
+        None if glob is None else compile_glob(check_glob(glob, root)),
         int(cast(float, arguments.get("context", 0))),
         int(cast(float, arguments.get("limit", _DEFAULT_LIMIT))),
     )
@@ -107,7 +108,7 @@ class _Search:
         self._too_large: list[str] = []
 
     def search_folders(self) -> None:
-        """Searches all files of the walk, until there are enough matches. Raises `ToolError` without a folder."""
+        """Search all files of the walk, until there are enough matches. Raises `ToolError` without a folder."""
         glob, find, stop = self._request.glob, self._request.matcher.find, self._stop
         base: int | None = None
         for folder in self._walk.folders():
@@ -129,13 +130,13 @@ class _Search:
                     self._add_file(show_path(path), data)
 
     def search_file(self, path: str, data: bytes) -> None:
-        """Searches one file."""
+        """Search one file."""
         self._searched += 1
         if self._request.matcher.find(data, 0) >= 0:
             self._add_file(show_path(path), data)
 
     def render(self) -> str:
-        """Returns the matches and the notes."""
+        """Return the matches and the notes."""
         notes = []
         if not self._matches:
             notes.append(
@@ -145,7 +146,7 @@ class _Search:
         if self._is_cut:
             notes.append(
                 f"[The first {self._matches} matches, in {self._files} files; there may be more. Narrow query, path or "
-                f"glob, or raise limit (at most {_MOST_LIMIT}).]"
+                f"glob, or raise limit (at most {_MAX_LIMIT}).]"
             )
         if self._stop.is_late:
             notes.append(f"[The time was over after {self._searched} files. Narrow path or glob.]")
@@ -170,7 +171,7 @@ class _Search:
                 self._add_match(f"{path}:{number}: {_show_line(data, begin, at)}")
 
     def _places(self, data: bytes) -> Iterator[tuple[int, int, int]]:
-        """Yields number, begin and place of the match for each line that matches."""
+        """Yield number, begin and place of the match for each line that matches."""
         find, number, counted = self._request.matcher.find, 1, 0
         at = find(data, 0)
         while at >= 0:
@@ -182,7 +183,7 @@ class _Search:
             at = find(data, end + 1) if 0 <= end < len(data) - 1 else -1
 
     def _add_with_context(self, path: str, data: bytes, places: dict[int, tuple[int, int]]) -> None:
-        """Adds the matches and the lines around them, as grep does: `--` stands where lines are left out."""
+        """Add the matches and the lines around them, as grep does: `--` stands where lines are left out."""
         lines, around = data.split(b"\n"), self._request.context
         shown = {line for number in places for line in range(number - around, number + around + 1)}
         last = None
@@ -208,7 +209,7 @@ class _Search:
 
 
 def _show_line(data: bytes, begin: int, at: int) -> str:
-    """Returns the line with the match; of a long line the part around the match."""
+    """Return the line with the match; of a long line the part around the match."""
     end = data.find(b"\n", at)
     end = len(data) if end < 0 else end
     if end - begin <= _LONG_LINE:
@@ -240,14 +241,14 @@ def _make_spec(*, can_use_expressions: bool) -> ToolSpec:
         "context": {
             "type": "integer",
             "minimum": 0,
-            "maximum": _MOST_CONTEXT,
+            "maximum": _MAX_CONTEXT,
             "default": 0,
             "description": "Lines to show before and after each match.",
         },
         "limit": {
             "type": "integer",
             "minimum": 1,
-            "maximum": _MOST_LIMIT,
+            "maximum": _MAX_LIMIT,
             "default": _DEFAULT_LIMIT,
             "description": "How many matching lines at most.",
         },

@@ -12,7 +12,7 @@ from handspan.core.context import Deadline
 from handspan.core.errors import ToolError
 from handspan.tools.new_file import hide_temporary
 from handspan.tools.paths import HiddenPaths, Parts
-from handspan.tools.search.ignored import MOST_BYTES, RULES_FILE, IgnoreRules
+from handspan.tools.search.ignored import MAX_BYTES, RULES_FILE, IgnoreRules
 from handspan.tools.workspace import Workspace
 
 _DEEPEST: Final = 100
@@ -52,15 +52,15 @@ class WalkedFolder(Struct, frozen=True, gc=False):
     names: list[str]
     """The files in it that count, sorted."""
 
-    def read(self, name: str, most_bytes: int) -> bytes:
-        """Returns the content of a file, at most one byte more than `most_bytes`. Raises `OSError`."""
+    def read(self, name: str, max_bytes: int) -> bytes:
+        """Return the content of a file, at most one byte more than `max_bytes`. Raises `OSError`."""
         descriptor = os.open(name, _FILE, dir_fd=self.descriptor)
         try:
             data = os.read(descriptor, _FIRST_READ)
             if len(data) < _FIRST_READ:
                 return data
             pieces, size = [data], len(data)
-            while size <= most_bytes and (data := os.read(descriptor, _NEXT_READ)):
+            while size <= max_bytes and (data := os.read(descriptor, _NEXT_READ)):
                 pieces.append(data)
                 size += len(data)
             return b"".join(pieces)
@@ -86,7 +86,7 @@ class Walk:
         """Whether folders that lie too deep were left out."""
 
     def folders(self) -> Iterator[WalkedFolder]:
-        """Yields each folder. Raises `ToolError` when the path is no folder of the workspace."""
+        """Yield each folder. Raises `ToolError` when the path is no folder of the workspace."""
         with self._workspace.open_directory(self._path) as (descriptor, parts):
             prefix = "".join(f"{os.fsdecode(part)}/" for part in parts)
             yield from self._walk(descriptor, parts, prefix, self._rules_above(parts))
@@ -139,23 +139,23 @@ class Walk:
         rules: tuple[tuple[int, IgnoreRules], ...],
         entries: "list[os.DirEntry[str]]",
     ) -> tuple[tuple[int, IgnoreRules], ...]:
-        """Returns the rules with those of this folder before them: the nearest file decides first."""
+        """Return the rules with those of this folder before them: the nearest file decides first."""
         if self._with_ignored or not any(entry.name == RULES_FILE for entry in entries):
             return rules
         try:
-            text = WalkedFolder(descriptor, path, []).read(RULES_FILE, MOST_BYTES)[:MOST_BYTES]
+            text = WalkedFolder(descriptor, path, []).read(RULES_FILE, MAX_BYTES)[:MAX_BYTES]
         except OSError:
             return rules
         return ((len(path), IgnoreRules(text.decode("utf-8", "surrogateescape"))), *rules)
 
     def _rules_above(self, parts: Parts) -> tuple[tuple[int, IgnoreRules], ...]:
-        """Returns the rules of the folders above, up to the workspace."""
+        """Return the rules of the folders above, up to the workspace."""
         rules: tuple[tuple[int, IgnoreRules], ...] = ()
         for depth in range(len(parts)) if not self._with_ignored else ():
             folder = "".join(f"{os.fsdecode(part)}/" for part in parts[:depth])
             try:
                 with self._workspace.open_file(f"{folder}{RULES_FILE}") as file:
-                    text = file.read(0, MOST_BYTES)
+                    text = file.read(0, MAX_BYTES)
             except (ToolError, UnicodeEncodeError):
                 continue
             rules = ((len(folder), IgnoreRules(text.decode("utf-8", "surrogateescape"))), *rules)
@@ -175,7 +175,7 @@ def _is_ignored(rules: tuple[tuple[int, IgnoreRules], ...], name: str, path: str
 
 
 def show_path(path: str) -> str:
-    """Returns the path as one line of valid text: line breaks and bytes that are no UTF-8 are written with `\\`."""
+    """Return the path as one line of valid text: line breaks and bytes that are no UTF-8 are written with `\\`."""
     if path.isascii() and path.isprintable():
         return path
     valid = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

@@ -44,7 +44,7 @@ class CommandLauncher:
         return "none" if network == "guarded" and self._open_proxy is None else network
 
     def complete(self, spec: ToolSpec) -> ToolSpec:
-        """Returns this definition with what holds for all commands here and now."""
+        """Return this definition with what holds for all commands here and now."""
         report = self._sandbox.expected
         is_possible = report.active or not self._sandbox.is_required
         situation = describe_situation(
@@ -58,7 +58,7 @@ class CommandLauncher:
         return replace(spec, description=f"{spec.description} {situation}", annotations=annotations)
 
     async def ready(self) -> None:
-        """Tests the sandbox. Raises `policy_denied` when a sandbox is required and not active."""
+        """Test the sandbox. Raises `policy_denied` when a sandbox is required and not active."""
         report = await self._sandbox.ready()
         if self._sandbox.is_required and not report.active:
             raise ToolError(
@@ -68,7 +68,7 @@ class CommandLauncher:
             )
 
     def prepare_text(self, command: str) -> AbstractAsyncContextManager[Prepared]:
-        """Returns how to start this command line. Raises `ToolError` when it may not run."""
+        """Return how to start this command line. Raises `ToolError` when it may not run."""
         if not self._sandbox.active and not self._is_unsafe:
             return _prepare(self._launch_literal(self._split_literal(command)))
         script = replace(self._policy, in_sandbox=self._sandbox.active).judge_text(command)
@@ -78,7 +78,7 @@ class CommandLauncher:
         return _prepare(self._launch_unsafe(("/bin/sh", "-c", command)))
 
     def prepare_argv(self, argv: tuple[str, ...]) -> AbstractAsyncContextManager[Prepared]:
-        """Returns how to start this program. Raises `ToolError` when it may not run or does not exist."""
+        """Return how to start this program. Raises `ToolError` when it may not run or does not exist."""
         if not self._sandbox.active and not self._is_unsafe:
             replace(self._policy, mode="denylist").judge_argv(argv)
             return _prepare(self._launch_literal(argv))
@@ -91,7 +91,7 @@ class CommandLauncher:
 
     @asynccontextmanager
     async def _prepare_in_sandbox(self, argv: Sequence[str]) -> AsyncIterator[Prepared]:
-        """Yields how to start this program in the sandbox. The proxy of a guarded network ends after the block."""
+        """Yield how to start this program in the sandbox. The proxy of a guarded network ends after the block."""
         if self._open_proxy is None or self.network != "guarded":
             with self._sandbox.launch(argv) as launch:
                 yield launch, ()
@@ -101,7 +101,7 @@ class CommandLauncher:
                 yield launch, proxy.problems
 
     def _split_literal(self, command: str) -> tuple[str, ...]:
-        """Returns the words of one literal command. Raises `policy_denied` when it needs a shell."""
+        """Return the words of one literal command. Raises `policy_denied` when it needs a shell."""
         script = replace(self._policy, mode="denylist").judge_text(command)
         _refuse_nothing(script, command)
         if not script.is_literal:
@@ -113,7 +113,7 @@ class CommandLauncher:
         return tuple(word.text for word in script.parts[0].words)
 
     def _launch_literal(self, argv: tuple[str, ...]) -> Launch:
-        """Returns how to start a literal command without a sandbox. Raises `policy_denied` when it is not listed."""
+        """Return how to start a literal command without a sandbox. Raises `policy_denied` when it is not listed."""
         name = argv[0].rpartition("/")[2]  # the folder is ignored: always the system's own program runs
         if name not in LITERAL_COMMANDS:
             raise ToolError(
@@ -127,12 +127,12 @@ class CommandLauncher:
         return Launch((program, *argv[1:]), str(self._workspace), {"PATH": SANDBOX_PATH, "LANG": "C.UTF-8"})
 
     def _launch_unsafe(self, argv: tuple[str, ...]) -> Launch:
-        """Returns how to start a command on the machine itself, with a few environment variables."""
+        """Return how to start a command on the machine itself, with a few environment variables."""
         environment = {name: os.environ[name] for name in _PASSED_VARIABLES if name in os.environ}
         return Launch(argv, str(self._workspace), environment)
 
     def _find_program(self, name: str, search_path: str) -> str:
-        """Returns the program's file. Raises `execution_failed` when there is none."""
+        """Return the program's file. Raises `execution_failed` when there is none."""
         path = str(self._workspace) + name.removeprefix(WORKSPACE) if name.startswith(f"{WORKSPACE}/") else name
         if "/" in path:
             path = os.path.join(self._workspace, path)

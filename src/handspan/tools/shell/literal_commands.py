@@ -132,7 +132,7 @@ class _CommandWords(Struct):
 
 
 def check_literal(argv: Sequence[str], workspace: Path, hidden: Sequence[Path]) -> None:
-    """Raises `ToolError` for words that could write, start programs or read outside of the workspace."""
+    """Raise `ToolError` for words that could write, start programs or read outside of the workspace."""
     name = argv[0]
     rules = LITERAL_COMMANDS[name]
     if rules.operands == "text":
@@ -189,7 +189,7 @@ def _take_letters(name: str, rules: _CommandRules, text: str, words: _CommandWor
 
 
 def _find_paths(name: str, rules: _CommandRules, words: _CommandWords) -> list[str]:
-    """Returns the operands that the command opens as files."""
+    """Return the operands that the command opens as files."""
     operands = list(words.operands)
     match rules.operands:
         case "none" if operands:
@@ -212,7 +212,7 @@ def _is_recursive(name: str, words: _CommandWords) -> bool:
 
 
 def _resolve_inside(name: str, path: str, workspace: Path, hidden: Sequence[Path]) -> str:
-    """Returns the real path. Raises `invalid_path` outside of the workspace and for hidden paths (SPEC S1)."""
+    """Return the real path. Raises `invalid_path` outside of the workspace and for hidden paths (SPEC S1)."""
     root = os.path.realpath(workspace)
     real = os.path.realpath(os.path.join(root, path))
     if real != root and not real.startswith(f"{root}/"):

@@ -10,8 +10,8 @@ from typing import Final
 
 from handspan.tools.shell.script import Script, SimpleCommand, Unreadable, Word, assigned_variable, strip_reserved
 
-MOST_PARTS: Final = 64
-MOST_NESTING: Final = 16
+MAX_PARTS: Final = 64
+MAX_NESTING: Final = 16
 
 _WORD_ENDS: Final = frozenset(" \t\n;&|<>()")
 # Patterns are text: `re` compiles them at their first use and caches them.
@@ -23,7 +23,7 @@ _SPECIAL_PARAMETERS: Final = frozenset("@*#?-$!0123456789")
 
 
 def read_script(text: str) -> Script:
-    """Returns the simple commands of `text`. Raises `Unreadable` when it can't be split with certainty."""
+    """Return the simple commands of `text`. Raises `Unreadable` when it can't be split with certainty."""
     reader = _Reader(text, [], 0)
     reader.read_commands("")
     parts = tuple(reader.parts)
@@ -70,7 +70,7 @@ class _Reader:
         self._redirections: list[str] = []
 
     def read_commands(self, closing: str) -> None:
-        """Reads commands up to `closing`, or to the end of the text."""
+        """Read commands up to `closing`, or to the end of the text."""
         outer = self._words, self._redirections
         self._words, self._redirections = [], []
         while self._has_more(closing):
@@ -81,7 +81,7 @@ class _Reader:
         self._words, self._redirections = outer
 
     def _has_more(self, closing: str) -> bool:
-        """Whether there is more to read before `closing`. Reads the closing `)`."""
+        """Whether there is more to read before `closing`. Read the closing `)`."""
         if self.at >= len(self.text):
             if closing:
                 raise Unreadable(f"there is no {closing!r} for its opening")
@@ -94,7 +94,7 @@ class _Reader:
         return True
 
     def _read_next(self) -> None:
-        """Reads one operator, redirection, comment, subshell or word."""
+        """Read one operator, redirection, comment, subshell or word."""
         character = self.text[self.at]
         if character in " \t":
             self.at += 1
@@ -132,7 +132,7 @@ class _Reader:
         self._read_nested()
 
     def _read_nested(self) -> None:
-        """Reads the commands up to the closing `)`."""
+        """Read the commands up to the closing `)`."""
         if self._documents:
             raise Unreadable("a substitution stands on the line of a here-document")
         self._enter_nesting()
@@ -141,17 +141,17 @@ class _Reader:
 
     def _enter_nesting(self) -> None:
         self.nesting += 1
-        if self.nesting > MOST_NESTING:
-            raise Unreadable(f"it is nested more than {MOST_NESTING} deep")
+        if self.nesting > MAX_NESTING:
+            raise Unreadable(f"it is nested more than {MAX_NESTING} deep")
 
     def _finish_part(self) -> None:
-        """Adds the words and redirections that were read as one command."""
+        """Add the words and redirections that were read as one command."""
         words = strip_reserved(self._words)
         self.is_literal = self.is_literal and len(words) == len(self._words)
         if words or self._redirections:
             self.parts.append(SimpleCommand(tuple(words), tuple(self._redirections)))
-        if len(self.parts) > MOST_PARTS:
-            raise Unreadable(f"it has more than {MOST_PARTS} commands")
+        if len(self.parts) > MAX_PARTS:
+            raise Unreadable(f"it has more than {MAX_PARTS} commands")
         self._words, self._redirections = [], []
 
     # Redirections
@@ -179,7 +179,7 @@ class _Reader:
             self._read_document(mark, strips_tabs, is_quoted)
 
     def _read_document(self, mark: str, strips_tabs: bool, is_quoted: bool) -> None:
-        """Reads a here-document up to its end mark. Substitutions in it count unless the mark is quoted."""
+        """Read a here-document up to its end mark. Substitutions in it count unless the mark is quoted."""
         lines: list[str] = []
         while self.at < len(self.text):
             end = self._index_of("\n", len(self.text))
@@ -241,7 +241,7 @@ class _Reader:
         self.at += 1
 
     def _read_quoted(self, builder: _WordBuilder) -> None:
-        """Reads one character or substitution inside of double quotes."""
+        """Read one character or substitution inside of double quotes."""
         character = self.text[self.at]
         following = self.text[self.at + 1 : self.at + 2]
         if character == "\\" and following and following in '$`"\\\n':
@@ -258,7 +258,7 @@ class _Reader:
     # Expansions
 
     def _read_dollar(self, builder: _WordBuilder, *, is_quoted: bool) -> None:
-        """Reads what begins with `$`: a substitution, a variable, arithmetic, or a plain `$`."""
+        """Read what begins with `$`: a substitution, a variable, arithmetic, or a plain `$`."""
         start = self.at
         following = self.text[self.at + 1 : self.at + 2]
         if self.text.startswith("$((", self.at):

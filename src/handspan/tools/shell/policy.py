@@ -43,13 +43,13 @@ _INSTEAD: Final = {
     "dd if=": "make or cut files with head -c, tail -c, truncate or cp",
     "> /dev/sd": "write to a file of the workspace",
 }
-MOST_BYTES: Final = 65_536
+MAX_BYTES: Final = 65_536
 SETTING: Final = "tools.command_policy.allow_also"
 
 _SYSTEM_FOLDERS: Final = frozenset(("/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"))
 _OTHER_NAMES: Final = {"[": "test", ":": "true", ".": "source"}
 _DECIDE_WHAT_RUNS: Final = frozenset(("PATH", "IFS", "ENV", "BASH_ENV", "SHELLOPTS", "PS4"))
-_MOST_NESTING: Final = 16
+_MAX_NESTING: Final = 16
 _UNREADABLE: Final = r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]"
 
 
@@ -78,12 +78,12 @@ class CommandPolicy(Struct, frozen=True):
         return (*(self.allowlist or DEFAULT_ALLOWLIST), *self.allow_also)
 
     def judge_text(self, command: str) -> Script:
-        """Returns what a shell would run for this text. Raises `policy_denied` when it may not run."""
+        """Return what a shell would run for this text. Raises `policy_denied` when it may not run."""
         check_readable([command])
         return self._judge_text(command, 0)
 
     def judge_argv(self, argv: Sequence[str]) -> None:
-        """Raises `policy_denied` when this program with its arguments may not run. No shell reads them."""
+        """Raise `policy_denied` when this program with its arguments may not run. No shell reads them."""
         check_readable(argv)
         self._refuse_patterns([" ".join(argv)], with_dangers=not self.in_sandbox)
         self._judge_words(literal_words(tuple(argv)), 0)
@@ -107,7 +107,7 @@ class CommandPolicy(Struct, frozen=True):
         return script
 
     def _judge_unreadable(self, command: str, error: Unreadable) -> Script:
-        """Returns the text as one part where the sandbox is enough protection. Raises `policy_denied` otherwise."""
+        """Return the text as one part where the sandbox is enough protection. Raises `policy_denied` otherwise."""
         if self.in_sandbox and not self.is_allow_list:
             self._refuse_patterns([command])
             return Script((SimpleCommand((Word(command, is_literal=False),)),), is_literal=False)
@@ -126,9 +126,9 @@ class CommandPolicy(Struct, frozen=True):
         self._judge_words(part.words[start:], nesting)
 
     def _judge_words(self, words: Sequence[Word], nesting: int) -> None:
-        """Judges a command without its assignments, then what it runs in turn."""
-        if nesting > _MOST_NESTING:
-            raise _refusal(f"command not allowed: commands that run commands, more than {_MOST_NESTING} deep.")
+        """Judge a command without its assignments, then what it runs in turn."""
+        if nesting > _MAX_NESTING:
+            raise _refusal(f"command not allowed: commands that run commands, more than {_MAX_NESTING} deep.")
         if not words:
             return
         if pattern := _find_danger([word.text for word in words]):
@@ -152,7 +152,7 @@ class CommandPolicy(Struct, frozen=True):
             self._judge_text(text, nesting + 1)
 
     def _judge_name(self, word: Word, following: Sequence[str]) -> str:
-        """Returns the program's name without its folder. Raises `policy_denied` when it is not allowed."""
+        """Return the program's name without its folder. Raises `policy_denied` when it is not allowed."""
         folder, slash, name = word.text.rpartition("/")
         name = _OTHER_NAMES.get(name, name)
         if not self.is_allow_list:
@@ -182,7 +182,7 @@ class CommandPolicy(Struct, frozen=True):
             )
 
     def _refuse_patterns(self, texts: Iterable[str], *, with_dangers: bool = True) -> None:
-        """Raises `policy_denied` for a text that holds a pattern of the deny list or, if asked, a dangerous one."""
+        """Raise `policy_denied` for a text that holds a pattern of the deny list or, if asked, a dangerous one."""
         seen = [(text, _normal(text)) for text in texts]
         for text, normal in seen:
             for pattern in DANGEROUS_PATTERNS if with_dangers else ():
@@ -198,11 +198,11 @@ class CommandPolicy(Struct, frozen=True):
 
 
 def check_readable(words: Sequence[str]) -> None:
-    """Raises `invalid_arguments` for an empty or too long command, and for control characters that hide text."""
-    if sum(map(len, words)) > MOST_BYTES or sum(len(word.encode(errors="replace")) for word in words) > MOST_BYTES:
+    """Raise `invalid_arguments` for an empty or too long command, and for control characters that hide text."""
+    if sum(map(len, words)) > MAX_BYTES or sum(len(word.encode(errors="replace")) for word in words) > MAX_BYTES:
         raise ToolError(
             "invalid_arguments",
-            f"The command is longer than {MOST_BYTES} bytes: write what is long into a file first and name that file.",
+            f"The command is longer than {MAX_BYTES} bytes: write what is long into a file first and name that file.",
         )
     for word in words:
         if found := re.search(_UNREADABLE, word):
@@ -214,7 +214,7 @@ def check_readable(words: Sequence[str]) -> None:
 
 
 def _find_danger(argv: Sequence[str]) -> str:
-    """Returns the dangerous pattern with the same effect as these words, or an empty text."""
+    """Return the dangerous pattern with the same effect as these words, or an empty text."""
     name, options = argv[0].rpartition("/")[2].lower(), argv[1:]
     letters = "".join(option[1:] for option in options if option.startswith("-") and not option.startswith("--"))
     is_outside = any(option.startswith("/") and not _is_scratch(option) for option in options)

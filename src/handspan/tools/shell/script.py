@@ -45,23 +45,23 @@ class Script(Struct, frozen=True):
 
 
 def options(names: str) -> frozenset[str]:
-    """Returns the options of these names, such as `--all` for `all`."""
+    """Return the options of these names, such as `--all` for `all`."""
     return frozenset(f"--{name}" for name in names.split())
 
 
 def literal_words(argv: tuple[str, ...]) -> tuple[Word, ...]:
-    """Returns the words of a command that runs without a shell: no character in them is special."""
+    """Return the words of a command that runs without a shell: no character in them is special."""
     return tuple(Word(text, is_bare=False, assigns=assigned_variable(text)) for text in argv)
 
 
 def assigned_variable(text: str) -> str:
-    """Returns the variable that a word like `name=value` sets, or an empty text."""
+    """Return the variable that a word like `name=value` sets, or an empty text."""
     match = re.match(_ASSIGNMENT, text)
     return match[1] if match else ""
 
 
 def strip_reserved(words: list[Word]) -> list[Word]:
-    """Returns the words without reserved words before the command. Raises `Unreadable` for unknown ones."""
+    """Return the words without reserved words before the command. Raises `Unreadable` for unknown ones."""
     start = 0
     while start < len(words) and words[start].is_bare and words[start].text in _SKIPPED:
         start += 1
@@ -76,7 +76,7 @@ def strip_reserved(words: list[Word]) -> list[Word]:
 
 
 def _strip_for(words: list[Word]) -> list[Word]:
-    """Returns no words for `for name in words`: its commands come in the parts after it."""
+    """Return no words for `for name in words`: its commands come in the parts after it."""
     if len(words) == 2 or (len(words) > 2 and words[2].is_bare and words[2].text == "in"):
         return []
     raise Unreadable("a 'for' is written in an unusual way")

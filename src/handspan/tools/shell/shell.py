@@ -25,13 +25,13 @@ from handspan.tools.shell.description import explain_network_failure
 from handspan.tools.shell.launcher import CommandLauncher, OpenProxy
 from handspan.tools.shell.policy import CommandPolicy
 
-MOST_SECONDS: Final = 300.0
-MOST_SPAWNS: Final = 5
+MAX_SECONDS: Final = 300.0
+MAX_SPAWNS: Final = 5
 _SHELL_SECONDS: Final = 30.0
 _SPAWN_SECONDS: Final = 60.0
 _EXTRA_SECONDS: Final = 10.0
 """The engine's timeout is longer by this, so that the tool can still report the output of a late command."""
-_MOST_OUTPUT: Final = 8_000
+_MAX_OUTPUT: Final = 8_000
 _TIMEOUT_SCHEMA: Final[JsonObject] = {"type": "number", "exclusiveMinimum": 0}
 _EFFECTS: Final = Annotations(destructive=True, group="workspace")
 
@@ -55,7 +55,7 @@ _SHELL_SPEC: Final = ToolSpec(
         "additionalProperties": False,
     },
     permissions=("shell",),
-    timeout=MOST_SECONDS + _EXTRA_SECONDS,
+    timeout=MAX_SECONDS + _EXTRA_SECONDS,
     annotations=_EFFECTS,
 )
 
@@ -81,7 +81,7 @@ _SPAWN_SPEC: Final = ToolSpec(
         "additionalProperties": False,
     },
     permissions=("shell",),
-    timeout=MOST_SECONDS + _EXTRA_SECONDS,
+    timeout=MAX_SECONDS + _EXTRA_SECONDS,
     annotations=_EFFECTS,
 )
 
@@ -95,7 +95,7 @@ def shell_tools(
     open_proxy: OpenProxy | None = None,
     limits: OutputLimits = DEFAULT_LIMITS,
 ) -> tuple[Tool, ...]:
-    """Returns both tools for one workspace."""
+    """Return both tools for one workspace."""
     return tuple(
         tool(
             workspace,
@@ -173,11 +173,11 @@ class Spawn:
 
     @contextmanager
     def _limit_spawns(self) -> Iterator[None]:
-        """Counts this spawn during the block. Raises `busy` when too many run."""
-        if self._active >= MOST_SPAWNS:
+        """Count this spawn during the block. Raises `busy` when too many run."""
+        if self._active >= MAX_SPAWNS:
             raise ToolError(
                 "busy",
-                f"concurrency limit reached: {self._active} active spawns (max {MOST_SPAWNS}). "
+                f"concurrency limit reached: {self._active} active spawns (max {MAX_SPAWNS}). "
                 "Wait until one has ended, then call again.",
             )
         self._active += 1
@@ -200,9 +200,9 @@ class _Output(Struct, frozen=True):
 async def _run_launch(
     launch: Launch, arguments: Arguments, default: float, ctx: ToolContext, output: _Output
 ) -> JsonObject:
-    """Runs the command and returns its result. Raises `timeout` when it takes too long."""
+    """Run the command and return its result. Raises `timeout` when it takes too long."""
     asked = float(cast(float, arguments.get("timeout", default)))
-    seconds = min(asked, MOST_SECONDS)
+    seconds = min(asked, MAX_SECONDS)
     problems, limits = output.problems, output.limits
     finished = await run_child(
         launch, timeout=seconds, progress=ctx.progress, limits=limits, store=output.storage.store_stream
@@ -218,7 +218,7 @@ async def _run_launch(
     }
     notes = [*problems]
     if launch.sandbox and finished.exit_code and not notes:
-        notes += explain_network_failure(finished.errors.tail[-_MOST_OUTPUT:], output.network)
+        notes += explain_network_failure(finished.errors.tail[-_MAX_OUTPUT:], output.network)
     if finished.left_behind:
         notes.append(
             f"Background processes ended with the command ({finished.left_behind}): each call is a shell of its own. "
@@ -231,13 +231,12 @@ async def _run_launch(
 
 def _timeout_message(finished: ChildResult, seconds: float) -> str:
     outputs = [
-        f"{name} so far: {text.tail[-_MOST_OUTPUT:]!r}"
-        + (f" (whole: artifact {text.artifact!r})" * bool(text.artifact))
+        f"{name} so far: {text.tail[-_MAX_OUTPUT:]!r}" + (f" (whole: artifact {text.artifact!r})" * bool(text.artifact))
         for name, text in (("stdout", finished.output), ("stderr", finished.errors))
         if text.size
     ]
     output = ". ".join(outputs) if outputs else "It had written nothing"
     return (
         f"timeout after {seconds:g}s: the command and everything it had started was killed. {output}. "
-        f"Give a longer timeout (at most {MOST_SECONDS:g}) or do less at once."
+        f"Give a longer timeout (at most {MAX_SECONDS:g}) or do less at once."
     )

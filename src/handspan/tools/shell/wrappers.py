@@ -64,7 +64,7 @@ _FIND_RUNS: Final = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
 
 
 def find_wrapped(name: str, words: Sequence[Word]) -> WrappedCommand:
-    """Returns what the program `name` runs with these words. Raises `ComputedCommand` when that is not known."""
+    """Return what the program `name` runs with these words. Raises `ComputedCommand` when that is not known."""
     if name in _SHELLS:
         return _read_shell(words)
     if name == "eval":
@@ -95,7 +95,7 @@ def _read_wrapper(name: str, wrapper: _Wrapper, words: Sequence[Word]) -> Wrappe
 
 
 def _skip_options(wrapper: _Wrapper, words: Sequence[Word]) -> tuple[int | None, list[str]]:
-    """Returns where the options end (None: nothing runs), and the values of the options."""
+    """Return where the options end (None: nothing runs), and the values of the options."""
     values: list[str] = []
     at = 0
     while at < len(words):
@@ -116,7 +116,7 @@ def _skip_options(wrapper: _Wrapper, words: Sequence[Word]) -> tuple[int | None,
 
 
 def _read_option(wrapper: _Wrapper, text: str) -> tuple[str, bool]:
-    """Returns the value in this word, and whether the word is complete. If not, the value is the next word."""
+    """Return the value in this word, and whether the word is complete. If not, the value is the next word."""
     if text.startswith("--"):
         name, equals, value = text.partition("=")
         if name in wrapper.long_valued:
@@ -133,7 +133,7 @@ def _read_option(wrapper: _Wrapper, text: str) -> tuple[str, bool]:
 
 
 def _read_shell(words: Sequence[Word]) -> WrappedCommand:
-    """Returns the text after `-c`. A script in a file or from standard input is not visible here."""
+    """Return the text after `-c`. A script in a file or from standard input is not visible here."""
     reads_text = False
     at = 0
     while at < len(words):
@@ -150,7 +150,7 @@ def _read_shell(words: Sequence[Word]) -> WrappedCommand:
 
 
 def _read_find(words: Sequence[Word]) -> WrappedCommand:
-    """Returns the commands after `-exec` and the like; `-delete` counts as `rm`."""
+    """Return the commands after `-exec` and the like; `-delete` counts as `rm`."""
     commands: list[Sequence[Word]] = []
     at = 0
     while at < len(words):
@@ -168,7 +168,7 @@ def _read_find(words: Sequence[Word]) -> WrappedCommand:
 
 
 def _read_literal(word: Word) -> str:
-    """Returns the text of a literal word. Raises `ComputedCommand` for a computed one."""
+    """Return the text of a literal word. Raises `ComputedCommand` for a computed one."""
     if not word.is_literal:
         raise ComputedCommand(f"{word.text!r} is computed when it runs")
     return word.text

@@ -4,10 +4,12 @@ import asyncio
 import time
 from base64 import b64encode
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextvars import ContextVar
 from typing import Any, Final, TypeAlias
 from urllib.parse import quote
 
 import httpx2
+from mcp.client.auth.utils import extract_field_from_www_auth, extract_scope_from_www_auth
 from mcp.shared.auth import OAuthToken
 from msgspec.structs import replace
 from pydantic import BaseModel, ValidationError
@@ -22,12 +24,24 @@ SaveLogin: TypeAlias = Callable[[StoredLogin | None], Awaitable[None]]
 """Stores the login of one server; None: forgets it."""
 
 
+class RequestRefusal:
+    """What the server wanted beside the tokens of one request."""
+
+    scope = ""
+
+
+request_refusal: ContextVar[RequestRefusal | None] = ContextVar("request_refusal", default=None)
+"""Where the refusal of a request is noted, for the call that made it."""
+
+
 class LoginAuth(httpx2.Auth):
     """Sends the access token of a login with each request, and refreshes it in time."""
 
     def __init__(self, url: str, login: StoredLogin | None, save: SaveLogin) -> None:
         self.is_refused = False
         """Whether the server wants a token that we do not have."""
+        self.missing_scope = ""
+        """What a token has to reach that the server wants outside of calls."""
         self.problem = ""
         """Why the token can't be refreshed now; a refused request needs no new login then."""
         self._url = url
@@ -50,8 +64,21 @@ class LoginAuth(httpx2.Auth):
             if self._token() not in ("", token):
                 self._add_token(request)
                 response = yield request
+        self._note(response)
+
+    def take(self, login: StoredLogin) -> None:
+        """Use this login from now on."""
+        self._login = login
+
+    def _note(self, response: httpx2.Response) -> None:
+        """Note whether the server refused the request, and why."""
+        scope = _missing_scope(response)
         if response.status_code == 401:
             self.is_refused = True
+        elif scope and (refusal := request_refusal.get()) is not None:
+            refusal.scope = scope
+        elif scope:
+            self.is_refused, self.missing_scope = True, scope
         elif response.status_code < 400:  # other errors say nothing: the SDK tries the older era after a 401
             self.is_refused = False
 
@@ -101,6 +128,13 @@ class LoginAuth(httpx2.Auth):
         kept = {key: value for key, value in tokens.items() if key in ("refresh_token", "scope")}
         self._login = with_tokens(self._login, kept, fresh)
         await self._save(self._login)
+
+
+def _missing_scope(response: httpx2.Response) -> str:
+    """Return the scope that a token would need for this request; empty if it was not refused for that (RFC 6750)."""
+    if response.status_code != 403 or extract_field_from_www_auth(response, "error") != "insufficient_scope":
+        return ""
+    return extract_scope_from_www_auth(response) or ""
 
 
 async def _read_tokens(response: httpx2.Response) -> OAuthToken | None:

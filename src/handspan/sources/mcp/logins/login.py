@@ -6,7 +6,9 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
-from handspan.core.errors import HandspanError
+from handspan.config.settings import McpOauth
+from handspan.core.context import ToolContext
+from handspan.core.errors import HandspanError, ToolError
 
 LOGIN_SECONDS: Final = 600.0
 """How long a login may take. After that its `state` is worth nothing."""
@@ -14,6 +16,16 @@ LOGIN_SECONDS: Final = 600.0
 
 class LoginFailed(HandspanError):
     """A login at an MCP server can't be begun, or did not succeed. The message is a reason, for people."""
+
+
+class ScopeMissing(ToolError):
+    """A server refused a call: the login does not reach so far. A login with this scope, too, would."""
+
+    def __init__(self, server: str, scope: str, ctx: ToolContext) -> None:
+        text = f"The MCP server {server!r} wants a login with the scope {scope!r} for this call."
+        super().__init__("permission_denied", f"{text} To log in with it: handspan mcp login {server}")
+        self.scope = scope
+        self.ctx = ctx
 
 
 class Redirected(Struct, frozen=True):
@@ -40,6 +52,11 @@ class LoginServer(Protocol):
         """Its address; empty if it takes no login."""
         ...
 
+    @property
+    def login_client(self) -> McpOauth:
+        """How we are known there, with the secret itself. Raises `ConfigError` when that is not there."""
+        ...
+
     async def reconnect(self, seconds: float) -> None:
         """Open the link anew, and wait so long for it."""
         ...
@@ -48,9 +65,11 @@ class LoginServer(Protocol):
 class McpLogin:
     """A login that has begun. It has an `address` for the person, and ends once."""
 
-    def __init__(self, server: LoginServer, owner: str) -> None:
+    def __init__(self, server: LoginServer, owner: str, scope: str = "") -> None:
         self.server = server
         self.owner = owner
+        self.scope = scope
+        """What the tokens have to reach beside what they reach now; empty: what the server asks for."""
         self.ends_at = time.monotonic() + LOGIN_SECONDS
         loop = asyncio.get_running_loop()
         self.address: asyncio.Future[str] = loop.create_future()

@@ -9,12 +9,23 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from msgspec.structs import replace
+
+from handspan.config.settings import McpOauth
+from handspan.core.errors import ToolError
 from handspan.core.principals import OPERATOR
 from handspan.core.questions import Questions
 from handspan.net.guard import NetGuard
 from handspan.sources.mcp.logins.files import LoginFiles, StoredLogin
-from handspan.sources.mcp.logins.login import LOGIN_SECONDS, LoginFailed, LoginServer, McpLogin, Redirected
-from handspan.sources.mcp.logins.questions import LoginQuestions, WithdrawQuestion
+from handspan.sources.mcp.logins.login import (
+    LOGIN_SECONDS,
+    LoginFailed,
+    LoginServer,
+    McpLogin,
+    Redirected,
+    ScopeMissing,
+)
+from handspan.sources.mcp.logins.questions import LoginQuestions, WithdrawQuestion, login_question
 
 _BEGIN_SECONDS: Final = 40.0
 """How long the servers of a login may take until they have an address for the person."""
@@ -22,6 +33,7 @@ _TOOLS_SECONDS: Final = 10.0
 """How long a person who has logged in waits for the tools."""
 _OWNER: Final = OPERATOR.owner
 """The owner of all logins that are stored."""
+NO_CLIENT: Final = McpOauth()
 CALLBACK: Final = "/oauth/callback"
 
 
@@ -36,6 +48,10 @@ class McpLogins:
         self._last: dict[str, McpLogin] = {}
         self._states: dict[str, McpLogin] = {}
         self._questions: LoginQuestions | None = None
+        self._missing: dict[str, str] = {}
+        """Scopes that servers want and their logins do not reach; the next login asks for them, too."""
+        self._in_use: dict[str, Any] = {}
+        """The authentication of each link."""
 
     def open(self, questions: Questions, withdraw: WithdrawQuestion, base_url: str) -> None:
         """Ask people for logins, now that a browser can come back to this address."""
@@ -56,10 +72,50 @@ class McpLogins:
         if self._questions is not None:
             self._questions.ask(server)
 
-    async def make_auth(self, name: str, url: str) -> Any:
-        """Return the authentication of a link to this server."""
+    async def make_auth(self, name: str, url: str, client: McpOauth = NO_CLIENT) -> Any:
+        """Return the authentication of a link to this server, where we are known as this client."""
         sdk = await asyncio.to_thread(_import_oauth)
-        return sdk.LoginAuth(url, await self._files.read(_OWNER, name, url), partial(self._save, name))
+        login = await self._read(name, url, client)
+        self._in_use[name] = sdk.LoginAuth(url, login, partial(self._save, name, client))
+        return self._in_use[name]
+
+    def want(self, name: str, scope: str) -> None:
+        """Let the next login at this server ask for this scope, too."""
+        self._missing[name] = " ".join(dict.fromkeys(f"{self._missing.get(name, '')} {scope}".split()))
+
+    async def widen(self, server: LoginServer, missing: ScopeMissing) -> None:
+        """Let the operator log in again with a scope that a call needs, while the call waits.
+
+        Raises `ToolError` when that does not succeed. Only a call of the operator waits.
+        """
+        name, ctx = server.server_name, missing.ctx
+        self.want(name, missing.scope)
+        if ctx.who.owner != _OWNER:
+            self.ask(server)
+            raise missing
+        try:
+            login = await self.begin(server, _OWNER)
+        except LoginFailed as error:
+            raise ToolError("permission_denied", f"{missing.message} It can't be begun: {error}.") from None
+        reason = await self._ask_within(login, missing)
+        if reason:
+            raise ToolError("permission_denied", f"{missing.message} That has failed: {reason}.")
+
+    async def _ask_within(self, login: McpLogin, missing: ScopeMissing) -> str:
+        """Ask the person of the call to log in. Return why the login failed; empty after a success."""
+        about = login_question(login)
+        subject = f"{about.subject} A call needs the scope {missing.scope!r}."
+        asking = asyncio.ensure_future(
+            missing.ctx.ask("login", subject, action=about.action, expires_in=login.seconds_left)
+        )
+        try:
+            await asyncio.wait((asking, login.ended), return_when=asyncio.FIRST_COMPLETED)
+            if not login.ended.done() and asking.result().decision != "allow":
+                self._cancel(login.server.server_name, "the person did not log in")
+            return await asyncio.shield(login.ended)
+        finally:
+            asking.cancel()
+            await asyncio.gather(asking, return_exceptions=True)
 
     async def forget(self, name: str) -> bool:
         """Remove tokens and registration, and end a login that is open. Return False if there was nothing.
@@ -84,10 +140,10 @@ class McpLogins:
     async def begin(self, server: LoginServer, owner: str) -> McpLogin:
         """Return a login with its address, the open one if there is one. Raises `LoginFailed`."""
         name = server.server_name
-        login = self._last.get(name)
-        if login is None or login.ended.done() or login.owner != owner:
+        login, scope = self._last.get(name), self._missing.get(name, "")
+        if login is None or login.ended.done() or (login.owner, login.scope) != (owner, scope):
             self._cancel(name, "another one has begun")
-            login = self._last[name] = McpLogin(server, owner)
+            login = self._last[name] = McpLogin(server, owner, scope)
             login.task = asyncio.create_task(self._run(login), name=f"login at {name}")
         begun = (login.address, login.ended)
         await asyncio.wait(begun, timeout=_BEGIN_SECONDS, return_when=asyncio.FIRST_COMPLETED)
@@ -131,8 +187,13 @@ class McpLogins:
         try:
             async with asyncio.timeout(LOGIN_SECONDS):
                 stored = await self._log_in(login)
-                await self._save(name, stored)
-                await login.server.reconnect(_TOOLS_SECONDS)
+                await self._save(name, login.server.login_client, stored)
+                self._missing.pop(name, None)
+                auth = self._in_use.get(name)
+                if login.scope and auth is not None and not auth.is_refused:  # the link is open, and calls run on it
+                    auth.take(stored)
+                else:
+                    await login.server.reconnect(_TOOLS_SECONDS)
             login.end("")
         except TimeoutError:
             login.end(f"no person has logged in within {LOGIN_SECONDS / 60:.0f} minutes")
@@ -157,16 +218,31 @@ class McpLogins:
         if not url:
             raise LoginFailed("only a server at an address, without an Authorization header, takes a login")
         sdk = await asyncio.to_thread(_import_oauth)
-        known = await self._files.read(_OWNER, name, url)
+        client = login.server.login_client
+        known, save = await self._read(name, url, client), partial(self._save, name, client)
         redirect = f"{self._base_url}{CALLBACK}"
-        found: StoredLogin = await sdk.log_in(url, self._guard, redirect, known, show, partial(self._save, name))
+        found: StoredLogin = await sdk.log_in(
+            url, self._guard, redirect, known, show, save, client=client, scope=login.scope
+        )
         return found
 
-    async def _save(self, name: str, login: StoredLogin | None) -> None:
+    async def _read(self, name: str, url: str, client: McpOauth) -> StoredLogin | None:
+        """Return the stored login; None also if it was made with another registration than that of the settings."""
+        login = await self._files.read(_OWNER, name, url)
+        if login is None or not client.client_id:
+            return login
+        if login.client.get("client_id") != client.client_id:
+            return None
+        return replace(login, client={**login.client, "client_secret": client.client_secret or None})
+
+    async def _save(self, name: str, client: McpOauth, login: StoredLogin | None) -> None:
+        """Store this login; None: forget it. A secret of the settings stays where it is."""
         if login is None:
             await self._files.remove(_OWNER, name)
-        else:
-            await self._files.write(_OWNER, name, login)
+            return
+        if client.client_id:
+            login = replace(login, client={**login.client, "client_secret": None})
+        await self._files.write(_OWNER, name, login)
 
     async def _forget_registration(self, login: McpLogin) -> None:
         name = login.server.server_name

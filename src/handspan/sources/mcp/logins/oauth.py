@@ -10,7 +10,13 @@ from typing import Final, TypeAlias
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2
-from mcp.client.auth import OAuthClientProvider, OAuthFlowError, OAuthTokenError
+from mcp.client.auth import OAuthClientProvider, OAuthFlowError, OAuthRegistrationError, OAuthTokenError
+from mcp.client.auth.utils import (
+    extract_resource_metadata_from_www_auth,
+    extract_scope_from_www_auth,
+    is_valid_client_metadata_url,
+    union_scopes,
+)
 from mcp.shared.auth import (
     AuthorizationCodeResult,
     OAuthClientInformationFull,
@@ -20,6 +26,7 @@ from mcp.shared.auth import (
 from mcp_types.version import LATEST_HANDSHAKE_VERSION
 from pydantic import AnyUrl, ValidationError
 
+from handspan.config.settings import McpOauth
 from handspan.core.values import strip_invisible
 from handspan.net.guard import NetGuard
 from handspan.sources.mcp.logins.bearer import LoginAuth, SaveLogin, dump_model, with_tokens
@@ -27,6 +34,7 @@ from handspan.sources.mcp.logins.files import StoredLogin
 from handspan.sources.mcp.logins.limits import SILENCE_SECONDS, BoundedBody, check_address, check_request
 from handspan.sources.mcp.logins.login import LoginFailed, Redirected
 
+NO_CLIENT: Final = McpOauth()
 _PING: Final = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 
 __all__ = ["LoginAuth", "log_in"]
@@ -39,20 +47,32 @@ ShowAddress: TypeAlias = Callable[[str, str], Awaitable[Redirected]]
 
 
 async def log_in(
-    url: str, guard: NetGuard, redirect: str, known: StoredLogin | None, show: ShowAddress, save: SaveLogin
+    url: str,
+    guard: NetGuard,
+    redirect: str,
+    known: StoredLogin | None,
+    show: ShowAddress,
+    save: SaveLogin,
+    client: McpOauth = NO_CLIENT,
+    scope: str = "",
 ) -> StoredLogin:
     """Let a person log in at this server, and return the login. Raises `LoginFailed` when that can't be done.
 
-    `save` gets the registration as soon as it is made, so that the next try needs no other one.
+    `save` gets the registration as soon as it is made, so that the next try needs no other one. `client` is a
+    registration that was made by hand. `scope`: the tokens have to reach that too, beside what `known` reaches.
     """
-    flow = _Flow(url, redirect, known, show, save)
+    flow = _Flow(url, redirect, known, show, save, client, scope)
     headers = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": LATEST_HANDSHAKE_VERSION}
     try:
         async with (
-            guard.trust(url).client(auth=_CheckedFlow(flow.provider, url), timeout=SILENCE_SECONDS) as http,
+            guard.trust(url).client(auth=_CheckedFlow(flow.provider, url, flow.scope), timeout=SILENCE_SECONDS) as http,
             http.stream("POST", url, json=_PING, headers=headers) as response,
         ):
             return flow.login(response.status_code)
+    except OAuthRegistrationError as error:
+        where = "set its id as oauth.client_id in the settings of the server"
+        text = f"it does not register us: register this gateway there by hand, with the address {redirect}, and {where}"
+        raise LoginFailed(f"{text} ({_describe(error)})") from error
     except (OAuthFlowError, httpx2.HTTPError, ValidationError) as error:
         raise LoginFailed(_describe(error)) from error
 
@@ -60,12 +80,28 @@ async def log_in(
 class _Flow:
     """One login: the provider of the SDK, and the TokenStorage that it uses."""
 
-    def __init__(self, url: str, redirect: str, known: StoredLogin | None, show: ShowAddress, save: SaveLogin) -> None:
+    def __init__(
+        self,
+        url: str,
+        redirect: str,
+        known: StoredLogin | None,
+        show: ShowAddress,
+        save: SaveLogin,
+        client: McpOauth,
+        scope: str,
+    ) -> None:
+        document = client.client_metadata_url or None
+        if document is not None and not is_valid_client_metadata_url(document):
+            raise LoginFailed("oauth.client_metadata_url in its settings has to be an https address with a path")
         is_web = redirect.startswith("https://")
         metadata = OAuthClientMetadata(
             redirect_uris=[AnyUrl(redirect)], client_name="Handspan", application_type="web" if is_web else "native"
         )
-        self.provider = OAuthClientProvider(url, metadata, self, self._show, self._wait)
+        self.provider = OAuthClientProvider(url, metadata, self, self._show, self._wait, document)
+        granted = str((known and known.tokens and known.tokens.get("scope")) or "")
+        self.scope = union_scopes(granted, scope) or "" if scope else ""
+        """All that the tokens have to reach; empty: what the server asks for."""
+        self._client = client
         self._url = url
         self._redirect = redirect
         self._known = known
@@ -94,12 +130,26 @@ class _Flow:
 
     async def _show(self, address: str) -> None:
         self._stored()  # no person is sent to a page that is only guessed
+        self._complete_client()
         parts = urlsplit(address)
         states = parse_qs(parts.query).get("state", [])
         if len(states) != 1 or parts.fragment or parts.username is not None:
             raise LoginFailed("the address of its login page can't be used")
         check_address(address, self._url)
         self._came_back = await self._show_address(address, states[0])
+
+    def _complete_client(self) -> None:
+        """Say how a registration of the settings authenticates, and whose it is: only the metadata tells that."""
+        context = self.provider.context
+        if not self._client.client_id or context.client_info is None or context.oauth_metadata is None:
+            return
+        known = context.oauth_metadata.token_endpoint_auth_methods_supported or ["client_secret_basic"]
+        method = "client_secret_basic" if "client_secret_basic" in known else "client_secret_post"
+        more = {
+            "token_endpoint_auth_method": method if self._client.client_secret else "none",
+            "issuer": str(context.oauth_metadata.issuer),
+        }
+        context.client_info = context.client_info.model_copy(update=more)
 
     async def _wait(self) -> AuthorizationCodeResult:
         assert self._came_back is not None  # `_show` comes first
@@ -117,14 +167,27 @@ class _Flow:
         self._tokens = tokens
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        """Return our registration, if it is for the address to which this login returns."""
-        if self._known is None:
+        """Return our registration: that of the settings, or one that is for this way back and this scope."""
+        known = None if self._known is None else OAuthClientInformationFull.model_validate(self._known.client)
+        if self._client.client_id:
+            return OAuthClientInformationFull(
+                client_id=self._client.client_id,
+                client_secret=self._client.client_secret or None,
+                redirect_uris=[AnyUrl(self._redirect)],
+                issuer=known.issuer if known is not None and known.client_id == self._client.client_id else None,
+            )
+        if known is None or self._redirect not in map(str, known.redirect_uris or ()):
             return None
-        client = OAuthClientInformationFull.model_validate(self._known.client)
-        return client if self._redirect in map(str, client.redirect_uris or ()) else None
+        is_too_narrow = known.scope is not None and not set(self.scope.split()) <= set(known.scope.split())
+        return None if is_too_narrow else known
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """Store our registration, unless the one that is stored still has its tokens."""
+        """Store our registration, unless the one that is stored still has its tokens.
+
+        Raises `LoginFailed` if the settings have one: it is for another server of logins, which alone gets its secret.
+        """
+        if self._client.client_id:
+            raise LoginFailed("its login is at another server than before: log out first if you trust that one, too")
         if self._known is None or self._known.tokens is None:
             await self._save(self._stored())
 
@@ -132,9 +195,10 @@ class _Flow:
 class _CheckedFlow(httpx2.Auth):
     """The SDK's flow, with a limit on the size and time of each answer, and https for every other host."""
 
-    def __init__(self, provider: OAuthClientProvider, url: str) -> None:
+    def __init__(self, provider: OAuthClientProvider, url: str, scope: str) -> None:
         self._provider = provider
         self._url = url
+        self._scope = scope
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         """Pass requests and answers on."""
@@ -144,11 +208,21 @@ class _CheckedFlow(httpx2.Auth):
             while True:
                 response = yield outgoing if outgoing is request else check_request(outgoing, self._url)
                 response.stream = BoundedBody(response)
+                if outgoing is request and response.status_code == 401 and self._scope:
+                    _widen(response, self._scope)
                 outgoing = await flow.asend(response)
         except StopAsyncIteration:
             return
         finally:
             await flow.aclose()
+
+
+def _widen(response: httpx2.Response, scope: str) -> None:
+    """Let the answer ask for this scope, too: the SDK logs in with what it asks for."""
+    metadata = extract_resource_metadata_from_www_auth(response)
+    fields = {"resource_metadata": metadata, "scope": union_scopes(extract_scope_from_www_auth(response), scope)}
+    given = ", ".join(f'{name}="{value}"' for name, value in fields.items() if value)
+    response.headers["WWW-Authenticate"] = f"Bearer {given}"
 
 
 def _describe(error: Exception) -> str:

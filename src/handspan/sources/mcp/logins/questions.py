@@ -66,7 +66,7 @@ class LoginQuestions:
         except LoginFailed as error:
             _log.warning("MCP server %s wants a login, but it can't be begun: %s", name, error)
             return
-        question = _question(login)
+        question = login_question(login)
         asking = asyncio.ensure_future(self._questions.ask(question))
         try:
             await asyncio.wait((asking, login.ended), return_when=asyncio.FIRST_COMPLETED)
@@ -83,7 +83,8 @@ class LoginQuestions:
             asking.cancel()
 
 
-def _question(login: McpLogin) -> Question:
+def login_question(login: McpLogin) -> Question:
+    """Return the question whether to log in."""
     name, address = login.server.server_name, login.address.result()
     return Question(
         id=f"login-{name}-{secrets.token_hex(8)}",
