@@ -15,7 +15,7 @@ BOTH_WAYS := tests/wire tests/vectors tests/gateway/mcp/test_door.py
 # The tests start hundreds of processes. Each would compile every module anew if none might keep what it compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup system serve test pytest sdk chaos conformance coverage check release-check format docs bench bench-peers audit lock clean
+.PHONY: help setup system serve test pytest sdk web chaos conformance coverage check release-check format docs bench bench-peers audit lock clean
 .DEFAULT_GOAL := help
 
 help: ## what can be made
@@ -36,8 +36,8 @@ system: ## the system packages that the sandbox and the tests in a browser need 
 serve: $(SERVES) ## the gateway, with its embedded defaults; installs only what it needs
 	@$(BIN)/handspan serve
 
-test: setup system ## every gate and every test; the three parts run side by side, and each prints when it has ended
-	@$(MAKE) --no-print-directory -C $(ROOT) -j3 --output-sync=target check sdk pytest
+test: setup system ## every gate and every test; the four parts run side by side, and each prints when it has ended
+	@$(MAKE) --no-print-directory -C $(ROOT) -j3 --output-sync=target check sdk web pytest
 
 pytest: setup system ## the tests in Python
 	@$(ROOT)scripts/node-parts
@@ -57,9 +57,14 @@ release-check: setup ## build the wheels, install each in an environment of its 
 sdk: setup system ## the TypeScript SDK: checked, built and tested, in Node and in a browser
 	@$(ROOT)scripts/sdk-test
 
+web: setup system ## the page: checked, built and tested in a browser with a real gateway
+	@$(ROOT)scripts/web-test
+
 chaos: setup ## dropped links, kills, hostile clients, floods, outages, a soak of ten minutes; then properties and floods in their deep form
 	@cd $(ROOT) && $(BIN)/python -m tests.chaos
+	@cd $(ROOT) && $(BIN)/python -m tests.chaos --postgres kills sigterm walks
 	@cd $(ROOT) && TESTS_PROFILE=deep $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --timeout 3600 -m "hypothesis or flood"
+	@cd $(ROOT) && TESTS_PROFILE=deep $(BIN)/python -m pytest -q --timeout 3600 tests/interaction/test_behaviours.py -k postgres
 
 conformance: setup ## the MCP conformance suite against our MCP server and our MCP client: passed and failed
 	@$(ROOT)scripts/node-parts
@@ -74,8 +79,8 @@ check: setup ## format, lint, types, import contracts; then the longest files an
 format: setup ## put every file in the house's form
 	@cd $(ROOT) && $(BIN)/ruff check -q --fix . ; $(BIN)/ruff format -q .
 
-docs: setup ## write what is generated: docs/settings.md and the JSON Schemas of the protocol
-	@cd $(ROOT) && $(BIN)/python scripts/settings_page.py && $(BIN)/python scripts/protocol_schemas.py
+docs: setup ## write what is generated: docs/settings.md, the JSON Schemas of the protocol, the REST types of the SDK
+	@cd $(ROOT) && $(BIN)/python scripts/settings_page.py && $(BIN)/python scripts/protocol_schemas.py && $(BIN)/python scripts/rest_types.py
 
 bench: setup ## our figures against the floor, as a table and in bench/results/latest.json
 	@cd $(ROOT) && $(BIN)/python -m bench
@@ -92,4 +97,4 @@ lock: setup ## write constraints.txt anew: the newest versions that fit pyprojec
 
 clean: ## remove what make made
 	@cd $(ROOT) && rm -rf .venv .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis bench/results
-	@cd $(ROOT) && rm -rf sdks/typescript/node_modules sdks/typescript/dist
+	@cd $(ROOT) && rm -rf sdks/typescript/node_modules sdks/typescript/dist web/node_modules web/dist web/screenshots

@@ -13,12 +13,14 @@ from types import ModuleType
 import msgspec
 
 from bench import (
+    bridging,
     dispatch,
     flooding,
     graphing,
     imaging,
     looping,
     mcp_calls,
+    postgres,
     registering,
     remote,
     searching,
@@ -37,7 +39,7 @@ FAMILIES: dict[str, ModuleType] = {
     family.__name__.removeprefix("bench."): family
     for family in (
         *(dispatch, registering, serialising, starting, looping, storing, serving, graphing, remote, searching),
-        *(imaging, flooding, setting_up, tool_search, mcp_calls),
+        *(imaging, flooding, setting_up, tool_search, mcp_calls, bridging, postgres),
     )
 }
 

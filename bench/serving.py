@@ -57,7 +57,7 @@ def _measure(folder: Path) -> list[Figure]:
 
 def _serve(folder: Path, port: int) -> list[str]:
     folders = ["--state", str(folder / "st"), "--workspace", str(folder / "ws")]
-    return [sys.executable, "-m", "handspan.cli.main", "serve", "--port", str(port), "--model", "offline", *folders]
+    return [sys.executable, "-m", "handspan.cli", "serve", "--port", str(port), "--model", "offline", *folders]
 
 
 def _seconds(command: list[str], port: int) -> float:

@@ -16,12 +16,12 @@ TRIES = 15
 
 
 async def measure(folder: Path) -> Iterable[Figure]:
-    """`import`, `handspan --help`, a chat, and a first answer of `Handspan`, against `import asyncio, json`."""
+    """What a tool imports, `--help`, a chat, a first answer of `Handspan`; against `import asyncio, json`."""
     compileall.compile_dir(Path(handspan.__file__).parent, quiet=2)
     codes = {
         "nothing": "pass",
         "floor": "import asyncio, json",
-        "ours": "import handspan",
+        "ours": "from handspan import tool",
         "help": _HELP,
         "hands": _HANDS,
     }
@@ -41,8 +41,8 @@ _HELP = """
 import os, sys
 os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 sys.argv = ["handspan", "--help"]
-from handspan.cli.main import main
-main()
+from handspan.cli.__main__ import start
+start()
 """
 
 
@@ -69,7 +69,7 @@ def _seconds_to_answer(folder: Path) -> float:
     The model is named: whether a local one answers is no matter of ours.
     """
     environment = _environment() | {"HOME": str(folder), "HANDSPAN_MODEL": "offline"}
-    command = [sys.executable, "-m", "handspan.cli.main", "chat", "hi"]
+    command = [sys.executable, "-m", "handspan.cli", "chat", "hi"]
     began = time.perf_counter()
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         assert process.stdout is not None

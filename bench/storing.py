@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import sqlite3
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -18,8 +17,9 @@ from handspan.core.messages import (
     Usage,
     UserMessage,
 )
-from handspan.store.sqlite.conversations import load_messages
-from handspan.store.sqlite.store import SqliteStore
+from handspan.store.sqlite.store import SqliteStore, sqlite_store
+from handspan.store.tables.conversations import load_messages
+from handspan.store.tables.database import TableConnection
 
 SESSIONS = 64
 APPENDS = 100
@@ -29,7 +29,7 @@ OWNER = "bench"
 
 async def measure(folder: Path) -> Iterable[Figure]:
     """`store_append_per_s`: from 64 sessions at once, synchronous=FULL. `session_load_ms`: CPU for 10,000 messages."""
-    async with SqliteStore(folder / "storing") as store:
+    async with sqlite_store(folder / "storing") as store:
         return [
             Figure(
                 "store_append_per_s",
@@ -46,7 +46,7 @@ async def _appends_per_second(store: SqliteStore) -> float:
     sessions = [(await store.conversations.create(owner=OWNER)).id for _ in range(SESSIONS)]
 
     async def talk(session: str) -> None:
-        for message in _talk(APPENDS):
+        for message in talk_messages(APPENDS):
             await store.conversations.append(session, message, owner=OWNER)
 
     began = time.perf_counter()
@@ -56,21 +56,21 @@ async def _appends_per_second(store: SqliteStore) -> float:
 
 async def _load_ms(store: SqliteStore, rounds: int = 5) -> float:
     session = (await store.conversations.create(owner=OWNER)).id
-    await store.conversations.append(session, *_talk(LONG), owner=OWNER)
+    await store.conversations.append(session, *talk_messages(LONG), owner=OWNER)
 
-    def load(connection: sqlite3.Connection) -> float:
+    async def load(connection: TableConnection) -> float:
         began = time.process_time()
-        assert len(load_messages(session, OWNER, 0, connection)) == LONG
+        assert len(await load_messages(session, OWNER, 0, connection)) == LONG
         return (time.process_time() - began) * 1000
 
     best = float("inf")
     for _ in range(rounds):
         gc.collect()
-        best = min(best, store.database.read_now(load))
+        best = min(best, await store.database.read_few(load))
     return best
 
 
-def _talk(count: int) -> Iterable[Message]:
+def talk_messages(count: int) -> Iterable[Message]:
     """A question, a call, its result, an answer; and again."""
     for number in range(0, count, 4):
         call = CallPart(f"call-{number}", "read_file", '{"path": "notes/today.txt"}', f"toolu_{number}")

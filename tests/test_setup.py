@@ -52,7 +52,7 @@ def test_the_sdk_alone_holds_the_rooms_of_the_client_and_needs_what_they_import(
     included = sdk["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
     sources = [(SDK.parent / name).resolve() for name in included]
     rooms = {source.name for source in sources if source.is_dir()}
-    assert rooms == {"core", "wire", "client"}
+    assert rooms == {"core", "wire", "client", "provider", "bridge"}
     foreign = {name for source in sources for name in imported(source) if name not in sys.stdlib_module_names}
     assert foreign - {"handspan"} == {name.split(">")[0].replace("-", "_") for name in dependencies(sdk)}
     assert dependencies(sdk) <= dependencies(whole), "the same versions as in the whole package"

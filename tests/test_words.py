@@ -41,6 +41,17 @@ def test_names_files_and_docstrings_have_plain_words() -> None:
     assert offenders() == {}, "Use the field's word: CONTRIBUTING.md and the glossary of ARCHITECTURE.md have them."
 
 
+def test_docstrings_of_functions_begin_with_an_imperative() -> None:
+    found = [
+        f"{file.relative_to(SOURCE)}: {node.name}"
+        for _, file, tree in modules()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (ast.get_docstring(node) or "").startswith(("Returns ", "Yields ", "Raises "))
+    ]
+    assert found == [], 'Write "Return …", "Yield …" or "Raise …".'
+
+
 @pytest.mark.parametrize("page", [*PAGES], ids=lambda page: page.name)
 def test_pages_name_the_client_the_caller_or_the_person(page: Path) -> None:
     words = set(re.findall(r"[a-z]+", page.read_text(encoding="utf-8").lower()))

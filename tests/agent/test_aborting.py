@@ -33,7 +33,7 @@ BREATHS = 13
 """In one turn with this script."""
 
 
-class Breath:
+class AbortAt:
     """Lets others go on, and aborts the turn at the breath of this number."""
 
     def __init__(self, abort_at: int = 0) -> None:
@@ -48,12 +48,12 @@ class Breath:
         await asyncio.sleep(0)
 
 
-class Breathing:
+class PausingModel:
     """A model that takes a breath after every event."""
 
     name = "breathing"
 
-    def __init__(self, turns: Sequence[ScriptTurn], breath: Breath) -> None:
+    def __init__(self, turns: Sequence[ScriptTurn], breath: AbortAt) -> None:
         self._script = Scripted(turns)
         self._breath = breath
 
@@ -69,12 +69,12 @@ class Breathing:
             await self._breath.take()
 
 
-class Stage:
+class StoredSession:
     """A session in a store, opened anew for every turn, as by a process that knows nothing else."""
 
     def __init__(self, store: Store, folder: Path) -> None:
         self.store = store
-        self.breath = Breath()
+        self.breath = AbortAt()
         self.registry = Registry()
         engine = Engine(open_artifacts(folder), folder, ledger=store.ledger)
         self.loop = Loop(engine, store.ledger)
@@ -89,11 +89,11 @@ class Stage:
 
     async def turn(self, session_id: str, *, abort_at: int = 0, inbox: str = "") -> bool:
         """Whether a turn came to its end, and was not aborted."""
-        self.breath = Breath(abort_at)
+        self.breath = AbortAt(abort_at)
         messages = await self.store.conversations.load(session_id, owner=OWNER)
         caller = Caller(OPERATOR, GENERAL, self.registry.toolbox(GENERAL, OPERATOR))
         log = StoredLog(self.store.conversations, OWNER)
-        session = Conversation(session_id, caller, Breathing(SCRIPT, self.breath), log, messages)
+        session = Conversation(session_id, caller, PausingModel(SCRIPT, self.breath), log, messages)
         await self.loop.close(session)
         await session.append(UserMessage((Text("go"),)))
         session.inbox += [UserMessage((Text(inbox),))] if inbox else []
@@ -111,7 +111,7 @@ async def test_a_turn_that_is_aborted_anywhere_never_leaves_replies_in_a_row(
     tmp_path: Path, place: int, inbox: str
 ) -> None:
     async with asyncio.timeout(60), open_store(tmp_path / "state") as store:
-        stage = Stage(store, tmp_path)
+        stage = StoredSession(store, tmp_path)
         session = (await store.conversations.create(owner=OWNER)).id
         ends = [await stage.turn(session, abort_at=place, inbox=inbox) for _ in range(2)]
         assert await stage.turn(session)
@@ -145,11 +145,11 @@ async def test_what_is_on_its_way_into_the_store_when_a_turn_is_aborted_is_part_
     tmp_path: Path, place: int
 ) -> None:
     async with asyncio.timeout(60), open_store(tmp_path / "state") as store:
-        stage = Stage(store, tmp_path)
+        stage = StoredSession(store, tmp_path)
         session_id = (await store.conversations.create(owner=OWNER)).id
         caller = Caller(OPERATOR, GENERAL, stage.registry.toolbox(GENERAL, OPERATOR))
         log = CuttingLog(StoredLog(store.conversations, OWNER), place)
-        session = Conversation(session_id, caller, Breathing(SCRIPT, stage.breath), log)
+        session = Conversation(session_id, caller, PausingModel(SCRIPT, stage.breath), log)
         with pytest.raises(asyncio.CancelledError):
             await session.append(UserMessage((Text("go"),)))
             await stage.loop.advance(session, lambda _: None)

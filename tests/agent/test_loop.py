@@ -294,7 +294,7 @@ async def test_all_calls_of_a_round_are_told_in_their_order_before_any_of_them_b
     assert all(isinstance(event, CallFinished) for event in calls[6:])
 
 
-class Shelf:
+class GroupTools:
     """Tools of one group, and the order in which their calls begin and end."""
 
     def __init__(self, stage: Stage) -> None:
@@ -324,7 +324,7 @@ class Shelf:
 
 async def test_inside_a_group_calls_keep_their_order_around_each_change(tmp_path: Path) -> None:
     stage = Stage(tmp_path, [])
-    shelf = Shelf(stage)
+    shelf = GroupTools(stage)
     script = [call("put", number=1), call("look", number=2, together=True), call("look", number=2, together=True)]
     stage.session.model = Scripted(
         [[*script, call("put", number=3), call("put", number=4), call("look", number=5)], "x"]
@@ -336,7 +336,7 @@ async def test_inside_a_group_calls_keep_their_order_around_each_change(tmp_path
 
 async def test_a_change_that_waits_for_its_outcome_holds_back_the_calls_after_it(tmp_path: Path) -> None:
     stage = Stage(tmp_path, [])
-    shelf = Shelf(stage)
+    shelf = GroupTools(stage)
     stage.session.model = Scripted([[call("ask_page"), call("look", number=1), call("double", number=1)], "done"])
     assert (await stage.say("go")).reason == "pending"
     assert shelf.order == [] and stage.runs == [1]

@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import inspect
+import os
 import secrets
 import sys
 import tempfile
@@ -15,6 +16,7 @@ from msgspec import structs
 
 from tests.chaos import floods, hostile, kills, outages, pages, sigterm, soak, storm, walks
 from tests.chaos.figures import Figure, broken, table
+from tests.stores import postgres_variables
 
 SCENARIOS: Final[dict[str, tuple[Callable[[Path, Any, int], Any], Any, Any]]] = {
     "storm": (storm.storm, storm.Scale(), storm.SHORT),
@@ -48,6 +50,8 @@ def _figures(name: str, options: argparse.Namespace) -> list[Figure]:
     scenario, long, short = SCENARIOS[name]
     scale = _scaled(short if options.short else long, options.scale)
     with tempfile.TemporaryDirectory(prefix="chaos-") as folder:
+        if options.postgres:
+            os.environ.update(postgres_variables(Path(folder)))
         figures = scenario(Path(folder), scale, options.seed)
         found: list[Figure] = asyncio.run(figures) if inspect.iscoroutine(figures) else figures
     return found
@@ -65,6 +69,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=secrets.randbelow(1_000_000), help="repeat a run")
     parser.add_argument("--scale", type=float, default=1.0, help="so many times as much of everything")
     parser.add_argument("--short", action="store_true", help="the short forms, as in `make test`")
+    parser.add_argument("--postgres", action="store_true", help="gateways have their store in PostgreSQL")
     options = parser.parse_args()
     if unknown := [name for name in options.scenarios if name not in SCENARIOS]:
         parser.error(f"there is no scenario {unknown[0]!r}")

@@ -1,6 +1,6 @@
 """A program that floods a gateway on this computer: `python -m tests.chaos.flooder URL TOKEN KIND SECONDS`.
 
-It ends by itself after so many seconds, or `MOST_BYTES`. It prints how many bytes it sent and how often it connected.
+It ends by itself after so many seconds, or `MAX_BYTES`. It prints how many bytes it sent and how often it connected.
 """
 
 import json
@@ -11,7 +11,7 @@ import time
 from typing import Final
 from urllib.parse import urlsplit
 
-MOST_BYTES: Final = 64 * 1024 * 1024
+MAX_BYTES: Final = 64 * 1024 * 1024
 IDLE_SOCKETS: Final = 300
 _PIECE: Final = 64 * 1024
 _MASK: Final = b"\x01\x02\x03\x04"
@@ -60,7 +60,7 @@ class Flood:
 
     @property
     def _is_over(self) -> bool:
-        return time.monotonic() > self._until or self.sent > MOST_BYTES
+        return time.monotonic() > self._until or self.sent > MAX_BYTES
 
     def _connect(self) -> socket.socket:
         connection = socket.create_connection(self._place, timeout=10)

@@ -55,7 +55,7 @@ class FloodReport(Struct):
     connections: int
 
 
-class Beside:
+class FloodedGateway:
     """A gateway, and a good client that never stops to call."""
 
     def __init__(self, gateway: GatewayProcess, good: Good) -> None:
@@ -107,7 +107,7 @@ class Beside:
 
 
 @asynccontextmanager
-async def beside_floods(folder: Path) -> AsyncIterator[Beside]:
+async def beside_floods(folder: Path) -> AsyncIterator[FloodedGateway]:
     """A gateway with few descriptors, so that idle sockets can use them up, and a good client that calls."""
     environ = {**PLAIN_PROCESS, "HANDSPAN_GATEWAY__CONNECTIONS__MOST": str(_FEW_FILES - 64)}
     async with GatewayProcess(folder, environ=environ) as gateway:
@@ -117,7 +117,7 @@ async def beside_floods(folder: Path) -> AsyncIterator[Beside]:
                 for place in range(_CALLERS):
                     group.create_task(good.call(place))
                 await until(lambda: len(good.took) >= 200)
-                yield Beside(gateway, good)
+                yield FloodedGateway(gateway, good)
                 good.is_over.set()
         finally:
             await good.close()

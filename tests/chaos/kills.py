@@ -80,7 +80,9 @@ class Load:
         """Make calls over this device, one after another."""
         number = 0
         while not self.is_over.is_set():
-            await device.ready(30)
+            await device.ready(
+                120
+            )  # the gateway is killed again and again: on a busy machine it may go before the device is back
             number += 1
             key = f"{device.label}/{place}/{number}"
             try:

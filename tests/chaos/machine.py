@@ -19,13 +19,13 @@ from websockets.exceptions import ConnectionClosed
 
 from handspan.core.values import JsonObject
 from handspan.testing import FakeDevice, NotSaid, offer
-from tests.chaos.houses import House, InItsOwnProcess, InThisProcess
-from tests.chaos.witness import Kept
+from tests.chaos.gateways import InItsOwnProcess, InThisProcess, RestartableGateway
+from tests.chaos.witness import StoredCall
 
 _T = TypeVar("_T")
 _PATIENCE: Final = 60.0
 _MOMENT: Final = 0.02
-_MOST_RESTARTS: Final = 3
+_MAX_RESTARTS: Final = 3
 _NEVER_ASKED: Final = ("tool_not_found", "tool_not_available", "disconnected", "interrupted")
 LABELS: Final = ("red", "blue", "plain")
 """`plain` can't come back; the others can."""
@@ -55,7 +55,7 @@ class Peer:
 class Wire(RuleBasedStateMachine):
     """Call, answer, answer twice, spoof, drop, come back, cancel, restart. Calls are known by what they are for."""
 
-    house: Callable[[Path], House] = InThisProcess
+    make_gateway: Callable[[Path], RestartableGateway] = InThisProcess
     happened: ClassVar[Counter[str]] = Counter()
     """What happened in all walks, and how calls ended. `walks` gives each run one of its own."""
 
@@ -63,7 +63,7 @@ class Wire(RuleBasedStateMachine):
         super().__init__()
         self.loop = asyncio.new_event_loop()
         self.folder = tempfile.TemporaryDirectory(prefix="wire-")
-        self.gateway: House | None = None
+        self.gateway: RestartableGateway | None = None
         self.peers: dict[str, Peer] = {}
         self.calls: dict[str, asyncio.Task[JsonObject]] = {}
         self.owner: dict[str, str] = {}
@@ -84,7 +84,7 @@ class Wire(RuleBasedStateMachine):
 
     @initialize()
     def open(self) -> None:
-        gateway = type(self).house(Path(self.folder.name))
+        gateway = type(self).make_gateway(Path(self.folder.name))
         self.run(gateway.open())
         self.gateway = gateway
         self.peers = {label: Peer(FakeDevice(gateway.url, gateway.token), label) for label in LABELS}
@@ -202,7 +202,7 @@ class Wire(RuleBasedStateMachine):
     def restart(self, returning: set[str]) -> None:
         """The gateway ends, another one begins on the same state, and some devices come back at once."""
         assert self.gateway is not None
-        if self.restarts == _MOST_RESTARTS or not self._running():
+        if self.restarts == _MAX_RESTARTS or not self._running():
             return self.call(len(returning))
         self._note("restarts")
         self.restarts += 1
@@ -263,7 +263,7 @@ class Wire(RuleBasedStateMachine):
             call_id = self.unchecked.pop()
             self._is_kept(call_id, self.run(self.gateway.look(call_id)))
 
-    def _is_kept(self, call_id: str, call: Kept) -> None:
+    def _is_kept(self, call_id: str, call: StoredCall) -> None:
         assert call.state == "done" and call.envelope is not None, f"{call_id} is {call.state}"
         peer = next(peer for peer in self.peers.values() if call_id in peer.seen)
         key = peer.seen[call_id]
@@ -332,7 +332,7 @@ class Wire(RuleBasedStateMachine):
 
     # The end.
 
-    def _end(self, gateway: House) -> None:
+    def _end(self, gateway: RestartableGateway) -> None:
         """Everybody comes back and answers everything; then every call must have its one result."""
         try:
             self.run(self._everybody_answers(gateway))
@@ -347,7 +347,7 @@ class Wire(RuleBasedStateMachine):
             journal = self.run(gateway.close())
         self._every_call_has_one_result(journal)
 
-    async def _everybody_answers(self, gateway: House) -> None:
+    async def _everybody_answers(self, gateway: RestartableGateway) -> None:
         for peer in self.peers.values():
             if not peer.is_up:
                 await self._arrive(peer)
@@ -357,7 +357,7 @@ class Wire(RuleBasedStateMachine):
                 for call_id in peer.open_ids:
                     await self._answer(peer, call_id)
 
-    def _every_call_has_one_result(self, journal: dict[str, Kept]) -> None:
+    def _every_call_has_one_result(self, journal: dict[str, StoredCall]) -> None:
         for key, task in self.calls.items():
             if key not in journal:
                 assert task.cancelled() and not self.ran[key], f"{key} was never written"
@@ -383,4 +383,4 @@ def _chosen(candidates: Sequence[_T], place: int) -> _T:
 class KilledWire(Wire):
     """The same, with a gateway that is killed instead of ended."""
 
-    house = InItsOwnProcess
+    make_gateway = InItsOwnProcess

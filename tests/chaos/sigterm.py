@@ -17,7 +17,7 @@ from handspan.testing import DeviceLogic, DeviceRequest, FakeDevice, GatewayProc
 from tests.chaos.figures import Figure, none_of, percentile
 from tests.chaos.kills import PLAIN_PROCESS
 from tests.chaos.talks import WEIGH, Talk
-from tests.chaos.witness import Kept, Witness, journal_of, kept
+from tests.chaos.witness import StoredCall, Witness, journal_of, kept
 from tests.waiting import WAIT, until
 
 _TOOLS: Final = [offer("work", "Do it.", timeout=30)]
@@ -134,7 +134,7 @@ async def sigterm(folder: Path, scale: Scale, seed: int) -> list[Figure]:
     unfinished: list[str] = []
     in_vain: list[str] = []
     before: set[str] = set()
-    journal: dict[str, Kept] = {}
+    journal: dict[str, StoredCall] = {}
     gateway = GatewayProcess(folder, environ=PLAIN_PROCESS)
     try:
         for number in range(scale.rounds):
@@ -174,9 +174,9 @@ async def sigterm(folder: Path, scale: Scale, seed: int) -> list[Figure]:
     ]
 
 
-def _endings(journal: Mapping[str, Kept]) -> Counter[str]:
+def _endings(journal: Mapping[str, StoredCall]) -> Counter[str]:
     return Counter(_code(call) for call in journal.values())
 
 
-def _code(call: Kept) -> str:
+def _code(call: StoredCall) -> str:
     return "open" if call.envelope is None else str(call.envelope.get("code", "success"))

@@ -46,7 +46,7 @@ class Scale(Struct, frozen=True):
 SHORT: Final = Scale(300, 10)
 
 
-class Fate(Struct, frozen=True):
+class CallEnd(Struct, frozen=True):
     """What becomes of a call."""
 
     number: int
@@ -59,14 +59,14 @@ class Fate(Struct, frozen=True):
         return "mute" if self.kind == "silent" else "work"
 
 
-def fate(seed: int, number: int) -> Fate:
+def fate(seed: int, number: int) -> CallEnd:
     """5 % silent, 5 % drop the link (half of them after the answer), 2 % are answered twice."""
     chance = Random(f"{seed}/{number}")
     drawn, pause = chance.random(), chance.random() * 0.005
     for share, kind in ((0.05, "silent"), (0.075, "drop"), (0.10, "answer and drop"), (0.12, "twice")):
         if drawn < share:
-            return Fate(number, kind, pause)
-    return Fate(number, "answer", pause)
+            return CallEnd(number, kind, pause)
+    return CallEnd(number, "answer", pause)
 
 
 class Stormed:
@@ -128,7 +128,7 @@ class Storm:
             await stormed.device.ready()
             await self._call(stormed, fate(self._seed, number))
 
-    async def _call(self, stormed: Stormed, fate: Fate) -> None:
+    async def _call(self, stormed: Stormed, fate: CallEnd) -> None:
         call_id, begun = new_call_id(), time.monotonic()
         self.witness.asked.add(call_id)
         arguments: dict[str, Json] = {"number": fate.number, "kind": fate.kind, "pause": fate.pause}
@@ -139,7 +139,7 @@ class Storm:
         if stormed.dropped_at >= begun and _code(result) == "unknown_outcome":
             self.reported.append(time.monotonic() - stormed.dropped_at)
 
-    def _judge(self, stormed: Stormed, fate: Fate, call_id: str, result: ToolResult) -> None:
+    def _judge(self, stormed: Stormed, fate: CallEnd, call_id: str, result: ToolResult) -> None:
         code = _code(result)
         self.outcomes[code] += 1
         wanted = "timeout" if fate.kind == "silent" else "success"

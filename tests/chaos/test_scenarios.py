@@ -12,6 +12,8 @@ import pytest
 from tests.chaos import floods, hostile, kills, outages, pages, sigterm, soak, storm, walks
 from tests.chaos.figures import Figure, broken, table
 from tests.chaos.hostile_frames import HOSTILE_REQUESTS, hostile_text
+from tests.postgres_engine import HOW_TO_INSTALL, find_programs
+from tests.stores import postgres_variables
 
 _SEED: Final = 20260101
 _ROOT: Final = Path(__file__).parents[2]
@@ -29,6 +31,21 @@ async def test_no_call_is_lost_or_run_twice_in_a_storm(tmp_path: Path) -> None:
 
 @pytest.mark.anyio
 async def test_nothing_acknowledged_is_lost_when_the_gateway_is_killed(tmp_path: Path) -> None:
+    check("kills", await kills.kills(tmp_path, kills.SHORT, _SEED))
+
+
+@pytest.fixture
+def in_postgres(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the gateways of the test have their store in PostgreSQL."""
+    if find_programs() is None:
+        pytest.skip(HOW_TO_INSTALL)
+    for name, value in postgres_variables(tmp_path).items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.mark.anyio
+@pytest.mark.usefixtures("in_postgres")
+async def test_nothing_acknowledged_is_lost_when_a_gateway_with_postgres_is_killed(tmp_path: Path) -> None:
     check("kills", await kills.kills(tmp_path, kills.SHORT, _SEED))
 
 

@@ -18,7 +18,7 @@ from tests.chaos.figures import Figure, none_of
 from tests.stores import open_store
 
 
-class Kept(Struct, frozen=True):
+class StoredCall(Struct, frozen=True):
     """What the journal has of a call."""
 
     state: str
@@ -42,7 +42,7 @@ class Witness:
         """A caller got this result."""
         self.results.setdefault(call_id, []).append(envelope)
 
-    def figures(self, journal: Mapping[str, Kept]) -> list[Figure]:
+    def figures(self, journal: Mapping[str, StoredCall]) -> list[Figure]:
         """What was promised of calls, and what came of it."""
         return [
             none_of("calls lost", sorted(self._lost(journal))),
@@ -52,10 +52,10 @@ class Witness:
             none_of("acknowledged results lost", self._forgotten(journal)),
         ]
 
-    def _lost(self, journal: Mapping[str, Kept]) -> set[str]:
+    def _lost(self, journal: Mapping[str, StoredCall]) -> set[str]:
         return self.asked - {call for call in self.results if call in journal}
 
-    def _doubled(self, journal: Mapping[str, Kept]) -> set[str]:
+    def _doubled(self, journal: Mapping[str, StoredCall]) -> set[str]:
         """More than one result, or another one in the journal than the caller was told."""
         return {
             call
@@ -64,7 +64,7 @@ class Witness:
             or (call in journal and journal[call].state == "done" and journal[call].envelope != told[0])
         }
 
-    def _forgotten(self, journal: Mapping[str, Kept]) -> list[str]:
+    def _forgotten(self, journal: Mapping[str, StoredCall]) -> list[str]:
         return [
             f"{call}: {answer!r} was acknowledged, the journal has {journal.get(call)!r}"
             for call, answer in self.acknowledged.items()
@@ -72,10 +72,12 @@ class Witness:
         ]
 
 
-def kept(records: Iterable[CallRecord]) -> dict[str, Kept]:
+def kept(records: Iterable[CallRecord]) -> dict[str, StoredCall]:
     """The journal by call."""
     return {
-        record.id: Kept(record.state or "", None if isinstance(record.result, UnsetType) else envelope(record.result))
+        record.id: StoredCall(
+            record.state or "", None if isinstance(record.result, UnsetType) else envelope(record.result)
+        )
         for record in records
     }
 

@@ -112,7 +112,7 @@ def test_an_agent_is_shown_with_checkboxes_and_no_parameters(run: Shell) -> None
     assert "[x] read_file - Read a " in shown
     assert "[x] write_file (refused: read-only agent) - Write" in shown
     assert "[ ] exec_shell (needs shell) - Run a shell command" in shown
-    assert "[ ] spawn (needs shell; off for everybody) - Run one program" in shown
+    assert "[ ] spawn (needs shell; off for all owners) - Run one program" in shown
     assert "[ ] web_fetch (needs network) - Fetch" in shown
     assert "encoding" not in shown and "command:" not in shown
     assert max(map(len, run("agents", "show", "reader", COLUMNS="80").stdout.splitlines())) <= 80

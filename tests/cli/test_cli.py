@@ -6,10 +6,14 @@ import shlex
 import subprocess
 from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
 from handspan.cli import doctor
+from handspan.cli.render_tool import print_tool
+from handspan.core.values import JsonObject
+from handspan.wire.rest.tools import ToolView
 from tests.cli.shell import COMMAND, Shell, json_lines
 
 # Wrong usage: exit code 2, and a sentence instead of a traceback.
@@ -188,6 +192,45 @@ def test_why_has_an_answer_for_every_reason(run: Shell) -> None:
         assert reason in done.stdout
     answer = json.loads(run("tools", "why", "spawn", "--agent", "reader", "--json").stdout)
     assert answer["usable"] is False
+
+
+def test_show_says_all_about_one_tool(run: Shell) -> None:
+    done = run("tools", "show", "read_flie")
+    assert done.returncode == 1 and "Did you mean 'read_file'" in done.stderr
+    done = run("tools", "show", "web_search")
+    lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    assert lines[0].startswith("web_search: Search the web") and "permissions: network" in lines
+    assert any(line.startswith("origin: builtin") for line in lines)
+    assert "query string required Search query" in lines
+    assert "num_results integer = 5 How many results at most" in lines
+    assert any(line.startswith("not offered: no search API is set") for line in lines)
+    assert lines[-1] == """For example: handspan call web_search '{"query":"text"}'"""
+    assert json.loads(run("tools", "show", "web_search", "--json").stdout)["parameters"]["required"] == ["query"]
+    unoffered = [line for line in run("tools").stdout.splitlines() if "(not offered: " in line]
+    assert [line.split()[0] for line in unoffered] == ["message", "web_search"]
+
+
+def test_a_schema_is_a_table_and_an_example_down_to_its_parts(capsys: pytest.CaptureFixture[str]) -> None:
+    point: JsonObject = {"type": "object", "properties": {"x": {"type": "number"}}, "required": ["x"]}
+    parameters: JsonObject = {
+        "properties": {
+            "points": {"type": "array", "items": {"$ref": "#/$defs/point"}},
+            "colour": {"enum": ["red", "blue"]},
+            "size": {"anyOf": [{"type": "integer", "minimum": 3}, {"type": "null"}]},
+            "again": {"$ref": "#"},
+        },
+        "required": ["points", "colour", "size"],
+        "$defs": {"point": point},
+    }
+    view = {"name": "draw", "description": "Draw.", "parameters": parameters, "enabled": True, "source_type": "plugin"}
+    view |= {"source": "a.py", "origin": {"kind": "plugin", "name": "a.py"}, "scope": {"kind": "global", "id": ""}}
+    view |= {"permissions": [], "annotations": {"read_only": True, "group": "paper"}, "version": "1", "timeout": 5.0}
+    view |= {"fingerprint": "", "agents": [], "shown_to": [], "disabled_by": None, "internal": False}
+    print_tool(msgspec.convert(view | {"definition": "new"}, ToolView))
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert {"annotations: read_only, group paper", "timeout: 5 s", "points[].x number required"} <= set(lines)
+    assert {'colour "red" | "blue" required', "size integer | null required"} <= set(lines)
+    assert lines[-1].endswith("""draw '{"points":[{"x":1.5}],"colour":"red","size":3}'""")
 
 
 def test_a_tool_that_is_switched_off_is_off_for_everybody_until_it_is_switched_on(run: Shell) -> None:

@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -152,7 +153,7 @@ def test_the_person_is_asked_in_the_terminal_and_an_always_is_remembered(run: Sh
         laptop.until(
             r"The agent 'General' calls notify {\"text\":\"tea\",\"title\":\"Kitchen\"}\s+"
             r"It needs the permission 'notifications'. Grant it\?\s+"
-            r"\[y\]es, this call; \[a\]lways; \[n\]o, not this call; never\? "
+            r"\[y\]es, this call; \[a\]lways; \[n\]o, not this call; or the word never\? "
         )
         laptop.say("n")
         laptop.until(r"notify wants 'notifications': denied")
@@ -183,7 +184,8 @@ def test_the_caller_is_told_at_which_device_the_person_is_asked(run: Shell) -> N
         again = Calling(run, "laptop__notify", '{"text": "tea"}')  # a yes was for that call alone
         laptop.until(r"never\? ")
         laptop.say("n")
-        assert again.envelope()["code"] == "permission_denied"
+        envelope = again.envelope()
+        assert envelope["code"] == "permission_denied" and "--allow" not in envelope["message"]  # nothing to enable
 
 
 def test_never_is_told_to_the_model_with_how_to_change_it(run: Shell) -> None:
@@ -194,6 +196,7 @@ def test_never_is_told_to_the_model_with_how_to_change_it(run: Shell) -> None:
         envelope = calling.envelope()
         assert envelope["code"] == "permission_denied_forever"
         assert "handspan device --allow notifications" in envelope["message"]
+        assert re.search(r"its file /\S+\.json", envelope["message"])
     with serving(run), device(run, "--allow", "notifications"):
         assert run("call", "laptop__notify", '{"text": "tea"}').returncode == 0
 
@@ -468,6 +471,26 @@ def test_contacts_that_fit_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert called(contacts, query="ann") == {"contacts": [{"address": "ann@example.com", "name": "Ann Lee"}], "more": 0}
     program(tmp_path / "bin", "abook", "echo Not found >&2; exit 1")
     assert called(contacts, query="nobody") == {"contacts": [], "more": 0}
+
+
+def test_contacts_of_a_mac_are_asked_for_by_a_script_that_no_query_becomes_part_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.platform", "darwin")
+    answer = 'while [ "$1" != -- ]; do shift; done; printf "ann@example.com\\t%s of %d\\n" "$2" $#'
+    monkeypatch.setenv("PATH", program(tmp_path / "bin", "osascript", answer))
+    (contacts,) = phone_tools({"PATH": str(tmp_path / "bin")}, tmp_path).tools
+    (found,) = called(contacts, query="-e beep")["contacts"]
+    assert found == {"address": "ann@example.com", "name": "-e beep of 2"}
+    program(
+        tmp_path / "bin", "osascript", "echo 'Not authorized to send Apple events to Contacts. (-1743)' >&2; exit 1"
+    )
+    with pytest.raises(ToolError, match="Privacy & Security") as refused:
+        called(contacts, query="ann")
+    assert refused.value.code == "permission_denied"
+    program(tmp_path / "bin", "osascript", "echo 'syntax error' >&2; exit 1")
+    with pytest.raises(ToolError, match="syntax error"):
+        called(contacts, query="ann")
 
 
 def test_sensors_are_read_and_a_missing_one_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

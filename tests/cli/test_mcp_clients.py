@@ -20,6 +20,7 @@ from mcp import MCPError, StdioServerParameters
 from tests.cli.gateways import address, serving
 from tests.cli.shell import Shell
 from tests.gateway.mcp.test_door import ERAS, PIXEL, add_blocking_tool, codes, names, phone, texts
+from tests.gateway.mcp.test_fast_calls import Route
 from tests.waiting import until
 
 PROGRAM = (sys.executable, "-m", "handspan.cli.main", "mcp", "serve")
@@ -64,6 +65,9 @@ async def test_a_program_gets_the_tools_of_a_running_gateway_over_standard_input
         running_gateway(tmp_path / "gateway", agents=agents) as gateway,
         stdio_client(tmp_path, gateway, mode, ("--agent", "Careful"), **options) as client,
     ):
+        gateway.gateway.app.registry.register(Route())
+        routed = await client.call_tool("route", {"region": "eu west"})
+        assert texts(routed) == "eu west", "over HTTP a header repeats the argument"
         assert "phone__camera" not in await names(client)
         async with phone(gateway):
             if mode == "legacy":
@@ -155,6 +159,7 @@ def test_config_makes_a_token_for_an_agent_and_prints_entries_that_work(run: She
         assert url in printed["clients"]["claude-code"] and token in printed["clients"]["claude-code"]
         one = run("mcp", "config", "--client", "claude-code")
         assert "claude mcp add" in one.stdout and "mcpServers" not in one.stdout
+        assert "random port" in one.stderr and "gateway.port" in one.stderr
         listed = run("tokens")
         assert "tools, agent:General" in listed.stdout and "MCP: Claude Code" in listed.stdout
         unknown = run("mcp", "config", "--agent", "Nobody")
@@ -167,3 +172,21 @@ def test_tokens_for_tools_can_be_bound_to_agents(run: Shell) -> None:
         assert made.returncode == 0 and "/mcp with the header" in made.stderr and "handspan device" not in made.stderr
         wrong = run("tokens", "new", "desk", "--scope", "chat", "--agent", "General")
         assert wrong.returncode == 2 and "--scope tools" in wrong.stderr
+
+
+def test_the_servers_of_other_programs_are_imported_and_what_means_nothing_here_is_named(run: Shell) -> None:
+    server = Path(__file__).parents[1] / "sources" / "mcp" / "server.py"
+    cursor, goose = run.home / ".cursor" / "mcp.json", run.home / ".config" / "goose" / "config.yaml"
+    entry = {"command": sys.executable, "args": ["-I", "-S", str(server)], "cwd": "/"}
+    for file, content in (
+        (cursor, {"mcpServers": {"plain": entry}}),
+        (goose, {"extensions": {"bird": {"type": "stdio", "cmd": entry["command"], "args": entry["args"]}}}),
+    ):
+        file.parent.mkdir(parents=True)
+        file.write_text(json.dumps(content))
+    done = run("mcp", "import", "--json")
+    assert [(one["name"], one["status"]) for one in json.loads(done.stdout)] == [("bird", "ready"), ("plain", "ready")]
+    assert "plain: left out, as it means nothing here: cwd" in done.stderr
+    cursor.write_text(json.dumps({"mcpServers": {"plain": {"command": 5}}}))
+    refused = run("mcp", "import", str(cursor))
+    assert refused.returncode == 2 and "'plain' can't be read" in refused.stderr

@@ -53,7 +53,7 @@ def test_a_person_logs_in_with_a_browser_and_the_command_waits_for_it(run: Shell
             terminal.until(f"You are logged in at '{NAME}'")
             assert terminal.ended() == 0
         tested = json.loads(run("mcp", "test", NAME, "--json").stdout)
-        assert (tested["status"], tested["tools"]) == ("ready", [f"{NAME}__hello"])
+        assert (tested["status"], tested["tools"]) == ("ready", [f"{NAME}__erase", f"{NAME}__hello"])
         assert "is removed" in run("mcp", "logout", NAME).stdout
         assert run("mcp", "test", NAME).returncode == 1
 
@@ -73,5 +73,9 @@ def test_without_a_browser_here_the_person_pastes_the_address(run: Shell) -> Non
 
 def test_a_server_that_takes_no_login_says_so(run: Shell) -> None:
     run("mcp", "add", "gone", "--", "/nowhere/gone")
+    for words in (("gone", "find", "{"), ("gone", "find", "[]"), ("nothing", "find")):
+        done = run("mcp", "call", *words)  # as `handspan call`: one line, and 1 for what failed
+        (line,) = done.stdout.splitlines()
+        assert done.returncode == 1 and json.loads(line)["status"] == "error", words
     done = run("mcp", "login", "gone", "--json")
     assert done.returncode == 1 and "only a server at an address" in done.stderr

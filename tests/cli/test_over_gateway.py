@@ -6,6 +6,7 @@ import re
 import shutil
 import socket
 import subprocess
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -415,7 +416,7 @@ def test_ctrl_c_aborts_the_turn_at_the_gateway_and_not_the_conversation(run: She
         with run.at_terminal("chat", "/nap minutes=5") as once:
             once.until(r"\[nap: running\]")
             once.type("\x03")
-            assert once.ended() == 1 and "(aborted)" in once.seen and "Traceback" not in once.seen
+            assert once.ended() == 130 and "(aborted)" in once.seen and "Traceback" not in once.seen
     sleeper.close()
 
 
@@ -509,6 +510,20 @@ def test_ctrl_c_cancels_the_call(run: Shell, place: str) -> None:
         assert terminal.ended() == 130
         (listed_call,) = json.loads(run("calls", "--tool", "nap", "--json").stdout)
         assert listed_call["status"] == "cancelled"
+    sleeper.close()
+
+
+def test_a_call_is_cancelled_with_its_killed_command(run: Shell) -> None:
+    sleeper = Sleeper(run)
+    with serving(run):
+        with run.at_terminal("call", "nap", '{"minutes": 5}') as terminal:
+            assert sleeper.has_begun()
+            terminal.kill()
+        (call,) = json.loads(run("calls", "--tool", "nap", "--json").stdout)
+        path = f"{address(run)}/api/calls/{call['id']}?wait=25"
+        asked = urllib.request.Request(path, headers={"authorization": f"Bearer {token(run)}"})
+        with urllib.request.urlopen(asked, timeout=60) as answered:
+            assert json.load(answered)["status"] == "cancelled"
     sleeper.close()
 
 

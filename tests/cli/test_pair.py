@@ -52,13 +52,24 @@ def test_who_is_not_the_operator_is_told_so(run: Shell) -> None:
 # What it is for.
 
 
+def test_a_device_pairs_by_the_link_alone(run: Shell) -> None:
+    with serving(run):
+        link = json.loads(run("pair", "--json").stdout)["link"]
+        with device(run, "--pair", link) as laptop:
+            assert "as 'laptop'" in laptop.seen
+        again = run("device", "--pair", link, "--label", "other")
+        assert again.returncode == 1 and "wrong, used or too old" in again.stderr
+    wrong = run("device", "--pair", "http://127.0.0.1:1/elsewhere#code=1")
+    assert wrong.returncode == 2 and "this is no pairing link" in wrong.stderr
+
+
 def test_a_device_pairs_with_the_code_once(run: Shell) -> None:
     with serving(run):
         done = run("pair")
         assert done.returncode == 0 and f"(gateway {address(run)})" in done.stderr
         assert re.search(rf"pairs at {re.escape(address(run))} with the code {CODE}\n", done.stdout)
         assert re.search(rf"once, {UNTIL.format(5)}; its scopes: chat, device\n", done.stdout)
-        assert "phones can't reach this address: start the gateway with --host 0.0.0.0" in done.stdout
+        assert "phones can't reach this address: start the gateway with --lan --tls" in done.stdout
         (code,) = set(re.findall(CODE, done.stdout))
         with device(run, "--url", address(run), "--pair", code) as laptop:
             assert "as 'laptop'" in laptop.seen
@@ -73,7 +84,7 @@ def test_programs_get_the_code_with_its_end_and_where_it_is_good(run: Shell) -> 
         assert (done.returncode, done.stderr) == (0, "")
         told = json.loads(done.stdout)
         assert told["scopes"] == ["device"] and told["expires_in"] == 300 and told["url"] == address(run)
-        assert told["link"] == f"{address(run)}/pair#code={told['code']}" and told["reachable_by_others"] is False
+        assert told["link"] == f"{address(run)}/device#code={told['code']}" and told["reachable_by_others"] is False
         assert datetime.fromisoformat(told["expires"]) - before >= timedelta(seconds=299)
         with asking(run) as remote:
             paired = remote.change("POST", "/pair", dict[str, object], {"code": told["code"]})
@@ -90,7 +101,7 @@ def test_for_phones_it_shows_the_address_that_they_reach_and_a_code_to_scan(run:
         assert re.fullmatch(rf"http://\d+\.\d+\.\d+\.\d+:{port}", told["url"]) and "127.0.0.1" not in told["url"]
         piped = run("pair").stdout
         assert f"another computer or phone pairs at {told['url']} with the code" in piped and "▄" not in piped
-        assert f"handspan device --url {told['url']} --pair " in piped and f"{told['url']}/pair#code=" in piped
+        assert f"handspan device --pair '{told['url']}/device#code=" in piped
         with run.at_terminal("pair") as terminal:
             assert terminal.ended() == 0
             assert "█▀" in terminal.seen or "▄█" in terminal.seen

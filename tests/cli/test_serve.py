@@ -17,6 +17,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
+from tests.cli.gateways import address, serving
 from tests.cli.shell import COMMAND, Shell
 
 WAIT = 60.0
@@ -91,9 +92,9 @@ def serve(run: Shell, tmp_path: Path) -> Iterator[Any]:
         return started[-1]
 
     yield begin
-    for serving in started:
-        serving.process.kill()
-        serving.process.communicate()
+    for one in started:
+        one.process.kill()
+        one.process.communicate()
 
 
 def test_a_port_in_use_or_a_wrong_word_is_told_with_a_remedy(run: Shell, serve: Any, tmp_path: Path) -> None:
@@ -235,6 +236,19 @@ def test_with_a_certificate_of_its_own_it_is_found_and_trusted_by_that_alone(
     assert "Page" not in refused_at_terminal(run)
 
 
+def test_with_lan_and_tls_phones_reach_it_over_https_and_its_own_commands_trust_it(run: Shell) -> None:
+    wrong = run("serve", "--lan", "--host", "127.0.0.1")
+    assert wrong.returncode == 2 and "--lan, or --host" in wrong.stderr
+    with serving(run, "--lan", "--tls") as gateway:
+        assert re.search(r"pairs at https://[^ ]+ with the code", gateway.seen)
+        assert re.search(
+            r"loads the root once, from https://[^ ]+/device\r?\n *its SHA-256: ([0-9A-F]{2}:){31}", gateway.seen
+        )
+        assert address(run).startswith("https://127.0.0.1:")
+        done = run("chat", "what time is it?")
+        assert done.returncode == 0 and "get_current_time" in done.stderr + done.stdout, done
+
+
 def test_for_phones_it_shows_a_code_to_scan_and_what_is_broken_is_told(run: Shell) -> None:
     run.tool("broken", "import nothing_of_that_name\n")
     with run.at_terminal("serve", "--port", "0", "--host", "0.0.0.0", "--model", "offline") as terminal:
@@ -272,6 +286,7 @@ def test_settings_that_changed_since_the_start_are_not_shown_as_in_force(run: Sh
     assert "changed since start; restart the gateway to apply it" in run("config").stdout
     found = {finding["what"]: finding for finding in json.loads(run("doctor", "--json").stdout)}
     assert found["settings"]["ok"] and "restart the gateway" in found["settings"]["remedy"]
+    assert re.search(r"^note  settings: .*has changed since the gateway started$", run("doctor").stdout, re.M)
     assert "6000" in run("config", "--embedded").stdout
     run.config("tools.result_limit = 5000\n")
     assert "changed since start" not in run("config").stdout

@@ -127,9 +127,9 @@ async def test_an_answer_long_after_a_question_was_taken_back_is_taken(monkeypat
 @pytest.mark.parametrize(
     ("kind", "grants_once", "said"),
     [
-        ("approval", False, "[y]es, this call; [a]lways; [n]o, not this call; never? "),
-        ("permission", True, "[y]es, this call; [a]lways; [n]o, not this call; never? "),
-        ("permission", False, "[y]es, this and later calls of this tool; [n]o, not this call; never? "),
+        ("approval", False, "[y]es, this call; [a]lways; [n]o, not this call; or the word never? "),
+        ("permission", True, "[y]es, this call; [a]lways; [n]o, not this call; or the word never? "),
+        ("permission", False, "[y]es, this and later calls of this tool; [n]o, not this call; or the word never? "),
     ],
 )
 async def test_the_prompt_says_what_a_yes_covers(kind: str, grants_once: bool, said: str) -> None:
@@ -147,9 +147,9 @@ async def test_the_question_says_which_agent_asks_and_shows_what_is_invisible() 
 def test_log_lines_wait_while_the_person_is_asked() -> None:
     out = io.StringIO()
     log = DeviceLines(out)
-    with log.held():
+    with log.hold_back():
         log.note("one")
-        with log.held():
+        with log.hold_back():
             log.note("two")
         assert out.getvalue() == ""
     log.note("three")
@@ -202,7 +202,7 @@ async def test_a_login_shows_where_to_go_and_is_about_this_once() -> None:
     assert given == Answer("deny"), "never begins like no, and there is no always"
     assert "Open https://shop.example/login" in written and "Use the code 1234." in written
     _, written = await answer("y\n", asking("login", action=QuestionAction(intent="com.example.LOGIN")))
-    assert "Start com.example.LOGIN" in written
+    assert "handspan questions start q1" in written, "the device starts it"
 
 
 async def test_a_changed_definition_is_shown_beside_the_old_one_and_can_not_steer_the_terminal() -> None:

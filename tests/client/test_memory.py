@@ -51,23 +51,23 @@ def test_everything_outlives_the_process() -> None:
         "over",
         None,
     ]
-    assert again.unacknowledged() == full().unacknowledged()
+    assert again.unacknowledged_answers() == full().unacknowledged_answers()
 
 
 def test_what_is_too_old_is_forgotten() -> None:
-    assert CallMemory.decode(full().encode(), NOW + MAX_AGE).unacknowledged() == []
+    assert CallMemory.decode(full().encode(), NOW + MAX_AGE).unacknowledged_answers() == []
     memory = full()
     memory.start("new", NOW + MAX_AGE + 1)
     assert memory.stage("started") is None
     assert memory.stage("new") == "started"
-    assert memory.unacknowledged() == []
+    assert memory.unacknowledged_answers() == []
 
 
 def test_only_so_many_are_remembered_the_newest_ones() -> None:
     memory = CallMemory()
     for number in range(MAX_CALLS + 10):
         memory.answer(ResultFrame(id=f"c{number}"), NOW + number / 1000)
-    assert len(memory.unacknowledged()) == MAX_CALLS
+    assert len(memory.unacknowledged_answers()) == MAX_CALLS
     assert memory.stage("c9") is None
     assert memory.stage("c10") == "answered"
 
@@ -75,7 +75,7 @@ def test_only_so_many_are_remembered_the_newest_ones() -> None:
 def test_an_acknowledged_answer_is_gone_and_its_id_stays() -> None:
     memory = full()
     memory.close("answered", NOW)
-    assert [frame.call for frame in memory.unacknowledged()] == ["failed"]
+    assert [frame.call for frame in memory.unacknowledged_answers()] == ["failed"]
     assert memory.stage("answered") == "over"
     assert b"image/png" not in memory.encode()
 

@@ -269,7 +269,7 @@ async def test_a_gateway_that_does_not_read_is_waited_for(kind: type[ClientSocke
         while not socket.paused:
             assert socket.send_text(b"x" * 100_000)
             sent += 1
-        waiting = asyncio.create_task(socket.drained())
+        waiting = asyncio.create_task(socket.wait_writable())
         for _ in range(sent):
             assert len((await link.hear())[2]) == 100_000
         await asyncio.wait_for(waiting, SECONDS)
@@ -280,7 +280,7 @@ async def test_draining_ends_when_the_gateway_is_gone(kind: type[ClientSocket]) 
     async with connected(kind) as (socket, link, _):
         while not socket.paused:
             socket.send_text(b"x" * 100_000)
-        waiting = asyncio.create_task(socket.drained())
+        waiting = asyncio.create_task(socket.wait_writable())
         await asyncio.sleep(0)
         link.cut()
         await asyncio.wait_for(waiting, SECONDS)

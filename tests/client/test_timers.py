@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("kind", [CallTimers, Sh
 FAR = 1000.0
 
 
-class Rung:
+class ExpiredIds:
     """Whose time is up, in order."""
 
     def __init__(self, kind: Timers) -> None:
@@ -39,7 +39,7 @@ class Rung:
 
 
 async def test_the_sooner_ones_ring_first_whenever_they_were_set(kind: Timers) -> None:
-    rung = Rung(kind)
+    rung = ExpiredIds(kind)
     rung.timers.set("far", FAR)
     rung.timers.set("second", 0.02)
     rung.timers.set("first", 0.01)
@@ -48,7 +48,7 @@ async def test_the_sooner_ones_ring_first_whenever_they_were_set(kind: Timers) -
 
 
 async def test_what_is_cleared_or_set_anew_does_not_ring(kind: Timers) -> None:
-    rung = Rung(kind)
+    rung = ExpiredIds(kind)
     rung.timers.set("cleared", 0.001)
     rung.timers.set("moved", 0.001)
     rung.timers.set("last", 0.02)
@@ -65,7 +65,7 @@ async def test_what_is_cleared_or_set_anew_does_not_ring(kind: Timers) -> None:
 async def test_one_that_ends_by_what_another_ones_end_caused_does_not_ring(
     kind: Timers,
 ) -> None:
-    rung = Rung(kind)
+    rung = ExpiredIds(kind)
     rung.then_clear = "b"
     rung.timers.set("a", 0.001)
     rung.timers.set("b", 0.001)

@@ -98,6 +98,11 @@ class TestFilesThatCannotBeUsed:
         assert len(problems(home, HANDSPAN_WORKSPCE="x")) == 2
 
 
+def test_a_variable_with_one_underscore_gets_a_hint_at_the_nested_setting(home: Path) -> None:
+    (problem,) = problems(home, None, {}, HANDSPAN_TOOLS_RESULT_LIMIT="3000")
+    assert "Did you mean 'HANDSPAN_TOOLS__RESULT_LIMIT'? Two underscores stand between" in problem
+
+
 @pytest.mark.parametrize(
     ("content", "problem"),
     [

@@ -3,7 +3,7 @@
 import json
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
@@ -19,21 +19,21 @@ from mcp.client.auth.extensions.identity_assertion import IdentityAssertionOAuth
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 from pydantic import AnyUrl
 
-from handspan.config.settings import UrlPolicy
+from handspan.config.settings import McpOauth, UrlPolicy
 from handspan.core.calls import new_call_id
 from handspan.core.context import ToolContext, no_progress
 from handspan.core.principals import OPERATOR
 from handspan.net.guard import NetGuard
 from handspan.sources.mcp.logins.bearer import LoginAuth
 from handspan.sources.mcp.logins.files import StoredLogin
-from handspan.sources.mcp.logins.login import Redirected
+from handspan.sources.mcp.logins.login import Redirected, ScopeMissing
 from handspan.sources.mcp.logins.oauth import log_in
 from handspan.sources.mcp.sdk import open_http_link
 from handspan.store.artifacts import FolderArtifacts
 
 _REDIRECT: Final = AnyUrl("http://localhost:3030/oauth/callback")
 _SECONDS: Final = 25.0
-_MOST_LOGINS: Final = 3
+_MAX_LOGINS: Final = 3
 _METADATA_URL: Final = "https://conformance-test.local/client-metadata.json"
 _ID_JAG: Final = "urn:ietf:params:oauth:token-type:id-jag"
 
@@ -66,7 +66,7 @@ class QuickBrowser:
 
     async def open(self, url: str) -> None:
         """Open the page, and note where it leads."""
-        async with httpx2.AsyncClient() as http:
+        async with httpx2.AsyncClient(timeout=60) as http:
             response = await http.get(url, follow_redirects=False)
         query = parse_qs(urlsplit(response.headers["location"]).query)
         state, issuer = query.get("state", [None]), query.get("iss", [None])
@@ -130,7 +130,7 @@ def _enterprise_provider(url: str, context: dict[str, Any]) -> httpx2.Auth:
             "subject_token_type": "urn:ietf:params:oauth:token-type:id_token",
             "client_id": context["idp_client_id"],
         }
-        async with httpx2.AsyncClient() as http:
+        async with httpx2.AsyncClient(timeout=60) as http:
             answer = await http.post(context["idp_token_endpoint"], data=data)
         return str(answer.json()["access_token"])
 
@@ -146,13 +146,11 @@ def _enterprise_provider(url: str, context: dict[str, Any]) -> httpx2.Auth:
 
 
 _PROVIDERS: Final[dict[str, Callable[[str, dict[str, Any]], httpx2.Auth]]] = {
-    "auth/basic-cimd": _code_provider,
-    "auth/scope-step-up": _code_provider,
-    "auth/pre-registration": _code_provider,
     "auth/2025-03-26-oauth-endpoint-fallback": _code_provider,
     "auth/client-credentials-basic": _secret_provider,
     "auth/client-credentials-jwt": _key_provider,
     "auth/enterprise-managed-authorization": _enterprise_provider,
+    "auth/cross-app-access-complete-flow": _enterprise_provider,  # its name in the release 0.1 of the suite
 }
 """Logins that the product does not offer: here our link runs with a provider of the SDK."""
 BY_SDK: Final = tuple(_PROVIDERS)
@@ -165,15 +163,22 @@ async def log_in_and_call(scenario: str, url: str) -> None:
     if scenario in _PROVIDERS:
         await _call_twice(url, guard, _PROVIDERS[scenario](url, context))
         return
+    client = McpOauth(context.get("client_id", ""), context.get("client_secret", ""), _METADATA_URL)
     login: StoredLogin | None = None
-    for _ in range(_MOST_LOGINS):
+
+    async def widen(missing: ScopeMissing) -> None:
+        nonlocal login
+        login = await log_in(url, guard, str(_REDIRECT), login, _show, _forget, client, missing.scope)
+        auth.take(login)
+
+    for _ in range(_MAX_LOGINS):
         auth = LoginAuth(url, login, _forget)
         try:
-            return await _call_twice(url, guard, auth)
+            return await _call_twice(url, guard, auth, widen)
         except Exception:  # whatever a refused link makes of it
             if not auth.is_refused:
                 raise
-        login = await log_in(url, guard, str(_REDIRECT), login, _show, _forget)
+        login = await log_in(url, guard, str(_REDIRECT), login, _show, _forget, client, auth.missing_scope)
 
 
 async def _show(address: str, state: str) -> Redirected:
@@ -187,12 +192,22 @@ async def _forget(_: StoredLogin | None) -> None:
     """Store nothing: the program ends soon."""
 
 
-async def _call_twice(url: str, guard: NetGuard, auth: httpx2.Auth) -> None:
+async def _give_up(missing: ScopeMissing) -> None:
+    raise missing
+
+
+async def _call_twice(
+    url: str, guard: NetGuard, auth: httpx2.Auth, widen: Callable[[ScopeMissing], Awaitable[None]] = _give_up
+) -> None:
     with tempfile.TemporaryDirectory() as folder:
         async with open_http_link("suite", url, {}, guard, _SECONDS, auth) as link:
             for _ in range(2):
                 for tool in (await link.offer()).tools:
-                    await link.call(tool.name, {}, _context(Path(folder)))
+                    try:
+                        await link.call(tool.name, {}, _context(Path(folder)))
+                    except ScopeMissing as missing:  # as a call of the product: one login, one more try
+                        await widen(missing)
+                        await link.call(tool.name, {}, _context(Path(folder)))
 
 
 def _context(folder: Path) -> ToolContext:

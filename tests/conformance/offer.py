@@ -12,7 +12,7 @@ from handspan.core.errors import ToolError
 from handspan.core.questions import Answer
 from handspan.core.results import Attachment, Failure, Success, ToolResult
 from handspan.core.values import Arguments, JsonObject, encode
-from handspan.mcp.offer import ClientRequest, PromptContent, ProvidedPrompt, ProvidedResource
+from handspan.mcp.offer import ClientRequest, PromptContent, ProvidedPrompt, ProvidedResource, ResourceTemplate
 from handspan.mcp.provider import ProvidedTool
 
 _Run: TypeAlias = Callable[[Arguments, ClientRequest], Awaitable[ToolResult]]
@@ -160,7 +160,7 @@ _SCHEMA_2020: Final[JsonObject] = {
 }
 _NO_ARGUMENTS: Final = _object({})
 
-_TOOLS: Final[Mapping[str, tuple[_Run, JsonObject]]] = {
+FIXTURE_TOOLS: Final[Mapping[str, tuple[_Run, JsonObject]]] = {
     "test_simple_text": (_simple_text, _NO_ARGUMENTS),
     "test_image_content": (_image, _NO_ARGUMENTS),
     "test_audio_content": (_audio, _NO_ARGUMENTS),
@@ -191,13 +191,16 @@ class FixtureOffer:
 
     async def list_tools(self, request: ClientRequest) -> Sequence[ProvidedTool]:
         """Return the tools."""
-        return [*(ProvidedTool(name, f"The tool {name}.", schema) for name, (_, schema) in _TOOLS.items()), *self._more]
+        return [
+            *(ProvidedTool(name, f"The tool {name}.", schema) for name, (_, schema) in FIXTURE_TOOLS.items()),
+            *self._more,
+        ]
 
     async def call_tool(self, name: str, arguments: Arguments, request: ClientRequest) -> ToolResult:
         """Run a tool."""
-        if name not in _TOOLS:
+        if name not in FIXTURE_TOOLS:
             return Failure("tool_not_found", f"There is no tool {name!r}.")
-        return await _TOOLS[name][0](arguments, request)
+        return await FIXTURE_TOOLS[name][0](arguments, request)
 
     async def list_prompts(self, request: ClientRequest) -> Sequence[ProvidedPrompt]:
         """Return the prompts."""
@@ -229,6 +232,10 @@ class FixtureOffer:
             ProvidedResource(item.name, item.name.rpartition("/")[2], item.media_type, len(item.data))
             for item in _RESOURCES
         ]
+
+    async def list_templates(self, request: ClientRequest) -> Sequence[ResourceTemplate]:
+        """Return the template."""
+        return [ResourceTemplate("test://template/{id}/data", "data", "The data of an id.", "application/json")]
 
     async def read_resource(self, uri: str, request: ClientRequest) -> Attachment:
         """Return a resource, or the template with its variable filled in."""

@@ -15,10 +15,14 @@ from typing import Final
 from msgspec import Struct
 
 ROOT: Final = Path(__file__).parents[2]
-_SUITE: Final = ROOT / "tests/node/node_modules/@modelcontextprotocol/conformance/dist/index.js"
+_PARTS: Final = ROOT / "tests/node/node_modules"
+SUITE: Final = _PARTS / "@modelcontextprotocol/conformance/dist/index.js"
+"""The suite that knows both eras."""
+OLDER_SUITE: Final = _PARTS / "conformance-0-1/dist/index.js"
+"""The last release before it (0.1). It has no `--requirements`, and other scenarios."""
 _NODE: Final = ROOT / "scripts/node"
 _CLIENT: Final = f"{sys.executable} -m tests.conformance.client"
-_SECONDS: Final = 120
+_TIMEOUT: Final = ("--timeout", "120000")
 """For one scenario, on a busy machine."""
 
 
@@ -41,11 +45,11 @@ class Outcome(Struct, frozen=True):
 
 
 @contextmanager
-def serve() -> Iterator[str]:
-    """Start our server with the fixtures, and yield its address."""
-    program = [sys.executable, "-m", "tests.conformance.server"]
+def serve(program_name: str = "server") -> Iterator[str]:
+    """Start our server with the fixtures, or a `gateway` with them, and yield its address."""
+    program = [sys.executable, "-m", f"tests.conformance.{program_name}"]
     # Some fixtures stand in the SDK's own request path, which the speed trick for plain calls passes by.
-    environment = {**os.environ, "HANDSPAN_FAST": "off"}
+    environment = {**os.environ, "HANDSPAN_FAST": "off"} if program_name == "server" else dict(os.environ)
     with subprocess.Popen(
         program, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as process:
@@ -56,25 +60,26 @@ def serve() -> Iterator[str]:
             process.terminate()
 
 
-def client_scenarios() -> list[str]:
+def client_scenarios(suite: Path = SUITE) -> list[str]:
     """Return the names of all scenarios for clients."""
-    listed = subprocess.run([_NODE, _SUITE, "list", "--client"], check=True, capture_output=True, text=True, cwd=ROOT)
+    listed = subprocess.run([_NODE, suite, "list", "--client"], check=True, capture_output=True, text=True, cwd=ROOT)
     return re.findall(r"^ +- (\S+)", listed.stdout, re.MULTILINE)
 
 
-async def try_server(url: str, *options: str) -> list[Outcome]:
+async def try_server(url: str, *options: str, suite: Path = SUITE) -> list[Outcome]:
     """Run scenarios against our server: those of a revision (`--requirements`), or one (`--scenario`)."""
-    outcomes, _ = await _run("server", "--url", url, *options)
+    limit = _TIMEOUT if suite == SUITE else ()  # the older one has a fixed limit for servers
+    outcomes, _ = await _run(suite, "server", "--url", url, *options, *limit)
     return outcomes
 
 
-async def try_client(names: Sequence[str]) -> list[Outcome]:
+async def try_client(names: Sequence[str], suite: Path = SUITE) -> list[Outcome]:
     """Run these scenarios against our client, as many at once as there are cores."""
     places = asyncio.Semaphore(os.cpu_count() or 1)
 
     async def one(name: str) -> Outcome:
         async with places:
-            outcomes, code = await _run("client", "--command", _CLIENT, "--scenario", name)
+            outcomes, code = await _run(suite, "client", "--command", _CLIENT, "--scenario", name, *_TIMEOUT)
         if code and all(found.is_good for found in outcomes):
             return Outcome(name, 0, 1, "our client failed, whatever the suite saw of it")
         return outcomes[0]
@@ -82,11 +87,11 @@ async def try_client(names: Sequence[str]) -> list[Outcome]:
     return await asyncio.gather(*map(one, names))
 
 
-async def _run(*options: str) -> tuple[list[Outcome], int]:
+async def _run(suite: Path, *options: str) -> tuple[list[Outcome], int]:
     """Return what the suite found, and its exit code."""
     with tempfile.TemporaryDirectory() as folder:
         process = await asyncio.create_subprocess_exec(
-            *(str(_NODE), str(_SUITE), *options, "--timeout", str(_SECONDS * 1000), "-o", folder),
+            *(str(_NODE), str(suite), *options, "-o", folder),
             cwd=ROOT,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -47,9 +47,10 @@ def sections(page: str) -> dict[str, str]:
 
 
 def transcript(text: str) -> list[Line]:
-    """The lines of a section's one transcript."""
-    [block] = re.findall(r"^```transcript\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    return [Line(*line.split(" ", 1)) for line in block.splitlines()]
+    """The lines of a section's transcripts; it has one at least."""
+    blocks = re.findall(r"^```transcript\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert blocks
+    return [Line(*line.split(" ", 1)) for block in blocks for line in block.splitlines()]
 
 
 WS: Final = sections("ws.md")

@@ -43,7 +43,7 @@ def timers() -> int:
 
 async def test_each_is_woken_at_its_own_time_whoever_came_first(alarm: Alarm) -> None:
     order = list[Sleeper]()
-    late, early, middle = (Sleeper(seconds, order) for seconds in (0.03, 0.01, 0.02))
+    late, early, middle = (Sleeper(seconds, order) for seconds in (0.6, 0.2, 0.4))
     for sleeper in (late, early, middle):
         alarm.add(sleeper)
     await woken(late, early, middle)

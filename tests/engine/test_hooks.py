@@ -1,19 +1,23 @@
 """Hooks: a list and a loop (SPEC E7)."""
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable
 from types import MappingProxyType
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from handspan.core.errors import ToolError
 from handspan.core.results import Failure, Success, ToolResult, succeed
+from handspan.engine.hook_thread import HookThread
 from handspan.engine.hooks import CancelCall, HookedCall, Hooks, ModifyCall, NamedHook
 from handspan.engine.policy import ALLOW
 from tests.engine.conftest import MakeKit
 from tests.engine.engine_kit import EngineKit, outcome_of, soon
+from tests.waiting import WAIT, until
 
 pytestmark = pytest.mark.anyio
 
@@ -159,13 +163,99 @@ async def test_an_answer_that_is_no_verdict_refuses_the_call(nonsense: object) -
         await named(Before(lambda _: nonsense)).before(CALL, may_modify=True)
 
 
-async def test_a_plain_function_in_place_of_an_async_one_refuses_the_call() -> None:
-    class Plain:
-        def before(self, call: HookedCall) -> None: ...
+class Plain:
+    """A hook of plain functions, which may block."""
 
-    hooks = Hooks([NamedHook("plain", Plain())])  # type: ignore[arg-type]  # on purpose
-    with pytest.raises(ToolError, match="The hook 'plain' gave no verdict"):
-        await hooks.before(CALL, may_modify=True)
+    def __init__(self, verdict: Callable[[], Any] = lambda: None) -> None:
+        self._verdict = verdict
+
+    def before(self, call: HookedCall) -> Any:
+        return self._verdict()
+
+    def after(self, call: HookedCall, result: ToolResult) -> Any:
+        return self._verdict()
+
+
+async def test_a_hook_may_have_plain_functions_and_they_run_on_another_thread() -> None:
+    seen: list[int] = []
+    hooks = Hooks([NamedHook("plain", Plain(lambda: seen.append(threading.get_ident())))])
+    assert await hooks.before(CALL, may_modify=True) == CALL
+    assert await hooks.after(CALL, succeed(1)) == succeed(1)
+    assert len(seen) == 2 and threading.get_ident() not in seen
+    with pytest.raises(ToolError, match="Cancelled by hook 'plain': no"):
+        await Hooks([NamedHook("plain", Plain(lambda: CancelCall("no")))]).before(CALL, may_modify=True)
+    with pytest.raises(ToolError, match="gave no verdict"):
+        await Hooks([NamedHook("plain", Plain(lambda: raising(KeyboardInterrupt())(1)))]).before(CALL, may_modify=True)
+
+
+class Blocking:
+    """A hook of a plugin that blocks without an `await`, until it is released."""
+
+    def __init__(self) -> None:
+        self.released = threading.Event()
+        self.loops: list[asyncio.AbstractEventLoop] = []
+
+    async def before(self, call: HookedCall) -> None:
+        self.loops.append(asyncio.get_running_loop())
+        assert call.name == "plain" or self.released.wait(WAIT)
+
+    async def after(self, call: HookedCall, result: ToolResult) -> None:
+        assert self.released.wait(WAIT)
+
+
+async def ask_blocked(hooks: Hooks, call: HookedCall = CALL) -> None:
+    with pytest.raises(ToolError, match=r"The hook '.*' gave no verdict \(no answer within 0.01 s\)"):
+        await hooks.before(call, may_modify=True)
+
+
+async def test_a_plain_hook_that_never_returns_refuses_and_the_loop_goes_on() -> None:
+    blocking = Blocking()
+    hooks = Hooks([NamedHook("plain", Plain(lambda: blocking.released.wait(WAIT)), 0.01)])
+    try:
+        await ask_blocked(hooks)
+        after = await hooks.after(CALL, succeed(1))
+        assert isinstance(after, Failure) and "did run" in after.message
+    finally:
+        blocking.released.set()
+        hooks.close()
+
+
+async def test_a_hook_of_a_plugin_that_never_returns_refuses_and_gets_another_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("handspan.engine.hook_thread._PATIENCE", 0.0)
+    monkeypatch.setattr("handspan.engine.hook_thread._MOST_ABANDONED", 2)
+    blocking, thread = Blocking(), HookThread()
+    hooks = Hooks([NamedHook("plugin", blocking, 0.01, thread)])
+    try:
+        await ask_blocked(hooks)
+        await ask_blocked(hooks)
+        with pytest.raises(ToolError, match="2 earlier calls of it still block their threads"):
+            await hooks.before(CALL, may_modify=True)
+        assert len(set(blocking.loops)) == 2 and asyncio.get_running_loop() not in blocking.loops
+    finally:
+        blocking.released.set()
+        hooks.close()
+    await until(lambda: all(loop.is_closed() for loop in blocking.loops))
+
+
+async def test_a_hook_of_a_plugin_keeps_its_event_loop_between_calls() -> None:
+    blocking = Blocking()
+    hooks = Hooks([NamedHook("plugin", blocking, WAIT, HookThread())])
+    for _ in range(3):
+        await hooks.before(structs.replace(CALL, name="plain"), may_modify=True)
+    hooks.close()
+    assert len(blocking.loops) == 3 and len(set(blocking.loops)) == 1
+    await until(lambda: blocking.loops[0].is_closed())
+
+
+@pytest.mark.parametrize("hang", [hanging, swallowing])
+async def test_a_hanging_hook_of_a_plugin_is_stopped_in_its_own_loop(hang: Callable[[Any], Any]) -> None:
+    hooks = Hooks([NamedHook("plugin", Before(hang), 0.01, HookThread())])
+    try:
+        await ask_blocked(hooks)
+    finally:
+        hooks.close()
 
 
 async def test_the_first_cancel_ends_it_and_later_hooks_are_not_asked() -> None:

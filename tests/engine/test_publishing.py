@@ -230,7 +230,7 @@ async def test_with_the_stored_ledger_what_is_heard_is_in_the_database(tmp_path:
 
     def look(call: CallCompleted) -> None:
         sql = f"SELECT state FROM calls WHERE id = '{call.id}'"
-        seen.append(database_of(store).read_now(lambda connection: connection.execute(sql).fetchone()))
+        seen.append(database_of(store).find_now(sql))
 
     async with store:
         kit = EngineKit(tmp_path, ledger=store.ledger, questions=store.questions, bus=bus_to(look))

@@ -253,12 +253,12 @@ async def test_a_tool_that_is_over_its_time_gets_no_more_by_asking(make_kit: Mak
 
 
 async def test_a_tool_on_a_thread_can_ask_from_its_own_loop(make_kit: MakeKit) -> None:
-    kit = make_kit(questions=Slow(0.1))
+    kit = make_kit(questions=Slow(1.2))
 
     def paint(ctx: ToolContext) -> Any:
         return asyncio.run(ctx.ask("input", "Which?", schema=COLOUR)).value
 
-    kit.add(paint, timeout=0.05)
+    kit.add(paint, timeout=1)
     assert await kit.value("paint") == "blue"
 
 

@@ -16,7 +16,9 @@ def test_every_public_name_is_there() -> None:
 
 
 def test_a_tool_does_not_load_the_agent() -> None:
-    program = "import sys, handspan; print([name for name in sys.modules if name.startswith('handspan.')])"
+    program = (
+        "import sys; from handspan import tool; print([name for name in sys.modules if name.startswith('handspan.')])"
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert "handspan.core" in done.stdout
     assert "handspan.front" not in done.stdout and "handspan.gateway" not in done.stdout

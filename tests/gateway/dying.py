@@ -8,7 +8,7 @@ from pathlib import Path
 from handspan.core.bus import QuestionOpened
 from handspan.core.principals import OPERATOR
 from handspan.models.scripted import call
-from tests.gateway.sessions.talking import House, said
+from tests.gateway.sessions.session_kit import SessionKit, said
 
 
 def tell(event: QuestionOpened) -> None:
@@ -24,12 +24,10 @@ SCRIPTS = {
 
 async def main(folder: Path, script: str = "note") -> None:
     """Talk, until somebody kills this process."""
-    async with House(folder, [SCRIPTS[script], "never said"]) as house:
-        house.bus.subscribe(QuestionOpened, tell)
+    async with SessionKit(folder, [SCRIPTS[script], "never said"]) as kit:
+        kit.bus.subscribe(QuestionOpened, tell)
         await (
-            house.sessions.get("s", OPERATOR.owner)
-            .say(OPERATOR, said("note it"), lambda *_: None, agent="Careful")
-            .end()
+            kit.sessions.get("s", OPERATOR.owner).say(OPERATOR, said("note it"), lambda *_: None, agent="Careful").end()
         )
 
 

@@ -1,7 +1,10 @@
 """Everything put together."""
 
+import asyncio
+from importlib import import_module
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from handspan.config.load import load_settings
@@ -11,6 +14,7 @@ from handspan.core.errors import ConfigError
 from handspan.core.results import Failure, Success, ToolResult
 from handspan.core.values import Json, JsonObject
 from handspan.gateway.app import App
+from handspan.testing.gateway import running_gateway
 
 pytestmark = pytest.mark.anyio
 
@@ -153,6 +157,44 @@ async def test_hooks_of_the_settings_see_every_call(tmp_path: Path) -> None:
         await call(app, "write_file", {"path": "a.txt", "content": "x"})
     assert (tmp_path / "ws" / "sub" / "a.txt").read_text(encoding="utf-8") == "x"
     assert '"tool":"write_file"' in (tmp_path / "st" / "audit.jsonl").read_text(encoding="utf-8")
+
+
+_BLOCKING_HOOK = """
+import threading
+RELEASED = threading.Event()
+class Blocking:
+    def __init__(self, config):
+        pass
+    async def before(self, call):
+        if call.name == "list_directory":
+            RELEASED.wait(60)
+    async def after(self, call, result):
+        pass
+"""
+
+
+async def test_a_hook_of_a_plugin_that_never_returns_refuses_its_call_and_the_gateway_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (info := tmp_path / "blocking_hook-1.0.dist-info").mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: blocking-hook\nVersion: 1.0\n", encoding="utf-8")
+    (info / "entry_points.txt").write_text("[handspan.hooks]\nblocking = blocking_hook:Blocking\n", encoding="utf-8")
+    (tmp_path / "blocking_hook.py").write_text(_BLOCKING_HOOK, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    hooks = {"chain": [{"type": "blocking", "timeout": 0.3}]}
+    async with (
+        running_gateway(tmp_path, hooks=hooks) as gateway,
+        httpx2.AsyncClient(trust_env=False, timeout=60) as client,
+    ):
+        try:
+            calling = asyncio.create_task(gateway.call("list_directory", path="."))
+            answer = await client.get(f"{gateway.url}/api/tools", headers={"Authorization": f"Bearer {gateway.token}"})
+            refused = await calling
+        finally:
+            import_module("blocking_hook").RELEASED.set()
+    assert answer.status_code == 200
+    assert isinstance(refused, Failure) and refused.code == "hook_cancelled"
+    assert "The hook 'blocking' gave no verdict (no answer within 0.3 s)" in refused.message
 
 
 async def test_a_folder_that_can_not_be_made_is_named(tmp_path: Path) -> None:

@@ -74,43 +74,43 @@ def test_who_wants_all_of_uvicorn_or_of_logging_has_it() -> None:
 class TestPuttingOff:
     @pytest.fixture(autouse=True)
     def package(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-        (tmp_path / "slow_house").mkdir()
-        (tmp_path / "slow_house" / "__init__.py").write_text("from slow_house.room import size\nran = True\n")
-        (tmp_path / "slow_house" / "room.py").write_text("size = 3\n")
+        (tmp_path / "slow_package").mkdir()
+        (tmp_path / "slow_package" / "__init__.py").write_text("from slow_package.part import size\nran = True\n")
+        (tmp_path / "slow_package" / "part.py").write_text("size = 3\n")
         monkeypatch.syspath_prepend(tmp_path)
         yield
-        for name in [name for name in sys.modules if name.partition(".")[0] == "slow_house"]:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "slow_package"]:
             del sys.modules[name]
 
     def test_what_is_not_there_can_be_put_off_and_is_still_not_there(self) -> None:
-        put_off("no_such_house")
+        put_off("no_such_package")
         with pytest.raises(ModuleNotFoundError):
-            import_module("no_such_house")
+            import_module("no_such_package")
 
     def test_a_module_that_ran_stays_as_it_is(self) -> None:
-        ran = import_module("slow_house")
-        put_off("slow_house")
-        assert sys.modules["slow_house"] is ran
+        ran = import_module("slow_package")
+        put_off("slow_package")
+        assert sys.modules["slow_package"] is ran
         assert "ran" in vars(ran)
 
     def test_a_package_runs_when_something_in_it_is_wanted_and_its_modules_do_not_wait_for_that(self) -> None:
-        put_off("slow_house")
-        house, room = import_module("slow_house"), import_module("slow_house.room")
-        assert room.size == 3
-        assert house.room is room
-        assert "ran" not in vars(house)
-        assert house.ran is True
-        assert house.size == 3
+        put_off("slow_package")
+        package, part = import_module("slow_package"), import_module("slow_package.part")
+        assert part.size == 3
+        assert package.part is part
+        assert "ran" not in vars(package)
+        assert package.ran is True
+        assert package.size == 3
 
     def test_what_it_does_not_have_is_an_error_each_time(self) -> None:
-        put_off("slow_house")
+        put_off("slow_package")
         for _ in range(2):
-            with pytest.raises(AttributeError, match="roof"):
-                _ = import_module("slow_house").roof
+            with pytest.raises(AttributeError, match="absent"):
+                _ = import_module("slow_package").absent
 
     def test_a_module_of_a_package_is_found_in_it(self) -> None:
-        house = import_module("slow_house")
-        del sys.modules["slow_house.room"], house.room
-        put_off("slow_house.room")
-        assert "size" not in vars(house.room)
-        assert house.room.size == 3
+        package = import_module("slow_package")
+        del sys.modules["slow_package.part"], package.part
+        put_off("slow_package.part")
+        assert "size" not in vars(package.part)
+        assert package.part.size == 3

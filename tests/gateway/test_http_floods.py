@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from websockets.asyncio.client import connect
+from websockets.server import ServerProtocol
 
 from handspan.config.settings import ConnectionLimits
 from handspan.gateway.clients.socket import SocketProtocol
@@ -192,7 +193,7 @@ async def test_only_connections_that_waited_too_long_end() -> None:
 
 async def test_a_closed_connection_does_not_wait_for_the_garbage_collector(tmp_path: Path) -> None:
     def left() -> int:
-        kinds = (HttpProtocol, RequestResponseCycle, SocketProtocol)
+        kinds = (HttpProtocol, RequestResponseCycle, SocketProtocol, ServerProtocol)
         return sum(issubclass(type(one), kinds) for one in gc.get_objects())
 
     async with served(tmp_path / "state") as (gateway, server):

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from handspan.gateway.http_protocol import MOST_HEAD_BYTES
+from handspan.gateway.http_protocol import MAX_HEAD_BYTES
 from handspan.testing.gateway import RunningGateway, running_gateway
 from tests.gateway.test_server import ask, served
 
@@ -82,13 +82,13 @@ async def test_a_head_without_end_is_refused_and_the_connection_ends(gateway: Ru
 
 
 async def test_who_stops_in_time_hears_why(gateway: RunningGateway) -> None:
-    answer = await said(gateway, head(gateway, b"x-a: " + b"a" * (MOST_HEAD_BYTES + 1000)))
+    answer = await said(gateway, head(gateway, b"x-a: " + b"a" * (MAX_HEAD_BYTES + 1000)))
     assert answer.startswith(b"HTTP/1.1 431 ")
     assert b"Send less." in answer
 
 
 async def test_what_is_a_little_below_the_limit_is_taken(gateway: RunningGateway) -> None:
-    large = b"x-a: " + b"a" * (MOST_HEAD_BYTES - 500)
+    large = b"x-a: " + b"a" * (MAX_HEAD_BYTES - 500)
     answer = await said(gateway, head(gateway, large), b"\r\nconnection: close\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 200 ")
 
@@ -178,7 +178,7 @@ async def test_what_is_no_http_is_refused_in_json(gateway: RunningGateway, reque
     ],
 )
 async def test_a_head_that_is_too_large_is_refused_in_json(gateway: RunningGateway, begin: bytes, code: str) -> None:
-    answer = await said(gateway, begin + b"a" * (MOST_HEAD_BYTES + 1000))
+    answer = await said(gateway, begin + b"a" * (MAX_HEAD_BYTES + 1000))
     assert answer.startswith(b"HTTP/1.1 431 Request Header Fields Too Large\r\n")
     assert code_of(answer) == code
 
@@ -212,7 +212,7 @@ async def test_a_body_that_is_no_body_behind_its_answer_only_ends_the_connection
     assert rest == b""
 
 
-@pytest.mark.parametrize("garbage", [b"nonsense\r\n\r\n", b"x: " + b"a" * (MOST_HEAD_BYTES + 1000)])
+@pytest.mark.parametrize("garbage", [b"nonsense\r\n\r\n", b"x: " + b"a" * (MAX_HEAD_BYTES + 1000)])
 async def test_garbage_behind_a_request_does_not_spoil_its_answer(gateway: RunningGateway, garbage: bytes) -> None:
     token = f"authorization: Bearer {gateway.token}".encode()
     answer = await said(gateway, request(gateway, b"/v1/threads", token) + garbage)

@@ -44,7 +44,7 @@ async def test_a_slow_reader_loses_its_stream_and_nobody_else() -> None:
 
 
 async def test_streams_are_bounded() -> None:
-    live = Live(most_of_one_owner=2, most=3)
+    live = Live(max_of_one_owner=2, limit=3)
     first = live.subscribe("me")
     live.subscribe("me")
     with pytest.raises(TooManyListeners, match="close one"):

@@ -19,7 +19,7 @@ PAGE = "/examples/browser_tools/"
 
 @pytest.fixture
 async def anybody(tmp_path: Path) -> AsyncIterator[httpx2.AsyncClient]:
-    async with running_gateway(tmp_path) as gateway, httpx2.AsyncClient(base_url=gateway.url) as client:
+    async with running_gateway(tmp_path) as gateway, httpx2.AsyncClient(base_url=gateway.url, timeout=60) as client:
         client.headers["x-token"] = gateway.token  # nobody looks there: for the tests below
         yield client
 
@@ -28,7 +28,7 @@ def token(client: httpx2.AsyncClient) -> dict[str, str]:
     return {"authorization": f"Bearer {client.headers['x-token']}"}
 
 
-@pytest.mark.parametrize("name", ["handspan", "browser", "device"])
+@pytest.mark.parametrize("name", ["handspan", "agentflow", "browser", "device", "rest"])
 async def test_the_sdk_is_a_module_that_everybody_may_load(anybody: httpx2.AsyncClient, name: str) -> None:
     answer = await anybody.get(f"/sdk/{name}.js")
     assert answer.status_code == 200
@@ -51,6 +51,25 @@ async def test_only_the_scripts_of_the_page_and_of_the_gateway_may_run(anybody: 
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     assert f"script-src 'self' 'sha256-{digest}'" in policy
     assert "default-src 'none'" in policy
+
+
+async def test_the_page_is_at_the_address_of_the_gateway_and_runs_only_scripts_of_its_files(
+    anybody: httpx2.AsyncClient,
+) -> None:
+    answer = await anybody.get("/")
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'; script-src 'self' ; style-src 'self';" in policy
+    for path in re.findall(r'(?:src|href)="\./([^"]+)"', answer.text):
+        assert (await anybody.get(f"/{path}")).status_code == 200
+
+
+async def test_a_file_comes_compressed_to_a_client_that_reads_that(anybody: httpx2.AsyncClient) -> None:
+    plain = await anybody.get("/page/page.js", headers={"accept-encoding": "identity"})
+    packed = await anybody.get("/page/page.js", headers={"accept-encoding": "gzip"})
+    assert "content-encoding" not in plain.headers
+    assert packed.headers["content-encoding"] == "gzip"
+    assert int(packed.headers["content-length"]) < len(plain.content) == len(packed.content)
 
 
 async def test_what_a_browser_has_is_not_sent_again(anybody: httpx2.AsyncClient) -> None:

@@ -18,7 +18,7 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from handspan.config.settings import GatewaySettings, RemoteLimits
+from handspan.config.settings import ConnectionLimits, GatewaySettings, RemoteLimits
 from handspan.core.errors import ConfigError
 from handspan.gateway.listening import listen, url_for_others, url_of
 from handspan.gateway.server import Server, find_uvloop
@@ -26,6 +26,8 @@ from tests.gateway.small_gateway import SmallGateway
 from tests.waiting import WAIT
 
 pytestmark = pytest.mark.anyio
+
+BOTH_LOOPS = ["asyncio", pytest.param(("asyncio", {"use_uvloop": True}), id="uvloop")]
 
 
 @contextlib.asynccontextmanager
@@ -321,6 +323,41 @@ class TestTls:
                 await client.send("hello")
                 assert await client.recv() == "hello"
 
+    @pytest.mark.parametrize("anyio_backend", BOTH_LOOPS)
+    @pytest.mark.parametrize("junk", [b"", b"GET / HTTP/1.1\r\n\r\n"], ids=["silent", "no TLS"])
+    async def test_handshakes_that_never_end_lock_no_client_out(
+        self, tmp_path: Path, files: tuple[Path, Path], junk: bytes
+    ) -> None:
+        cert, key = files
+        limits = ConnectionLimits(most=4, head_seconds=WAIT)
+        async with served(tmp_path / "state", tls_cert=cert, tls_key=key, connections=limits) as (_, server):
+            trusting = ssl.create_default_context(cafile=str(cert))
+            sockets = []
+            try:
+                for _ in range(12):
+                    sockets.append(await asyncio.open_connection("127.0.0.1", server.port))
+                    sockets[-1][1].write(junk)
+                own = f"Host: 127.0.0.1:{server.port}"
+                assert (await ask(server.port, "GET /health HTTP/1.1", own, tls=trusting))[0] == 200
+                ends = [asyncio.ensure_future(reader.read()) for reader, _ in sockets]
+                async with asyncio.timeout(WAIT):
+                    for end in ends[:8]:  # the oldest ones had to make room
+                        await asyncio.gather(end, return_exceptions=True)
+            finally:
+                for _, writer in sockets:
+                    writer.close()
+            await asyncio.wait(ends, timeout=WAIT)
+
+    @pytest.mark.parametrize("anyio_backend", BOTH_LOOPS)
+    async def test_a_request_that_comes_together_with_the_end_of_the_handshake_is_answered(
+        self, tmp_path: Path, files: tuple[Path, Path]
+    ) -> None:
+        cert, key = files
+        async with served(tmp_path / "state", tls_cert=cert, tls_key=key) as (_, server):
+            request = f"GET /health HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nConnection: close\r\n\r\n".encode()
+            heard = await asyncio.to_thread(_ask_in_one_packet, server.port, cert, request)
+            assert heard.startswith(b"HTTP/1.1 200")
+
     async def test_a_key_of_another_certificate_or_with_a_password_is_an_error(
         self, tmp_path: Path, files: tuple[Path, Path]
     ) -> None:
@@ -331,6 +368,27 @@ class TestTls:
             settings = GatewaySettings(port=0, tls_cert=files[0], tls_key=key)
             with pytest.raises(ConfigError, match="belong together, and the key must have no password"):
                 await Server(SmallGateway(tmp_path / "state", settings), settings).open()
+
+
+def _ask_in_one_packet(port: int, cert: Path, request: bytes) -> bytes:
+    """The answer to a request that is sent in one write with the client's last bytes of the handshake."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = ssl.create_default_context(cafile=str(cert)).wrap_bio(incoming, outgoing, server_hostname="127.0.0.1")
+    with socket.create_connection(("127.0.0.1", port), timeout=WAIT) as link:
+        while True:
+            try:
+                tls.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                link.sendall(outgoing.read())
+                incoming.write(link.recv(65536))
+        tls.write(request)
+        link.sendall(outgoing.read())
+        while True:
+            try:
+                return tls.read(65536)
+            except ssl.SSLWantReadError:
+                incoming.write(link.recv(65536))
 
 
 def _certificate(cert: Path, key: Path, password: str = "") -> None:

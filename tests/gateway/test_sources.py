@@ -12,6 +12,7 @@ from handspan.core.errors import StoreError
 from handspan.core.function_tool import tool
 from handspan.core.principals import OPERATOR, Origin
 from handspan.core.records import Pin
+from handspan.core.schema import Validator
 from handspan.core.sources import Broken, SourceState, describe_state
 from handspan.core.tool import Handling
 from handspan.gateway.app import App
@@ -105,6 +106,15 @@ async def test_a_source_opens_in_the_background_tries_again_and_takes_its_tools_
     assert len(app.registry) == 0
 
 
+async def test_every_built_in_schema_compiles_though_a_start_does_not_wait_for_it(tmp_path: Path) -> None:
+    async with App(settings(tmp_path), durable=True) as app:
+        app.loader()
+        for entry in app.registry:
+            Validator(entry.spec.parameters)
+            assert "must be" in entry.validator.problems([])[0], entry.spec.name
+        assert {"exec_shell", "use_skill"} <= {entry.spec.name for entry in app.registry}
+
+
 async def test_every_source_tells_how_it_does(tmp_path: Path) -> None:
     folder = tmp_path / "config"
     (folder / "tools").mkdir(parents=True)
@@ -123,19 +133,19 @@ async def test_the_status_shows_the_sources_and_what_is_wrong_only_to_the_operat
     rest = Rest(settings(tmp_path))
     server = Server(rest.app.registry, "no such command 'git-mcp'")
     rest.app.sources.append(server)
-    async with serving(rest) as knocking:
+    async with serving(rest) as client:
         await server.until("failed")
-        told = (await knocking.get("/api/status")).json()["sources"]
+        told = (await client.get("/api/status")).json()["sources"]
         assert told["builtin"]["status"] == "ready" and told["builtin"]["tools"] > 10
         assert told["mcp(git)"]["status"] == "failed" and "git-mcp" in told["mcp(git)"]["reason"]
-        why = await knocking.get("/api/tools/git_log/why")
+        why = await client.get("/api/tools/git_log/why")
         assert "git-mcp" in why.text and why.json()["usable"] is False
         for path in ("/api/status", "/api/tools/git_log/why"):
-            shown = await knocking.ask("GET", path, token=rest.chat_token)
+            shown = await client.ask("GET", path, token=rest.chat_token)
             assert "mcp(git)" in shown.text and "git-mcp" not in shown.text
         server.again.set()
         await server.until("ready")
-        assert (await knocking.get("/api/status")).json()["sources"]["mcp(git)"]["tools"] == 1
+        assert (await client.get("/api/status")).json()["sources"]["mcp(git)"]["tools"] == 1
 
 
 async def test_what_a_person_agreed_to_is_remembered_by_the_next_process(tmp_path: Path) -> None:
@@ -178,12 +188,12 @@ async def test_a_full_disk_keeps_nobody_from_the_tools(caplog: pytest.LogCapture
 
 async def test_the_list_of_tools_marks_what_is_hidden_new_or_changed(tmp_path: Path) -> None:
     rest = Rest(settings(tmp_path))
-    async with serving(rest) as knocking:
+    async with serving(rest) as client:
         registry = rest.app.registry
         registry.replace(GIT, [git_log], handling=Handling(internal=True), pins="blocks")
         changed = tool(name="git_log", description="Another.")(git_log)
         registry.replace(GIT, [changed, git_push], handling=Handling(internal=True), pins="blocks")
-        listed = {one["name"]: one for one in (await knocking.get("/api/tools")).json()["tools"]}
+        listed = {one["name"]: one for one in (await client.get("/api/tools")).json()["tools"]}
     marks = {name: (listed[name]["internal"], listed[name]["definition"], listed[name]["agents"]) for name in listed}
     assert marks["git_log"] == (True, "changed_blocked", []) and marks["git_push"] == (True, "new", [])
     assert marks["read_file"] == (False, "agreed", ["General"])

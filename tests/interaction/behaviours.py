@@ -12,6 +12,7 @@ from tests.interaction.doors import Asked, OpenDoor
 from tests.interaction.doors.cli import open_cli
 from tests.interaction.doors.engine import open_engine
 from tests.interaction.doors.graph import open_graph
+from tests.interaction.doors.mcp import open_mcp
 from tests.interaction.doors.rest import open_rest
 from tests.interaction.doors.ws import open_ws
 from tests.interaction.tools import TOGETHER
@@ -21,6 +22,7 @@ DOORS: Final[dict[str, OpenDoor]] = {
     "rest": open_rest,
     "ws": open_ws,
     "graph": open_graph,
+    "mcp": open_mcp,
     "cli": open_cli,
 }
 

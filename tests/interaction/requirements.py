@@ -105,7 +105,7 @@ REQUIREMENTS: Final = {
         ),
     ),
     "R9": Requirement(
-        "A tool or a whole origin can be switched off for everybody.",
+        "A tool or a whole origin can be switched off for all owners.",
         (
             "registry/test_registry.py::test_tools_are_switched_off_by_name_glob_or_origin",
             "cli/test_cli.py::test_a_tool_that_is_switched_off_is_off_for_everybody_until_it_is_switched_on",
@@ -249,6 +249,9 @@ REQUIREMENTS: Final = {
             "gateway/rest/test_questions.py::test_a_question_for_a_value_shows_its_schema_and_takes_only_what_fits",
             "client/test_with_gateway.py::test_a_tool_of_the_gateway_gets_a_value_from_the_person_of_the_chat",
             "cli/test_terminal.py::test_what_is_typed_is_the_value",
+            "gateway/clients/test_logins.py::"
+            "test_after_the_login_the_call_runs_again_and_the_persons_time_does_not_count",
+            "gateway/clients/test_logins.py::test_a_login_outlives_a_gateway_that_dies",
         ),
     ),
     "B": Requirement(
@@ -418,6 +421,63 @@ REQUIREMENTS: Final = {
     "C1": Requirement(
         "MCP servers are settings: command, args, env or url; internal by default.",
         ("config/test_load.py::test_the_seeds_json_works_as_it_stands",),
+    ),
+    "D1": Requirement(
+        "CETP's three methods, its answers and six error codes; request_id is in the provider's log.",
+        (
+            "vectors/test_cetp.py::test_the_case_is_read_as_it_says",
+            "provider/test_connection.py::test_every_error_code_arrives",
+            "provider/test_provider.py::test_every_call_is_logged_with_its_request_id_and_without_arguments",
+        ),
+    ),
+    "D2": Requirement(
+        "Apps are discovered; a later version is skipped and shown; an unknown method is not found.",
+        (
+            "provider/test_manifests.py::test_a_manifest_that_can_not_be_used_is_skipped_with_the_reason",
+            "provider/test_provider.py::test_an_unknown_method_and_an_unknown_tool_are_not_found",
+            "cli/test_provider.py::test_the_list_says_what_a_bridge_would_skip_and_why",
+        ),
+    ),
+    "D3": Requirement(
+        "The bridge lists, prefixes, registers, forwards, retries, wakes and refreshes.",
+        (
+            "bridge/test_bridge.py::test_apps_come_change_and_go_while_calls_run",
+            "bridge/test_bridge.py::test_a_call_without_an_answer_is_tried_three_times_under_one_id",
+            "bridge/test_bridge.py::test_a_call_wakes_an_app_silently_first_and_then_its_screen",
+            "bridge/test_bridge.py::test_labels_that_clash_get_a_suffix_that_stays",
+            "cli/test_bridge.py::test_an_agent_answers_from_the_data_of_an_app",
+        ),
+    ),
+    "D4": Requirement(
+        "A provider in a few lines, with an authorization of its own.",
+        (
+            "provider/test_examples.py::test_finance_has_at_most_forty_lines_of_code",
+            "provider/test_access.py::test_the_first_call_of_a_new_program_needs_the_person",
+            "provider/test_access.py::test_a_grant_expires_and_can_be_taken_back",
+        ),
+    ),
+    "D5": Requirement(
+        "Bridged tools are read-only; others are not bridged, and that is shown.",
+        ("bridge/test_bridge.py::test_only_tools_that_read_are_bridged_and_people_see_what_is_left_out",),
+    ),
+    "D6": Requirement(
+        "Apps on the desktop declare themselves by a manifest, and are started when the person agrees.",
+        ("bridge/test_bridge.py::test_an_app_is_started_when_the_person_trusts_it_and_that_is_remembered",),
+    ),
+    "K1": Requirement(
+        "One process with SQLite needs nothing else; one address makes it a process on PostgreSQL.",
+        (
+            "store/postgres/test_connecting.py::test_without_the_setting_nothing_of_it_is_imported",
+            "store/postgres/test_settings.py::test_the_variable_names_the_database_and_no_list_shows_its_password",
+            "store/postgres/test_connecting.py::test_a_second_gateway_is_refused_and_told_which_one_has_the_database",
+        ),
+    ),
+    "K3": Requirement(
+        "Nothing acknowledged is lost when the database, or the way to it, breaks.",
+        (
+            "store/postgres/test_outages.py::test_nothing_acknowledged_is_lost_when_the_connection_is_cut_at_any_moment",
+            "store/postgres/test_outages.py::test_a_restart_of_the_server_loses_nothing_and_heals_by_itself",
+        ),
     ),
     "U2": Requirement(
         "Commands with exit codes 0, 1 and 2; batches answer every line in order.",

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import httpx2
 import pytest
@@ -19,10 +19,15 @@ from tests.interaction.doors import Asked, Door, Envelope, StoppingDoor
 from tests.interaction.doors.rest import http_client
 from tests.interaction.person import answering
 from tests.interaction.tools import change, holding, phone, table_tools
+from tests.postgres_engine import HOW_TO_INSTALL, find_programs, schema_url
+from tests.thoroughness import IS_DEEP
 
 pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("behaviours")]  # one worker, so one gateway
 
 CELLS = [(row, door) for row, behaviour in BEHAVIOURS.items() for door in DOORS if door not in behaviour.missing]
+_CALM: Final = [cell for cell in CELLS if not BEHAVIOURS[cell[0]].is_hasty]
+CELLS_IN_POSTGRES = _CALM if IS_DEEP else [cell for place, cell in enumerate(_CALM) if place % 9 == 0]
+"""A short part of the table in `make test`, the whole in `make chaos`."""
 SETTINGS: dict[str, Any] = {
     "agents": {
         "Narrow": {"tools": ["give"]},
@@ -45,7 +50,7 @@ MARKS = ("source", "note")
 DECISIONS = {"give": "allow", "change": "deny", "listen": "allow", "photograph": "deny"}
 
 
-class House:
+class OpenDoors:
     """A gateway with the tools of the table, and every door of it."""
 
     def __init__(self, gateway: RunningGateway, doors: dict[str, Door], http: httpx2.AsyncClient) -> None:
@@ -63,8 +68,8 @@ class House:
 
 
 @asynccontextmanager
-async def house(folder: Path, **tools: Any) -> AsyncIterator[House]:
-    settings = {**SETTINGS, "tools": {**SETTINGS["tools"], **tools}}
+async def open_doors(folder: Path, store: dict[str, object] | None = None, **tools: Any) -> AsyncIterator[OpenDoors]:
+    settings = {**SETTINGS, "store": store or {}, "tools": {**SETTINGS["tools"], **tools}}
     async with AsyncExitStack() as stack:
         gateway = await stack.enter_async_context(running_gateway(folder, model=Spoken(), **settings))
         registry = gateway.gateway.app.registry
@@ -73,7 +78,7 @@ async def house(folder: Path, **tools: Any) -> AsyncIterator[House]:
         registry.register(tool(name="of_dark_origin")(change.function), Origin("plugin", "dark"))
         doors = {name: await stack.enter_async_context(opened(gateway)) for name, opened in DOORS.items()}
         http = await stack.enter_async_context(http_client(gateway))
-        yield House(gateway, doors, http)
+        yield OpenDoors(gateway, doors, http)
 
 
 @pytest.fixture(scope="module")
@@ -83,19 +88,32 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture(scope="module")
-async def calm(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House]:
+async def calm(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[OpenDoors]:
     """Where a person answers questions."""
     folder = tmp_path_factory.mktemp("calm")
-    async with house(folder) as there, phone(there.gateway), answering(there.gateway, DECISIONS):
+    async with open_doors(folder) as there, phone(there.gateway), answering(there.gateway, DECISIONS):
         with (folder / "workspace" / "huge.txt").open("wb") as huge:
             huge.truncate(20_000_000)
         yield there
 
 
 @pytest.fixture(scope="module")
-async def hasty(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House]:
+async def hasty(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[OpenDoors]:
     """Where questions stay open for a moment, and nobody answers."""
-    async with house(tmp_path_factory.mktemp("hasty"), question_timeout=0.05) as there:
+    async with open_doors(tmp_path_factory.mktemp("hasty"), question_timeout=0.05) as there:
+        yield there
+
+
+@pytest.fixture(scope="module")
+async def in_postgres(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[OpenDoors]:
+    """The same as `calm`, with its store in PostgreSQL."""
+    if find_programs() is None:
+        pytest.skip(HOW_TO_INSTALL)
+    folder = tmp_path_factory.mktemp("postgres")
+    store: dict[str, object] = {"url": schema_url(folder / "state"), "timeout": 30}
+    async with open_doors(folder, store) as there, phone(there.gateway), answering(there.gateway, DECISIONS):
+        with (folder / "workspace" / "huge.txt").open("wb") as huge:
+            huge.truncate(20_000_000)
         yield there
 
 
@@ -106,18 +124,23 @@ def is_like(envelope: Envelope, expected: Any) -> bool:
 
 
 @pytest.mark.parametrize(("row", "door"), [cell for cell in CELLS if not BEHAVIOURS[cell[0]].is_hasty])
-async def test_a_behaviour_is_the_same_through_every_door(row: str, door: str, calm: House) -> None:
+async def test_a_behaviour_is_the_same_through_every_door(row: str, door: str, calm: OpenDoors) -> None:
     await look_at(row, door, calm)
 
 
 @pytest.mark.parametrize(("row", "door"), [cell for cell in CELLS if BEHAVIOURS[cell[0]].is_hasty])
 async def test_a_question_that_nobody_answers_ends_the_same_through_every_door(
-    row: str, door: str, hasty: House
+    row: str, door: str, hasty: OpenDoors
 ) -> None:
     await look_at(row, door, hasty)
 
 
-async def look_at(row: str, door: str, there: House) -> None:
+@pytest.mark.parametrize(("row", "door"), CELLS_IN_POSTGRES)
+async def test_a_behaviour_is_the_same_with_postgres(row: str, door: str, in_postgres: OpenDoors) -> None:
+    await look_at(row, door, in_postgres)
+
+
+async def look_at(row: str, door: str, there: OpenDoors) -> None:
     """Make the calls of a row at a door; the answers and the journal are as the table has them."""
     behaviour = BEHAVIOURS[row]
     known = {record["id"] for record in await there.journal()}
@@ -134,7 +157,7 @@ async def look_at(row: str, door: str, there: House) -> None:
 
 
 @pytest.mark.parametrize("door", DOORS)
-async def test_a_result_over_64_kb_is_kept_whole_and_read_on_through_the_same_door(door: str, calm: House) -> None:
+async def test_a_result_over_64_kb_is_kept_whole_and_read_on_through_the_same_door(door: str, calm: OpenDoors) -> None:
     (told,) = await calm.doors[door].call(Asked("give_text", {"length": 80_000}))
     assert told["status"] == "success" and "of 80000 bytes left out here" in told["result"]
     handle = told["result"].partition("read_artifact with id '")[2].partition("'")[0]
@@ -144,7 +167,7 @@ async def test_a_result_over_64_kb_is_kept_whole_and_read_on_through_the_same_do
 
 
 @pytest.mark.parametrize("door", [door for door in DOORS if door not in CAN_NOT_STOP])
-async def test_a_call_that_its_caller_stops_is_cancelled(door: str, calm: House) -> None:
+async def test_a_call_that_its_caller_stops_is_cancelled(door: str, calm: OpenDoors) -> None:
     runs, entered = asyncio.Event(), calm.doors[door]
     assert isinstance(entered, StoppingDoor)
     calm.gateway.gateway.app.registry.register_or_replace(holding(runs), Origin("plugin", "table"))
@@ -156,7 +179,7 @@ async def test_a_call_that_its_caller_stops_is_cancelled(door: str, calm: House)
 
 
 @pytest.mark.parametrize("door", DOORS)
-async def test_a_call_stands_in_the_journal_of_its_owner_alone(door: str, calm: House) -> None:
+async def test_a_call_stands_in_the_journal_of_its_owner_alone(door: str, calm: OpenDoors) -> None:
     stranger = await calm.gateway.gateway.auth.issue("stranger", ("chat",))
     await calm.doors[door].call(Asked("give"))
     assert (await calm.journal())[0]["tool"] == "give"
@@ -174,7 +197,7 @@ def test_a_cell_that_is_missing_says_why(row: str) -> None:
 
 
 @pytest.mark.parametrize("door", CAN_NOT_STOP)
-async def test_a_door_where_calls_can_not_be_stopped_says_why(door: str, calm: House) -> None:
+async def test_a_door_where_calls_can_not_be_stopped_says_why(door: str, calm: OpenDoors) -> None:
     assert not isinstance(calm.doors[door], StoppingDoor)
     assert len(CAN_NOT_STOP[door].split()) > 5
 

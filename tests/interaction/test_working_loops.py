@@ -14,7 +14,7 @@ from handspan.core.principals import OPERATOR
 from handspan.core.questions import Answer
 from handspan.core.values import JsonObject
 from handspan.models.scripted import PlainTurn, ScriptTurn, call
-from tests.gateway.sessions.talking import House
+from tests.gateway.sessions.session_kit import SessionKit
 from tests.net.site import Site, response
 from tests.waiting import WAIT
 
@@ -66,14 +66,14 @@ async def test_a_coding_agent_searches_reads_edits_runs_and_asks(tmp_path: Path)
         return call("search_files", query=r"^def step_2000\b", path=str(Path(result_of(messages)).parent))
 
     turns: list[ScriptTurn] = [find, search, read_there, edit_it, run_it, search_the_output, ask, end]
-    async with House(tmp_path, turns) as house:
-        (house.app.settings.workspace / "src").mkdir()
-        (house.app.settings.workspace / "src/steps.py").write_text(source)
-        turn = house.start("Change step 2000")
+    async with SessionKit(tmp_path, turns) as kit:
+        (kit.app.settings.workspace / "src").mkdir()
+        (kit.app.settings.workspace / "src/steps.py").write_text(source)
+        turn = kit.start("Change step 2000")
         async with asyncio.timeout(WAIT):
-            while not (asked := await house.questions.open_for(owner=OPERATOR.owner)):
+            while not (asked := await kit.questions.open_for(owner=OPERATOR.owner)):
                 await asyncio.sleep(0.001)
-        assert await house.questions.answer(asked[0].id, Answer("allow", value="keep"), owner=OPERATOR.owner)
+        assert await kit.questions.answer(asked[0].id, Answer("allow", value="keep"), owner=OPERATOR.owner)
         assert (await turn).text == "The person says: keep"
 
 
@@ -104,6 +104,6 @@ async def test_a_research_agent_fetches_saves_searches_and_writes(tmp_path: Path
 
         turns: list[ScriptTurn] = [call("web_fetch", url=site.url()), save, search, write, "done"]
         policy: JsonObject = {"url_policy": {"allowed_domains": ["127.0.0.1"]}}
-        async with House(tmp_path, turns, tools=policy) as house:
-            assert (await house.say("What is the value of row 12345?")).text == "done"
-            assert (house.app.settings.workspace / "answer.md").read_text() == "86415"
+        async with SessionKit(tmp_path, turns, tools=policy) as kit:
+            assert (await kit.say("What is the value of row 12345?")).text == "done"
+            assert (kit.app.settings.workspace / "answer.md").read_text() == "86415"

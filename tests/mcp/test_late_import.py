@@ -20,7 +20,7 @@ from pathlib import Path
 import httpx2
 from handspan.testing.gateway import running_gateway
 async def main():
-    async with running_gateway(Path("gateway")) as gateway, httpx2.AsyncClient() as http:
+    async with running_gateway(Path("gateway")) as gateway, httpx2.AsyncClient(timeout=60) as http:
         headers = {"authorization": f"Bearer {gateway.token}"}
         assert (await http.get(f"{gateway.url}/api/tools", headers=headers)).status_code == 200
         assert (await http.get(f"{gateway.url}/api/mcp", headers=headers)).status_code == 200

@@ -6,12 +6,14 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TypeAlias
 
+import httpx2
 import mcp_types as types
 import pytest
 import uvicorn
 
 from handspan.core.errors import DefinitionError, ToolError
-from handspan.mcp import CompositeToolProvider, McpServerShell
+from handspan.core.values import Arguments, Json
+from handspan.mcp import CompositeToolProvider, McpServerShell, ProvidedTool
 from mcp import Client, StdioServerParameters
 from tests.mcp.weather import PIXEL, Plain, Weather, make_shell
 from tests.waiting import until
@@ -23,18 +25,23 @@ Connect: TypeAlias = Callable[[str], AbstractAsyncContextManager[Client]]
 
 
 @asynccontextmanager
-async def over_http(mode: str) -> AsyncIterator[Client]:
-    config = uvicorn.Config(make_shell().asgi(), port=0, log_level="warning", lifespan="on")
+async def serving(shell: McpServerShell) -> AsyncIterator[str]:
+    config = uvicorn.Config(shell.asgi(), port=0, log_level="warning", lifespan="on")
     server = uvicorn.Server(config)
-    serving = asyncio.create_task(server.serve())
+    running = asyncio.create_task(server.serve())
     await until(lambda: server.started)
     port = server.servers[0].sockets[0].getsockname()[1]
     try:
-        async with Client(f"http://127.0.0.1:{port}/mcp", mode=mode) as client:
-            yield client
+        yield f"http://127.0.0.1:{port}/mcp"
     finally:
         server.should_exit = True
-        await serving
+        await running
+
+
+@asynccontextmanager
+async def over_http(mode: str) -> AsyncIterator[Client]:
+    async with serving(make_shell()) as url, Client(url, mode=mode) as client:
+        yield client
 
 
 @asynccontextmanager
@@ -97,3 +104,40 @@ async def test_a_provider_without_a_namespace_stands_alone_and_keeps_its_names()
     with pytest.raises(DefinitionError, match="must be the only one"):
         other.register_provider(Plain(""))
     assert PIXEL
+
+
+class Router:
+    """A provider whose tool wants its argument in a header, too."""
+
+    def namespace(self) -> str:
+        return ""
+
+    def list_tools(self) -> list[ProvidedTool]:
+        region: Json = {"type": "string", "x-mcp-header": "Region"}
+        return [ProvidedTool("route", "Route it.", {"type": "object", "properties": {"region": region}})]
+
+    def call_tool(self, name: str, args: Arguments) -> Json:
+        return args["region"]
+
+
+async def test_a_header_that_repeats_an_argument_has_to_agree_with_it() -> None:
+    shell = McpServerShell("router")
+    shell.register_provider(Router())
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    params = {"name": "route", "arguments": {"region": "eu"}, "_meta": meta}
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    headers = {
+        "accept": "application/json, text/event-stream",
+        "mcp-protocol-version": "2026-07-28",
+        "mcp-method": "tools/call",
+        "mcp-name": "route",
+    }
+    async with serving(shell) as url, httpx2.AsyncClient(headers=headers, timeout=60) as http:
+        for region, status in (("us", 400), ("eu", 200), ("us", 400)):
+            assert (await http.post(url, json=call, headers={"mcp-param-region": region})).status_code == status
+        async with Client(url) as client:
+            await client.list_tools()
+            assert texts(await client.call_tool("route", {"region": "eu"})) == "eu"

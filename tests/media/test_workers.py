@@ -17,7 +17,7 @@ from handspan.core.errors import ErrorCode, ToolError
 from handspan.core.images import ImageLimits
 from handspan.engine.workers.process_tree import descendants
 from handspan.media.jobs import ImageJob, PdfJob
-from handspan.media.workers import MOST_BYTES, MediaWorkers
+from handspan.media.workers import MAX_BYTES, MediaWorkers
 from tests.media.files import bomb, locked_pdf, long_pdf, opened, pdf, pdf_of, picture
 from tests.waiting import soon, until
 
@@ -77,7 +77,7 @@ class TestImages:
             (b"<svg/>", "execution_failed", "no JPEG, PNG"),
             (picture("PNG", (300, 300))[:200], "execution_failed", "damaged"),
             (picture("JPEG", (300, 300))[:700], "execution_failed", "damaged"),
-            (bytes(MOST_BYTES + 1), "file_too_large", f"more than {MOST_BYTES}"),
+            (bytes(MAX_BYTES + 1), "file_too_large", f"more than {MAX_BYTES}"),
         ],
         ids=["bomb", "empty", "svg", "half a PNG", "half a JPEG", "too large"],
     )
@@ -149,13 +149,13 @@ class TestTime:
             await soon(running)
 
     async def test_a_caller_on_a_thread_waits_no_longer_than_its_deadline(self) -> None:
-        workers = MediaWorkers(MediaSettings())
+        workers, before = MediaWorkers(MediaSettings()), children()
         workers.open()
         job = PdfJob(pdf_of(ENDLESS), 0, 0, 10, 1000, 60)
         late = Deadline(time.monotonic() + 0.2, "the test's")
         with pytest.raises(ToolError, match="longer than this call may take"):
             await soon(asyncio.to_thread(workers.wait_for, workers.extract_text(job), late))
-        await until(lambda: not children())
+        await until(lambda: not children() - before)
 
     async def test_only_some_run_at_once(self) -> None:
         workers, before = MediaWorkers(MediaSettings(processes=1)), children()

@@ -255,10 +255,10 @@ def histories(draw: st.DrawFn, *, replies_in_a_row: bool = False) -> list[Messag
         last = kept[-1]
         open_calls = last.calls if isinstance(last, AssistantMessage) else ()
         coming: list[Message]
-        happening = st.sampled_from(
+        event = st.sampled_from(
             ["say", "answer", "answer twice", "finish", "late", "duplicate", "reorder", "crash", "cancel"]
         )
-        match draw(happening):
+        match draw(event):
             case "say":
                 coming = [
                     UserMessage(

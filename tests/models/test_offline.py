@@ -97,7 +97,7 @@ async def test_no_tool_is_called_for_words_that_mean_none(text: str) -> None:
         "should I call phone__factory_reset?",
     ],
 )
-async def test_destructive_tool_is_not_called_on_a_likeness(text: str) -> None:
+async def test_destructive_tool_is_not_called_on_a_similar_word(text: str) -> None:
     assert await calls_for(text, [foreign("phone__factory_reset", "Erase all data of the phone")]) == []
 
 
@@ -121,7 +121,7 @@ async def test_destructive_tool_is_not_called_on_a_likeness(text: str) -> None:
         "it would be nice to write 'x' to notes.txt",
     ],
 )
-async def test_files_and_pages_are_not_changed_on_a_likeness(text: str) -> None:
+async def test_files_and_pages_are_not_changed_on_a_similar_word(text: str) -> None:
     assert await calls_for(text) == []
 
 

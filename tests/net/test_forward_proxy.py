@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from handspan.net.forward_proxy import MOST_PROBLEMS, ForwardProxy, ProxyLimits
+from handspan.net.forward_proxy import MAX_PROBLEMS, ForwardProxy, ProxyLimits
 from handspan.net.guard import NetGuard
 from handspan.net.policy import UrlPolicy
 from tests.net.site import Answer, Site, redirect, response
@@ -177,7 +177,7 @@ async def test_a_host_that_does_not_answer_properly_is_a_bad_gateway_and_told() 
         assert len(door.proxy.problems) == 1 and "No connection to 'site.test'" in door.proxy.problems[0]
         for number in range(20):
             await door.ask(request(f"http://10.0.0.{number}/"))
-        assert len(door.proxy.problems) == MOST_PROBLEMS
+        assert len(door.proxy.problems) == MAX_PROBLEMS
 
 
 async def test_tls_goes_through_a_tunnel_to_the_name_that_was_asked_for(tmp_path: Path) -> None:

@@ -11,10 +11,10 @@ from handspan.core.function_tool import tool
 from handspan.core.principals import BUILTIN, GLOBAL, Origin
 from handspan.core.tool import READ_ONLY, Handling, Placement
 from handspan.registry.entry import OWN_LIMIT, Entry
-from tests.registry.things import FOR_ADA, GIT, PHONE, PLUGIN, SlowThing, Thing
+from tests.registry.class_tools import FOR_ADA, GIT, PHONE, PLUGIN, ClassTool, ThreadTool
 
 
-def entry_of(thing: Thing, origin: Origin = PLUGIN, timeouts: Mapping[str, float | None] | None = None) -> Entry:
+def entry_of(thing: ClassTool, origin: Origin = PLUGIN, timeouts: Mapping[str, float | None] | None = None) -> Entry:
     return Entry(thing, origin, GLOBAL, timeouts or {})
 
 
@@ -23,13 +23,13 @@ def isolated() -> None:
     """Nothing."""
 
 
-class Placed(Thing):
+class Placed(ClassTool):
     def __init__(self, placement: Placement) -> None:
         super().__init__("placed")
         self.handling = Handling(placement)
 
 
-class AsksItself(Thing):
+class AsksItself(ClassTool):
     handling = Handling(asks_itself=True)
 
 
@@ -39,13 +39,13 @@ class AsksItself(Thing):
 )
 def test_a_tool_with_an_unusable_schema_is_refused_by_name(parameters: dict[str, object]) -> None:
     with pytest.raises(DefinitionError, match=r"^Tool 'bad' is refused: .{20}"):
-        entry_of(Thing("bad", parameters=parameters))  # type: ignore[arg-type] # they are JSON
+        entry_of(ClassTool("bad", parameters=parameters))  # type: ignore[arg-type] # they are JSON
 
 
 @pytest.mark.parametrize("timeout", [0, -1, math.nan, -math.inf])
 def test_a_tool_that_gives_itself_no_time_is_refused(timeout: float) -> None:
     with pytest.raises(DefinitionError, match=re.escape(f"its timeout must be above 0 seconds, not {timeout!r}")):
-        entry_of(Thing("hasty", timeout=timeout))
+        entry_of(ClassTool("hasty", timeout=timeout))
 
 
 def test_only_functions_can_be_isolated() -> None:
@@ -55,40 +55,40 @@ def test_only_functions_can_be_isolated() -> None:
 
 
 def test_an_async_tool_runs_on_the_loop_and_a_plain_one_on_a_thread_unless_they_say_otherwise() -> None:
-    assert entry_of(Thing("quick")).placement == "loop"
-    assert entry_of(SlowThing("slow")).placement == "thread"
+    assert entry_of(ClassTool("quick")).placement == "loop"
+    assert entry_of(ThreadTool("slow")).placement == "thread"
     assert entry_of(Placed("thread")).placement == "thread"
 
 
 def test_settings_win_over_the_tools_own_limit_by_exact_name_then_by_the_longest_glob() -> None:
     limits: dict[str, float | None] = {"*": 1.0, "read_*": 2.0, "read_file": 3.0, "read_fil?": 4.0}
-    assert entry_of(Thing("read_file"), timeouts=limits).timeout == 3.0
-    assert entry_of(Thing("read_fill"), timeouts=limits).timeout == 4.0
-    assert entry_of(Thing("read_all"), timeouts=limits).timeout == 2.0
-    found = entry_of(Thing("write_file"), timeouts=limits)
+    assert entry_of(ClassTool("read_file"), timeouts=limits).timeout == 3.0
+    assert entry_of(ClassTool("read_fill"), timeouts=limits).timeout == 4.0
+    assert entry_of(ClassTool("read_all"), timeouts=limits).timeout == 2.0
+    found = entry_of(ClassTool("write_file"), timeouts=limits)
     assert (found.timeout, found.timeout_source) == (1.0, "the setting tools.timeouts.*")
 
 
 def test_without_a_setting_the_tools_own_limit_holds() -> None:
-    found = entry_of(Thing("camera", timeout=7.0), timeouts={"read_file": 1.0})
+    found = entry_of(ClassTool("camera", timeout=7.0), timeouts={"read_file": 1.0})
     assert (found.timeout, found.timeout_source) == (7.0, OWN_LIMIT)
 
 
 def test_a_setting_can_take_the_limit_away_and_give_one_to_a_tool_that_has_none() -> None:
-    assert entry_of(Thing("camera"), timeouts={"camera": None}).timeout is None
-    assert entry_of(Thing("camera", timeout=None), timeouts={"camera": 3.0}).timeout == 3.0
+    assert entry_of(ClassTool("camera"), timeouts={"camera": None}).timeout is None
+    assert entry_of(ClassTool("camera", timeout=None), timeouts={"camera": 3.0}).timeout == 3.0
 
 
 def test_permissions_of_builtins_count_as_granted_and_devices_ask_themselves() -> None:
     wants = ("geolocation",)
-    assert entry_of(Thing("where", permissions=wants), PLUGIN).permissions_to_ask == wants
-    assert entry_of(Thing("where", permissions=wants), GIT).permissions_to_ask == wants
-    assert entry_of(Thing("where", permissions=wants), BUILTIN).permissions_to_ask == ()
+    assert entry_of(ClassTool("where", permissions=wants), PLUGIN).permissions_to_ask == wants
+    assert entry_of(ClassTool("where", permissions=wants), GIT).permissions_to_ask == wants
+    assert entry_of(ClassTool("where", permissions=wants), BUILTIN).permissions_to_ask == ()
     assert entry_of(AsksItself("where", permissions=wants), PHONE).permissions_to_ask == ()
 
 
 def test_an_entry_knows_what_the_journal_needs_and_shows_its_name() -> None:
-    found = Entry(Thing("camera", version="2.0.0", annotations=READ_ONLY), PHONE, FOR_ADA, {})
+    found = Entry(ClassTool("camera", version="2.0.0", annotations=READ_ONLY), PHONE, FOR_ADA, {})
     assert (found.facts.origin, found.facts.version, found.facts.read_only) == (PHONE, "2.0.0", True)
     assert repr(found) == "<camera of device(phone) for owner 'ada'>"
     assert found.is_valid({}) and found.gate is None

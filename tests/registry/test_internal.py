@@ -7,14 +7,14 @@ from handspan.core.principals import GLOBAL
 from handspan.core.tool import Handling
 from handspan.registry.registry import Registry
 from handspan.registry.toolbox import Toolbox
-from tests.registry.things import ADA, GIT, Thing
+from tests.registry.class_tools import ADA, GIT, ClassTool
 
 
 @pytest.fixture
 def registry() -> Registry:
     registry = Registry()
-    registry.register(Thing("read_file"))
-    registry.replace(GIT, [Thing("git__log"), Thing("git__push")], GLOBAL, Handling(internal=True))
+    registry.register(ClassTool("read_file"))
+    registry.replace(GIT, [ClassTool("git__log"), ClassTool("git__push")], GLOBAL, Handling(internal=True))
     return registry
 
 

@@ -8,10 +8,10 @@ from handspan.registry.entry import Entry
 from handspan.registry.pins import PinnedSpecs, PinPolicy
 from handspan.registry.registry import Registry
 from handspan.registry.selection import Reason
-from tests.registry.things import ADA, FOR_ADA, FOR_BOB, GIT, PHONE, Thing
+from tests.registry.class_tools import ADA, FOR_ADA, FOR_BOB, GIT, PHONE, ClassTool
 
 
-def offer(registry: Registry, *tools: Thing, policy: PinPolicy = "blocks") -> None:
+def offer(registry: Registry, *tools: ClassTool, policy: PinPolicy = "blocks") -> None:
     assert registry.replace(GIT, tools, pins=policy) == []
 
 
@@ -31,7 +31,7 @@ def reason(registry: Registry, name: str) -> Reason:
 @pytest.fixture
 def registry() -> Registry:
     registry = Registry()
-    offer(registry, Thing("git__log"), Thing("git__diff"))
+    offer(registry, ClassTool("git__log"), ClassTool("git__diff"))
     return registry
 
 
@@ -41,7 +41,7 @@ def test_the_first_list_is_taken_as_it_is(registry: Registry) -> None:
 
 
 def test_a_changed_definition_is_not_available_until_it_is_accepted_and_the_others_go_on(registry: Registry) -> None:
-    offer(registry, Thing("git__log", version="2.0.0"), Thing("git__diff"))
+    offer(registry, ClassTool("git__log", version="2.0.0"), ClassTool("git__diff"))
     assert names(registry) == ["git__diff"]
     box = registry.toolbox(GENERAL, ADA)
     assert box.find("git__log") is None
@@ -54,31 +54,31 @@ def test_a_changed_definition_is_not_available_until_it_is_accepted_and_the_othe
     assert (entry.change.was.version, entry.spec.version) == ("1.0.0", "2.0.0"), "both can be shown side by side"
     assert registry.accept("git__log", entry.spec.fingerprint)
     assert names(registry) == ["git__diff", "git__log"]
-    offer(registry, Thing("git__log", version="2.0.0"), Thing("git__diff"))
+    offer(registry, ClassTool("git__log", version="2.0.0"), ClassTool("git__diff"))
     assert names(registry) == ["git__diff", "git__log"]
 
 
 def test_only_what_the_person_saw_is_accepted(registry: Registry) -> None:
-    seen = Thing("git__log", version="2.0.0").spec.fingerprint
-    offer(registry, Thing("git__log", version="3.0.0"), Thing("git__diff"))
+    seen = ClassTool("git__log", version="2.0.0").spec.fingerprint
+    offer(registry, ClassTool("git__log", version="3.0.0"), ClassTool("git__diff"))
     assert not registry.accept("git__log", seen)
-    assert not registry.accept("git__diff", Thing("git__diff").spec.fingerprint), "nothing is to be accepted"
+    assert not registry.accept("git__diff", ClassTool("git__diff").spec.fingerprint), "nothing is to be accepted"
     assert not registry.accept("git__none", seen)
     assert names(registry) == ["git__diff"]
 
 
 def test_one_that_goes_and_comes_back_changed_has_changed_and_one_that_is_as_before_has_not(registry: Registry) -> None:
-    offer(registry, Thing("git__diff"))
-    offer(registry, Thing("git__diff"), Thing("git__log", version="2.0.0"))
+    offer(registry, ClassTool("git__diff"))
+    offer(registry, ClassTool("git__diff"), ClassTool("git__log", version="2.0.0"))
     assert names(registry) == ["git__diff"]
-    offer(registry, Thing("git__diff"), Thing("git__log"))
+    offer(registry, ClassTool("git__diff"), ClassTool("git__log"))
     assert names(registry) == ["git__diff", "git__log"]
     assert entry_of(registry, "git__log").change is None
 
 
 def test_one_that_comes_later_is_new_can_be_called_and_asks_first_until_it_is_accepted(registry: Registry) -> None:
     for _ in range(2):  # seeing it again does not make it known
-        offer(registry, Thing("git__log"), Thing("git__push"))
+        offer(registry, ClassTool("git__log"), ClassTool("git__push"))
         assert names(registry) == ["git__log", "git__push"]
         entry = entry_of(registry, "git__push")
         assert entry.is_new and entry.asks_first and not entry.starts_at_once
@@ -89,8 +89,8 @@ def test_one_that_comes_later_is_new_can_be_called_and_asks_first_until_it_is_ac
 
 def test_where_changes_are_only_recorded_they_are_shown_and_nothing_is_blocked() -> None:
     registry = Registry()
-    offer(registry, Thing("git__log"), policy="records")
-    offer(registry, Thing("git__log", version="2.0.0"), Thing("git__push"), policy="records")
+    offer(registry, ClassTool("git__log"), policy="records")
+    offer(registry, ClassTool("git__log", version="2.0.0"), ClassTool("git__push"), policy="records")
     assert names(registry) == ["git__log", "git__push"]
     changed, new = entry_of(registry, "git__log"), entry_of(registry, "git__push")
     assert changed.change is not None and not changed.change.blocks and changed.starts_at_once
@@ -103,29 +103,29 @@ def test_where_changes_are_only_recorded_they_are_shown_and_nothing_is_blocked()
 
 def test_without_a_policy_nothing_is_compared() -> None:
     registry = Registry()
-    registry.replace(GIT, [Thing("git__log")])
-    registry.replace(GIT, [Thing("git__log", version="2.0.0")])
+    registry.replace(GIT, [ClassTool("git__log")])
+    registry.replace(GIT, [ClassTool("git__log", version="2.0.0")])
     assert entry_of(registry, "git__log").change is None
 
 
 def test_what_was_agreed_to_outlives_the_registry_and_every_connection_and_is_each_owners_own() -> None:
     pins = PinnedSpecs()
     first = Registry(pinned=pins)
-    first.replace(PHONE, [Thing("phone__camera")], FOR_ADA, pins="blocks")
-    first.replace(GIT, [Thing("git__log")], GLOBAL, pins="blocks")
+    first.replace(PHONE, [ClassTool("phone__camera")], FOR_ADA, pins="blocks")
+    first.replace(GIT, [ClassTool("git__log")], GLOBAL, pins="blocks")
     second = Registry(pinned=pins)
     again = type(PHONE)("device", "phone", "connection-9")
-    second.replace(again, [Thing("phone__camera", version="2.0.0")], FOR_ADA, pins="blocks")
-    second.replace(GIT, [Thing("git__log")], GLOBAL, pins="blocks")
+    second.replace(again, [ClassTool("phone__camera", version="2.0.0")], FOR_ADA, pins="blocks")
+    second.replace(GIT, [ClassTool("git__log")], GLOBAL, pins="blocks")
     assert names(second) == ["git__log"]
-    second.replace(PHONE, [Thing("phone__camera", version="2.0.0")], FOR_BOB, pins="blocks")
+    second.replace(PHONE, [ClassTool("phone__camera", version="2.0.0")], FOR_BOB, pins="blocks")
     assert [entry.change is None for entry in second if entry.scope == FOR_BOB] == [True], "the first list of Bob's"
 
 
 def test_an_acceptance_is_told() -> None:
     told: list[str] = []
     registry = Registry(changed=told.append)
-    offer(registry, Thing("git__log"))
-    offer(registry, Thing("git__log", version="2.0.0"))
-    registry.accept("git__log", Thing("git__log", version="2.0.0").spec.fingerprint)
+    offer(registry, ClassTool("git__log"))
+    offer(registry, ClassTool("git__log", version="2.0.0"))
+    registry.accept("git__log", ClassTool("git__log", version="2.0.0").spec.fingerprint)
     assert told == ["", "", ""]

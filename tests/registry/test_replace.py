@@ -6,14 +6,14 @@ from handspan.core.agents import GENERAL
 from handspan.core.principals import GLOBAL
 from handspan.core.tool import Annotations, Handling
 from handspan.registry.registry import Registry
-from tests.registry.things import ADA, FOR_ADA, GIT, IN_ONE, PHONE, PLUGIN, Thing
+from tests.registry.class_tools import ADA, FOR_ADA, GIT, IN_ONE, PHONE, PLUGIN, ClassTool
 
 
 @pytest.fixture
 def registry() -> Registry:
     registry = Registry()
-    registry.register(Thing("read_file"))
-    registry.replace(GIT, [Thing("git__log"), Thing("git__diff")])
+    registry.register(ClassTool("read_file"))
+    registry.replace(GIT, [ClassTool("git__log"), ClassTool("git__diff")])
     return registry
 
 
@@ -23,7 +23,7 @@ def names(registry: Registry) -> list[str]:
 
 def test_what_is_new_comes_what_is_changed_changes_and_what_is_missing_goes(registry: Registry) -> None:
     box = registry.toolbox(GENERAL, ADA)
-    assert registry.replace(GIT, [Thing("git__log", version="2.0.0"), Thing("git__blame")]) == []
+    assert registry.replace(GIT, [ClassTool("git__log", version="2.0.0"), ClassTool("git__blame")]) == []
     assert [(spec.name, spec.version) for spec in box.specs()] == [
         ("git__blame", "1.0.0"),
         ("git__log", "2.0.0"),
@@ -36,24 +36,24 @@ def test_what_is_new_comes_what_is_changed_changes_and_what_is_missing_goes(regi
 
 
 def test_the_tools_of_others_stay_and_so_do_those_of_other_scopes(registry: Registry) -> None:
-    registry.replace(PHONE, [Thing("phone__camera")], FOR_ADA)
-    registry.replace(PHONE, [Thing("phone__torch")], IN_ONE)
+    registry.replace(PHONE, [ClassTool("phone__camera")], FOR_ADA)
+    registry.replace(PHONE, [ClassTool("phone__torch")], IN_ONE)
     registry.replace(PHONE, [], IN_ONE)
     assert names(registry) == ["git__diff", "git__log", "phone__camera", "read_file"]
     assert registry.unregister_by_source(PHONE) == 1
 
 
 def test_one_that_can_not_be_kept_is_told_and_the_others_are_there(registry: Registry) -> None:
-    registry.register(Thing("weather"), PLUGIN)
+    registry.register(ClassTool("weather"), PLUGIN)
     refused = registry.replace(
         GIT,
         [
-            Thing("read_file"),
-            Thing("weather"),
-            Thing("not a name"),
-            Thing("git__log", parameters={"type": "string"}),
-            Thing("git__show"),
-            Thing("git__show", version="2.0.0"),
+            ClassTool("read_file"),
+            ClassTool("weather"),
+            ClassTool("not a name"),
+            ClassTool("git__log", parameters={"type": "string"}),
+            ClassTool("git__show"),
+            ClassTool("git__show", version="2.0.0"),
         ],
     )
     assert [broken.where for broken in refused] == ["read_file", "weather", "not a name", "git__log", "git__show"]
@@ -68,9 +68,9 @@ def test_one_that_can_not_be_kept_is_told_and_the_others_are_there(registry: Reg
 def test_it_is_one_change_that_is_told_once_and_with_its_owner() -> None:
     told: list[str] = []
     registry = Registry(changed=told.append)
-    many = [Thing(f"git__{number}") for number in range(20)]
+    many = [ClassTool(f"git__{number}") for number in range(20)]
     registry.replace(GIT, many)
-    registry.replace(PHONE, [Thing("phone__camera")], FOR_ADA)
+    registry.replace(PHONE, [ClassTool("phone__camera")], FOR_ADA)
     assert told == ["", "ada"]
     box = registry.toolbox(GENERAL, ADA)
     before = box.specs()
@@ -81,21 +81,21 @@ def test_it_is_one_change_that_is_told_once_and_with_its_owner() -> None:
 
 def test_a_tool_that_is_still_the_same_keeps_its_gate(registry: Registry) -> None:
     one_by_one = Annotations(serial=True)
-    registry.replace(GIT, [Thing("git__push", annotations=one_by_one)])
+    registry.replace(GIT, [ClassTool("git__push", annotations=one_by_one)])
     box = registry.toolbox(GENERAL, ADA)
     first = box.find("git__push")
     assert first is not None
     first.gate = object()
-    registry.replace(GIT, [Thing("git__push", annotations=one_by_one)])
+    registry.replace(GIT, [ClassTool("git__push", annotations=one_by_one)])
     second = box.find("git__push")
     assert second is not None and second is not first and second.gate is first.gate
-    registry.replace(GIT, [Thing("git__push", annotations=one_by_one, version="2.0.0")])
+    registry.replace(GIT, [ClassTool("git__push", annotations=one_by_one, version="2.0.0")])
     third = box.find("git__push")
     assert third is not None and third.gate is None
 
 
 def test_the_source_says_how_the_calls_of_its_tools_are_handled(registry: Registry) -> None:
-    registry.replace(GIT, [Thing("git__log")], GLOBAL, Handling("thread", "connection", outlives=True, longest=7.0))
+    registry.replace(GIT, [ClassTool("git__log")], GLOBAL, Handling("thread", "connection", outlives=True, longest=7.0))
     entry = registry.toolbox(GENERAL, ADA).find("git__log")
     assert entry is not None
     assert (entry.placement, entry.outlives, entry.timeout) == ("thread", True, 7.0)

@@ -18,7 +18,7 @@ from handspan.registry.entry import ScopedTools
 from handspan.registry.registry import Registry
 from handspan.registry.selection import Reason
 from handspan.registry.toolbox import Toolbox
-from tests.registry.things import (
+from tests.registry.class_tools import (
     ADA,
     BOB,
     CHAT,
@@ -30,7 +30,7 @@ from tests.registry.things import (
     OTHER_CHAT,
     PHONE,
     PLUGIN,
-    Thing,
+    ClassTool,
 )
 from tests.thoroughness import examples
 
@@ -42,10 +42,10 @@ def registry() -> Registry:
     """Built-ins, an MCP server, Ada's phone, and a chat in session one."""
     registry = Registry()
     for name in ("read_file", "write_file", "spawn"):
-        registry.register(Thing(name, annotations=READ_ONLY if name == "read_file" else NO_CLAIMS))
-    registry.register(Thing("git__log"), GIT)
-    registry.register(Thing("phone__camera"), PHONE, FOR_ADA)
-    registry.register(Thing("torch"), CHAT, IN_ONE)
+        registry.register(ClassTool(name, annotations=READ_ONLY if name == "read_file" else NO_CLAIMS))
+    registry.register(ClassTool("git__log"), GIT)
+    registry.register(ClassTool("phone__camera"), PHONE, FOR_ADA)
+    registry.register(ClassTool("torch"), CHAT, IN_ONE)
     return registry
 
 
@@ -75,12 +75,12 @@ def test_tools_of_another_owner_or_session_are_not_seen(registry: Registry) -> N
 
 
 def test_the_nearest_scope_wins(registry: Registry) -> None:
-    far = registry.register(Thing("look"), GIT)
+    far = registry.register(ClassTool("look"), GIT)
     box, elsewhere = registry.toolbox(GENERAL, ADA, "one"), registry.toolbox(GENERAL, BOB, "two")
     assert box.find("look") is far
-    middle = registry.register(Thing("look"), PHONE, FOR_ADA)
+    middle = registry.register(ClassTool("look"), PHONE, FOR_ADA)
     assert box.find("look") is middle
-    near = registry.register(Thing("look"), CHAT, IN_ONE)
+    near = registry.register(ClassTool("look"), CHAT, IN_ONE)
     assert box.find("look") is near
     assert names(box).count("look") == 1
     assert elsewhere.find("look") is far
@@ -91,8 +91,8 @@ def test_the_nearest_scope_wins(registry: Registry) -> None:
 
 
 def test_a_nearer_tool_that_is_switched_off_does_not_uncover_the_one_behind_it(registry: Registry) -> None:
-    registry.register(Thing("look"), GIT)
-    registry.register(Thing("look"), CHAT, IN_ONE)
+    registry.register(ClassTool("look"), GIT)
+    registry.register(ClassTool("look"), CHAT, IN_ONE)
     box = registry.toolbox(GENERAL, ADA, "one")
     registry.disable("origin:remote")
     assert box.find("look") is None and "look" not in names(box)
@@ -113,8 +113,8 @@ def test_what_a_toolbox_lists_is_in_order_and_the_same_until_something_changes(r
     listed = box.specs()
     assert [spec.name for spec in listed] == sorted(spec.name for spec in listed)
     assert box.specs() is listed
-    registry.register(Thing("elsewhere"), OTHER_CHAT, IN_TWO)
-    registry.register(Thing("elsewhere"), OTHER_CHAT, FOR_BOB)
+    registry.register(ClassTool("elsewhere"), OTHER_CHAT, IN_TWO)
+    registry.register(ClassTool("elsewhere"), OTHER_CHAT, FOR_BOB)
     assert box.specs() is listed
     registry.unregister("spawn")
     assert box.specs() is not listed
@@ -170,7 +170,7 @@ def test_a_tool_that_is_switched_off_is_disabled_with_the_pattern(registry: Regi
     registry.disable("origin:mcp(git)")
     assert refusal(registry.toolbox(GENERAL, ADA), "git__log") == (
         "tool_disabled",
-        "Tool 'git__log' is not available: it is switched off for everybody ('origin:mcp(git)').",
+        "Tool 'git__log' is not available: it is switched off for all owners ('origin:mcp(git)').",
     )
 
 
@@ -261,7 +261,7 @@ def test_a_toolbox_without_references_is_freed_with_its_empty_scopes(registry: R
 
 def test_a_scope_with_tools_stays_and_an_emptied_one_is_freed(registry: Registry) -> None:
     scope = Scope("session", "short-lived")
-    registry.register(Thing("camera"), CHAT, scope)
+    registry.register(ClassTool("camera"), CHAT, scope)
     assert scoped_tools_of(scope) == 1
     assert registry.toolbox(GENERAL, ADA, scope.id).find("camera") is not None
     registry.unregister_by_source(CHAT)
@@ -274,12 +274,12 @@ def test_a_toolbox_keeps_up_with_a_session_whose_tools_went_and_came_again(regis
     registry.unregister_by_source(CHAT)
     assert box.find("torch") is None
     gc.collect()
-    again = registry.register(Thing("torch"), OTHER_CHAT, IN_ONE)
+    again = registry.register(ClassTool("torch"), OTHER_CHAT, IN_ONE)
     assert box.find("torch") is again
 
 
 def test_a_removed_tool_is_let_go(registry: Registry) -> None:
-    thing = Thing("camera")
+    thing = ClassTool("camera")
     gone = weakref.ref(thing)
     box = registry.toolbox(GENERAL, ADA, "one")
     registry.register(thing, OTHER_CHAT, IN_ONE)
@@ -328,7 +328,7 @@ class Changes(RuleBasedStateMachine):
         may = not is_reserved and (holder is None or (replace and holder == origin))
         register = self.registry.register_or_replace if replace else self.registry.register
         try:
-            register(Thing(name), origin, scope)
+            register(ClassTool(name), origin, scope)
         except NameTaken:
             assert not may
         else:
@@ -397,11 +397,11 @@ TAB = Origin("browser", "tab", "thread")
 
 def test_what_is_for_a_sessions_turns_is_seen_there_and_nowhere_else() -> None:
     registry = Registry()
-    registry.register(Thing("weather"), PLUGIN)
+    registry.register(ClassTool("weather"), PLUGIN)
     inside, beside = (registry.toolbox(GENERAL, ADA, "one", in_turn=in_turn) for in_turn in (True, False))
     other = registry.toolbox(GENERAL, ADA, "two", in_turn=True)
-    registry.register(Thing("weather"), TAB, Scope("turn", "one"))
-    registry.register(Thing("look"), TAB, Scope("turn", "one"))
+    registry.register(ClassTool("weather"), TAB, Scope("turn", "one"))
+    registry.register(ClassTool("look"), TAB, Scope("turn", "one"))
     found = inside.find("weather")
     assert found is not None and found.origin == TAB
     assert [spec.name for spec in inside.specs()] == ["look", "weather"]

@@ -23,7 +23,7 @@ from handspan.skills.folders import MAX_SKILLS, PlainFolder, SkillReader, Worksp
 from handspan.skills.skills import ListedSkill, Skills, build_instructions, tools_of_skills
 from handspan.skills.text import has_control_token
 from handspan.skills.use_skill import UseSkill
-from handspan.store.switches import FileSkillSwitches
+from handspan.store.switches import file_skill_switches
 from tests.stores import open_artifacts
 
 
@@ -34,7 +34,7 @@ class SkillSetup:
         self.workspace = workspace
         self.config = root / "config"
         self.state_file = root / "state" / "skills.json"
-        self.skills = Skills(skill_folders(self.workspace, self.config), FileSkillSwitches(self.state_file.parent))
+        self.skills = Skills(skill_folders(self.workspace, self.config), file_skill_switches(self.state_file.parent))
 
     def in_workspace(self, name: str, front: str = "", body: str = "Go.") -> Path:
         return write(self.workspace / ".handspan" / "skills", name, front, body)
@@ -189,7 +189,7 @@ def test_the_folder_itself_may_not_lead_out_either(setup: SkillSetup, tmp_path: 
 def test_hidden_folders_are_not_read(setup: SkillSetup) -> None:
     setup.in_workspace("plan")
     hidden = setup.workspace / ".handspan"
-    skills = Skills(skill_folders(setup.workspace, hidden=[hidden]), FileSkillSwitches(setup.state_file.parent))
+    skills = Skills(skill_folders(setup.workspace, hidden=[hidden]), file_skill_switches(setup.state_file.parent))
     assert "belongs to the gateway itself" in skills.listing()[0].problems[0]
     assert "plan" not in [each.name for each in skills.listing()]
 
@@ -288,7 +288,7 @@ def test_an_unknown_name_gets_a_hint(setup: SkillSetup) -> None:
         "There is no skill 'summarize-file'. Did you mean 'summarise-file'? There are: summarise-file."
     )
     with pytest.raises(ToolError, match=r"There is no skill 'x'\.$"):
-        Skills([], FileSkillSwitches(setup.state_file.parent)).find("x")
+        Skills([], file_skill_switches(setup.state_file.parent)).find("x")
     with pytest.raises(ToolError, match="There is no skill 'x'"):
         setup.skills.find_any("x")
 

@@ -23,7 +23,7 @@ from handspan.sources.ws.questions import RemoteQuestions
 from handspan.sources.ws.tools import RemoteTools
 from handspan.wire.ws import decode_client, encode
 from handspan.wire.ws_frames import FailureFrame, PermissionAnswer, ProgressFrame, ResultFrame, WireLimits
-from tests.engine.engine_kit import EngineKit as House
+from tests.engine.engine_kit import EngineKit
 from tests.waiting import WAIT
 
 pytestmark = pytest.mark.anyio
@@ -36,14 +36,14 @@ PIXEL = b"\x89PNG\r\n\x1a\n"
 class Phone:
     """A peer: hears frames, answers as it is told."""
 
-    def __init__(self, house: House, *can: str, rules: OfferRules | None = None, label: str = "phone") -> None:
-        self.house = house
+    def __init__(self, kit: EngineKit, *can: str, rules: OfferRules | None = None, label: str = "phone") -> None:
+        self.kit = kit
         self.heard: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self.calls = RemoteCalls(frozenset(can))
         self.questions = RemoteQuestions() if "permissions" in can else None
         origin, scope = Origin("device", label, f"{label}-1"), Scope("owner", OPERATOR.owner)
         self.tools = RemoteTools(
-            house.registry, SchemaCache(), rules or OfferRules(), self.calls, self.questions, origin, scope, label
+            kit.registry, SchemaCache(), rules or OfferRules(), self.calls, self.questions, origin, scope, label
         )
         self.up()
 
@@ -85,15 +85,15 @@ class Phone:
         if seconds is not None:
             deadline = Deadline(asyncio.get_running_loop().time() + seconds, "the caller's deadline")
         call = ToolCall(name, arguments, new_call_id(), deadline)
-        box = self.house.registry.toolbox(GENERAL, OPERATOR, "session-1")
-        result = await asyncio.wait_for(self.house.engine.call(call, Caller(OPERATOR, GENERAL, box, "session-1")), WAIT)
+        box = self.kit.registry.toolbox(GENERAL, OPERATOR, "session-1")
+        result = await asyncio.wait_for(self.kit.engine.call(call, Caller(OPERATOR, GENERAL, box, "session-1")), WAIT)
         assert isinstance(result, Success | Failure)
         return result
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> House:
-    return House(tmp_path)
+def kit(tmp_path: Path) -> EngineKit:
+    return EngineKit(tmp_path)
 
 
 async def code_of(call: asyncio.Task[Any]) -> str:
@@ -105,7 +105,7 @@ async def code_of(call: asyncio.Task[Any]) -> str:
 # Registering.
 
 
-async def test_tools_are_told_back_as_the_client_gave_them(house: House) -> None:
+async def test_tools_are_told_back_as_the_client_gave_them(kit: EngineKit) -> None:
     given: list[Json] = [
         ECHO,
         {
@@ -118,50 +118,50 @@ async def test_tools_are_told_back_as_the_client_gave_them(house: House) -> None
         },
         {**ECHO, "name": "harmless", "annotations": {"destructive": False}},
     ]
-    phone = Phone(house)
+    phone = Phone(kit)
     phone.offer(*given)
     assert phone.tools.offers() == given
 
 
-async def test_the_name_of_a_living_clients_tool_is_refused_and_that_of_one_that_left_is_free(house: House) -> None:
+async def test_the_name_of_a_living_clients_tool_is_refused_and_that_of_one_that_left_is_free(kit: EngineKit) -> None:
     def chat(peer: str) -> RemoteTools:
         origin, scope = Origin("remote", "s1", peer), Scope("session", "s1")
         calls = RemoteCalls(frozenset())
-        return RemoteTools(house.registry, SchemaCache(), OfferRules(), calls, None, origin, scope)
+        return RemoteTools(kit.registry, SchemaCache(), OfferRules(), calls, None, origin, scope)
 
     first, second = chat("one"), chat("two")
     first.register([ECHO])
     (rejected,) = second.register([ECHO]).rejected
     assert "'echo'" in rejected.reason and "Another connected client" in rejected.reason
     second.close()
-    assert house.registry.holder("echo", first.scope) == first.origin
+    assert kit.registry.holder("echo", first.scope) == first.origin
     first.close()
     assert second.register([ECHO]).registered == 1
 
 
-async def test_an_entry_that_lacks_a_field_is_rejected_with_the_reason_and_the_others_are_taken(house: House) -> None:
-    phone = Phone(house)
+async def test_an_entry_that_lacks_a_field_is_rejected_with_the_reason_and_the_others_are_taken(kit: EngineKit) -> None:
+    phone = Phone(kit)
     answer = phone.offer(ECHO, {"name": "nothing"}, "what", {**ECHO, "name": "other"})
     assert (answer["count"], answer["registered"]) == (4, 2)
     assert [one["name"] for one in answer["rejected"]] == ["nothing", ""]
     assert "description" in answer["rejected"][0]["reason"]
 
 
-async def test_registering_adds_and_replaces_by_name(house: House) -> None:
-    phone = Phone(house)
+async def test_registering_adds_and_replaces_by_name(kit: EngineKit) -> None:
+    phone = Phone(kit)
     assert phone.offer(ECHO)["registered"] == 1
     assert phone.offer({**ECHO, "name": "two"})["registered"] == 2
     assert phone.offer({**ECHO, "description": "New words."})["registered"] == 2
-    found = house.registry.toolbox(GENERAL, OPERATOR).find("phone__echo")
+    found = kit.registry.toolbox(GENERAL, OPERATOR).find("phone__echo")
     assert found is not None and found.spec.description == "New words."
 
 
-async def test_a_builtin_is_not_shadowed(house: House) -> None:
+async def test_a_builtin_is_not_shadowed(kit: EngineKit) -> None:
     async def read_file() -> str:
         return "mine"
 
-    house.add(read_file)
-    phone = Phone(house)
+    kit.add(read_file)
+    phone = Phone(kit)
     phone.tools.namespace = ""
     answer = phone.offer({**ECHO, "name": "read_file"})
     assert answer["registered"] == 0 and "reserved" in answer["rejected"][0]["reason"]
@@ -181,37 +181,37 @@ async def test_a_builtin_is_not_shadowed(house: House) -> None:
         ({**ECHO, "permissions": ["android.permission.SMS"]}, "SMS"),
     ],
 )
-async def test_what_is_beyond_a_limit_or_a_rule_is_rejected(house: House, offer: Json, word: str) -> None:
+async def test_what_is_beyond_a_limit_or_a_rule_is_rejected(kit: EngineKit, offer: Json, word: str) -> None:
     limits = WireLimits(description_bytes=100, schema_bytes=400, schema_depth=4)
     rules = OfferRules(limits, deny=("secret_*",), deny_permissions=("*.SMS",))
-    answer = Phone(house, rules=rules).offer(offer)
+    answer = Phone(kit, rules=rules).offer(offer)
     assert answer["registered"] == 0
     assert word in answer["rejected"][0]["reason"]
 
 
-async def test_only_names_of_the_allow_list_are_taken_where_there_is_one(house: House) -> None:
-    answer = Phone(house, rules=OfferRules(allow=("ec*",))).offer(ECHO, {**ECHO, "name": "other"})
+async def test_only_names_of_the_allow_list_are_taken_where_there_is_one(kit: EngineKit) -> None:
+    answer = Phone(kit, rules=OfferRules(allow=("ec*",))).offer(ECHO, {**ECHO, "name": "other"})
     assert (answer["registered"], answer["rejected"][0]["name"]) == (1, "other")
 
 
-async def test_a_client_has_so_many_tools_and_no_more(house: House) -> None:
-    phone = Phone(house, rules=OfferRules(WireLimits(tools=2)))
+async def test_a_client_has_so_many_tools_and_no_more(kit: EngineKit) -> None:
+    phone = Phone(kit, rules=OfferRules(WireLimits(tools=2)))
     answer = phone.offer(*({**ECHO, "name": f"t{number}"} for number in range(3)))
     assert (answer["registered"], answer["rejected"][0]["name"]) == (2, "t2")
     assert "rejected" not in phone.offer({**ECHO, "name": "t1"})
 
 
-async def test_a_tool_that_says_nothing_of_itself_counts_as_destructive(house: House) -> None:
-    phone = Phone(house)
+async def test_a_tool_that_says_nothing_of_itself_counts_as_destructive(kit: EngineKit) -> None:
+    phone = Phone(kit)
     phone.offer(ECHO, {**ECHO, "name": "reader", "annotations": {"read_only": True, "group": "g", "odd": 1}})
-    box = house.registry.toolbox(GENERAL, OPERATOR)
+    box = kit.registry.toolbox(GENERAL, OPERATOR)
     echo, reader = box.find("phone__echo"), box.find("phone__reader")
     assert echo is not None and echo.spec.annotations == UNKNOWN_EFFECTS
     assert reader is not None and reader.spec.annotations == Annotations(read_only=True, group="g")
 
 
-async def test_a_name_no_model_could_take_is_mapped_and_called_by_its_own(house: House) -> None:
-    phone = Phone(house)
+async def test_a_name_no_model_could_take_is_mapped_and_called_by_its_own(kit: EngineKit) -> None:
+    phone = Phone(kit)
     phone.offer({**ECHO, "name": "grüße senden"})
     call = phone.call(phone.tools.names[0])
     request = await phone.hears()
@@ -220,10 +220,10 @@ async def test_a_name_no_model_could_take_is_mapped_and_called_by_its_own(house:
     assert isinstance(await call, Success)
 
 
-async def test_closing_takes_every_tool_from_every_toolbox_at_once(house: House) -> None:
-    phone = Phone(house)
+async def test_closing_takes_every_tool_from_every_toolbox_at_once(kit: EngineKit) -> None:
+    phone = Phone(kit)
     phone.offer(ECHO, {**ECHO, "name": "two"})
-    box = house.registry.toolbox(GENERAL, OPERATOR)
+    box = kit.registry.toolbox(GENERAL, OPERATOR)
     assert box.find("phone__two") is not None
     assert phone.tools.close() == 2
     assert box.find("phone__two") is None and box.specs() == ()
@@ -232,8 +232,8 @@ async def test_closing_takes_every_tool_from_every_toolbox_at_once(house: House)
 # Calling.
 
 
-async def test_the_answer_is_the_result(house: House) -> None:
-    phone = Phone(house)
+async def test_the_answer_is_the_result(kit: EngineKit) -> None:
+    phone = Phone(kit)
     phone.offer(ECHO)
     call = phone.call(text="hi")
     request = await phone.hears()
@@ -243,8 +243,8 @@ async def test_the_answer_is_the_result(house: House) -> None:
     assert not phone.calls.open
 
 
-async def test_several_calls_are_answered_in_any_order(house: House) -> None:
-    phone = Phone(house)
+async def test_several_calls_are_answered_in_any_order(kit: EngineKit) -> None:
+    phone = Phone(kit)
     phone.offer(ECHO)
     calls = [phone.call(number=number) for number in range(3)]
     requests = [await phone.hears() for _ in calls]
@@ -253,8 +253,8 @@ async def test_several_calls_are_answered_in_any_order(house: House) -> None:
     assert [(await call).value for call in calls] == [0, 1, 2]
 
 
-async def test_a_second_answer_and_one_to_nothing_are_dropped_and_counted(house: House) -> None:
-    phone = Phone(house)
+async def test_a_second_answer_and_one_to_nothing_are_dropped_and_counted(kit: EngineKit) -> None:
+    phone = Phone(kit)
     phone.offer(ECHO)
     call = phone.call()
     request = await phone.hears()
@@ -266,8 +266,8 @@ async def test_a_second_answer_and_one_to_nothing_are_dropped_and_counted(house:
     assert phone.calls.dropped == 3
 
 
-async def test_invalid_arguments_never_leave_the_gateway(house: House) -> None:
-    phone = Phone(house)
+async def test_invalid_arguments_never_leave_the_gateway(kit: EngineKit) -> None:
+    phone = Phone(kit)
     phone.offer({**ECHO, "parameters": {"type": "object", "required": ["text"]}})
     assert await code_of(phone.call()) == "invalid_arguments"
     assert phone.heard.empty()
@@ -286,8 +286,8 @@ async def test_invalid_arguments_never_leave_the_gateway(house: House) -> None:
         ({"error": ""}, "execution_failed", "did not say why"),
     ],
 )
-async def test_an_error_keeps_its_meaning_and_its_words(house: House, said: Any, code: str, text: str) -> None:
-    phone = Phone(house)
+async def test_an_error_keeps_its_meaning_and_its_words(kit: EngineKit, said: Any, code: str, text: str) -> None:
+    phone = Phone(kit)
     phone.offer(ECHO)
     call = phone.call()
     phone.fail((await phone.hears())["id"], **said)
@@ -299,8 +299,8 @@ async def test_an_error_keeps_its_meaning_and_its_words(house: House, said: Any,
     ("more", "text"),
     [({"error": "why"}, "why"), ({}, "said"), ({"output": ""}, "failed"), ({"output": None}, "failed")],
 )
-async def test_a_result_without_success_is_a_failure(house: House, more: dict[str, Json], text: str) -> None:
-    phone = Phone(house)
+async def test_a_result_without_success_is_a_failure(kit: EngineKit, more: dict[str, Json], text: str) -> None:
+    phone = Phone(kit)
     phone.offer(ECHO)
     call = phone.call()
     phone.answer((await phone.hears())["id"], **{"output": "said", "success": False, **more})
@@ -308,11 +308,11 @@ async def test_a_result_without_success_is_a_failure(house: House, more: dict[st
     assert result.code == "execution_failed" and text in result.message
 
 
-async def test_images_come_along_and_other_peoples_artifacts_do_not(house: House) -> None:
-    phone = Phone(house, "parts")
+async def test_images_come_along_and_other_peoples_artifacts_do_not(kit: EngineKit) -> None:
+    phone = Phone(kit, "parts")
     phone.offer(ECHO)
-    mine = await house.artifacts.keep(b"a sound", owner=OPERATOR.owner, media_type="audio/wav")
-    foreign = await house.artifacts.keep(b"secret", owner="bob")
+    mine = await kit.artifacts.keep(b"a sound", owner=OPERATOR.owner, media_type="audio/wav")
+    foreign = await kit.artifacts.keep(b"secret", owner="bob")
     picture: dict[str, Json] = {"kind": "image", "media_type": "image/png", "data": b64encode(PIXEL).decode()}
     sound: dict[str, Json] = {"kind": "audio", "media_type": "audio/wav", "artifact": mine.id}
 
@@ -333,8 +333,8 @@ async def test_images_come_along_and_other_peoples_artifacts_do_not(house: House
 # Time.
 
 
-async def test_an_unanswered_call_times_out_and_the_client_is_told(house: House) -> None:
-    phone = Phone(house, "cancel", "deadline")
+async def test_an_unanswered_call_times_out_and_the_client_is_told(kit: EngineKit) -> None:
+    phone = Phone(kit, "cancel", "deadline")
     phone.offer({**ECHO, "timeout": 0.05})
     call = phone.call()
     request = await phone.hears()
@@ -345,8 +345,8 @@ async def test_an_unanswered_call_times_out_and_the_client_is_told(house: House)
     assert not phone.answer(request["id"]) and not phone.calls.open
 
 
-async def test_progress_reaches_the_listener_and_restarts_the_timeout(house: House) -> None:
-    phone = Phone(house, "progress")
+async def test_progress_reaches_the_listener_and_restarts_the_timeout(kit: EngineKit) -> None:
+    phone = Phone(kit, "progress")
     phone.offer({**ECHO, "timeout": 0.2})
     call = phone.call()
     request = await phone.hears()
@@ -358,8 +358,8 @@ async def test_progress_reaches_the_listener_and_restarts_the_timeout(house: Hou
     assert not phone.calls.receive_progress(ProgressFrame(request["id"], value="late"))
 
 
-async def test_silence_ends_a_call_that_could_report_progress(house: House) -> None:
-    phone = Phone(house, "progress", "cancel")
+async def test_silence_ends_a_call_that_could_report_progress(kit: EngineKit) -> None:
+    phone = Phone(kit, "progress", "cancel")
     phone.offer({**ECHO, "timeout": 0.05})
     call = phone.call()
     request = await phone.hears()
@@ -368,8 +368,8 @@ async def test_silence_ends_a_call_that_could_report_progress(house: House) -> N
     assert (await phone.hears())["id"] == request["id"]
 
 
-async def test_a_short_timeout_is_kept_beside_a_long_one_that_began_before(house: House) -> None:
-    phone = Phone(house, "progress", "cancel")
+async def test_a_short_timeout_is_kept_beside_a_long_one_that_began_before(kit: EngineKit) -> None:
+    phone = Phone(kit, "progress", "cancel")
     phone.offer({**ECHO, "timeout": 500}, {**ECHO, "name": "quick", "timeout": 0.05})
     long = phone.call()
     first = await phone.hears()
@@ -378,16 +378,16 @@ async def test_a_short_timeout_is_kept_beside_a_long_one_that_began_before(house
     assert (await long).value == "in time"
 
 
-async def test_progress_of_a_client_that_did_not_agree_on_it_changes_nothing(house: House) -> None:
-    phone = Phone(house)
+async def test_progress_of_a_client_that_did_not_agree_on_it_changes_nothing(kit: EngineKit) -> None:
+    phone = Phone(kit)
     phone.offer({**ECHO, "timeout": 0.1})
     call = phone.call()
     assert not phone.calls.receive_progress(ProgressFrame((await phone.hears())["id"], value=1))
     assert await code_of(call) == "timeout"
 
 
-async def test_an_aborted_call_is_cancelled_at_the_client(house: House) -> None:
-    phone = Phone(house, "cancel")
+async def test_an_aborted_call_is_cancelled_at_the_client(kit: EngineKit) -> None:
+    phone = Phone(kit, "cancel")
     phone.offer(ECHO)
     call = phone.call()
     request = await phone.hears()
@@ -400,8 +400,8 @@ async def test_an_aborted_call_is_cancelled_at_the_client(house: House) -> None:
 # The link.
 
 
-async def test_without_coming_back_a_sent_call_is_of_unknown_outcome_and_an_unsent_one_is_safe(house: House) -> None:
-    phone = Phone(house)
+async def test_without_coming_back_a_sent_call_is_of_unknown_outcome_and_an_unsent_one_is_safe(kit: EngineKit) -> None:
+    phone = Phone(kit)
     phone.offer(ECHO)
     sent = phone.call()
     await phone.hears()
@@ -412,8 +412,8 @@ async def test_without_coming_back_a_sent_call_is_of_unknown_outcome_and_an_unse
     assert [await code_of(sent), await code_of(unsent)] == ["unknown_outcome", "disconnected"]
 
 
-async def test_a_call_waits_for_a_client_that_comes_back_and_is_asked_again_under_the_same_id(house: House) -> None:
-    phone = Phone(house, "resume")
+async def test_a_call_waits_for_a_client_that_comes_back_and_is_asked_again_under_the_same_id(kit: EngineKit) -> None:
+    phone = Phone(kit, "resume")
     phone.offer(ECHO)
     sent = phone.call(number=1)
     first = await phone.hears()
@@ -429,8 +429,8 @@ async def test_a_call_waits_for_a_client_that_comes_back_and_is_asked_again_unde
     assert [(await sent).value, (await unsent).value] == ["one", "two"]
 
 
-async def test_the_clock_runs_while_the_link_is_down(house: House) -> None:
-    phone = Phone(house, "resume")
+async def test_the_clock_runs_while_the_link_is_down(kit: EngineKit) -> None:
+    phone = Phone(kit, "resume")
     phone.offer({**ECHO, "timeout": 0.05})
     call = phone.call()
     await phone.hears()
@@ -441,8 +441,8 @@ async def test_the_clock_runs_while_the_link_is_down(house: House) -> None:
 
 
 @pytest.mark.parametrize(("can", "frames"), [((), 3), (("ack_batch",), 1)])
-async def test_acknowledgements_go_one_by_one_or_together(house: House, can: tuple[str, ...], frames: int) -> None:
-    phone = Phone(house, *can)
+async def test_acknowledgements_go_one_by_one_or_together(kit: EngineKit, can: tuple[str, ...], frames: int) -> None:
+    phone = Phone(kit, *can)
     for number in range(3):
         phone.calls.acknowledge(f"call-{number}")
     heard = [await phone.hears() for _ in range(frames)]
@@ -451,8 +451,8 @@ async def test_acknowledgements_go_one_by_one_or_together(house: House, can: tup
     assert phone.heard.empty()
 
 
-async def test_many_acknowledgements_do_not_wait(house: House) -> None:
-    phone = Phone(house, "ack_batch")
+async def test_many_acknowledgements_do_not_wait(kit: EngineKit) -> None:
+    phone = Phone(kit, "ack_batch")
     for number in range(64):
         phone.calls.acknowledge(f"call-{number}")
     assert len(phone.heard.get_nowait()["ids"]) == 64
@@ -465,9 +465,9 @@ async def test_many_acknowledgements_do_not_wait(house: House) -> None:
 
 
 @pytest.fixture
-def asking(house: House) -> Callable[[], tuple[Phone, asyncio.Task[Any]]]:
+def asking(kit: EngineKit) -> Callable[[], tuple[Phone, asyncio.Task[Any]]]:
     def ask() -> tuple[Phone, asyncio.Task[Any]]:
-        phone = Phone(house, "permissions")
+        phone = Phone(kit, "permissions")
         phone.offer({**ECHO, "permissions": ["CAMERA"]})
         return phone, phone.call()
 
@@ -520,8 +520,8 @@ async def test_a_question_is_asked_again_when_the_link_is_back_and_expires_with_
     assert await code_of(call) == "question_expired"
 
 
-async def test_a_client_that_can_not_be_asked_asks_by_itself(house: House) -> None:
-    phone = Phone(house)
+async def test_a_client_that_can_not_be_asked_asks_by_itself(kit: EngineKit) -> None:
+    phone = Phone(kit)
     phone.offer({**ECHO, "permissions": ["CAMERA"]})
     call = phone.call()
     phone.fail((await phone.hears())["id"], error="Permission 'CAMERA' was denied", code="permission_denied")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from handspan.testing import FakeDevice, GatewayProcess
-from handspan.testing.process import GatewayNotReady
+from handspan.testing.process import SPOKEN, GatewayNotReady
 
 pytestmark = pytest.mark.anyio
 
@@ -48,3 +48,11 @@ async def test_it_ends_in_order_when_it_is_asked_to(tmp_path: Path) -> None:
         assert await device.closed() == 1012
         await gateway.restart()
         assert gateway.is_running and "Traceback" not in gateway.log
+
+
+async def test_one_that_is_killed_leaves_nothing_outside_its_folder(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    async with GatewayProcess(tmp_path / "own", model=SPOKEN, environ={"TMPDIR": str(elsewhere)}) as gateway:
+        await gateway.kill()
+    assert not list(elsewhere.glob("handspan-testing-*"))

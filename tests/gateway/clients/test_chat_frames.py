@@ -1,4 +1,4 @@
-"""What happens in a turn, as frames (ws.md 3.2-3.8, origins.md 1.4)."""
+"""What happens in a turn, as frames (ws.md 3.2-3.8)."""
 
 from collections.abc import Iterable
 from typing import Any, get_args
@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from msgspec import UNSET, UnsetType, structs
 
-from handspan.agent.turn_events import Happening, Prompted, QuestionOver
+from handspan.agent.turn_events import Prompted, QuestionOver, SessionEvent
 from handspan.core.events import (
     CallArrived,
     CallFinished,
@@ -36,9 +36,9 @@ from handspan.wire.ws import encode
 QUESTION = Question("q", "approval", "c1", "write_file", {"path": "a"}, "why", "ann", "s", "f", 300.0)
 
 
-def sent(frames: ChatFrames | EventFrames, *happenings: Happening) -> list[Any]:
+def sent(frames: ChatFrames | EventFrames, *events: SessionEvent) -> list[Any]:
     """The frames of all these, as the client reads them."""
-    return [msgspec.json.decode(encode(frame)) for one in happenings for frame in frames.frames(one)]
+    return [msgspec.json.decode(encode(frame)) for one in events for frame in frames.frames(one)]
 
 
 def types(frames: Iterable[dict[str, Any]]) -> list[str]:
@@ -94,7 +94,7 @@ def test_an_aborted_turn_leaves_nothing_for_the_next_one() -> None:
 
 
 def test_a_turn_with_two_rounds_is_told_in_the_order_of_the_protocol() -> None:
-    happenings: list[Happening] = [
+    events: list[SessionEvent] = [
         Prompted("{}", 7),
         RoundBegan(1),
         ThinkingArrived("hm"),
@@ -113,7 +113,7 @@ def test_a_turn_with_two_rounds_is_told_in_the_order_of_the_protocol() -> None:
         Ended("done", " Done."),
         Titled("Notes"),
     ]
-    assert sent(ChatFrames(), *happenings) == [
+    assert sent(ChatFrames(), *events) == [
         {"type": "debug_prompt", "messages": "{}", "estimated_tokens": 7},
         {"type": "thinking", "content": "hm"},
         {"type": "chunk", "content": "Let me "},
@@ -142,7 +142,7 @@ def test_arguments_are_an_object_whatever_the_model_wrote(arguments: str) -> Non
 
 def test_a_turn_that_waited_goes_on_as_one() -> None:
     frames = ChatFrames()
-    before: list[Happening] = [
+    before: list[SessionEvent] = [
         TextArrived("a"),
         CallStarted("c1", "note", "{}"),
         CallStarted("c2", "click", "{}"),
@@ -189,9 +189,9 @@ def test_what_comes_with_a_result_is_named() -> None:
 
 
 def test_questions_are_for_clients_that_can_show_them() -> None:
-    happenings: list[Happening] = [QuestionAsked(QUESTION), QuestionOver("q", "approval", "me")]
-    assert sent(ChatFrames(), *happenings) == []
-    assert types(sent(EventFrames(), *happenings)) == ["event"]
+    events: list[SessionEvent] = [QuestionAsked(QUESTION), QuestionOver("q", "approval", "me")]
+    assert sent(ChatFrames(), *events) == []
+    assert types(sent(EventFrames(), *events)) == ["event"]
     asked: dict[str, Any] = {
         "type": "question",
         "id": "q",
@@ -204,26 +204,26 @@ def test_questions_are_for_clients_that_can_show_them() -> None:
     }
     assert msgspec.json.decode(encode(question_frame(QUESTION))) == asked
     closed = {"type": "question_closed", "id": "q", "accepted": True}
-    assert sent(ChatFrames(questions=True, me="me"), *happenings) == [asked, closed]
-    assert sent(EventFrames(questions=True, me="me"), *happenings)[1:] == [asked, closed]
+    assert sent(ChatFrames(questions=True, me="me"), *events) == [asked, closed]
+    assert sent(EventFrames(questions=True, me="me"), *events)[1:] == [asked, closed]
 
 
 @pytest.mark.parametrize("kind", ["input", "login", "trust"])
 def test_kinds_that_a_client_does_not_know_are_hidden_from_it(kind: QuestionKind) -> None:
     schema, action = {"type": "string"}, QuestionAction("https://shop.example", new={})
     question = structs.replace(QUESTION, kind=kind, call_id="", schema=schema, action=action)
-    happenings: list[Happening] = [QuestionAsked(question), QuestionOver("q", kind, "me"), QuestionAsked(QUESTION)]
-    assert types(sent(ChatFrames(questions=True), *happenings)) == ["question"]
-    events = EventFrames(questions=True)
-    assert types(sent(events, *happenings)) == ["event", "question"] and events.seq == 1
-    assert types(sent(EventFrames(), *happenings)) == ["event"]
+    events: list[SessionEvent] = [QuestionAsked(question), QuestionOver("q", kind, "me"), QuestionAsked(QUESTION)]
+    assert types(sent(ChatFrames(questions=True), *events)) == ["question"]
+    rendered = EventFrames(questions=True)
+    assert types(sent(rendered, *events)) == ["event", "question"] and rendered.seq == 1
+    assert types(sent(EventFrames(), *events)) == ["event"]
     for frames in (ChatFrames(questions=True), EventFrames(questions=True)):
         assert sent(frames, QuestionOver("q", kind, "me")) == [], "it was asked before the client came"
-    shown, closed, _ = sent(ChatFrames(questions=True, all_kinds=True, me="me"), *happenings)
+    shown, closed, _ = sent(ChatFrames(questions=True, all_kinds=True, me="me"), *events)
     assert (shown["kind"], shown["call_id"], shown["schema"]) == (kind, "", schema)
     assert shown["action"] == {"url": "https://shop.example", "new": {}}
     assert closed == {"type": "question_closed", "id": "q", "accepted": True}
-    told = sent(EventFrames(questions=True, all_kinds=True), *happenings)
+    told = sent(EventFrames(questions=True, all_kinds=True), *events)
     assert types(told) == ["event", "question", "question_closed", "event", "question"]
     assert told[0]["event"]["question"]["schema"] == schema
 

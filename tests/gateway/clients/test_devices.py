@@ -293,7 +293,7 @@ async def test_a_device_that_is_forgotten_while_it_is_here_goes_when_it_ends(
 async def test_of_too_many_devices_those_not_seen_for_the_longest_time_are_forgotten(
     devices: Devices, book: CountingBook, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MOST_DEVICES", 20)
+    monkeypatch.setattr(module, "MAX_DEVICES", 20)
     for number in range(21):
         clock.now += 100
         devices.connect("ann", f"d{number}", "")

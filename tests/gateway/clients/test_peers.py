@@ -15,7 +15,7 @@ from handspan.core.values import Json
 from handspan.engine.caller import Caller
 from handspan.gateway.rest.door import forget_device
 from handspan.models.scripted import Scripted, call
-from tests.gateway.house import Client, Place, running
+from tests.gateway.serving import Client, Place, running
 from tests.waiting import WAIT, until
 
 pytestmark = pytest.mark.anyio
@@ -79,8 +79,13 @@ async def forget(phone: Phone) -> None:
     assert await forget_device(phone.place.gateway.parts, "phone", "operator")
 
 
+async def forget_renamed(phone: Phone) -> None:
+    assert await phone.place.gateway.devices.rename("phone", "pixel", "operator")
+    assert await forget_device(phone.place.gateway.parts, "pixel", "operator")
+
+
 @pytest.mark.parametrize("can", [("resume", "permissions"), ("permissions",)])
-@pytest.mark.parametrize("how", [revoke, forget])
+@pytest.mark.parametrize("how", [revoke, forget, forget_renamed])
 async def test_calls_of_a_device_that_is_sent_away_end_at_once_each_with_one_result(
     place: Place, how: Any, can: tuple[str, ...]
 ) -> None:
@@ -112,7 +117,7 @@ async def test_calls_that_wait_for_a_device_end_when_it_is_sent_away_while_its_l
         assert (await client.hears())["id"] == sent
         client.drop()
     (peer,) = place.gateway.peers
-    await until(lambda: peer.line is None)
+    await until(lambda: peer.socket is None)
     await how(phone)
     assert await phone.codes() == ["unknown_outcome"]
     assert len(place.gateway.peers) == 0

@@ -1,4 +1,4 @@
-"""`/ws/chat` as its clients see it: a real gateway, real sockets, raw frames (ws.md; origins.md 1.12 and 5.1)."""
+"""`/ws/chat` as its clients see it: a real gateway, real sockets, raw frames (ws.md)."""
 
 import asyncio
 import contextlib
@@ -21,7 +21,7 @@ from handspan.core.results import Failure
 from handspan.core.values import Json
 from handspan.engine.caller import Caller
 from handspan.models.scripted import Scripted, call
-from tests.gateway.house import Client, Place, running
+from tests.gateway.serving import Client, Place, running
 from tests.waiting import WAIT, until
 
 pytestmark = pytest.mark.anyio
@@ -262,6 +262,55 @@ async def test_regenerate_answers_the_last_message_again(tmp_path: Path) -> None
         assert len(await place.gateway.store.conversations.load("r", owner="operator")) == 2
 
 
+async def test_a_message_takes_the_place_of_an_earlier_one_and_of_all_after_it(tmp_path: Path) -> None:
+    async with running(tmp_path, scripted("one", "two", "three")) as place, place.client("?session_id=e") as client:
+        await client.connected()
+        for text in ("first", "second"):
+            await client.send("message", content=text)
+            await client.hears_of("done")
+        await client.send("message", content="wrong", replaces=2)
+        assert (await client.hears_of("error"))["code"] == "NO_USER_MESSAGE"
+        await client.send("message", content="instead", replaces=1)
+        assert (await client.hears_of("done"))["full_response"] == "three"
+        said = await place.gateway.store.conversations.load("e", owner="operator")
+        assert [message.parts[0].text for message in said] == ["instead", "three"]  # type: ignore[union-attr] # texts
+
+
+async def test_files_of_a_person_are_part_of_the_message_and_an_unknown_one_is_refused(tmp_path: Path) -> None:
+    async with running(tmp_path, scripted("I see it.")) as place, place.client("?session_id=f") as client:
+        await client.connected("resume", "events")
+        unknown = {"kind": "image", "media_type": "image/png", "artifact": "nothing"}
+        await client.send("message", content="look", id="m1", parts=[unknown])
+        assert (await client.hears_of("error"))["id"] == "m1"
+        small = {"kind": "image", "media_type": "image/png", "data": "iVBORw0KGgo=", "name": "a.png"}
+        await client.send("message", content="", id="m2", parts=[small])
+        assert (await client.hears_of("message_accepted"))["id"] == "m2"
+        token = {"authorization": f"Bearer {place.gateway.operator_token}"}
+        async with httpx2.AsyncClient(base_url=place.url, headers=token, timeout=60) as rest:
+            await until(lambda: len(place.gateway.sessions.running("operator")) == 0)
+            (first, *_) = (await rest.get("/api/sessions/f/messages?full=true")).json()["messages"]
+            assert first["files"] == [{"index": 0, "kind": "image", "media_type": "image/png", "name": "a.png"}]
+            file = await rest.get("/api/sessions/f/messages/1/files/0")
+            assert (file.content[:4], file.headers["content-type"]) == (b"\x89PNG", "image/png")
+            assert "sandbox" in file.headers["content-security-policy"]
+            assert (await rest.get("/api/sessions/f/messages/1/files/1")).status_code == 404
+
+
+async def test_a_client_that_comes_in_the_middle_of_a_round_gets_what_has_arrived(tmp_path: Path) -> None:
+    model = scripted(call("device_info"), "It is a Pixel.")
+    async with running(tmp_path, model) as place, place.client("?session_id=m") as chat:
+        await chat.connected("events", "resume")
+        await chat.offers(INFO)
+        await chat.send("message", content="which phone?", id="m1")
+        asked = await chat.hears_of("tool_call_request")
+        async with place.client("?session_id=m") as other:
+            await other.connected("events")
+            kinds = [(await other.hears_of("event"))["event"]["type"] for _ in range(2)]
+            assert kinds == ["round", "call_started"]
+            await chat.send("tool_result", id=asked["id"], output=PIXEL)
+            assert (await other.hears_of("event"))["event"]["type"] == "call_finished"
+
+
 async def test_a_failing_model_is_an_error_and_the_next_turn_works(tmp_path: Path) -> None:
     model = Scripted(["fine"])
     async with running(tmp_path, model) as place, place.client() as client:
@@ -466,6 +515,17 @@ async def test_a_call_can_be_cancelled_and_one_that_is_over_stays_as_it_ended(pl
         assert (await phone.hears()) == {"type": "tool_cancel", "id": call_id, "reason": "aborted"}
 
 
+async def test_a_device_is_told_that_its_call_ends_because_the_gateway_stops(place: Place) -> None:
+    async with rest_of(place) as rest, place.client() as phone:
+        await phone.connected("cancel", role="device", label="phone")
+        await phone.offers(INFO)
+        calling = asyncio.create_task(rest.post("/api/tools/phone__device_info/call", json={"args": {}}))
+        call_id = (await phone.hears_of("tool_call_request"))["id"]
+        await place.gateway.drain(0)
+        assert (await phone.hears()) == {"type": "tool_cancel", "id": call_id, "reason": "shutdown"}
+        await asyncio.gather(calling, return_exceptions=True)
+
+
 async def test_a_changed_definition_of_a_chats_tool_is_shown(place: Place) -> None:
     async with rest_of(place) as rest:
 
@@ -491,6 +551,42 @@ async def test_a_second_socket_of_a_session_can_not_take_a_living_clients_tool(p
             assert answer["registered"] == 0 and "Another connected client" in answer["rejected"][0]["reason"]
         await until(lambda: len(place.gateway.peers) == 1)
         assert any(entry.spec.name == "device_info" for entry in place.gateway.app.registry)
+
+
+async def test_a_client_that_comes_back_has_its_tool_though_its_old_link_is_half_open(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("handspan.gateway.clients.ws.ANSWER_SECONDS", 0.1)
+    async with place.client("?session_id=two") as first:
+        await first.connected()
+        await first.offers(INFO)
+        first.socket.transport.pause_reading()  # it answers no ping any more
+        async with place.client("?session_id=two") as second:
+            await second.connected()
+            await second.send("register_tools", tools=[INFO])
+            await second.send("ping")  # what follows is done in its order
+            assert (await second.hears()) == {"type": "tools_registered", "count": 1, "registered": 1}
+            assert (await second.hears()) == {"type": "pong"}
+            assert len(place.gateway.peers) == 1
+        first.drop()
+
+
+async def test_a_client_that_leaves_while_its_tool_waits_for_another_ones_answer_leaves_nothing(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("handspan.gateway.clients.ws.ANSWER_SECONDS", 0.2)
+    async with place.client("?session_id=two") as first:
+        await first.connected()
+        await first.offers(INFO)
+        first.socket.transport.pause_reading()
+        async with place.client("?session_id=two") as second:
+            await second.connected()
+            await second.send("register_tools", tools=[INFO])
+            await second.send("ping")
+            second.drop()
+        await until(lambda: len(place.gateway.peers) == 0)
+        assert all(entry.spec.name != "device_info" for entry in place.gateway.app.registry)
+        first.drop()
 
 
 # Devices.

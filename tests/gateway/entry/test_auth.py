@@ -376,8 +376,8 @@ class TestLettingRequestsIn:
             ("POST", "/"),
             ("GET", "//"),
             ("GET", "/assets"),
-            ("POST", "/assets/a.js"),
-            ("GET", "/assets/../api/tools"),
+            ("POST", "/page/a.js"),
+            ("GET", "/page/../api/tools"),
             ("GET", "/metrics"),
             ("GET", "/openapi.json"),
             ("GET", "/api/status"),
@@ -399,7 +399,7 @@ class TestLettingRequestsIn:
             ("GET", "/pair"),
             ("GET", "/signin"),
             ("GET", "/"),
-            ("GET", "/assets/app/main.js"),
+            ("GET", "/page/main.js"),
         ],
     )
     async def test_open_routes_need_no_token_but_a_good_place(self, auth: Auth, method: str, path: str) -> None:

@@ -155,7 +155,7 @@ class TestLinks:
 
 class TestAddresses:
     def test_the_code_of_a_qr_address_stands_where_no_server_sees_it(self) -> None:
-        assert pairing_url("http://box:1/hs", "1234-5678-9012") == "http://box:1/hs/pair#code=1234-5678-9012"
+        assert pairing_url("http://box:1/hs", "1234-5678-9012") == "http://box:1/hs/device#code=1234-5678-9012"
         assert sign_in_url("http://box:1", "abc") == "http://box:1/signin?code=abc"
 
     def test_a_qr_code_is_text_for_terminals_and_svg_for_pages(self) -> None:
@@ -163,3 +163,13 @@ class TestAddresses:
         text, svg = qr_text(url), qr_svg(url)
         assert set(text) <= set(" ▀▄█\n") and len(text.splitlines()) > 10
         assert svg.startswith("<svg") and svg.endswith("</svg>") and "script" not in svg
+
+
+async def test_a_client_gets_only_the_scopes_of_the_code_that_it_needs(pairing: Pairing, auth: Auth) -> None:
+    code = pairing.new_code(OPERATOR, ("chat", "device")).code
+    token = await soon(pairing.pair(code, "", PHONE, ("device", "admin")))
+    admitted = await soon(auth.identify(scope(authorization=f"Bearer {token}")))
+    assert admitted.who.scopes == ("device",)
+    with pytest.raises(Refusal) as refused:
+        await soon(pairing.pair(pairing.new_code(OPERATOR, ("chat",)).code, "", PHONE, ("device",)))
+    assert refused.value.status == 403

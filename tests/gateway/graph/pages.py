@@ -123,7 +123,7 @@ class Page:
     def __init__(self, url: str, token: str) -> None:
         self.token = token
         self.url = url
-        self.http = httpx2.AsyncClient(base_url=url, headers={"authorization": f"Bearer {token}"}, timeout=20)
+        self.http = httpx2.AsyncClient(base_url=url, headers={"authorization": f"Bearer {token}"}, timeout=60)
 
     async def ask(self, method: str, path: str, body: Any = None, **more: Any) -> Answer:
         """Any request."""

@@ -17,7 +17,7 @@ APP = "https://app.example"
 
 
 async def test_whoever_tries_too_many_tokens_is_told_how_long_to_wait(there: Graph, page: Page) -> None:
-    async with httpx2.AsyncClient(base_url=page.url, headers={"authorization": "Bearer wrong"}) as guesser:
+    async with httpx2.AsyncClient(base_url=page.url, headers={"authorization": "Bearer wrong"}, timeout=60) as guesser:
         for _ in range(100):
             answer = Answer(await guesser.post("/v1/graph/invoke", json={"messages": [said("x")]}))
             if answer.status != 401:
@@ -141,7 +141,7 @@ class TestAPageOfAnotherOrigin:
                 "access-control-request-method": method,
                 "access-control-request-headers": "authorization,content-type",
             }
-            async with httpx2.AsyncClient(base_url=there.page.url) as browser:
+            async with httpx2.AsyncClient(base_url=there.page.url, timeout=60) as browser:
                 for path in ("/v1/graph/invoke", "/v1/threads/t/state", "/v1/files/upload", "/v1/never/was"):
                     answer = await browser.request("OPTIONS", path, headers=asking)
                     assert (answer.status_code, answer.content) == (204, b"")

@@ -23,7 +23,7 @@ from tests.gateway.graph.pages import ECHO, Graph, Page, graph_gateway, result, 
 pytestmark = pytest.mark.anyio
 
 
-class Moody:
+class FailingModel:
     """Does what it is told, but for these words: `fail`, `break` and `wait` do so after some words of its own."""
 
     name = "moody"
@@ -63,8 +63,8 @@ def _last_words(messages: Sequence[Message]) -> str:
 
 
 @asynccontextmanager
-async def moody(folder: Path) -> AsyncIterator[tuple[Graph, Moody]]:
-    model = Moody()
+async def moody(folder: Path) -> AsyncIterator[tuple[Graph, FailingModel]]:
+    model = FailingModel()
     async with graph_gateway(folder, model) as there:
         yield there, model
 

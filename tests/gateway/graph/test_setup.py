@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from handspan.core.store import MOST_TOOL_SETS
+from handspan.core.store import MAX_TOOL_SETS
 from tests.gateway.graph.pages import ECHO, Graph, Page, result, tool
 
 pytestmark = pytest.mark.anyio
@@ -100,7 +100,7 @@ class TestSettingUp:
 class TestSetsThatRequestsBring:
     async def test_a_set_that_had_to_go_is_kept_again_when_it_is_brought_again(self, there: Graph, page: Page) -> None:
         first = [tool("mine", description="first")]
-        for tools in (first, first, *([tool(f"t{number}")] for number in range(MOST_TOOL_SETS))):
+        for tools in (first, first, *([tool(f"t{number}")] for number in range(MAX_TOOL_SETS))):
             assert (await page.say("hello", tools=tools)).meta["status"] == "completed"
         (call,) = (await page.say("call mine\nthen\n{tools}", tools=first)).calls
         await there.gateway.restart()

@@ -419,7 +419,7 @@ class TestEveryError:
             assert (refused.status, refused.error["code"]) == (403, "PERMISSION_ERROR")
 
     async def test_ping_answers_everybody_in_the_envelope(self, page: Page) -> None:
-        async with httpx2.AsyncClient(base_url=page.url) as anybody:
+        async with httpx2.AsyncClient(base_url=page.url, timeout=60) as anybody:
             answer = (await anybody.get("/ping")).json()
         assert answer["data"] == "pong"
         assert set(answer["metadata"]) == {"request_id", "timestamp", "message"}
@@ -431,7 +431,7 @@ class TestEveryError:
                 "access-control-request-method": "DELETE",
                 "access-control-request-headers": "authorization,content-type,idempotency-key",
             }
-            async with httpx2.AsyncClient(base_url=there.page.url) as browser:
+            async with httpx2.AsyncClient(base_url=there.page.url, timeout=60) as browser:
                 good = await browser.request("OPTIONS", "/v1/threads/t", headers=asking)
                 bad = await browser.request(
                     "OPTIONS", "/v1/threads/t", headers={**asking, "origin": "https://evil.example"}

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.anyio
 
 
 def test_what_was_asked_is_not_remembered_without_end() -> None:
-    asked = AskedCalls(most=2)
+    asked = AskedCalls(limit=2)
     for number in range(3):
         asked.remember(str(number), b"x")
     assert asked.find("0") is None and asked.find("2") == b"x"
@@ -28,7 +28,7 @@ def used(key: str) -> Refusal:
     return Refusal(409, "conflict", f"{key!r} was used.")
 
 
-class Doing:
+class CountedWork:
     """Counts how often it was done."""
 
     def __init__(self, answer: bytes = b"answer", error: Exception | None = None) -> None:
@@ -47,7 +47,7 @@ class Doing:
 
 
 async def test_a_key_that_was_used_for_another_request_is_refused() -> None:
-    replays, doing = Replays[bytes](10.0, conflict=used), Doing()
+    replays, doing = Replays[bytes](10.0, conflict=used), CountedWork()
     assert await replays.answer("me", "k", b"one", doing) == b"answer"
     with pytest.raises(Refusal, match="'k' was used"):
         await replays.answer("me", "k", b"other", doing)
@@ -59,7 +59,7 @@ async def test_a_key_that_was_used_for_another_request_is_refused() -> None:
 
 async def test_an_error_is_an_answer_unless_it_is_one_to_forget() -> None:
     replays = Replays[bytes](10.0, conflict=used, forgets=StoreError)
-    failing, full = Doing(error=Refusal(500, "failed", "no")), Doing(error=StoreError("full"))
+    failing, full = CountedWork(error=Refusal(500, "failed", "no")), CountedWork(error=StoreError("full"))
     for _ in range(2):
         with pytest.raises(Refusal):
             await replays.answer("me", "one", b"", failing)
@@ -69,15 +69,15 @@ async def test_an_error_is_an_answer_unless_it_is_one_to_forget() -> None:
 
 
 async def test_large_answers_make_room_for_newer_ones() -> None:
-    replays, doing = Replays[bytes](10.0, conflict=used, size_of=len, most_bytes=1000), Doing(b"x" * 600)
+    replays, doing = Replays[bytes](10.0, conflict=used, size_of=len, max_bytes=1000), CountedWork(b"x" * 600)
     for key in ("one", "two", "three", "three", "one"):
         await replays.answer("me", key, b"", doing)
     assert doing.count == 4  # "three" was there the second time, "one" was not
 
 
 async def test_large_answers_do_not_push_out_one_that_is_still_to_come() -> None:
-    replays = Replays[bytes](10.0, conflict=used, size_of=len, most_bytes=1000)
-    large, slow = Doing(b"x" * 1200), Doing()
+    replays = Replays[bytes](10.0, conflict=used, size_of=len, max_bytes=1000)
+    large, slow = CountedWork(b"x" * 1200), CountedWork()
     large.may_end.clear()
     slow.may_end.clear()
     came = asyncio.create_task(replays.answer("me", "large", b"", large))
@@ -93,7 +93,7 @@ async def test_large_answers_do_not_push_out_one_that_is_still_to_come() -> None
 
 
 async def test_there_are_not_more_answers_than_there_may_be() -> None:
-    replays, doing = Replays[bytes](10.0, conflict=used, most=2), Doing()
+    replays, doing = Replays[bytes](10.0, conflict=used, limit=2), CountedWork()
     for key in ("one", "two", "three", "three", "two", "one"):
         await replays.answer("me", key, b"", doing)
     assert doing.count == 4  # only "one" had made room
@@ -101,7 +101,7 @@ async def test_there_are_not_more_answers_than_there_may_be() -> None:
 
 async def test_what_is_too_old_is_done_again() -> None:
     clock = Clock()
-    replays, doing = Replays[bytes](10.0, conflict=used, clock=clock), Doing()
+    replays, doing = Replays[bytes](10.0, conflict=used, clock=clock), CountedWork()
     for seconds in (0.0, 9.0, 2.0):
         clock.now += seconds
         await replays.answer("me", "key", b"", doing)
@@ -109,7 +109,7 @@ async def test_what_is_too_old_is_done_again() -> None:
 
 
 async def test_what_was_not_kept_after_all_is_done_again() -> None:
-    replays, doing = Replays[bytes](10.0, conflict=used), Doing()
+    replays, doing = Replays[bytes](10.0, conflict=used), CountedWork()
     for _ in range(2):
         await replays.answer("me", "key", b"", doing)
     replays.forget("me", "key")
@@ -120,7 +120,7 @@ async def test_what_was_not_kept_after_all_is_done_again() -> None:
 
 async def test_an_answer_that_is_still_to_come_is_waited_for_however_long_it_takes() -> None:
     clock = Clock()
-    replays, slow, quick = Replays[bytes](10.0, conflict=used, clock=clock), Doing(), Doing()
+    replays, slow, quick = Replays[bytes](10.0, conflict=used, clock=clock), CountedWork(), CountedWork()
     slow.may_end.clear()
     first = asyncio.create_task(replays.answer("me", "slow", b"", slow))
     await replays.answer("me", "quick", b"", quick)
@@ -135,7 +135,7 @@ async def test_an_answer_that_is_still_to_come_is_waited_for_however_long_it_tak
 
 
 async def test_a_client_that_goes_away_does_not_stop_what_it_asked_for() -> None:
-    replays, doing = Replays[bytes](10.0, conflict=used), Doing()
+    replays, doing = Replays[bytes](10.0, conflict=used), CountedWork()
     doing.may_end.clear()
     first = asyncio.create_task(replays.answer("me", "k", b"", doing))
     await asyncio.sleep(0)

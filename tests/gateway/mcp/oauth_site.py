@@ -26,11 +26,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 class OauthSite:
     """The server, and what it was asked. The person at its login page always agrees."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, registers: bool = True) -> None:
+        """`registers`: programs can register themselves."""
         self.url = url
+        self._registers = registers
         self.mcp_url = f"{url}/mcp"
         self.lasts = 3600
         """Seconds of an access token."""
+        self.largest_scope = ["notes", "admin"]
+        """What a token can reach, whatever was asked for."""
         self.iss: str | None = None
         """The issuer that the login page names, if it names one."""
         self.answers: dict[str, Any] = {}
@@ -94,7 +98,7 @@ class OauthSite:
 
     def _issue(self, client: OAuthClientInformationFull, scopes: list[str], resource: str | None) -> OAuthToken:
         access, refresh = f"access-{secrets.token_urlsafe(16)}", f"refresh-{secrets.token_urlsafe(16)}"
-        name = client.client_id
+        name, scopes = client.client_id, [scope for scope in scopes if scope in self.largest_scope]
         ends = int(time.time()) + self.lasts
         self.tokens[access] = AccessToken(
             token=access, client_id=name, scopes=scopes, expires_at=ends, resource=resource
@@ -113,7 +117,7 @@ class OauthSite:
                 resource_server_url=AnyHttpUrl(self.mcp_url),
                 validate_token_resource=True,
                 client_registration_options=ClientRegistrationOptions(
-                    enabled=True, valid_scopes=["notes"], default_scopes=["notes"]
+                    enabled=self._registers, valid_scopes=["notes", "admin"], default_scopes=["notes"]
                 ),
                 required_scopes=["notes"],
             ),
@@ -124,6 +128,11 @@ class OauthSite:
             """Greet."""
             return f"Hello {name}"
 
+        @server.tool()
+        def erase() -> str:
+            """Erase all notes. Needs the scope `admin`."""
+            return "erased"
+
         inner = server.streamable_http_app()
 
         async def answer(scope: Scope, receive: Receive, send: Send) -> None:
@@ -133,27 +142,35 @@ class OauthSite:
                 if given is not None:
                     await _answer(send, *given)
                     return
+                if self._is_refused(dict(scope["headers"])):
+                    await _answer(send, 403, b"{}", b'Bearer error="insufficient_scope", scope="admin"')
+                    return
             await inner(scope, receive, send)
 
         return answer
 
+    def _is_refused(self, headers: dict[bytes, bytes]) -> bool:
+        """Whether this is a call of `erase` with a token that does not reach so far."""
+        token = self.tokens.get(headers.get(b"authorization", b"").decode().removeprefix("Bearer "))
+        return headers.get(b"mcp-name") == b"erase" and token is not None and "admin" not in token.scopes
 
-async def _answer(send: Send, status: int, body: bytes) -> None:
+
+async def _answer(send: Send, status: int, body: bytes, challenge: bytes = b"Bearer") -> None:
     head: Message = {
         "type": "http.response.start",
         "status": status,
-        "headers": [(b"content-type", b"application/json")],
+        "headers": [(b"content-type", b"application/json"), (b"www-authenticate", challenge)],
     }
     await send(head)
     await send({"type": "http.response.body", "body": body})
 
 
 @asynccontextmanager
-async def oauth_site() -> AsyncIterator[OauthSite]:
+async def oauth_site(*, registers: bool = True) -> AsyncIterator[OauthSite]:
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         bound.listen()
-        site = OauthSite(f"http://127.0.0.1:{bound.getsockname()[1]}")
+        site = OauthSite(f"http://127.0.0.1:{bound.getsockname()[1]}", registers=registers)
         config = uvicorn.Config(site.app(), lifespan="on", log_config=None, ws="none", timeout_graceful_shutdown=1)
         server = uvicorn.Server(config)
         serving = asyncio.create_task(server.serve(sockets=[bound]))

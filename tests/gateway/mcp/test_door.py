@@ -19,7 +19,9 @@ from handspan.client.errors import GatewayRefused
 from handspan.core.calls import CallRecord
 from handspan.core.function_tool import tool
 from handspan.core.principals import OPERATOR
-from handspan.core.results import Failure
+from handspan.core.questions import Answer
+from handspan.core.results import Attachment, Failure, Success
+from handspan.core.tool import READ_ONLY
 from handspan.testing.gateway import RunningGateway, running_gateway
 from mcp import Client as McpClient
 from mcp import MCPError
@@ -105,8 +107,30 @@ async def test_a_client_is_told_when_a_phone_connects(tmp_path: Path, mode: str)
                 assert "phone__camera" in await names(client)
 
 
+@pytest.mark.parametrize("mode", ERAS)
+async def test_a_result_that_is_too_large_is_read_on_as_a_resource(tmp_path: Path, mode: str) -> None:
+    async with running_gateway(tmp_path) as gateway, mcp_client(gateway, mode) as client:
+        kept = await gateway.gateway.app.artifacts.keep(b"x" * 100_000, owner=OPERATOR.owner)
+
+        @tool(annotations=READ_ONLY)
+        async def give_file() -> Success:
+            """Give a file."""
+            return Success("a file", (Attachment("file", "text/plain", artifact=kept, name="x.txt"),))
+
+        gateway.gateway.app.registry.register(give_file)
+        given = await client.call_tool("give_file", {})
+        [link] = [block for block in given.content if isinstance(block, types.ResourceLink)]
+        [template] = (await client.list_resource_templates()).resource_templates
+        prefix = template.uri_template.removesuffix("{id}")
+        assert str(link.uri).startswith(prefix) and link.size == 100_000
+        [content] = (await client.read_resource(str(link.uri))).contents
+        assert isinstance(content, types.TextResourceContents) and content.text == "x" * 100_000
+        with pytest.raises(MCPError):
+            await client.read_resource(f"{prefix}unknown")
+
+
 async def test_a_request_without_a_token_or_with_a_foreign_host_is_refused(tmp_path: Path) -> None:
-    async with running_gateway(tmp_path) as gateway, httpx2.AsyncClient() as http:
+    async with running_gateway(tmp_path) as gateway, httpx2.AsyncClient(timeout=60) as http:
         body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
         assert (await http.post(f"{gateway.url}/mcp", json=body)).status_code == 401
         foreign = {"host": "evil.example", "authorization": f"Bearer {gateway.token}"}
@@ -121,7 +145,7 @@ async def test_a_token_of_the_scope_tools_lists_and_calls_and_may_be_bound_to_ag
             assert await names(client) == {"read_file"}
         async with mcp_client(gateway, token=token, path="/mcp/Reader") as client:
             assert await names(client) == {"read_file"}
-        async with httpx2.AsyncClient(headers={"authorization": f"Bearer {token}"}) as http:
+        async with httpx2.AsyncClient(headers={"authorization": f"Bearer {token}"}, timeout=60) as http:
             body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
             assert (await http.post(f"{gateway.url}/mcp/Clock", json=body)).status_code == 403
             assert (await http.post(f"{gateway.url}/mcp?agent=Clock", json=body)).status_code == 403
@@ -149,6 +173,25 @@ async def test_a_person_at_the_client_is_asked_where_the_client_can(
         assert written.is_error is is_error and len(asked) == 1 and "a.txt" in asked[0]
 
 
+async def test_a_client_reads_that_a_person_changed_the_arguments_of_its_call(tmp_path: Path) -> None:
+    agents = {"Careful": {"mode": "ask_always"}}
+    async with (
+        running_gateway(tmp_path, agents=agents) as gateway,
+        mcp_client(gateway, path="/mcp/Careful") as client,
+    ):
+        calling = asyncio.create_task(client.call_tool("write_file", {"path": "a.txt", "content": "x"}))
+        questions = gateway.gateway.questions
+
+        async def is_asked() -> bool:
+            return bool(await questions.open_for(owner=OPERATOR.owner))
+
+        await until(is_asked)
+        [question] = await questions.open_for(owner=OPERATOR.owner)
+        edited = Answer("allow", arguments={"path": "b.txt", "content": "x"})
+        await questions.answer(question.id, edited, owner=OPERATOR.owner)
+        assert "changed" in (said := texts(await calling)) and "b.txt" in said
+
+
 async def ask_for_a_file(client: McpClient, **more: Any) -> Any:
     """Call a tool as a client that repeats the call itself."""
     arguments = {"path": "a.txt", "content": "x"}
@@ -168,7 +211,7 @@ async def test_a_question_as_an_answer_can_be_answered_elsewhere_and_its_state_h
         asked = await ask_for_a_file(client)
         assert isinstance(asked, types.InputRequiredResult) and asked.input_requests and asked.request_state
         headers = {"authorization": f"Bearer {gateway.token}"}
-        async with httpx2.AsyncClient(headers=headers, base_url=gateway.url) as http:
+        async with httpx2.AsyncClient(headers=headers, base_url=gateway.url, timeout=60) as http:
             [question] = (await http.get("/api/questions")).json()["questions"]
             answer = await http.post(
                 f"/api/questions/{quote(question['id'], safe='')}/answer", json={"decision": "allow"}

@@ -1,21 +1,21 @@
-"""A gateway that is up, and somebody who knocks."""
+"""A gateway that runs, and a client of it."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from tests.gateway.rest.served import Knocking, Rest, serving, settings
+from tests.gateway.rest.served import Rest, RestClient, serving, settings
 
 
 @pytest.fixture
-async def knocking(tmp_path: Path) -> AsyncIterator[Knocking]:
+async def client(tmp_path: Path) -> AsyncIterator[RestClient]:
     """The operator's requests to a fresh gateway."""
-    async with serving(Rest(settings(tmp_path))) as knocking:
-        yield knocking
+    async with serving(Rest(settings(tmp_path))) as client:
+        yield client
 
 
 @pytest.fixture
-def rest(knocking: Knocking) -> Rest:
+def rest(client: RestClient) -> Rest:
     """That gateway from inside."""
-    return knocking.rest
+    return client.rest

@@ -107,13 +107,13 @@ class Rest:
         return Choice(Scripted(self.script, loop=True), "for a test")
 
 
-class Knocking:
-    """Requests to the gateway, as one person with one token."""
+class RestClient:
+    """Sends requests to the gateway, as one person with one token."""
 
-    def __init__(self, rest: Rest, url: str, client: httpx2.AsyncClient) -> None:
+    def __init__(self, rest: Rest, url: str, http: httpx2.AsyncClient) -> None:
         self.rest = rest
         self.url = url
-        self.client = client
+        self.http = http
 
     async def ask(
         self,
@@ -128,8 +128,8 @@ class Knocking:
         token = self.rest.owner_token if token is None else token
         sent = {**({"authorization": f"Bearer {token}"} if token else {}), **(headers or {})}
         if body is not None:
-            return await self.client.request(method, self.url + path, json=body, headers=sent)
-        return await self.client.request(method, self.url + path, content=content, headers=sent)
+            return await self.http.request(method, self.url + path, json=body, headers=sent)
+        return await self.http.request(method, self.url + path, content=content, headers=sent)
 
     async def get(self, path: str, **more: Any) -> httpx2.Response:
         return await self.ask("GET", path, **more)
@@ -142,12 +142,12 @@ class Knocking:
 
 
 @asynccontextmanager
-async def serving(rest: Rest) -> AsyncIterator[Knocking]:
+async def serving(rest: Rest) -> AsyncIterator[RestClient]:
     server = Server(rest, rest.settings.gateway)
     url = await server.open()
     try:
-        async with httpx2.AsyncClient(timeout=10, trust_env=False) as client:
-            yield Knocking(rest, url, client)
+        async with httpx2.AsyncClient(timeout=60, trust_env=False) as http:
+            yield RestClient(rest, url, http)
     finally:
         await server.close()
 

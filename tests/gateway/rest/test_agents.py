@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from tests.gateway.rest.served import Knocking, Rest, is_error, serving, settings
+from tests.gateway.rest.served import Rest, RestClient, is_error, serving, settings
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_somebody_elses_agent_is_one_that_never_was(knocking: Knocking) -> None:
-    await knocking.stranger("POST", "/api/agents", {"name": "Theirs"})
+async def test_somebody_elses_agent_is_one_that_never_was(client: RestClient) -> None:
+    await client.stranger("POST", "/api/agents", {"name": "Theirs"})
     asked: list[tuple[str, str, Any]] = [
         ("GET", "", None),
         ("PATCH", "", {"mode": "read_only"}),
@@ -21,9 +21,9 @@ async def test_somebody_elses_agent_is_one_that_never_was(knocking: Knocking) ->
         ("PATCH", "/tools", {"on": ["read_file"]}),
     ]
     for method, path, body in asked:
-        theirs = await knocking.ask(method, f"/api/agents/Theirs{path}", body)
+        theirs = await client.ask(method, f"/api/agents/Theirs{path}", body)
         assert is_error(theirs, 404, "not_found")
-    names = [one["name"] for one in (await knocking.get("/api/agents")).json()["agents"]]
+    names = [one["name"] for one in (await client.get("/api/agents")).json()["agents"]]
     assert names == ["General"]
 
 
@@ -41,77 +41,77 @@ async def test_somebody_elses_agent_is_one_that_never_was(knocking: Knocking) ->
         {"name": "a", "max_tool_iterations": 1.5},
     ],
 )
-async def test_an_agent_that_can_not_be_is_not_made(knocking: Knocking, body: Any) -> None:
-    assert is_error(await knocking.post("/api/agents", body), 422, "invalid_request")
+async def test_an_agent_that_can_not_be_is_not_made(client: RestClient, body: Any) -> None:
+    assert is_error(await client.post("/api/agents", body), 422, "invalid_request")
 
 
-async def test_a_taken_name_is_refused(knocking: Knocking) -> None:
-    await knocking.post("/api/agents", {"name": "A"})
-    await knocking.post("/api/agents", {"name": "B"})
+async def test_a_taken_name_is_refused(client: RestClient) -> None:
+    await client.post("/api/agents", {"name": "A"})
+    await client.post("/api/agents", {"name": "B"})
     for answer in (
-        await knocking.post("/api/agents", {"name": "A"}),
-        await knocking.post("/api/agents", {"name": "General"}),
-        await knocking.post("/api/agents/A/clone", {"name": "B"}),
-        await knocking.ask("PATCH", "/api/agents/A", {"name": "B"}),
+        await client.post("/api/agents", {"name": "A"}),
+        await client.post("/api/agents", {"name": "General"}),
+        await client.post("/api/agents/A/clone", {"name": "B"}),
+        await client.ask("PATCH", "/api/agents/A", {"name": "B"}),
     ):
         assert is_error(answer, 409, "taken")
 
 
-async def test_an_agent_is_made_changed_cloned_and_deleted(knocking: Knocking) -> None:
-    made = await knocking.post("/api/agents", {"name": "A b/ü", "tools": ["read_*"], "max_tool_iterations": 0})
+async def test_an_agent_is_made_changed_cloned_and_deleted(client: RestClient) -> None:
+    made = await client.post("/api/agents", {"name": "A b/ü", "tools": ["read_*"], "max_tool_iterations": 0})
     assert made.status_code == 201 and made.json()["tool_count"] == 2
     assert made.json()["max_tool_iterations"] is None and made.json()["kept"] == "store"
     place = "/api/agents/A%20b%2F%C3%BC"
-    changed = (await knocking.ask("PATCH", place, {"tools": None, "instructions": "Be kind."})).json()
+    changed = (await client.ask("PATCH", place, {"tools": None, "instructions": "Be kind."})).json()
     assert changed["tools"] is None and changed["instructions"] == "Be kind." and changed["mode"] == "automatic"
-    limited = (await knocking.ask("PATCH", place, {"max_tool_iterations": 7.0})).json()
+    limited = (await client.ask("PATCH", place, {"max_tool_iterations": 7.0})).json()
     assert limited["max_tool_iterations"] == 7
-    assert (await knocking.ask("PATCH", place, {"max_tool_iterations": 0})).json()["max_tool_iterations"] is None
-    copy = await knocking.post(f"{place}/clone", {"name": "Copy"})
+    assert (await client.ask("PATCH", place, {"max_tool_iterations": 0})).json()["max_tool_iterations"] is None
+    copy = await client.post(f"{place}/clone", {"name": "Copy"})
     assert copy.status_code == 201 and copy.json()["instructions"] == "Be kind."
-    session = (await knocking.post("/api/sessions", {"persona": "Copy"})).json()["session_id"]
-    renamed = await knocking.ask("PATCH", "/api/agents/Copy", {"name": "Renamed"})
+    session = (await client.post("/api/sessions", {"persona": "Copy"})).json()["session_id"]
+    renamed = await client.ask("PATCH", "/api/agents/Copy", {"name": "Renamed"})
     assert renamed.json()["name"] == "Renamed"
-    assert (await knocking.get(f"/api/sessions/{session}")).json()["persona"] == "Renamed"
-    gone = await knocking.ask("DELETE", "/api/agents/Renamed")
+    assert (await client.get(f"/api/sessions/{session}")).json()["persona"] == "Renamed"
+    gone = await client.ask("DELETE", "/api/agents/Renamed")
     assert gone.json() == {"deleted": True, "name": "Renamed", "sessions_moved": 1}
-    assert is_error(await knocking.get("/api/agents/Renamed"), 404, "not_found")
+    assert is_error(await client.get("/api/agents/Renamed"), 404, "not_found")
 
 
-async def test_the_built_in_agent_stays(knocking: Knocking) -> None:
-    assert is_error(await knocking.ask("DELETE", "/api/agents/General"), 409, "settings")
-    assert is_error(await knocking.ask("PATCH", "/api/agents/General", {"name": "Mine"}), 409, "settings")
-    changed = await knocking.ask("PATCH", "/api/agents/General", {"description": "Mine."})
+async def test_the_built_in_agent_stays(client: RestClient) -> None:
+    assert is_error(await client.ask("DELETE", "/api/agents/General"), 409, "settings")
+    assert is_error(await client.ask("PATCH", "/api/agents/General", {"name": "Mine"}), 409, "settings")
+    changed = await client.ask("PATCH", "/api/agents/General", {"description": "Mine."})
     assert changed.json()["description"] == "Mine." and changed.json()["kept"] == "built_in"
 
 
 async def test_an_agent_of_the_settings_is_changed_there(tmp_path: Path) -> None:
-    async with serving(Rest(settings(tmp_path, agents={"Fixed": {"mode": "read_only"}}))) as knocking:
-        assert (await knocking.get("/api/agents/Fixed")).json()["kept"] == "settings"
+    async with serving(Rest(settings(tmp_path, agents={"Fixed": {"mode": "read_only"}}))) as client:
+        assert (await client.get("/api/agents/Fixed")).json()["kept"] == "settings"
         for answer in (
-            await knocking.ask("PATCH", "/api/agents/Fixed", {"mode": "automatic"}),
-            await knocking.ask("DELETE", "/api/agents/Fixed"),
-            await knocking.ask("PATCH", "/api/agents/Fixed/tools", {"off": ["read_file"]}),
+            await client.ask("PATCH", "/api/agents/Fixed", {"mode": "automatic"}),
+            await client.ask("DELETE", "/api/agents/Fixed"),
+            await client.ask("PATCH", "/api/agents/Fixed/tools", {"off": ["read_file"]}),
         ):
             assert is_error(answer, 409, "settings")
-        assert (await knocking.post("/api/agents/Fixed/clone", {"name": "Free"})).json()["kept"] == "store"
+        assert (await client.post("/api/agents/Fixed/clone", {"name": "Free"})).json()["kept"] == "store"
 
 
-async def test_tools_are_ticked_and_unticked(knocking: Knocking) -> None:
-    await knocking.post("/api/agents", {"name": "A", "mode": "ask_destructive"})
+async def test_tools_are_ticked_and_unticked(client: RestClient) -> None:
+    await client.post("/api/agents", {"name": "A", "mode": "ask_destructive"})
 
     async def ticked() -> dict[str, bool]:
-        tools = (await knocking.get("/api/agents/A/tools")).json()["tools"]
+        tools = (await client.get("/api/agents/A/tools")).json()["tools"]
         return {one["name"]: one["selected"] for one in tools}
 
     assert all((await ticked()).values())
-    changed = await knocking.ask("PATCH", "/api/agents/A/tools", {"off": ["exec_shell", "spawn"]})
+    changed = await client.ask("PATCH", "/api/agents/A/tools", {"off": ["exec_shell", "spawn"]})
     shell = next(one for one in changed.json()["tools"] if one["name"] == "exec_shell")
     assert shell["selected"] is False and shell["asks"] is True and "parameters" not in shell
     assert [name for name, is_on in (await ticked()).items() if not is_on] == ["exec_shell", "spawn"]
-    await knocking.ask("PATCH", "/api/agents/A/tools", {"on": ["spawn"]})
+    await client.ask("PATCH", "/api/agents/A/tools", {"on": ["spawn"]})
     assert [name for name, is_on in (await ticked()).items() if not is_on] == ["exec_shell"]
-    both = await knocking.ask("PATCH", "/api/agents/A/tools", {"on": ["spawn"], "off": ["spawn"]})
+    both = await client.ask("PATCH", "/api/agents/A/tools", {"on": ["spawn"], "off": ["spawn"]})
     assert is_error(both, 409, "conflict")
-    await knocking.ask("PATCH", "/api/agents/A", {"deny": ["sp*"]})
-    assert is_error(await knocking.ask("PATCH", "/api/agents/A/tools", {"on": ["spawn"]}), 409, "settings")
+    await client.ask("PATCH", "/api/agents/A", {"deny": ["sp*"]})
+    assert is_error(await client.ask("PATCH", "/api/agents/A/tools", {"on": ["spawn"]}), 409, "settings")

@@ -20,7 +20,7 @@ from handspan.gateway.http.calls import RunningCall
 from handspan.gateway.http.streams import preferred_stream
 from handspan.gateway.rest.call_events import CallStream, render_result
 from handspan.wire.rest.calls import CallBegan, CallEnded, CallReported
-from tests.gateway.rest.served import Knocking, Rest, TestTool, is_error, serving, settings
+from tests.gateway.rest.served import Rest, RestClient, TestTool, is_error, serving, settings
 
 pytestmark = pytest.mark.anyio
 
@@ -81,33 +81,33 @@ class Watching:
 
 @asynccontextmanager
 async def watching(
-    knocking: Knocking, tool: str = "reporting", kind: str = EVENTS, *, token: str = "", **more: Any
+    client: RestClient, tool: str = "reporting", kind: str = EVENTS, *, token: str = "", **more: Any
 ) -> AsyncIterator[Watching]:
     headers = {
-        "authorization": f"Bearer {token or knocking.rest.owner_token}",
+        "authorization": f"Bearer {token or client.rest.owner_token}",
         "accept": kind,
         **more.pop("headers", {}),
     }
-    place = f"{knocking.url}/api/tools/{tool}/call"
-    async with knocking.client.stream("POST", place, json=more.pop("body", {}), headers=headers) as answer:
+    place = f"{client.url}/api/tools/{tool}/call"
+    async with client.http.stream("POST", place, json=more.pop("body", {}), headers=headers) as answer:
         assert answer.status_code == 200, await answer.aread()
         assert answer.headers["content-type"].partition(";")[0] == kind
         assert answer.headers["cache-control"] == "no-store"
         yield Watching(answer)
 
 
-async def test_what_is_refused_before_the_call_begins_is_no_stream(knocking: Knocking) -> None:
+async def test_what_is_refused_before_the_call_begins_is_no_stream(client: RestClient) -> None:
     for body, status, code in (({"args": 1}, 422, "invalid_request"), ({"agent": "Nobody"}, 404, "not_found")):
-        answer = await knocking.post("/api/tools/read_file/call", body, headers={"accept": EVENTS})
+        answer = await client.post("/api/tools/read_file/call", body, headers={"accept": EVENTS})
         assert is_error(answer, status, code)
 
 
 @pytest.mark.parametrize("kind", [EVENTS, LINES])
 async def test_progress_comes_while_the_tool_runs_and_then_the_result(
-    knocking: Knocking, rest: Rest, kind: str
+    client: RestClient, rest: Rest, kind: str
 ) -> None:
     tool = Reporting(rest)
-    async with watching(knocking, kind=kind) as call:
+    async with watching(client, kind=kind) as call:
         began = await call.next()
         assert began["event"] == "began"
         values: list[Json] = ["half\nway", {"percent": 50}, [1]]
@@ -117,25 +117,25 @@ async def test_progress_comes_while_the_tool_runs_and_then_the_result(
         tool.end()
         ended = await call.next()
         assert await call.rest() == []
-    record = (await knocking.get(call.answer.headers["location"])).json()
+    record = (await client.get(call.answer.headers["location"])).json()
     assert call.answer.headers["location"].endswith(began["call_id"])
     assert ended == {"event": "result", "result": {"status": "success", "result": {"reported": 3}}}
     assert record["result"] == ended["result"]
 
 
 async def test_the_record_of_a_call_that_has_just_begun_is_there_for_its_owner_alone(
-    knocking: Knocking, rest: Rest
+    client: RestClient, rest: Rest
 ) -> None:
     tool = Reporting(rest)
-    async with watching(knocking) as call:
+    async with watching(client) as call:
         place = f"/api/calls/{(await call.next())['call_id']}"
-        assert (await knocking.get(place)).json()["status"] == "open"
-        assert is_error(await knocking.stranger("GET", place), 404, "not_found")
+        assert (await client.get(place)).json()["status"] == "open"
+        assert is_error(await client.stranger("GET", place), 404, "not_found")
         tool.end()
 
 
-async def test_an_error_of_the_tool_is_a_result_too(knocking: Knocking) -> None:
-    async with watching(knocking, "read_file", LINES, body={"args": {"path": "nothing.txt"}}) as call:
+async def test_an_error_of_the_tool_is_a_result_too(client: RestClient) -> None:
+    async with watching(client, "read_file", LINES, body={"args": {"path": "nothing.txt"}}) as call:
         heard = await call.rest()
     assert [event["event"] for event in heard] == ["began", "result"]
     assert heard[-1]["result"]["code"] == "file_not_found"
@@ -152,103 +152,116 @@ class CountingAloud:
         return "done"
 
 
-async def test_progress_from_a_thread_comes_in_its_order_before_the_result(knocking: Knocking, rest: Rest) -> None:
+async def test_progress_from_a_thread_comes_in_its_order_before_the_result(client: RestClient, rest: Rest) -> None:
     rest.app.registry.register(CountingAloud(), BUILTIN)
-    async with watching(knocking, "counting_aloud", LINES) as call:
+    async with watching(client, "counting_aloud", LINES) as call:
         began, *progress, ended = await call.rest()
     assert began["event"] == "began" and ended["result"]["result"] == "done"
     assert progress == [{"event": "progress", "value": number} for number in (1, 2, 3)]
 
 
-async def test_whoever_goes_away_does_not_stop_the_call(knocking: Knocking, rest: Rest) -> None:
+@pytest.mark.parametrize("more", [KEY, {"prefer": "wait=5, Respond-Async"}], ids=["key", "prefer"])
+async def test_a_call_goes_on_without_its_client_where_the_request_says_so(
+    client: RestClient, rest: Rest, more: dict[str, str]
+) -> None:
     tool = Reporting(rest)
-    async with watching(knocking) as call:
+    async with watching(client, headers=more) as call:
         began = await call.next()
     tool.to_report.put_nowait("unheard")
     tool.end()
-    record = (await knocking.get(f"/api/calls/{began['call_id']}?wait=10")).json()
+    record = (await client.get(f"/api/calls/{began['call_id']}?wait=10")).json()
     assert record["result"] == {"status": "success", "result": {"reported": 1}} and not tool.was_stopped
 
 
-async def test_who_asks_again_under_the_same_key_hears_the_rest(knocking: Knocking, rest: Rest) -> None:
+async def test_a_call_is_cancelled_when_its_client_leaves(client: RestClient, rest: Rest) -> None:
     tool = Reporting(rest)
-    async with watching(knocking, headers=KEY) as first:
+    async with watching(client) as call:
+        began = await call.next()
+        tool.to_report.put_nowait("at work")
+        await call.next()
+    record = (await client.get(f"/api/calls/{began['call_id']}?wait=25")).json()
+    assert (record["status"], tool.was_stopped) == ("cancelled", True)
+
+
+async def test_who_asks_again_under_the_same_key_hears_the_rest(client: RestClient, rest: Rest) -> None:
+    tool = Reporting(rest)
+    async with watching(client, headers=KEY) as first:
         began = await first.next()
         tool.to_report.put_nowait(1)
         await first.next()
-        async with watching(knocking, kind=LINES, headers=KEY) as second:
+        async with watching(client, kind=LINES, headers=KEY) as second:
             assert await second.next() == began
             tool.to_report.put_nowait(2)
             tool.end()
             assert await first.rest() == await second.rest()
-    async with watching(knocking, headers=KEY) as third:  # it is over
+    async with watching(client, headers=KEY) as third:  # it is over
         heard = await third.rest()
     assert [event["event"] for event in heard] == ["began", "result"] and heard[0] == began
 
 
-async def test_a_question_is_told_and_its_answer_waited_for(knocking: Knocking, rest: Rest) -> None:
+async def test_a_question_is_told_and_its_answer_waited_for(client: RestClient, rest: Rest) -> None:
     await rest.app.agents.create(Agent("Asking", mode="ask_always"), owner=OPERATOR.owner)
     body = {"args": {"path": "a.txt", "content": "hello"}, "agent": "Asking"}
-    async with watching(knocking, "write_file", body=body, headers=KEY) as call:
+    async with watching(client, "write_file", body=body, headers=KEY) as call:
         assert (await call.next())["event"] == "began"
         asked = await call.next()
-        async with watching(knocking, "write_file", body=body, headers=KEY) as late:
+        async with watching(client, "write_file", body=body, headers=KEY) as late:
             await late.next()
             assert await late.next() == asked  # who comes later hears of it too
         place = asked["question"].replace("/", "%2F").replace(" ", "%20")
-        assert (await knocking.post(f"/api/questions/{place}/answer", {"decision": "allow"})).status_code == 200
+        assert (await client.post(f"/api/questions/{place}/answer", {"decision": "allow"})).status_code == 200
         assert asked["event"] == "question" and (await call.next())["result"]["status"] == "success"
 
 
 async def test_a_plain_request_under_the_key_of_a_call_that_waits_is_told_the_question(
-    knocking: Knocking, rest: Rest
+    client: RestClient, rest: Rest
 ) -> None:
     await rest.app.agents.create(Agent("Asking", mode="ask_always"), owner=OPERATOR.owner)
     body = {"args": {"path": "a.txt", "content": "hello"}, "agent": "Asking"}
-    first = await knocking.post("/api/tools/write_file/call", body, headers=KEY)
-    second = await knocking.post("/api/tools/write_file/call", body, headers=KEY)
+    first = await client.post("/api/tools/write_file/call", body, headers=KEY)
+    second = await client.post("/api/tools/write_file/call", body, headers=KEY)
     assert (first.status_code, second.status_code) == (202, 202)
     assert first.json() == second.json() and len(first.json()["questions"]) == 1
 
 
-async def test_an_outcome_that_comes_from_elsewhere_ends_the_stream_as_pending(knocking: Knocking, rest: Rest) -> None:
+async def test_an_outcome_that_comes_from_elsewhere_ends_the_stream_as_pending(client: RestClient, rest: Rest) -> None:
     async def later(arguments: Arguments, ctx: ToolContext) -> Pending:
         return Pending(expires_in=60.0)
 
     rest.app.registry.register(TestTool("later", later))
     for _ in range(2):
-        async with watching(knocking, "later", headers=KEY) as call:
+        async with watching(client, "later", headers=KEY) as call:
             began, *others = await call.rest()
         assert others == [{"event": "pending", "call_id": began["call_id"], "questions": []}]
 
 
 async def test_a_call_that_is_stopped_with_the_gateway_says_so(tmp_path: Path) -> None:
-    async with serving(Rest(settings(tmp_path))) as knocking:
-        tool = Reporting(knocking.rest)
-        async with watching(knocking) as call:
+    async with serving(Rest(settings(tmp_path))) as client:
+        tool = Reporting(client.rest)
+        async with watching(client) as call:
             tool.to_report.put_nowait("at work")
             await call.next()
             assert (await call.next())["event"] == "progress"
-            await knocking.rest.parts.drain(0)
+            await client.rest.parts.drain(0)
             ended = await call.next()
     assert ended["result"]["code"] == "cancelled" and tool.was_stopped
 
 
 async def test_without_a_store_the_result_is_told_all_the_same(tmp_path: Path) -> None:
-    async with serving(Rest(settings(tmp_path))) as knocking:
-        tool = Reporting(knocking.rest)
-        async with watching(knocking) as call:
+    async with serving(Rest(settings(tmp_path))) as client:
+        tool = Reporting(client.rest)
+        async with watching(client) as call:
             began = await call.next()
-            await knocking.rest.parts.store.close()
+            await client.rest.parts.store.close()
             tool.end()
             heard = await call.rest()
     assert heard[-1]["event"] in ("result", "pending"), (began, heard)
 
 
-async def test_a_revoked_token_hears_nothing_more(knocking: Knocking, rest: Rest) -> None:
+async def test_a_revoked_token_hears_nothing_more(client: RestClient, rest: Rest) -> None:
     tool = Reporting(rest)
     token = await rest.parts.auth.issue(OPERATOR.owner, ("chat",))
-    async with watching(knocking, token=token) as call, watching(knocking, headers=KEY) as other:
+    async with watching(client, token=token) as call, watching(client, headers=KEY) as other:
         await call.next()
         await other.next()
         kept = [one for one in await rest.parts.store.tokens.all(owner=OPERATOR.owner) if one.revoked is None]

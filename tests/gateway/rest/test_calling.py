@@ -14,8 +14,8 @@ from handspan.core.tool import READ_ONLY
 from tests.gateway.rest.served import (
     STRANGER,
     Counting,
-    Knocking,
     Rest,
+    RestClient,
     is_error,
     register_for,
     serving,
@@ -28,8 +28,8 @@ pytestmark = pytest.mark.anyio
 KEY = {"idempotency-key": "k1"}
 
 
-async def test_an_error_of_the_tool_is_an_answer_with_200(knocking: Knocking) -> None:
-    answer = await knocking.post("/api/tools/read_file/call", {"args": {"path": "nothing.txt"}})
+async def test_an_error_of_the_tool_is_an_answer_with_200(client: RestClient) -> None:
+    answer = await client.post("/api/tools/read_file/call", {"args": {"path": "nothing.txt"}})
     assert answer.status_code == 200
     assert answer.json() == {
         "status": "error",
@@ -49,55 +49,53 @@ async def test_an_error_of_the_tool_is_an_answer_with_200(knocking: Knocking) ->
     ],
 )
 async def test_what_the_engine_refuses_is_told_in_its_words(
-    knocking: Knocking, name: str, body: Any, code: str
+    client: RestClient, name: str, body: Any, code: str
 ) -> None:
-    answer = await knocking.post(f"/api/tools/{name}/call", body)
+    answer = await client.post(f"/api/tools/{name}/call", body)
     assert (answer.status_code, answer.json()["status"], answer.json()["code"]) == (200, "error", code)
 
 
-async def test_a_result_comes_with_the_place_of_its_record(knocking: Knocking) -> None:
-    answer = await knocking.post("/api/tools/get_current_time/call", {"args": {"timezone": "UTC"}})
+async def test_a_result_comes_with_the_place_of_its_record(client: RestClient) -> None:
+    answer = await client.post("/api/tools/get_current_time/call", {"args": {"timezone": "UTC"}})
     assert answer.json()["status"] == "success"
-    record = (await knocking.get(answer.headers["location"])).json()
+    record = (await client.get(answer.headers["location"])).json()
     assert record["tool"] == "get_current_time" and record["arguments"] == {"timezone": "UTC"}
     assert record["result"] == answer.json()
 
 
 @pytest.mark.parametrize("body", [{"args": []}, {"args": None}, {"arguments": {}}, {"args": {}, "session": "a b"}])
-async def test_a_request_that_is_not_right_calls_nothing(knocking: Knocking, body: Any) -> None:
-    assert is_error(await knocking.post("/api/tools/get_current_time/call", body), 422, "invalid_request")
-    assert (await knocking.get("/api/calls")).json()["calls"] == []
+async def test_a_request_that_is_not_right_calls_nothing(client: RestClient, body: Any) -> None:
+    assert is_error(await client.post("/api/tools/get_current_time/call", body), 422, "invalid_request")
+    assert (await client.get("/api/calls")).json()["calls"] == []
 
 
-async def test_an_agent_or_session_that_is_not_the_callers_calls_nothing(knocking: Knocking, rest: Rest) -> None:
+async def test_an_agent_or_session_that_is_not_the_callers_calls_nothing(client: RestClient, rest: Rest) -> None:
     theirs = await session_of(rest, STRANGER)
     for body in ({"agent": "Nobody"}, {"session": theirs}, {"session": "never"}):
-        assert is_error(await knocking.post("/api/tools/get_current_time/call", body), 404, "not_found")
-    assert (await knocking.get("/api/calls")).json()["calls"] == []
+        assert is_error(await client.post("/api/tools/get_current_time/call", body), 404, "not_found")
+    assert (await client.get("/api/calls")).json()["calls"] == []
 
 
-async def test_the_agents_rules_hold(knocking: Knocking) -> None:
-    await knocking.post("/api/agents", {"name": "Reader", "tools": ["read_file"]})
-    answer = await knocking.post(
-        "/api/tools/write_file/call", {"args": {"path": "a", "content": "b"}, "agent": "Reader"}
-    )
+async def test_the_agents_rules_hold(client: RestClient) -> None:
+    await client.post("/api/agents", {"name": "Reader", "tools": ["read_file"]})
+    answer = await client.post("/api/tools/write_file/call", {"args": {"path": "a", "content": "b"}, "agent": "Reader"})
     assert answer.json()["code"] == "tool_not_available"
 
 
-async def test_a_tool_of_a_session_is_called_in_it(knocking: Knocking, rest: Rest) -> None:
+async def test_a_tool_of_a_session_is_called_in_it(client: RestClient, rest: Rest) -> None:
     session = await session_of(rest)
     register_for(rest, "of_session", Origin("remote", session, "c"), Scope("session", session))
-    assert (await knocking.post("/api/tools/of_session/call", {})).json()["code"] == "tool_not_found"
-    answer = await knocking.post("/api/tools/of_session/call", {"session": session})
+    assert (await client.post("/api/tools/of_session/call", {})).json()["code"] == "tool_not_found"
+    answer = await client.post("/api/tools/of_session/call", {"session": session})
     assert answer.json() == {"status": "success", "result": "done"}
-    record = (await knocking.get(answer.headers["location"])).json()
+    record = (await client.get(answer.headers["location"])).json()
     assert record["session"] == session and record["origin"] == f"remote({session})"
 
 
-async def test_the_same_key_and_request_run_once(knocking: Knocking, rest: Rest) -> None:
+async def test_the_same_key_and_request_run_once(client: RestClient, rest: Rest) -> None:
     tool = Counting(rest)
-    first = await knocking.post("/api/tools/counting/call", {"args": {"n": 1}}, headers=KEY)
-    second = await knocking.post("/api/tools/counting/call", {"args": {"n": 1}}, headers=KEY)
+    first = await client.post("/api/tools/counting/call", {"args": {"n": 1}}, headers=KEY)
+    second = await client.post("/api/tools/counting/call", {"args": {"n": 1}}, headers=KEY)
     assert first.json() == second.json() == {"status": "success", "result": {"n": 1, "runs": 1}}
     assert first.headers["location"] == second.headers["location"] and tool.runs == 1
     call_id = first.headers["location"].rpartition("/")[2]
@@ -105,16 +103,15 @@ async def test_the_same_key_and_request_run_once(knocking: Knocking, rest: Rest)
 
 
 @pytest.mark.parametrize("annotations", [None, READ_ONLY])
-async def test_the_same_key_at_once_runs_once(knocking: Knocking, rest: Rest, annotations: Any) -> None:
+async def test_the_same_key_at_once_runs_once(client: RestClient, rest: Rest, annotations: Any) -> None:
     tool = Counting(rest, annotations=annotations)
     tool.may_end.clear()
     waiting = [
-        asyncio.create_task(knocking.post("/api/tools/counting/call", {"args": {"n": 1}}, headers=KEY))
-        for _ in range(8)
+        asyncio.create_task(client.post("/api/tools/counting/call", {"args": {"n": 1}}, headers=KEY)) for _ in range(8)
     ]
     async with asyncio.timeout(60):
         await tool.began.wait()
-        other = await knocking.post("/api/tools/counting/call", {"args": {"n": 2}}, headers=KEY)
+        other = await client.post("/api/tools/counting/call", {"args": {"n": 2}}, headers=KEY)
         tool.may_end.set()
         answers = await asyncio.gather(*waiting)
     assert is_error(other, 409, "idempotency_conflict")
@@ -122,11 +119,11 @@ async def test_the_same_key_at_once_runs_once(knocking: Knocking, rest: Rest, an
     assert tool.runs == 1
 
 
-async def test_a_key_is_bound_to_its_request(knocking: Knocking, rest: Rest) -> None:
+async def test_a_key_is_bound_to_its_request(client: RestClient, rest: Rest) -> None:
     tool = Counting(rest)
     session = await session_of(rest)
-    await knocking.post("/api/agents", {"name": "Other"})
-    await knocking.post("/api/tools/counting/call", {"args": {"n": 1}}, headers=KEY)
+    await client.post("/api/agents", {"name": "Other"})
+    await client.post("/api/tools/counting/call", {"args": {"n": 1}}, headers=KEY)
     for name, body in (
         ("counting", {"args": {"n": 2}}),
         ("counting", {}),
@@ -134,25 +131,25 @@ async def test_a_key_is_bound_to_its_request(knocking: Knocking, rest: Rest) -> 
         ("counting", {"args": {"n": 1}, "agent": "Other"}),
         ("counting", {"args": {"n": 1}, "session": session}),
     ):
-        answer = await knocking.post(f"/api/tools/{name}/call", body, headers=KEY)
+        answer = await client.post(f"/api/tools/{name}/call", body, headers=KEY)
         assert is_error(answer, 409, "idempotency_conflict"), body
     assert tool.runs == 1
 
 
-async def test_a_key_is_its_owners(knocking: Knocking, rest: Rest) -> None:
+async def test_a_key_is_its_owners(client: RestClient, rest: Rest) -> None:
     tool = Counting(rest)
-    await knocking.post("/api/tools/counting/call", {"args": {"n": 1}}, headers=KEY)
-    theirs = await knocking.ask(
+    await client.post("/api/tools/counting/call", {"args": {"n": 1}}, headers=KEY)
+    theirs = await client.ask(
         "POST", "/api/tools/counting/call", {"args": {"n": 2}}, headers=KEY, token=rest.stranger_token
     )
     assert theirs.json()["result"] == {"n": 2, "runs": 2} and tool.runs == 2
 
 
-async def test_a_refused_call_keeps_its_key(knocking: Knocking) -> None:
-    first = await knocking.post("/api/tools/nothing/call", {}, headers=KEY)
-    second = await knocking.post("/api/tools/nothing/call", {}, headers=KEY)
+async def test_a_refused_call_keeps_its_key(client: RestClient) -> None:
+    first = await client.post("/api/tools/nothing/call", {}, headers=KEY)
+    second = await client.post("/api/tools/nothing/call", {}, headers=KEY)
     assert first.json()["code"] == second.json()["code"] == "tool_not_found"
-    assert len((await knocking.get("/api/calls")).json()["calls"]) == 1
+    assert len((await client.get("/api/calls")).json()["calls"]) == 1
 
 
 async def test_a_key_holds_after_a_restart(tmp_path: Path) -> None:
@@ -168,98 +165,98 @@ async def test_a_key_holds_after_a_restart(tmp_path: Path) -> None:
     assert ((tmp_path / "st" / "idempotency.key").stat().st_mode & 0o777) == 0o600
 
 
-async def test_a_call_that_takes_long_is_pending_and_found_later(knocking: Knocking, rest: Rest) -> None:
+async def test_a_call_that_takes_long_is_pending_and_found_later(client: RestClient, rest: Rest) -> None:
     tool = Counting(rest)
     tool.may_end.clear()
     rest.parts.patience = 0.05
-    answer = await knocking.post("/api/tools/counting/call", {"args": {"n": 1}}, headers=KEY)
+    answer = await client.post("/api/tools/counting/call", {"args": {"n": 1}}, headers=KEY)
     assert answer.status_code == 202 and answer.json()["status"] == "pending"
     place = f"/api/calls/{answer.json()['call_id']}"
     assert answer.headers["location"] == place
-    assert (await knocking.get(place)).json()["status"] == "open"
-    again = await knocking.post("/api/tools/counting/call", {"args": {"n": 1}}, headers=KEY)
+    assert (await client.get(place)).json()["status"] == "open"
+    again = await client.post("/api/tools/counting/call", {"args": {"n": 1}}, headers=KEY)
     assert (again.status_code, again.json()["call_id"]) == (202, answer.json()["call_id"])
-    assert (await knocking.get(f"{place}?wait=0.05")).json()["status"] == "open"
-    waiting = asyncio.create_task(knocking.get(f"{place}?wait=20"))
+    assert (await client.get(f"{place}?wait=0.05")).json()["status"] == "open"
+    waiting = asyncio.create_task(client.get(f"{place}?wait=20"))
     tool.may_end.set()
     async with asyncio.timeout(60):
         assert (await waiting).json()["result"] == {"status": "success", "result": {"n": 1, "runs": 1}}
 
 
 async def test_a_call_that_a_person_has_to_approve_is_pending_and_runs_when_approved(
-    knocking: Knocking, rest: Rest
+    client: RestClient, rest: Rest
 ) -> None:
     await rest.app.agents.create(Agent("Asking", mode="ask_always"), owner=OPERATOR.owner)
     body = {"args": {"path": "a.txt", "content": "hello"}, "agent": "Asking"}
-    answer = await knocking.post("/api/tools/write_file/call", body)
+    answer = await client.post("/api/tools/write_file/call", body)
     assert answer.status_code == 202 and len(answer.json()["questions"]) == 1
-    question = (await knocking.get("/api/questions")).json()["questions"][0]
+    question = (await client.get("/api/questions")).json()["questions"][0]
     assert question["id"] == answer.json()["questions"][0] and question["call_id"] == answer.json()["call_id"]
     assert not (rest.settings.workspace / "a.txt").exists()
     place = question["id"].replace("/", "%2F").replace(" ", "%20")
     edited = {**body["args"], "content": "edited"}  # type: ignore[dict-item] # an object
-    told = await knocking.post(f"/api/questions/{place}/answer", {"decision": "allow", "arguments": edited})
+    told = await client.post(f"/api/questions/{place}/answer", {"decision": "allow", "arguments": edited})
     assert told.json() == {"id": question["id"], "accepted": True}
-    record = (await knocking.get(f"{answer.headers['location']}?wait=10")).json()
+    record = (await client.get(f"{answer.headers['location']}?wait=10")).json()
     assert record["status"] == "success" and record["arguments"] == edited
     assert (rest.settings.workspace / "a.txt").read_text(encoding="utf-8") == "edited"
 
 
-async def test_a_question_that_a_rule_answers_is_not_waited_for(knocking: Knocking, rest: Rest) -> None:
+async def test_a_question_that_a_rule_answers_is_not_waited_for(client: RestClient, rest: Rest) -> None:
     await rest.app.agents.create(Agent("Asking", mode="ask_always"), owner=OPERATOR.owner)
     body = {"args": {"timezone": "UTC"}, "agent": "Asking"}
-    await knocking.post("/api/tools/get_current_time/call", body)
-    question = (await knocking.get("/api/questions")).json()["questions"][0]["id"]
+    await client.post("/api/tools/get_current_time/call", body)
+    question = (await client.get("/api/questions")).json()["questions"][0]["id"]
     place = question.replace("/", "%2F").replace(" ", "%20")
-    await knocking.post(f"/api/questions/{place}/answer", {"decision": "allow", "always": True})
+    await client.post(f"/api/questions/{place}/answer", {"decision": "allow", "always": True})
     rest.parts.app.engine._asker._remembered.clear()  # as after a restart: only the store knows the rule
-    answer = await knocking.post("/api/tools/get_current_time/call", body)
+    answer = await client.post("/api/tools/get_current_time/call", body)
     assert (answer.status_code, answer.json()["status"]) == (200, "success")
 
 
-async def test_a_rule_that_refuses_says_so_and_why_counts_it(knocking: Knocking, rest: Rest) -> None:
+async def test_a_rule_that_refuses_says_so_and_why_counts_it(client: RestClient, rest: Rest) -> None:
     await rest.app.agents.create(Agent("Asking", mode="ask_always"), owner=OPERATOR.owner)
     why = "/api/tools/get_current_time/why?agent=Asking"
-    before = (await knocking.get(why)).json()
+    before = (await client.get(why)).json()
     assert before["usable"] and "A person is asked first: The agent 'Asking' asks" in before["reasons"][-1]["text"]
     body = {"args": {}, "agent": "Asking"}
-    await knocking.post("/api/tools/get_current_time/call", body)
-    question = (await knocking.get("/api/questions")).json()["questions"][0]
+    await client.post("/api/tools/get_current_time/call", body)
+    question = (await client.get("/api/questions")).json()["questions"][0]
     assert (question["agent"], question["arguments"]) == ("Asking", {})
-    await knocking.post(f"/api/questions/{quote(question['id'], safe='')}/answer", {"decision": "deny_forever"})
+    await client.post(f"/api/questions/{quote(question['id'], safe='')}/answer", {"decision": "deny_forever"})
     for _ in range(2):
-        refused = (await knocking.post("/api/tools/get_current_time/call", body)).json()
+        refused = (await client.post("/api/tools/get_current_time/call", body)).json()
         assert refused["code"] == "approval_denied"
         assert "is refused by a rule of the user" in refused["message"]
         rest.parts.app.engine._asker._remembered.clear()  # as after a restart: only the store knows the rule
-    after = (await knocking.get(why)).json()
+    after = (await client.get(why)).json()
     assert not after["usable"]
     assert after["reasons"][-1]["text"].startswith('Your rule "never" refuses it: The agent')
-    await knocking.ask("DELETE", "/api/rules/get_current_time")
-    assert (await knocking.get(why)).json()["usable"]
+    await client.ask("DELETE", "/api/rules/get_current_time")
+    assert (await client.get(why)).json()["usable"]
 
 
 async def test_a_call_that_waits_says_for_whom_and_its_record_has_the_time_apart(
-    knocking: Knocking, rest: Rest
+    client: RestClient, rest: Rest
 ) -> None:
     await rest.app.agents.create(Agent("Asking", mode="ask_always"), owner=OPERATOR.owner)
-    answer = await knocking.post("/api/tools/get_current_time/call", {"agent": "Asking"})
+    answer = await client.post("/api/tools/get_current_time/call", {"agent": "Asking"})
     assert answer.status_code == 202
     [waiting] = answer.json()["waiting_for"]
     assert waiting.startswith("Waiting for your answer: may 'get_current_time' run?")
     question = quote(answer.json()["questions"][0], safe="")
     denied = {"decision": "deny", "reason": "Not now\u202e"}
-    assert (await knocking.post(f"/api/questions/{question}/answer", denied)).status_code == 200
-    record = (await knocking.get(f"{answer.headers['location']}?wait=10")).json()
+    assert (await client.post(f"/api/questions/{question}/answer", denied)).status_code == 200
+    record = (await client.get(f"{answer.headers['location']}?wait=10")).json()
     assert record["result"]["message"].endswith("so it did not run: Not now.")
     assert record["waited"] > 0
 
 
-async def test_calls_may_finish_before_the_gateway_stops(knocking: Knocking, rest: Rest) -> None:
+async def test_calls_may_finish_before_the_gateway_stops(client: RestClient, rest: Rest) -> None:
     tool = Counting(rest)
     tool.may_end.clear()
     await rest.parts.at_work.wait(0.0)
-    waiting = asyncio.create_task(knocking.post("/api/tools/counting/call", {}))
+    waiting = asyncio.create_task(client.post("/api/tools/counting/call", {}))
     async with asyncio.timeout(60):
         await tool.began.wait()
         await rest.parts.at_work.wait(0.01)
@@ -270,14 +267,14 @@ async def test_calls_may_finish_before_the_gateway_stops(knocking: Knocking, res
 
 
 async def test_calls_at_work_get_their_result_when_the_gateway_stops(tmp_path: Path) -> None:
-    async with serving(Rest(settings(tmp_path))) as knocking:
-        tool = Counting(knocking.rest)
+    async with serving(Rest(settings(tmp_path))) as client:
+        tool = Counting(client.rest)
         tool.may_end.clear()
-        waiting = asyncio.create_task(knocking.post("/api/tools/counting/call", {}))
+        waiting = asyncio.create_task(client.post("/api/tools/counting/call", {}))
         async with asyncio.timeout(60):
             await tool.began.wait()
-            await knocking.rest.parts.drain(0)
+            await client.rest.parts.drain(0)
             answer = await waiting
         assert answer.status_code in (200, 503)
-        calls = (await knocking.get("/api/calls")).json()["calls"]
+        calls = (await client.get("/api/calls")).json()["calls"]
     assert [call["status"] for call in calls] == ["cancelled"]

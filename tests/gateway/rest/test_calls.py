@@ -12,7 +12,7 @@ from handspan.core.context import ToolContext
 from handspan.core.principals import OPERATOR, Principal
 from handspan.core.results import Pending, Success
 from handspan.core.values import Arguments
-from tests.gateway.rest.served import STRANGER, Knocking, Rest, TestTool, is_error, session_of
+from tests.gateway.rest.served import STRANGER, Rest, RestClient, TestTool, is_error, session_of
 
 pytestmark = pytest.mark.anyio
 
@@ -26,33 +26,33 @@ async def make_calls(rest: Rest, count: int, owner: str = OPERATOR.owner, sessio
         await rest.app.engine.call(ToolCall(name, arguments, f"{owner}-{session}-{number}"), caller)
 
 
-async def test_somebody_elses_call_is_one_that_never_was(knocking: Knocking, rest: Rest) -> None:
+async def test_somebody_elses_call_is_one_that_never_was(client: RestClient, rest: Rest) -> None:
     await make_calls(rest, 1, STRANGER)
-    theirs = await knocking.get(f"/api/calls/{STRANGER}--0")
-    never = await knocking.get("/api/calls/neverwas--0")
+    theirs = await client.get(f"/api/calls/{STRANGER}--0")
+    never = await client.get("/api/calls/neverwas--0")
     assert is_error(theirs, 404, "not_found") and is_error(never, 404, "not_found")
     assert theirs.text.replace(STRANGER, "") == never.text.replace("neverwas", "")
-    assert (await knocking.get("/api/calls")).json() == {"calls": [], "next": None}
+    assert (await client.get("/api/calls")).json() == {"calls": [], "next": None}
 
 
-async def test_pages_hold_every_call_once_the_last_one_first(knocking: Knocking, rest: Rest) -> None:
+async def test_pages_hold_every_call_once_the_last_one_first(client: RestClient, rest: Rest) -> None:
     await make_calls(rest, 7)
     seen: list[str] = []
     after = ""
     for _ in range(4):
-        page = (await knocking.get(f"/api/calls?limit=2&after={after}")).json()
+        page = (await client.get(f"/api/calls?limit=2&after={after}")).json()
         seen += [call["id"] for call in page["calls"]]
         after = page["next"]
     assert seen == [f"operator--{number}" for number in reversed(range(7))] and after is None
 
 
-async def test_filters_by_tool_status_and_session(knocking: Knocking, rest: Rest) -> None:
+async def test_filters_by_tool_status_and_session(client: RestClient, rest: Rest) -> None:
     session = await session_of(rest)
     await make_calls(rest, 4)
     await make_calls(rest, 2, session=session)
 
     async def found(query: str) -> list[str]:
-        return [call["id"] for call in (await knocking.get(f"/api/calls?{query}")).json()["calls"]]
+        return [call["id"] for call in (await client.get(f"/api/calls?{query}")).json()["calls"]]
 
     assert await found("tool=read_file") == [f"operator-{session}-1", "operator--3", "operator--1"]
     assert await found("status=success") == [f"operator-{session}-0", "operator--2", "operator--0"]
@@ -61,9 +61,11 @@ async def test_filters_by_tool_status_and_session(knocking: Knocking, rest: Rest
     assert await found(f"status=file_not_found&session={session}") == [f"operator-{session}-1"]
     assert await found("status=timeout") == []
     assert await found("tool=nothing") == []
+    assert len(await found("origin=builtin")) == 6
+    assert await found("origin=device(phone)") == await found("origin=builtin(other)") == []
 
 
-async def test_filters_by_time(knocking: Knocking, rest: Rest) -> None:
+async def test_filters_by_time(client: RestClient, rest: Rest) -> None:
     await make_calls(rest, 3)
     store = rest.app.store
     assert store is not None
@@ -71,7 +73,7 @@ async def test_filters_by_time(knocking: Knocking, rest: Rest) -> None:
     between = datetime.fromtimestamp((first + second) / 2, UTC)
 
     async def found(query: str) -> list[str]:
-        return [call["id"] for call in (await knocking.get(f"/api/calls?{query}")).json()["calls"]]
+        return [call["id"] for call in (await client.get(f"/api/calls?{query}")).json()["calls"]]
 
     at = quote(between.isoformat())
     assert await found(f"since={at}") == ["operator--2", "operator--1"]
@@ -82,19 +84,19 @@ async def test_filters_by_time(knocking: Knocking, rest: Rest) -> None:
 
 
 @pytest.mark.parametrize("time", ["", "yesterday", "0.5", "2026-01-31", "2026-01-31T12:00:00", "2026-02-30T12:00:00Z"])
-async def test_a_time_that_is_none_or_has_no_zone_is_refused(knocking: Knocking, time: str) -> None:
-    answer = await knocking.get(f"/api/calls?since={time}")
+async def test_a_time_that_is_none_or_has_no_zone_is_refused(client: RestClient, time: str) -> None:
+    answer = await client.get(f"/api/calls?since={time}")
     assert is_error(answer, 422, "invalid_request") and "as 2026-01-31T12:00:00Z" in answer.json()["error"]
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 4])
-async def test_a_filtered_list_has_pages_too(knocking: Knocking, rest: Rest, limit: int) -> None:
+async def test_a_filtered_list_has_pages_too(client: RestClient, rest: Rest, limit: int) -> None:
     await make_calls(rest, 8)
     seen: list[str] = []
     after: str | None = ""
     rounds = 0
     while after is not None and rounds < 10:
-        page = (await knocking.get(f"/api/calls?tool=read_file&limit={limit}&after={after}")).json()
+        page = (await client.get(f"/api/calls?tool=read_file&limit={limit}&after={after}")).json()
         assert len(page["calls"]) == limit or page["next"] is None
         seen += [call["id"] for call in page["calls"]]
         after = page["next"]
@@ -102,27 +104,27 @@ async def test_a_filtered_list_has_pages_too(knocking: Knocking, rest: Rest, lim
     assert seen == ["operator--7", "operator--5", "operator--3", "operator--1"] and after is None
 
 
-async def test_a_call_is_shown_whole_with_its_notes(knocking: Knocking, rest: Rest) -> None:
+async def test_a_call_is_shown_whole_with_its_notes(client: RestClient, rest: Rest) -> None:
     await make_calls(rest, 2)
     assert rest.app.store is not None
     assert await rest.app.store.ledger.note("operator--1", "It came late.")
-    call = (await knocking.get("/api/calls/operator--1")).json()
+    call = (await client.get("/api/calls/operator--1")).json()
     assert call["status"] == "file_not_found" and call["state"] == "done" and call["origin"] == "builtin"
     assert call["arguments"] == {"path": "none"} and call["result"]["code"] == "file_not_found"
     assert call["true_result"] is None and call["expires_at"] is None
     assert [note["text"] for note in call["notes"]] == ["It came late."]
 
 
-async def test_a_call_whose_outcome_comes_from_elsewhere_is_waited_for(knocking: Knocking, rest: Rest) -> None:
+async def test_a_call_whose_outcome_comes_from_elsewhere_is_waited_for(client: RestClient, rest: Rest) -> None:
     async def later(arguments: Arguments, ctx: ToolContext) -> Pending:
         return Pending(expires_in=60.0)
 
     rest.app.registry.register(TestTool("later", later))
-    answer = await knocking.post("/api/tools/later/call", {})
+    answer = await client.post("/api/tools/later/call", {})
     assert answer.status_code == 202
     place = answer.headers["location"]
-    assert (await knocking.get(f"{place}?wait=0.01")).json()["state"] == "pending"
-    waiting = asyncio.create_task(knocking.get(f"{place}?wait=20"))
+    assert (await client.get(f"{place}?wait=0.01")).json()["state"] == "pending"
+    waiting = asyncio.create_task(client.get(f"{place}?wait=20"))
     async with asyncio.timeout(60):
         while not waiting.done():
             await rest.app.engine.settle(answer.json()["call_id"], Success("there"))
@@ -133,14 +135,14 @@ async def test_a_call_whose_outcome_comes_from_elsewhere_is_waited_for(knocking:
 
 @pytest.mark.parametrize(("raw", "shown"), [(b'{"pa\xff', '{"pa\ufffd'), ("[1]", "[1]")])
 async def test_arguments_that_were_none_are_shown_as_they_came(
-    knocking: Knocking, rest: Rest, raw: Any, shown: str
+    client: RestClient, rest: Rest, raw: Any, shown: str
 ) -> None:
     await rest.app.engine.call(ToolCall("read_file", raw, "broken"), rest.app.caller())
-    call = (await knocking.get("/api/calls/broken")).json()
+    call = (await client.get("/api/calls/broken")).json()
     assert (call["arguments"], call["status"]) == (shown, "invalid_arguments")
 
 
 @pytest.mark.parametrize("query", ["wait=-1", "wait=26", "wait=x"])
-async def test_waiting_has_bounds(knocking: Knocking, rest: Rest, query: str) -> None:
+async def test_waiting_has_bounds(client: RestClient, rest: Rest, query: str) -> None:
     await make_calls(rest, 1)
-    assert is_error(await knocking.get(f"/api/calls/operator--0?{query}"), 422, "invalid_request")
+    assert is_error(await client.get(f"/api/calls/operator--0?{query}"), 422, "invalid_request")

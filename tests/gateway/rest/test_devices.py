@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from handspan.core.principals import OPERATOR
-from tests.gateway.rest.served import STRANGER, Knocking, Rest, is_error
+from tests.gateway.rest.served import STRANGER, Rest, RestClient, is_error
 
 pytestmark = pytest.mark.anyio
 
@@ -18,7 +18,7 @@ def phone(rest: Rest) -> str:
     return label
 
 
-async def test_somebody_elses_device_is_one_that_never_was(knocking: Knocking, rest: Rest) -> None:
+async def test_somebody_elses_device_is_one_that_never_was(client: RestClient, rest: Rest) -> None:
     rest.devices.connect(STRANGER, "phone", "Pixel")
     asked: list[tuple[str, str, Any]] = [
         ("PUT", "", {"label": "mine"}),
@@ -26,32 +26,32 @@ async def test_somebody_elses_device_is_one_that_never_was(knocking: Knocking, r
         ("POST", "/looked", None),
     ]
     for method, path, body in asked:
-        theirs = await knocking.ask(method, f"/api/devices/phone{path}", body)
-        never = await knocking.ask(method, f"/api/devices/unknown{path}", body)
+        theirs = await client.ask(method, f"/api/devices/phone{path}", body)
+        never = await client.ask(method, f"/api/devices/unknown{path}", body)
         assert is_error(theirs, 404, "not_found")
         assert theirs.text.replace("phone", "") == never.text.replace("unknown", "")
-    assert (await knocking.get("/api/devices")).json() == {"devices": []}
+    assert (await client.get("/api/devices")).json() == {"devices": []}
 
 
 @pytest.mark.parametrize("label", ["", "Phone", "a__b", "a_", "1a", "a b", "a" * 25])
-async def test_a_label_that_can_not_be_is_refused(knocking: Knocking, phone: str, label: str) -> None:
-    assert is_error(await knocking.ask("PUT", f"/api/devices/{phone}", {"label": label}), 422, "invalid_request")
+async def test_a_label_that_can_not_be_is_refused(client: RestClient, phone: str, label: str) -> None:
+    assert is_error(await client.ask("PUT", f"/api/devices/{phone}", {"label": label}), 422, "invalid_request")
 
 
-async def test_a_device_is_shown_looked_at_renamed_and_forgotten(knocking: Knocking, rest: Rest, phone: str) -> None:
-    shown = (await knocking.get("/api/devices")).json()["devices"]
+async def test_a_device_is_shown_looked_at_renamed_and_forgotten(client: RestClient, rest: Rest, phone: str) -> None:
+    shown = (await client.get("/api/devices")).json()["devices"]
     assert [(one["label"], one["name"], one["connected"]) for one in shown] == [("phone", "Pixel", True)]
     assert shown[0]["tools"] == ["camera"] and shown[0]["changed"] == ["camera"] and shown[0]["last_seen"]
-    assert (await knocking.post("/api/devices/phone/looked")).json() == {"label": "phone", "looked": True}
-    assert (await knocking.get("/api/devices")).json()["devices"][0]["changed"] == []
+    assert (await client.post("/api/devices/phone/looked")).json() == {"label": "phone", "looked": True}
+    assert (await client.get("/api/devices")).json()["devices"][0]["changed"] == []
     rest.devices.end(OPERATOR.owner, phone)
-    assert (await knocking.ask("PUT", "/api/devices/phone", {"label": "old_phone"})).json() == {"label": "old_phone"}
-    gone = await knocking.ask("DELETE", "/api/devices/old_phone")
+    assert (await client.ask("PUT", "/api/devices/phone", {"label": "old_phone"})).json() == {"label": "old_phone"}
+    gone = await client.ask("DELETE", "/api/devices/old_phone")
     assert gone.json() == {"revoked": True, "label": "old_phone"}
-    assert (await knocking.get("/api/devices")).json() == {"devices": []}
+    assert (await client.get("/api/devices")).json() == {"devices": []}
 
 
-async def test_a_label_that_another_device_has_is_refused(knocking: Knocking, rest: Rest, phone: str) -> None:
+async def test_a_label_that_another_device_has_is_refused(client: RestClient, rest: Rest, phone: str) -> None:
     rest.devices.connect(OPERATOR.owner, "tablet", "")
-    answer = await knocking.ask("PUT", "/api/devices/tablet", {"label": phone})
+    answer = await client.ask("PUT", "/api/devices/tablet", {"label": phone})
     assert is_error(answer, 422, "invalid_request") and "phone" in answer.json()["error"]

@@ -11,17 +11,17 @@ from handspan.gateway.http.routing import PRIVATE
 from handspan.gateway.http.streams import EVENTS, StreamedResponse
 from handspan.gateway.live import Live
 from handspan.gateway.rest.observe import LiveUpdates
-from tests.gateway.rest.served import Knocking, Rest, is_error
+from tests.gateway.rest.served import Rest, RestClient, is_error
 
 pytestmark = pytest.mark.anyio
 
 
 @asynccontextmanager
-async def listening(knocking: Knocking, token: str | None = None) -> AsyncIterator[AsyncIterator[str]]:
-    headers = {"authorization": f"Bearer {token or knocking.rest.owner_token}"}
+async def listening(client: RestClient, token: str | None = None) -> AsyncIterator[AsyncIterator[str]]:
+    headers = {"authorization": f"Bearer {token or client.rest.owner_token}"}
     async with (
         asyncio.timeout(60),
-        knocking.client.stream("GET", f"{knocking.url}/api/live", headers=headers) as answer,
+        client.http.stream("GET", f"{client.url}/api/live", headers=headers) as answer,
     ):
         assert answer.headers["content-type"].startswith("text/event-stream")
         lines = answer.aiter_lines()
@@ -29,56 +29,56 @@ async def listening(knocking: Knocking, token: str | None = None) -> AsyncIterat
         yield lines
 
 
-async def test_changes_made_over_rest_are_heard_by_the_owners_other_fronts(knocking: Knocking) -> None:
-    async with listening(knocking) as lines:
-        await knocking.stranger("POST", "/api/sessions", {})
-        session = (await knocking.post("/api/sessions", {})).json()["session_id"]
+async def test_changes_made_over_rest_are_heard_by_the_owners_other_fronts(client: RestClient) -> None:
+    async with listening(client) as lines:
+        await client.stranger("POST", "/api/sessions", {})
+        session = (await client.post("/api/sessions", {})).json()["session_id"]
         heard = [await anext(lines) for _ in range(4)]
     assert heard == ["id: 1", "event: sessions", f'data: {{"session_id":"{session}","change":"created"}}', ""]
 
 
-async def test_a_switch_is_heard_by_everybody(knocking: Knocking, rest: Rest) -> None:
-    async with listening(knocking, rest.stranger_token) as lines:
-        await knocking.post("/api/switches/disable", {"pattern": "spawn"})
+async def test_a_switch_is_heard_by_everybody(client: RestClient, rest: Rest) -> None:
+    async with listening(client, rest.stranger_token) as lines:
+        await client.post("/api/switches/disable", {"pattern": "spawn"})
         assert [await anext(lines) for _ in range(3)][1:] == ["event: tools", 'data: {"switched":"spawn"}']
 
 
-async def test_a_revoked_token_hears_nothing_more(knocking: Knocking, rest: Rest) -> None:
+async def test_a_revoked_token_hears_nothing_more(client: RestClient, rest: Rest) -> None:
     token = await rest.parts.auth.issue(OPERATOR.owner, ("chat",), "listener")
-    async with listening(knocking, token) as lines:
-        listed = (await knocking.get("/api/tokens")).json()["tokens"]
+    async with listening(client, token) as lines:
+        listed = (await client.get("/api/tokens")).json()["tokens"]
         found = next(one["id"] for one in listed if one["label"] == "listener")
-        await knocking.ask("DELETE", f"/api/tokens/{found}")
+        await client.ask("DELETE", f"/api/tokens/{found}")
         assert [line async for line in lines] == []
     assert len(rest.parts.live) == 0
 
 
-async def test_the_end_of_the_gateway_ends_the_stream(knocking: Knocking, rest: Rest) -> None:
-    async with listening(knocking) as lines:
+async def test_the_end_of_the_gateway_ends_the_stream(client: RestClient, rest: Rest) -> None:
+    async with listening(client) as lines:
         await rest.parts.drain(0)
         assert [line async for line in lines] == []
-    assert is_error(await knocking.get("/api/live"), 429, "too_many_streams")
+    assert is_error(await client.get("/api/live"), 429, "too_many_streams")
 
 
-async def test_a_client_that_goes_is_forgotten(knocking: Knocking, rest: Rest) -> None:
-    async with listening(knocking):
+async def test_a_client_that_goes_is_forgotten(client: RestClient, rest: Rest) -> None:
+    async with listening(client):
         assert len(rest.parts.live) == 1
     async with asyncio.timeout(60):
         while len(rest.parts.live):
             await asyncio.sleep(0.01)
 
 
-async def test_one_owner_has_so_many_streams_and_no_more(knocking: Knocking, rest: Rest) -> None:
-    rest.parts.live._most_of_one_owner = 1
-    async with listening(knocking):
-        assert is_error(await knocking.get("/api/live"), 429, "too_many_streams")
-        async with listening(knocking, rest.stranger_token):
+async def test_one_owner_has_so_many_streams_and_no_more(client: RestClient, rest: Rest) -> None:
+    rest.parts.live._max_of_one_owner = 1
+    async with listening(client):
+        assert is_error(await client.get("/api/live"), 429, "too_many_streams")
+        async with listening(client, rest.stranger_token):
             pass
 
 
-async def test_a_head_request_opens_no_stream(knocking: Knocking, rest: Rest) -> None:
+async def test_a_head_request_opens_no_stream(client: RestClient, rest: Rest) -> None:
     async with asyncio.timeout(60):
-        assert (await knocking.ask("HEAD", "/api/live")).status_code == 200
+        assert (await client.ask("HEAD", "/api/live")).status_code == 200
     assert len(rest.parts.live) == 0
 
 
@@ -130,8 +130,8 @@ async def test_a_client_that_does_not_read_is_given_up() -> None:
     assert stream.is_over and len(live) == 0
 
 
-async def test_metrics_need_a_token_and_are_text(knocking: Knocking) -> None:
-    answer = await knocking.get("/metrics")
+async def test_metrics_need_a_token_and_are_text(client: RestClient) -> None:
+    answer = await client.get("/metrics")
     assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
     assert "handspan_build_info" in answer.text
-    assert (await knocking.get("/metrics", token="")).status_code == 401
+    assert (await client.get("/metrics", token="")).status_code == 401

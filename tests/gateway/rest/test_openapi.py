@@ -14,8 +14,8 @@ from handspan.gateway.paths import OPEN_ANSWERS
 from handspan.gateway.rest.door import RestRouter, operations, router
 from handspan.gateway.rest.openapi import document
 from tests.gateway.entry.entering import scope
-from tests.gateway.house import running
-from tests.gateway.rest.served import Knocking, Rest, serving, settings
+from tests.gateway.rest.served import Rest, RestClient, serving, settings
+from tests.gateway.serving import running
 from tests.thoroughness import IS_DEEP, examples
 
 pytestmark = pytest.mark.anyio
@@ -24,8 +24,8 @@ PHASES = "coverage,fuzzing" if IS_DEEP else "coverage"
 """The values at the borders of each parameter in `make test`; any others, too, in `make chaos`."""
 
 
-async def test_every_route_is_in_the_document(knocking: Knocking, rest: Rest) -> None:
-    answer = await knocking.get("/openapi.json")
+async def test_every_route_is_in_the_document(client: RestClient, rest: Rest) -> None:
+    answer = await client.get("/openapi.json")
     told = {(path, method) for path, methods in answer.json()["paths"].items() for method in methods}
     mounted = {(path, method.lower()) for path, methods in router(rest.parts).table.items() for method in methods}
     assert told == mounted and len(told) > 40
@@ -34,7 +34,7 @@ async def test_every_route_is_in_the_document(knocking: Knocking, rest: Rest) ->
 async def test_every_http_route_that_the_gateway_serves_is_in_the_document(tmp_path: Path) -> None:
     async with running(tmp_path) as place:
         headers = {"authorization": f"Bearer {place.gateway.operator_token}"}
-        async with httpx2.AsyncClient(timeout=10, trust_env=False) as client:
+        async with httpx2.AsyncClient(timeout=60, trust_env=False) as client:
             answer = await client.get(f"{place.url}/openapi.json", headers=headers)
         served = place.gateway.doors["rest"].answer
     told = {(path, method.upper()) for path, methods in answer.json()["paths"].items() for method in methods}
@@ -58,7 +58,8 @@ def test_pages_are_declared_as_html_and_what_leads_elsewhere_without_content() -
     signed_in = paths["/signin"]["get"]["responses"]
     assert "content" not in signed_in["303"]
     assert set(signed_in["403"]["content"]) == set(signed_in["503"]["content"]) == {"text/html"}
-    assert paths["/pair"]["get"]["responses"]["200"]["content"] == {"text/html": {"schema": {"type": "string"}}}
+    returned = paths["/oauth/callback"]["get"]["responses"]
+    assert returned["200"]["content"] == {"text/html": {"schema": {"type": "string"}}}
     assert {"200", "400", "403", "408", "413", "429", "503"} <= set(paths["/pair"]["post"]["responses"])
     assert paths["/pair"]["post"]["requestBody"]["required"] is False
 
@@ -74,27 +75,27 @@ def test_the_document_names_every_operation_once_and_explains_it() -> None:
 @pytest.mark.flood
 @pytest.mark.timeout(900)
 async def test_schemathesis_finds_no_gap_in_the_contract(tmp_path: Path) -> None:
-    async with serving(Rest(settings(tmp_path))) as knocking:
-        parts = knocking.rest.parts
+    async with serving(Rest(settings(tmp_path))) as client:
+        parts = client.rest.parts
         parts.webhook_tries = TryLimit(1_000_000, 60.0)
         parts.auth._tries = TryLimit(1_000_000, 60.0)  # it tries wrong tokens, and shall not be locked out for that
         parts.pairing._tries = TryLimit(1_000_000, 60.0)
         # What never ends, and what would take its own token away.
         without = ("--exclude-operation-id=live", "--exclude-operation-id=revoke_token")
-        told = await run_schemathesis(knocking, tmp_path, *without)
-        told += await run_schemathesis(knocking, tmp_path, "--include-operation-id=revoke_token")
+        told = await run_schemathesis(client, tmp_path, *without)
+        told += await run_schemathesis(client, tmp_path, "--include-operation-id=revoke_token")
     assert not told, told
 
 
-async def run_schemathesis(knocking: Knocking, folder: Path, *more: str) -> str:
+async def run_schemathesis(client: RestClient, folder: Path, *more: str) -> str:
     """What it has to complain about."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
         "schemathesis.cli",
         "run",
-        f"{knocking.url}/openapi.json",
-        f"--header=Authorization: Bearer {knocking.rest.owner_token}",
+        f"{client.url}/openapi.json",
+        f"--header=Authorization: Bearer {client.rest.owner_token}",
         "--checks=all",
         f"--phases={PHASES}",
         f"--max-examples={examples(4)}",

@@ -163,9 +163,17 @@ class TestPairRoute:
         self, ask: Browser, pairing: Pairing
     ) -> None:
         assert (await ask("/pair/code")).status == 401
-        empty = (await ask("/pair")).body
+        empty = (await ask("/device")).body
         pairing.new_code(OPERATOR)
-        assert (await ask("/pair")).body == empty and b"<script" not in empty
+        assert (await ask("/device")).body == empty and b"<script" not in empty
+
+    async def test_the_address_of_older_links_leads_to_the_page(self, ask: Browser) -> None:
+        answered = await ask("/pair")
+        assert (answered.status, answered.headers["location"]) == (303, "/device")
+
+    async def test_a_gateway_without_a_root_of_its_own_says_how_to_get_one(self, ask: Browser) -> None:
+        answered = await ask("/device/root.crt")
+        assert answered.status == 404 and b"handspan serve --lan --tls" in answered.body
 
 
 class TestSignInRoute:
@@ -228,14 +236,18 @@ class TestNewLinks:
         assert (await ask("/signin", query=query)).status == 303
 
 
-class TestHome:
-    async def test_the_address_of_the_gateway_shows_a_page_that_runs_nothing(self, ask: Browser) -> None:
-        answered = await ask("/")
-        assert (answered.status, answered.headers["content-type"]) == (200, "text/html; charset=utf-8")
-        assert answered.headers["content-security-policy"] == "default-src 'none'"
-        assert b'href="/openapi.json"' in answered.body
+class TestWhoAmI:
+    async def test_a_caller_learns_its_owner_and_scopes(self, ask: Browser, auth: Auth) -> None:
+        assert (await ask("/api/me")).status == 401
+        chat = await soon(auth.issue("ann", ("chat",)))
+        answered = await ask("/api/me", authorization=f"Bearer {chat}")
+        assert msgspec.json.decode(answered.body) == {"owner": "ann", "scopes": ["chat"], "is_browser": False}
 
-    @pytest.mark.parametrize("path", ["/", ""])
-    async def test_below_a_path_it_is_there_with_and_without_the_slash(self, below: Rest, path: str) -> None:
-        answered = await Browser(below)(path)
-        assert answered.status == 200 and b'href="/hs/openapi.json"' in answered.body
+    async def test_a_browser_signs_out_and_a_program_does_not(self, ask: Browser, auth: Auth) -> None:
+        bearer, own = f"Bearer {auth.operator_token}", "http://127.0.0.1:42617"
+        assert (await ask("/api/signout", method="POST", authorization=bearer)).status == 409
+        link = msgspec.json.decode((await ask("/api/signin", method="POST", authorization=bearer)).body)["url"]
+        cookie = (await ask("/signin", query=link.partition("?")[2])).headers["set-cookie"].partition(";")[0]
+        assert msgspec.json.decode((await ask("/api/me", cookie=cookie)).body)["is_browser"]
+        assert (await ask("/api/signout", method="POST", cookie=cookie, origin=own)).status == 200
+        assert (await ask("/api/me", cookie=cookie)).status == 401

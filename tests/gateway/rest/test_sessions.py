@@ -9,7 +9,7 @@ import pytest
 from handspan.core.messages import AssistantMessage, CallPart, CallResult, ResultsMessage, Text, UserMessage
 from handspan.models.choice import Choice
 from handspan.models.scripted import call
-from tests.gateway.rest.served import STRANGER, Counting, Knocking, Rest, is_error, session_of
+from tests.gateway.rest.served import STRANGER, Counting, Rest, RestClient, is_error, session_of
 
 pytestmark = pytest.mark.anyio
 
@@ -33,28 +33,28 @@ TALK = (
     ],
 )
 async def test_somebody_elses_session_is_one_that_never_was(
-    knocking: Knocking, rest: Rest, method: str, path: str, body: Any
+    client: RestClient, rest: Rest, method: str, path: str, body: Any
 ) -> None:
     theirs = await session_of(rest, STRANGER, TALK)
-    answer = await knocking.ask(method, f"/api/sessions/{theirs}{path}", body)
-    never = await knocking.ask(method, f"/api/sessions/{'0' * 24}{path}", body)
+    answer = await client.ask(method, f"/api/sessions/{theirs}{path}", body)
+    never = await client.ask(method, f"/api/sessions/{'0' * 24}{path}", body)
     assert is_error(answer, 404, "not_found") and is_error(never, 404, "not_found")
     assert answer.text.replace(theirs, "") == never.text.replace("0" * 24, "")
-    assert (await knocking.stranger("GET", f"/api/sessions/{theirs}")).status_code == 200
+    assert (await client.stranger("GET", f"/api/sessions/{theirs}")).status_code == 200
 
 
-async def test_a_session_is_listed_for_its_owner_alone(knocking: Knocking, rest: Rest) -> None:
+async def test_a_session_is_listed_for_its_owner_alone(client: RestClient, rest: Rest) -> None:
     theirs, mine = await session_of(rest, STRANGER), await session_of(rest)
-    listed = [one["session_id"] for one in (await knocking.get("/api/sessions")).json()["sessions"]]
+    listed = [one["session_id"] for one in (await client.get("/api/sessions")).json()["sessions"]]
     assert listed == [mine] and theirs not in listed
 
 
-async def test_pages_hold_every_session_once(knocking: Knocking, rest: Rest) -> None:
+async def test_pages_hold_every_session_once(client: RestClient, rest: Rest) -> None:
     made = {await session_of(rest) for _ in range(7)}
     seen: list[str] = []
     after = ""
     for _ in range(4):
-        page = (await knocking.get(f"/api/sessions?limit=2&after={after}")).json()
+        page = (await client.get(f"/api/sessions?limit=2&after={after}")).json()
         seen += [one["session_id"] for one in page["sessions"]]
         after = page["next"]
         if after is None:
@@ -63,17 +63,17 @@ async def test_pages_hold_every_session_once(knocking: Knocking, rest: Rest) -> 
     assert after is None
 
 
-async def test_a_session_has_the_fields_that_old_clients_read(knocking: Knocking, rest: Rest) -> None:
+async def test_a_session_has_the_fields_that_old_clients_read(client: RestClient, rest: Rest) -> None:
     session = await session_of(rest, said=TALK)
-    shown = (await knocking.get("/api/sessions")).json()["sessions"][0]
+    shown = (await client.get("/api/sessions")).json()["sessions"][0]
     assert shown["session_id"] == session and shown["message_count"] == 4 and shown["persona"] == "General"
     assert datetime.fromisoformat(shown["created_at"]) <= datetime.fromisoformat(shown["last_activity"])
     assert "name" not in shown
 
 
-async def test_messages_are_what_was_said(knocking: Knocking, rest: Rest) -> None:
+async def test_messages_are_what_was_said(client: RestClient, rest: Rest) -> None:
     session = await session_of(rest, said=TALK)
-    answer = (await knocking.get(f"/api/sessions/{session}/messages")).json()
+    answer = (await client.get(f"/api/sessions/{session}/messages")).json()
     assert [(one["role"], one["content"]) for one in answer["messages"]] == [
         ("user", "What time is it?"),
         ("assistant", "One."),
@@ -81,64 +81,64 @@ async def test_messages_are_what_was_said(knocking: Knocking, rest: Rest) -> Non
     assert answer["session_id"] == session and answer["session_persistence"] is True
 
 
-async def test_full_messages_show_calls_and_results(knocking: Knocking, rest: Rest) -> None:
+async def test_full_messages_show_calls_and_results(client: RestClient, rest: Rest) -> None:
     session = await session_of(rest, said=TALK)
-    answer = (await knocking.get(f"/api/sessions/{session}/messages?full=true&after=1")).json()["messages"]
+    answer = (await client.get(f"/api/sessions/{session}/messages?full=true&after=1")).json()["messages"]
     assert [one["seq"] for one in answer] == [2, 3, 4]
     assert answer[0]["calls"] == [{"id": "c1", "name": "get_current_time", "arguments": "{}"}]
     assert (answer[1]["role"], answer[1]["call_id"], answer[1]["name"]) == ("tool", "c1", "get_current_time")
 
 
 @pytest.mark.parametrize("body", [{}, {"name": ""}, {"name": "  \n"}, {"name": 5}, {"name": None}])
-async def test_a_session_needs_a_name_to_be_renamed(knocking: Knocking, rest: Rest, body: Any) -> None:
+async def test_a_session_needs_a_name_to_be_renamed(client: RestClient, rest: Rest, body: Any) -> None:
     session = await session_of(rest)
-    answer = await knocking.ask("PUT", f"/api/sessions/{session}", body)
+    answer = await client.ask("PUT", f"/api/sessions/{session}", body)
     assert is_error(answer, 400, "name_required")
     assert answer.json()["error"] == "name is required"
 
 
-async def test_a_session_is_made_renamed_and_deleted(knocking: Knocking) -> None:
-    made = await knocking.post("/api/sessions", {"name": "first"})
+async def test_a_session_is_made_renamed_and_deleted(client: RestClient) -> None:
+    made = await client.post("/api/sessions", {"name": "first"})
     session = made.json()["session_id"]
     assert made.status_code == 201 and made.json()["name"] == "first"
-    renamed = await knocking.ask("PUT", f"/api/sessions/{session}", {"name": "second", "unknown": 1})
+    renamed = await client.ask("PUT", f"/api/sessions/{session}", {"name": "second", "unknown": 1})
     assert renamed.json() == {"session_id": session, "name": "second"}
-    assert (await knocking.get(f"/api/sessions/{session}")).json()["name"] == "second"
-    gone = await knocking.ask("DELETE", f"/api/sessions/{session}")
+    assert (await client.get(f"/api/sessions/{session}")).json()["name"] == "second"
+    gone = await client.ask("DELETE", f"/api/sessions/{session}")
     assert gone.json() == {"deleted": True, "session_id": session}
-    assert is_error(await knocking.ask("DELETE", f"/api/sessions/{session}"), 404, "not_found")
+    assert is_error(await client.ask("DELETE", f"/api/sessions/{session}"), 404, "not_found")
 
 
-async def test_a_session_with_an_agent_that_is_not_there_is_not_made(knocking: Knocking) -> None:
-    assert is_error(await knocking.post("/api/sessions", {"persona": "Nobody"}), 404, "not_found")
-    assert (await knocking.get("/api/sessions")).json()["sessions"] == []
+async def test_a_session_with_an_agent_that_is_not_there_is_not_made(client: RestClient) -> None:
+    assert is_error(await client.post("/api/sessions", {"persona": "Nobody"}), 404, "not_found")
+    assert (await client.get("/api/sessions")).json()["sessions"] == []
 
 
-async def test_a_running_session_is_shown_can_be_stopped_and_not_be_deleted(knocking: Knocking, rest: Rest) -> None:
+async def test_a_running_session_is_shown_can_be_stopped_and_not_be_deleted(client: RestClient, rest: Rest) -> None:
     tool = Counting(rest)
     tool.may_end.clear()
     rest.script = [call("counting"), "Done."]
-    turn = asyncio.create_task(knocking.post("/webhook", {"message": "go"}, headers={"x-session-id": "mine"}))
+    turn = asyncio.create_task(client.post("/webhook", {"message": "go"}, headers={"x-session-id": "mine"}))
     async with asyncio.timeout(60):
         await tool.began.wait()
-    running = (await knocking.get("/api/sessions/running")).json()["sessions"]
+    running = (await client.get("/api/sessions/running")).json()["sessions"]
     assert [one["session_id"] for one in running] == ["mine"]
-    state = (await knocking.get("/api/sessions/mine/state")).json()
+    state = (await client.get("/api/sessions/mine/state")).json()
     assert state["state"] == "running" and state["turn_id"] == running[0]["turn_id"]
     assert datetime.fromisoformat(state["turn_started_at"]) <= datetime.now(UTC)
-    assert is_error(await knocking.ask("DELETE", "/api/sessions/mine"), 409, "busy")
-    assert (await knocking.stranger("GET", "/api/sessions/running")).json()["sessions"] == []
-    assert is_error(await knocking.stranger("POST", "/api/sessions/mine/abort"), 404, "not_found")
-    assert (await knocking.post("/api/sessions/mine/abort")).json() == {"status": "aborted"}
+    assert is_error(await client.ask("DELETE", "/api/sessions/mine"), 409, "busy")
+    assert (await client.stranger("GET", "/api/sessions/running")).json()["sessions"] == []
+    assert is_error(await client.stranger("POST", "/api/sessions/mine/abort"), 404, "not_found")
+    assert (await client.post("/api/sessions/mine/abort")).json() == {"status": "aborted"}
     async with asyncio.timeout(60):
         assert is_error(await turn, 409, "aborted")
-    assert (await knocking.post("/api/sessions/mine/abort")).json() == {"status": "no_active_response"}
-    assert (await knocking.get("/api/sessions/mine/state")).json() == {"session_id": "mine", "state": "idle"}
-    assert (await knocking.get("/api/sessions/running")).json()["sessions"] == []
+    assert (await client.post("/api/sessions/mine/abort")).json() == {"status": "no_active_response"}
+    assert (await client.get("/api/sessions/mine/state")).json() == {"session_id": "mine", "state": "idle"}
+    assert (await client.get("/api/sessions/running")).json()["sessions"] == []
 
 
 async def test_a_session_that_is_not_kept_yet_disturbs_no_list(
-    knocking: Knocking, rest: Rest, monkeypatch: pytest.MonkeyPatch
+    client: RestClient, rest: Rest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked, may_answer, choose = asyncio.Event(), asyncio.Event(), rest.sessions._choose_model
 
@@ -148,10 +148,10 @@ async def test_a_session_that_is_not_kept_yet_disturbs_no_list(
         return await choose(name)
 
     monkeypatch.setattr(rest.sessions, "_choose_model", slowly)
-    turn = asyncio.create_task(knocking.post("/webhook", {"message": "go"}, headers={"x-session-id": "mine"}))
+    turn = asyncio.create_task(client.post("/webhook", {"message": "go"}, headers={"x-session-id": "mine"}))
     async with asyncio.timeout(60):
         await asked.wait()
-        answer = await knocking.get("/api/sessions/running")
+        answer = await client.get("/api/sessions/running")
         may_answer.set()
         assert (await turn).status_code == 200
     assert (answer.status_code, answer.json()) == (200, {"sessions": []})

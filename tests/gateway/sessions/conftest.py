@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateway.sessions.talking import House
+from tests.gateway.sessions.session_kit import SessionKit
 
 
 @pytest.fixture
-async def house(tmp_path: Path) -> AsyncIterator[House]:
+async def kit(tmp_path: Path) -> AsyncIterator[SessionKit]:
     """Turns with a model that plays what it is told."""
-    async with House(tmp_path) as house:
-        yield house
+    async with SessionKit(tmp_path) as kit:
+        yield kit

@@ -11,7 +11,7 @@ from handspan import Pending, tool
 from handspan.agent.loading import LAST, conversation_of
 from handspan.agent.refusals import SessionBusy
 from handspan.agent.session import Session
-from handspan.agent.turn_events import Happening
+from handspan.agent.turn_events import SessionEvent
 from handspan.config.load import load_settings
 from handspan.config.settings import ModelPrice
 from handspan.core.agents import GENERAL, Agent
@@ -71,7 +71,7 @@ async def kept(app: App, session: Session) -> list[Message]:
 
 
 async def go_on(app: App, session: Session, turns: Sequence[ScriptTurn], agent: Agent = GENERAL) -> Session:
-    """The same session as another front opens it."""
+    """The same session as another client opens it."""
     return await app.loader().begin(agent, playing(turns), await app.loader().find(session.id))
 
 
@@ -206,7 +206,7 @@ async def test_a_session_that_waits_tells_so_and_goes_on_when_the_outcome_is_the
         message.calls[0] for message in conversation_of(again).messages if isinstance(message, AssistantMessage)
     )
     await app.engine.settle(open_call.id, Success("clicked"))
-    events: list[Happening] = []
+    events: list[SessionEvent] = []
     ended = await again.say(OPERATOR, said("are you there?"), lambda event, _: events.append(event)).end()
     assert ended == Ended("done", "and more")
     assert [event.text for event in events if isinstance(event, Ended)] == ["clicked, then", "and more"]

@@ -12,7 +12,7 @@ from handspan.core.events import Titled
 from handspan.core.messages import Media, Message, UserMessage
 from handspan.core.principals import OPERATOR
 from handspan.core.results import Attachment
-from tests.gateway.sessions.talking import Front, House, said
+from tests.gateway.sessions.session_kit import RecordingListener, SessionKit, said
 from tests.waiting import soon
 
 pytestmark = pytest.mark.anyio
@@ -20,44 +20,44 @@ pytestmark = pytest.mark.anyio
 OWNER = OPERATOR.owner
 
 
-async def test_a_session_gets_its_name_from_the_first_words_once(house: House) -> None:
-    house.plays("one", "two")
-    front = Front()
-    await house.say("What  is\nthe \u202etime\u200b in Tokyo?", front)
-    assert front.heard[-1] == Titled("What is the time in Tokyo?")
-    await house.say("And in Rome?", front)
-    assert len(front.of(Titled)) == 1
-    assert (await soon(house.sessions.bind("s", OPERATOR))).name == "What is the time in Tokyo?"
+async def test_a_session_gets_its_name_from_the_first_words_once(kit: SessionKit) -> None:
+    kit.plays("one", "two")
+    listener = RecordingListener()
+    await kit.say("What  is\nthe \u202etime\u200b in Tokyo?", listener)
+    assert listener.heard[-1] == Titled("What is the time in Tokyo?")
+    await kit.say("And in Rome?", listener)
+    assert len(listener.of(Titled)) == 1
+    assert (await soon(kit.sessions.bind("s", OPERATOR))).name == "What is the time in Tokyo?"
 
 
-async def test_a_session_that_has_a_name_keeps_it(house: House) -> None:
-    house.plays("one", "two", "three")
-    front = Front()
-    await house.say("1", front, name="Mine")
-    await house.store.conversations.create(owner=OWNER, session="bare")
-    await house.say("2", front, session="bare", name="Given")
+async def test_a_session_that_has_a_name_keeps_it(kit: SessionKit) -> None:
+    kit.plays("one", "two", "three")
+    listener = RecordingListener()
+    await kit.say("1", listener, name="Mine")
+    await kit.store.conversations.create(owner=OWNER, session="bare")
+    await kit.say("2", listener, session="bare", name="Given")
 
     renaming: list[asyncio.Future[None]] = []
 
     def rename(_: Sequence[Message]) -> str:
-        renaming.append(asyncio.ensure_future(house.store.conversations.rename("t", "Renamed", owner=OWNER)))
+        renaming.append(asyncio.ensure_future(kit.store.conversations.rename("t", "Renamed", owner=OWNER)))
         return "three"
 
-    house.plays(rename)
-    await house.say("3", front, session="t")
-    assert front.of(Titled) == []
-    names = [(await soon(house.sessions.bind(session, OPERATOR))).name for session in ("s", "bare", "t")]
+    kit.plays(rename)
+    await kit.say("3", listener, session="t")
+    assert listener.of(Titled) == []
+    names = [(await soon(kit.sessions.bind(session, OPERATOR))).name for session in ("s", "bare", "t")]
     assert names == ["Mine", "Given", "Renamed"]
 
 
-async def test_a_picture_alone_gives_no_name(house: House) -> None:
-    house.plays("nice", "yes")
+async def test_a_picture_alone_gives_no_name(kit: SessionKit) -> None:
+    kit.plays("nice", "yes")
     picture = UserMessage((Media(Attachment("image", "image/png", b"png")),))
-    front = Front()
-    await soon(house.sessions.get("s", OPERATOR.owner).say(OPERATOR, picture, front).end())
-    assert front.of(Titled) == []
-    await house.say("is it?", front)
-    assert front.of(Titled) == [Titled("is it?")]
+    listener = RecordingListener()
+    await soon(kit.sessions.get("s", OPERATOR.owner).say(OPERATOR, picture, listener).end())
+    assert listener.of(Titled) == []
+    await kit.say("is it?", listener)
+    assert listener.of(Titled) == [Titled("is it?")]
 
 
 @pytest.mark.parametrize(
@@ -79,13 +79,13 @@ def test_a_name_that_is_huge_is_cut_without_reading_all_of_it() -> None:
     assert shorten("a " * 10_000_000, 120) == "a " * 59 + "a…"
 
 
-async def test_a_title_that_can_not_be_kept_disturbs_nothing(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    house.plays("hello")
+async def test_a_title_that_can_not_be_kept_disturbs_nothing(kit: SessionKit, monkeypatch: pytest.MonkeyPatch) -> None:
+    kit.plays("hello")
 
     async def full(*_: Any, **__: Any) -> None:
         raise StoreError("The disk is full.")
 
-    monkeypatch.setattr(house.store.conversations, "give_name", full)
-    front = Front()
-    assert (await house.say("hi", front)).reason == "done"
-    assert not front.of(Titled)
+    monkeypatch.setattr(kit.store.conversations, "give_name", full)
+    listener = RecordingListener()
+    assert (await kit.say("hi", listener)).reason == "done"
+    assert not listener.of(Titled)

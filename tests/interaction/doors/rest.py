@@ -40,4 +40,4 @@ async def open_rest(gateway: RunningGateway) -> AsyncIterator[RestDoor]:
 def http_client(gateway: RunningGateway) -> httpx2.AsyncClient:
     """A client with the operator's token."""
     headers = {"authorization": f"Bearer {gateway.token}"}
-    return httpx2.AsyncClient(base_url=gateway.url, headers=headers, timeout=30, trust_env=False)
+    return httpx2.AsyncClient(base_url=gateway.url, headers=headers, timeout=60, trust_env=False)

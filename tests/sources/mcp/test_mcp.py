@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from handspan.config.settings import McpServer
@@ -16,6 +17,7 @@ from handspan.core.principals import OPERATOR
 from handspan.core.questions import Answer, Question
 from handspan.core.results import Failure, Success
 from handspan.core.values import Json
+from handspan.sources.mcp.connection import describe_failure
 from tests.sources.mcp.serving import PROGRAM, app_with, call, connection, ready, server, until_status
 from tests.waiting import until
 
@@ -336,3 +338,11 @@ async def test_nothing_waits_for_a_slow_server(tmp_path: Path) -> None:
         assert app.caller().box.find("get_current_time") is not None
         assert connection(app).state.status == "opening"
     assert time.monotonic() - began < 300
+
+
+async def test_a_server_that_can_t_be_reached_is_told_in_words_not_by_the_class_of_an_error() -> None:
+    async with httpx2.AsyncClient() as http:
+        with pytest.raises(httpx2.ConnectError) as failed:
+            await http.get("http://127.0.0.1:1/mcp")
+    told = describe_failure(ExceptionGroup("of a task group", [failed.value]))
+    assert told.startswith("Connection refused by '127.0.0.1' port 1.") and "ConnectError" not in told

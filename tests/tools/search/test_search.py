@@ -200,3 +200,19 @@ async def test_names_with_line_breaks_or_odd_bytes_stay_on_one_line(tools: Tools
     (workspace / os.fsdecode(b"\xff.odd")).write_text("TODO")
     assert set((await tools.find("*.odd")).split("\n")) == {"a\\nb.odd", "\\xff.odd"}
     assert set((await tools.search("TODO", glob="*.odd")).split("\n")) == {"a\\nb.odd:1: TODO", "\\xff.odd:1: TODO"}
+
+
+@pytest.mark.parametrize("pattern", ["/etc/*", "/etc/**/*.conf", "../*", "src/../../*"])
+async def test_a_pattern_that_leads_out_of_the_workspace_says_so(tools: Tools, pattern: str) -> None:
+    for calling in (tools.find(pattern), tools.search("TODO", glob=pattern), tools.find("*", path=pattern)):
+        with pytest.raises(ToolError) as caught:
+            await calling
+        assert caught.value.code in ("invalid_path", "file_not_found")
+
+
+async def test_an_absolute_pattern_below_the_workspace_and_one_from_its_root_work(
+    tools: Tools, workspace: Path
+) -> None:
+    for pattern in (f"{workspace}/src/*.py", "/src/*.py", "/*/app.py"):
+        assert await tools.find(pattern) == "src/app.py"
+        assert "src/app.py" in await tools.search("TODO", glob=pattern)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handspan.core.errors import ToolError
-from handspan.tools.shell.parser import MOST_NESTING, MOST_PARTS, read_script
+from handspan.tools.shell.parser import MAX_NESTING, MAX_PARTS, read_script
 from handspan.tools.shell.policy import DANGEROUS_PATTERNS, DEFAULT_ALLOWLIST, CommandPolicy
 from handspan.tools.shell.script import Unreadable
 
@@ -263,8 +263,8 @@ def test_more_commands_can_be_added_to_the_default_list() -> None:
         "echo $((ls) | (ls))",
         "echo $(( $(ls) ))",
         "echo $((1",
-        "ls; " * (MOST_PARTS + 1),
-        "$(" * (MOST_NESTING + 2) + ")" * (MOST_NESTING + 2),
+        "ls; " * (MAX_PARTS + 1),
+        "$(" * (MAX_NESTING + 2) + ")" * (MAX_NESTING + 2),
         "(" * 1000,
         "`" * 1001,
     ],

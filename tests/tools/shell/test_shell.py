@@ -176,7 +176,11 @@ async def test_what_is_left_in_the_background_ends_with_the_shell_and_the_result
     sandbox: Sandbox, folder: Path, ctx: ToolContext
 ) -> None:
     tool, mark = ExecShell(folder, CommandPolicy(), sandbox), new_mark()
-    result = await outcome(tool, ctx, {"command": f"setsid sleep {mark} & sleep {mark} & exit 3"})
+    one, two = (f"sh -c 'touch {name}; exec sleep {mark}'" for name in ("one", "two"))
+    both = (
+        "while [ ! -e one ] || [ ! -e two ]; do sleep 0.01; done"  # a child that has not begun yet may not be counted
+    )
+    result = await outcome(tool, ctx, {"command": f"setsid {one} & {two} & {both}; exit 3"})
     assert result["exit_code"] == 3 and is_gone(mark)
     assert str(result["note"]).startswith("Background processes ended with the command (2): ")
     assert "note" not in await outcome(tool, ctx, {"command": "sleep 0.01 & wait; true | true"})

@@ -1,4 +1,4 @@
-"""A house whose sessions are talked to: a real store, a scripted model, and fronts that listen."""
+"""A kit whose sessions are talked to: a real store, a scripted model, and fronts that listen."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from handspan.agent.sessions import Sessions
-from handspan.agent.turn_events import Happening
+from handspan.agent.turn_events import SessionEvent
 from handspan.bus.memory import MemoryBus
 from handspan.config.load import load_settings
 from handspan.core.agents import Agent
@@ -51,16 +51,16 @@ def words(messages: Sequence[Message]) -> list[str]:
     ]
 
 
-class Front:
-    """Somebody who hears what happens."""
+class RecordingListener:
+    """Records the events that it gets."""
 
     def __init__(self) -> None:
-        self.heard: list[Happening] = []
+        self.heard: list[SessionEvent] = []
         self.turns: list[str] = []
-        """The turns of what was heard, in the same order."""
+        """The turn of each event, in the same order."""
 
-    def __call__(self, happening: Happening, turn: str) -> None:
-        self.heard.append(happening)
+    def __call__(self, event: SessionEvent, turn: str) -> None:
+        self.heard.append(event)
         self.turns.append(turn)
 
     def of(self, kind: type[_T]) -> list[_T]:
@@ -89,7 +89,7 @@ class Player:
         return self.script.reply(projection, specs, artifacts)
 
 
-class House:
+class SessionKit:
     """App, questions and turns, put together as the gateway does it."""
 
     def __init__(self, folder: Path, turns: Sequence[ScriptTurn] = (), patience: float = 30.0, **chosen: Json) -> None:
@@ -131,7 +131,7 @@ class House:
         assert isinstance(self.model, Player)
         return self.model.script.requests
 
-    async def __aenter__(self) -> "House":
+    async def __aenter__(self) -> "SessionKit":
         await self.app.open()
         self.add_tools()
         await self.app.agents.create(CAREFUL)
@@ -161,16 +161,25 @@ class House:
             self.app.registry.register(made, Origin("plugin", "test"))
 
     async def say(
-        self, text: str, front: Front | None = None, session: str = "s", message_id: str = "", **more: Any
+        self,
+        text: str,
+        listener: RecordingListener | None = None,
+        session: str = "s",
+        message_id: str = "",
+        **more: Any,
     ) -> Ended:
         message = said(text, message_id)
         return await soon(
-            self.sessions.get(session, OPERATOR.owner).say(OPERATOR, message, front or Front(), **more).end()
+            self.sessions.get(session, OPERATOR.owner)
+            .say(OPERATOR, message, listener or RecordingListener(), **more)
+            .end()
         )
 
-    def start(self, text: str, front: Front | None = None, session: str = "s", **more: Any) -> "asyncio.Task[Ended]":
+    def start(
+        self, text: str, listener: RecordingListener | None = None, session: str = "s", **more: Any
+    ) -> "asyncio.Task[Ended]":
         """A turn that runs beside the test."""
-        return asyncio.create_task(self.say(text, front, session, **more))
+        return asyncio.create_task(self.say(text, listener, session, **more))
 
     async def kept(self, session: str = "s") -> list[Message]:
         messages = await soon(self.store.conversations.load(session, owner=OPERATOR.owner))

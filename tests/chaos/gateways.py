@@ -10,12 +10,13 @@ from handspan.testing import GatewayProcess
 from handspan.testing.gateway import running_gateway
 from tests.chaos.kills import PLAIN_PROCESS
 from tests.chaos.rest import RestCaller
-from tests.chaos.witness import Kept, journal_of, kept
+from tests.chaos.witness import StoredCall, journal_of, kept
+from tests.stores import store_settings
 
 GRACE = 30
 
 
-class House(Protocol):
+class RestartableGateway(Protocol):
     """A gateway that can be restarted, and asked what it keeps."""
 
     url: str
@@ -33,7 +34,7 @@ class House(Protocol):
         """End, somehow, and be there again."""
         ...
 
-    async def look(self, call_id: str) -> Kept:
+    async def look(self, call_id: str) -> StoredCall:
         """What is kept of a call."""
         ...
 
@@ -41,7 +42,7 @@ class House(Protocol):
         """How many calls have no result."""
         ...
 
-    async def close(self) -> dict[str, Kept]:
+    async def close(self) -> dict[str, StoredCall]:
         """Be gone; what is kept of all calls, by their argument `for`."""
         ...
 
@@ -50,7 +51,7 @@ class InThisProcess:
     """Ends in order."""
 
     def __init__(self, folder: Path) -> None:
-        self._context = running_gateway(folder, gateway={"resume_grace": GRACE})
+        self._context = running_gateway(folder, gateway={"resume_grace": GRACE}, store=store_settings(folder / "state"))
         self.url = self.token = ""
 
     async def open(self) -> None:
@@ -63,7 +64,7 @@ class InThisProcess:
     async def restart(self) -> None:
         await self._gateway.restart()
 
-    async def look(self, call_id: str) -> Kept:
+    async def look(self, call_id: str) -> StoredCall:
         record = await self._gateway.gateway.store.ledger.find(call_id)
         assert record is not None, f"the call {call_id} is not known"
         return kept([record])[call_id]
@@ -71,7 +72,7 @@ class InThisProcess:
     async def open_calls(self) -> int:
         return sum(record.state != "done" for record in await self._gateway.journal())
 
-    async def close(self) -> dict[str, Kept]:
+    async def close(self) -> dict[str, StoredCall]:
         journal = by_key(await self._gateway.journal())
         await self._context.__aexit__(None, None, None)
         return journal
@@ -96,14 +97,14 @@ class InItsOwnProcess:
     async def restart(self) -> None:
         await self._process.restart()
 
-    async def look(self, call_id: str) -> Kept:
+    async def look(self, call_id: str) -> StoredCall:
         shown = cast(JsonObject, await self._caller.get(f"/api/calls/{call_id}"))
-        return Kept(str(shown["state"]), cast(JsonObject | None, shown["result"]))
+        return StoredCall(str(shown["state"]), cast(JsonObject | None, shown["result"]))
 
     async def open_calls(self) -> int:
         return len(cast(list[object], cast(JsonObject, await self._caller.get("/api/calls?status=open"))["calls"]))
 
-    async def close(self) -> dict[str, Kept]:
+    async def close(self) -> dict[str, StoredCall]:
         await self._caller.close()
         try:
             assert await self._process.terminate() == 0
@@ -113,7 +114,7 @@ class InItsOwnProcess:
         return by_key(await journal_of(self._process.state))
 
 
-def by_key(records: list[CallRecord]) -> dict[str, Kept]:
+def by_key(records: list[CallRecord]) -> dict[str, StoredCall]:
     """The journal by the argument `for`."""
     found = kept(records)
     return {

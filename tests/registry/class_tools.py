@@ -15,7 +15,7 @@ FOR_ADA, FOR_BOB = Scope("owner", "ada"), Scope("owner", "bob")
 IN_ONE, IN_TWO = Scope("session", "one"), Scope("session", "two")
 
 
-class Thing:
+class ClassTool:
     """A tool as a class: it has a spec, and it runs."""
 
     def __init__(
@@ -36,7 +36,7 @@ class Thing:
         return dict(arguments)
 
 
-class SlowThing(Thing):
+class ThreadTool(ClassTool):
     """One that runs on a thread."""
 
     def run(self, arguments: Arguments, ctx: ToolContext) -> Json:  # type: ignore[override] # a tool may be either

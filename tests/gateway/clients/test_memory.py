@@ -1,0 +1,72 @@
+"""What a gateway keeps of a chat that never ends: its messages, and nothing else (SPEC S7)."""
+
+import gc
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from tests.gateway.serving import Client, running
+from tests.waiting import until
+
+pytestmark = pytest.mark.anyio
+
+TURNS = 30
+MOST_PER_TURN = 3072
+"""Bytes. A turn of two short messages takes about 1,700: texts, structs, an id. A task for each would exceed it."""
+
+
+async def take_turns(client: Client) -> None:
+    for _ in range(TURNS):
+        await client.send("message", content="hello")
+        await client.hears_until("done")
+    gc.collect()
+
+
+async def test_a_turn_leaves_nothing_in_memory_but_its_messages(tmp_path: Path) -> None:
+    async with running(tmp_path) as place, place.client() as client:
+        await client.connected()
+        await take_turns(client)
+        tracemalloc.start()
+        try:
+            await take_turns(client)
+            before, _ = tracemalloc.get_traced_memory()
+            await take_turns(client)
+            after, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert (after - before) / TURNS < MOST_PER_TURN
+
+
+def find_own_garbage() -> set[str]:
+    """The types of ours among the objects that only the collector can free, because they refer to each other."""
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        gc.collect()
+        types = {type(one) for one in gc.garbage}
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+    return {f"{one.__module__}.{one.__qualname__}" for one in types if one.__module__.startswith("handspan.")}
+
+
+async def test_a_chat_that_has_ended_does_not_wait_for_the_collector(tmp_path: Path) -> None:
+    async with running(tmp_path) as place:
+        gc.collect()
+        gc.disable()  # the collector runs rarely in a gateway: thousands of chats would wait for it
+        try:
+            for number in range(4):
+                async with place.client(f"?session_id=s{number}") as client:
+                    await client.connected("events")
+                    await client.offers({"name": "lamp", "description": "A lamp.", "parameters": {"type": "object"}})
+                    await client.send("message", content="hello")
+                    while (await client.hears()).get("event", {}).get("type") != "ended":
+                        continue
+                await until(lambda: len(place.gateway.peers) == 0)
+            for session in list(place.gateway.sessions._sessions.values()):  # as when 64 others are loaded
+                session.conversation = None
+                place.gateway.sessions.release(session)
+            garbage = find_own_garbage()
+        finally:
+            gc.enable()
+    assert garbage == set()
