@@ -4,7 +4,6 @@ import faulthandler
 import gc
 import os
 import signal
-import sys
 from collections.abc import Generator
 from pathlib import Path
 
@@ -40,7 +39,7 @@ def pytest_runtest_teardown() -> Generator[None]:
 
     pytest guards this no more after a failure: the time limit has passed, and `faulthandler_timeout` is off.
     """
-    faulthandler.dump_traceback_later(_LONGEST_TEARDOWN, exit=True, file=sys.__stderr__)
+    faulthandler.dump_traceback_later(_LONGEST_TEARDOWN, exit=True, file=2)
     yield
 
 
