@@ -1,4 +1,4 @@
-"""What a client sends to make and change agents (SPEC A1). Not in `agents.py`: patterns of names take long to compile."""
+"""What a client sends to make and change agents (SPEC A1). Not in `agents.py`: its patterns compile slowly."""
 
 from typing import Annotated, Final, TypeAlias
 
