@@ -281,7 +281,7 @@ async def test_an_artifact_whose_record_cannot_be_written_is_none(
 
 
 async def test_a_thread_that_comes_too_late_writes_nothing(tmp_path: Path) -> None:
-    coming = PartialFile(tmp_path / "late.part", 10)
+    coming = PartialFile(tmp_path, "late", 10)
     await coming.discard()
     coming._write(b"x")
     assert modes_in(tmp_path) == {}

@@ -418,6 +418,45 @@ class GatewaySettings(Struct, frozen=True):
     remote: RemotePolicy = RemotePolicy()
 
 
+class ArtifactSettings(Struct, frozen=True):
+    """How many artifacts are stored at most. The oldest are removed first."""
+
+    count: Count = 1000
+    """How many artifacts there may be, of all owners together."""
+    size: Bytes = 64 * 1024 * 1024
+    """Bytes of one artifact. A larger one is refused."""
+    total: Bytes = 1024 * 1024 * 1024
+    """Bytes of all artifacts together."""
+    days: Annotated[float, Meta(gt=0, description="a number of days above 0")] = 30.0
+    """How long an artifact is stored."""
+
+
+class BucketSettings(Struct, frozen=True):
+    """An S3-compatible object storage for large artifacts; used with PostgreSQL alone."""
+
+    url: WebAddress = ""
+    """Its address, as in `https://s3.eu-central-1.amazonaws.com` or `http://minio.internal:9000`; the network guard
+    lets requests go there. Empty: all artifacts are rows of the database."""
+    bucket: str = ""
+    """The bucket. It has to be there already, and should be for Handspan alone."""
+    prefix: str = ""
+    """What the keys of all objects begin with, as in `handspan/`."""
+    region: Text = "us-east-1"
+    """The region that requests are signed for. Most storages of one's own take the default."""
+    access_key: str = ""
+    """The name of the key: `env:NAME` or `file:PATH` names where it is."""
+    secret_key: str = ""
+    """The key: `env:NAME` or `file:PATH` names where it is."""
+    above: Bytes = 1024 * 1024
+    """Artifacts with more bytes than this are objects; the others are rows of the database."""
+    timeout: Seconds = 30.0
+    """How long a request may be silent."""
+
+    def __repr__(self) -> str:
+        """Without the keys (SPEC S5)."""
+        return f"BucketSettings(url={self.url!r}, bucket={self.bucket!r}, prefix={self.prefix!r})"
+
+
 class StoreSettings(Struct, frozen=True):
     """Where everything that must last is stored (SPEC K1)."""
 
@@ -430,6 +469,8 @@ class StoreSettings(Struct, frozen=True):
     timeout: Seconds = 10.0
     """PostgreSQL: how long one statement may take, and how long a request waits for a database that can't be reached.
     Then it is refused."""
+    artifacts: ArtifactSettings = ArtifactSettings()
+    objects: BucketSettings = BucketSettings()
 
     def __repr__(self) -> str:
         """Without the address: it may hold a password (SPEC S5)."""

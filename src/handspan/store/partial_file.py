@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import threading
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import IO, Final
@@ -15,11 +16,16 @@ _CHUNK: Final = 256 * 1024
 """Bytes that are collected before a thread writes them."""
 
 
+_PARTIAL: Final = ".part"
+_ABANDONED_AFTER: Final = 3600.0
+"""Seconds without a write after which the process that received a partial file counts as gone."""
+
+
 class PartialFile:
     """Writes pieces to a file that no reader knows yet. Call `discard` in any case: a file that was renamed stays."""
 
-    def __init__(self, path: Path, limit: int) -> None:
-        self.path = path
+    def __init__(self, folder: Path, name: str, limit: int) -> None:
+        self.path = folder / f"{name}{_PARTIAL}"
         self.size = 0
         self._limit = limit
         self._file: IO[bytes] | None = None
@@ -70,6 +76,14 @@ class PartialFile:
                 with contextlib.suppress(OSError):  # its last bytes do not fit on the disk; they are not needed
                     self._file.close()
                 self.path.unlink(missing_ok=True)
+
+
+def remove_abandoned(folder: Path) -> None:
+    """Remove partial files whose process has ended."""
+    for path in folder.glob(f"*{_PARTIAL}"):
+        with contextlib.suppress(OSError):
+            if path.stat().st_mtime < time.time() - _ABANDONED_AFTER:
+                path.unlink()
 
 
 def too_large(size: str, limit: int) -> ToolError:
