@@ -477,6 +477,23 @@ class StoreSettings(Struct, frozen=True):
         return f"StoreSettings(url={'…' if self.url else ''!r}, connections={self.connections})"
 
 
+class LogSettings(Struct, frozen=True):
+    """What `handspan serve` logs, and where. No line has a token, a key, arguments or results of calls (SPEC S5)."""
+
+    level: Literal["warning", "info", "debug"] = "info"
+    """`warning` (as `serve --quiet`): what needs a person. `info`: connections, calls with their duration, refusals,
+    too. `debug` (as `serve --verbose`): every call and every request. With `info`, at most ten calls a second have a
+    line of their own; the others are counted."""
+    format: Literal["text", "json"] = "text"
+    """`text`: lines for people. `json`: one JSON object a line, for programs."""
+    file: Path | None = None
+    """The file to write to, which you alone can read; unset: standard error."""
+    max_bytes: Bytes = 10_000_000
+    """A line that would make the file larger begins a new one; the full one becomes `FILE.1`."""
+    backups: Annotated[int, Meta(ge=1, le=100, description="a whole number from 1 to 100")] = 5
+    """How many full files are kept."""
+
+
 class Settings(Struct, frozen=True):
     """All settings. `load_settings` gives one; the two folders have no default here because they depend on the user."""
 
@@ -501,3 +518,4 @@ class Settings(Struct, frozen=True):
     agents: dict[Text, AgentSettings] = field(default_factory=lambda: {"General": AgentSettings()})
     """Agents by name. `General` is always there."""
     gateway: GatewaySettings = GatewaySettings()
+    log: LogSettings = LogSettings()
