@@ -494,6 +494,17 @@ class LogSettings(Struct, frozen=True):
     """How many full files are kept."""
 
 
+class BridgeSettings(Struct, frozen=True):
+    """Where `handspan bridge` looks for other apps, besides the manifests of this computer."""
+
+    android: bool = False
+    """Whether it also bridges apps on Android phones and emulators, through `adb` (docs/android.md)."""
+    adb: Text = "adb"
+    """The program `adb`: a name in the PATH, or a path."""
+    package_seconds: Seconds = 5.0
+    """Seconds between two looks at the packages of the phones; devices that come and go are noticed at once."""
+
+
 class Settings(Struct, frozen=True):
     """All settings. `load_settings` gives one; the two folders have no default here because they depend on the user."""
 
@@ -519,3 +530,4 @@ class Settings(Struct, frozen=True):
     """Agents by name. `General` is always there."""
     gateway: GatewaySettings = GatewaySettings()
     log: LogSettings = LogSettings()
+    bridge: BridgeSettings = BridgeSettings()
