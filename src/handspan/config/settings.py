@@ -124,13 +124,30 @@ class HttpRequestSettings(Struct, frozen=True):
     """The only hosts that it may ask; unset: every host that `url_policy` lets through."""
 
 
+class SearchPointers(Struct, frozen=True):
+    """Where the answer of a search API has what `web_search` returns: JSON pointers. Empty: the API's usual place."""
+
+    results: str = ""
+    """The list of results in the whole answer, such as `/web/results`."""
+    title: str = ""
+    """The title in each result, such as `/title`."""
+    url: str = ""
+    """The address in each result."""
+    snippet: str = ""
+    """The text in each result."""
+
+
 class WebSearchSettings(Struct, frozen=True):
     """The tool `web_search`."""
 
     endpoint: WebAddress = ""
-    """The search API; without it the tool says that it is not configured."""
+    """The search API; without it no model is offered the tool. It is asked with `q` and `count`."""
     api_key: str = ""
-    """The key for that API."""
+    """The key for that API; it may be `env:NAME` or `file:PATH`."""
+    api: Literal["auto", "searxng", "brave", "tavily", "generic"] = "auto"
+    """What the API is. `auto`: Brave and Tavily are known by their hosts; any other is `generic`, and its results are
+    looked for in the usual places."""
+    pointers: SearchPointers = SearchPointers()
 
     def __repr__(self) -> str:
         """Without the key: a repr ends up in logs (SPEC S5)."""
