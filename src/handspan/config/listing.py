@@ -99,6 +99,13 @@ def hide_secret(key: tuple[str, ...], value: Json) -> Json:
     return "…" if is_secret or _SECRET_TABLES & set(key) else re.sub(_USER_OF_URL, "…", value)
 
 
+def secret_values(settings: Settings) -> Iterator[str]:
+    """Yield every text in the settings that is a secret, or holds one: a log must not show it."""
+    for key, value in _values(msgspec.to_builtins(settings, enc_hook=str)):
+        if isinstance(value, str) and (shown := hide_secret(key, value)) != value:
+            yield from [value] if shown == "…" else re.findall(_USER_OF_URL, value)
+
+
 def _values(value: Json, key: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Json]]:
     """Yield each value that is no table, with its key; an empty table counts as a value."""
     if isinstance(value, dict) and (value or not key):

@@ -124,13 +124,30 @@ class HttpRequestSettings(Struct, frozen=True):
     """The only hosts that it may ask; unset: every host that `url_policy` lets through."""
 
 
+class SearchPointers(Struct, frozen=True):
+    """Where the answer of a search API has what `web_search` returns: JSON pointers. Empty: the API's usual place."""
+
+    results: str = ""
+    """The list of results in the whole answer, such as `/web/results`."""
+    title: str = ""
+    """The title in each result, such as `/title`."""
+    url: str = ""
+    """The address in each result."""
+    snippet: str = ""
+    """The text in each result."""
+
+
 class WebSearchSettings(Struct, frozen=True):
     """The tool `web_search`."""
 
     endpoint: WebAddress = ""
-    """The search API; without it the tool says that it is not configured."""
+    """The search API; without it no model is offered the tool. It is asked with `q` and `count`."""
     api_key: str = ""
-    """The key for that API."""
+    """The key for that API; it may be `env:NAME` or `file:PATH`."""
+    api: Literal["auto", "searxng", "brave", "tavily", "generic"] = "auto"
+    """What the API is. `auto`: Brave and Tavily are known by their hosts; any other is `generic`, and its results are
+    looked for in the usual places."""
+    pointers: SearchPointers = SearchPointers()
 
     def __repr__(self) -> str:
         """Without the key: a repr ends up in logs (SPEC S5)."""
@@ -482,6 +499,34 @@ class StoreSettings(Struct, frozen=True):
         return f"StoreSettings(url={'…' if self.url else ''!r}, connections={self.connections})"
 
 
+class LogSettings(Struct, frozen=True):
+    """What `handspan serve` logs, and where. No line has a token, a key, arguments or results of calls (SPEC S5)."""
+
+    level: Literal["warning", "info", "debug"] = "info"
+    """`warning` (as `serve --quiet`): what needs a person. `info`: connections, calls with their duration, refusals,
+    too. `debug` (as `serve --verbose`): every call and every request. With `info`, at most ten calls a second have a
+    line of their own; the others are counted."""
+    format: Literal["text", "json"] = "text"
+    """`text`: lines for people. `json`: one JSON object a line, for programs."""
+    file: Path | None = None
+    """The file to write to, which you alone can read; unset: standard error."""
+    max_bytes: Bytes = 10_000_000
+    """A line that would make the file larger begins a new one; the full one becomes `FILE.1`."""
+    backups: Annotated[int, Meta(ge=1, le=100, description="a whole number from 1 to 100")] = 5
+    """How many full files are kept."""
+
+
+class BridgeSettings(Struct, frozen=True):
+    """Where `handspan bridge` looks for other apps, besides the manifests of this computer."""
+
+    android: bool = False
+    """Whether it also bridges apps on Android phones and emulators, through `adb` (docs/android.md)."""
+    adb: Text = "adb"
+    """The program `adb`: a name in the PATH, or a path."""
+    package_seconds: Seconds = 5.0
+    """Seconds between two looks at the packages of the phones; devices that come and go are noticed at once."""
+
+
 class Settings(Struct, frozen=True):
     """All settings. `load_settings` gives one; the two folders have no default here because they depend on the user."""
 
@@ -506,3 +551,5 @@ class Settings(Struct, frozen=True):
     agents: dict[Text, AgentSettings] = field(default_factory=lambda: {"General": AgentSettings()})
     """Agents by name. `General` is always there."""
     gateway: GatewaySettings = GatewaySettings()
+    log: LogSettings = LogSettings()
+    bridge: BridgeSettings = BridgeSettings()

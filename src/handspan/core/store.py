@@ -30,6 +30,7 @@ from handspan.core.records import (
     SumBy,
     ThreadEntry,
     Token,
+    ToolTiming,
     UsageSum,
 )
 from handspan.core.results import ToolResult
@@ -114,6 +115,11 @@ class Journal(Ledger, Protocol):
         `origin`: a kind, or a kind with its name as in `device(phone)`; `since`: calls that began then or later;
         `until`: calls that began earlier; `after`: the cursor of a page.
         """
+
+    async def timings(
+        self, *, owner: str, session: str | None = None, tool: str | None = None, origin: str | None = None
+    ) -> Sequence[ToolTiming]:
+        """Return how long the owner's finished calls took, one row for each tool, the most called one first."""
 
     async def open_calls(self, *, owner: str, session: str | None = None) -> Sequence[CallRecord]:
         """Return the owner's calls without a result, the oldest first."""

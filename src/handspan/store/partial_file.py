@@ -46,8 +46,13 @@ class PartialFile:
         await asyncio.to_thread(self._write, bytes(collected), is_last=True)
 
     async def discard(self) -> None:
-        """Remove the file, after a thread that still writes. A cancelled caller does not stop this."""
-        await asyncio.shield(asyncio.to_thread(self._discard))
+        """Remove the file, after a thread that still writes. A caller that is cancelled waits for it, too."""
+        discarding = asyncio.ensure_future(asyncio.to_thread(self._discard))
+        try:
+            await asyncio.shield(discarding)
+        except asyncio.CancelledError:
+            await asyncio.wait([discarding])  # a loop that ends now would leave the file open
+            raise
 
     def _write(self, data: bytes, *, is_last: bool = False) -> None:
         with self._lock:
