@@ -65,7 +65,7 @@ screenshots: setup system ## pictures of every page in web/screenshots, and thos
 
 chaos: setup ## dropped links, kills, hostile clients, floods, outages, a soak of ten minutes; then properties and floods in their deep form
 	@cd $(ROOT) && $(BIN)/python -m tests.chaos
-	@cd $(ROOT) && $(BIN)/python -m tests.chaos --postgres kills sigterm walks
+	@cd $(ROOT) && $(BIN)/python -m tests.chaos --postgres storm pages kills sigterm walks
 	@cd $(ROOT) && TESTS_PROFILE=deep $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --timeout 3600 -m "hypothesis or flood"
 	@cd $(ROOT) && TESTS_PROFILE=deep $(BIN)/python -m pytest -q --timeout 3600 tests/interaction/test_behaviours.py -k postgres
 
