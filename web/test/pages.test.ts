@@ -7,7 +7,7 @@ import { RawDevice } from './support/raw-device.ts';
 import { checkAccess, photograph, turn, World } from './support/world.ts';
 
 /** A guard, no measure: on a busy machine all takes long. */
-const WAIT = { timeout: 30_000 };
+const WAIT = { timeout: 90_000 };
 
 const PYTHON = fileURLToPath(new URL('../../.venv/bin/python', import.meta.url));
 const MCP_SERVER = fileURLToPath(new URL('../../tests/sources/mcp/server.py', import.meta.url));

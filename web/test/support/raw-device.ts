@@ -18,7 +18,13 @@ export class RawDevice {
     onTestFinished(() => socket.close());
     socket.addEventListener('message', ({ data }) => device.received.push(JSON.parse(String(data)) as Frame));
     await new Promise((opened) => socket.addEventListener('open', opened));
-    const about = { role: 'device', label, prefix: false, device_name: `${label}’s app`, capabilities: ['about', 'trust'] };
+    const about = {
+      role: 'device',
+      label,
+      prefix: false,
+      device_name: `${label}’s app`,
+      capabilities: ['about', 'trust'],
+    };
     device.send({ type: 'connect', v: 1, ...about });
     return device;
   }
