@@ -36,8 +36,8 @@ system: ## the system packages that the sandbox and the tests in a browser need 
 serve: $(SERVES) ## the gateway, with its embedded defaults; installs only what it needs
 	@$(BIN)/handspan serve
 
-test: setup system ## every gate and every test; the four parts run side by side, and each prints when it has ended
-	@$(MAKE) --no-print-directory -C $(ROOT) -j3 --output-sync=target check sdk web pytest
+test: setup system ## every gate and every test; the longest of the four parts begins first, and each prints when it has ended
+	@$(MAKE) --no-print-directory -C $(ROOT) -j3 --output-sync=target pytest web sdk check
 
 pytest: setup system ## the tests in Python
 	@$(ROOT)scripts/node-parts

@@ -419,6 +419,12 @@ class ArtifactStore(Artifacts, Protocol):
     async def forget_session(self, session: str, *, owner: str) -> int:
         """Remove the artifacts of this session and return their number (SPEC S6). Raises `StoreError` if one stays."""
 
+    async def check(self) -> str:
+        """Return why no artifact can be stored, with a remedy; empty when it can."""
+
+    async def close(self) -> None:
+        """Close the connections that are open. The store does this when it closes."""
+
 
 # The whole store.
 
