@@ -79,8 +79,8 @@ check: setup ## format, lint, types, import contracts; then the longest files an
 format: setup ## put every file in the house's form
 	@cd $(ROOT) && $(BIN)/ruff check -q --fix . ; $(BIN)/ruff format -q .
 
-docs: setup ## write what is generated: docs/settings.md, the JSON Schemas of the protocol, the REST types of the SDK
-	@cd $(ROOT) && $(BIN)/python scripts/settings_page.py && $(BIN)/python scripts/protocol_schemas.py && $(BIN)/python scripts/rest_types.py
+docs: setup ## write what is generated: docs/settings.md, docs/troubleshooting.md, the JSON Schemas of the protocol, the REST types of the SDK
+	@cd $(ROOT) && $(BIN)/python scripts/settings_page.py && $(BIN)/python scripts/troubleshooting_page.py && $(BIN)/python scripts/protocol_schemas.py && $(BIN)/python scripts/rest_types.py
 
 bench: setup ## our figures against the floor, as a table and in bench/results/latest.json
 	@cd $(ROOT) && $(BIN)/python -m bench

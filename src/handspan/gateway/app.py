@@ -62,7 +62,7 @@ from handspan.store.tables.store import check_database
 from handspan.tools.sandbox import Sandbox, create_workspace
 
 if TYPE_CHECKING:
-    from handspan.store.postgres.move import MoveReport
+    from handspan.store.postgres.move import MoveListener, MoveReport
 
 _OLLAMA_SECONDS: Final = 2.0
 _POSTGRES: Final = "handspan.store.postgres.store"
@@ -331,11 +331,11 @@ async def check_store(settings: Settings) -> StoreCheck:
     return checked
 
 
-async def move_store(settings: Settings, url: str, tell: Callable[[str], None]) -> "MoveReport":
+async def move_store(settings: Settings, url: str, listener: "MoveListener") -> "MoveReport":
     """Return what was moved from the state folder's database into the PostgreSQL database at this address."""
     opener = _load_postgres(_POSTGRES)
     address = opener.address_of(structs.replace(settings.store, url=url))
-    report: MoveReport = await _load_postgres(_MOVE).move_to_postgres(settings.state, address, tell)
+    report: MoveReport = await _load_postgres(_MOVE).move_to_postgres(settings.state, address, listener)
     return report
 
 

@@ -40,8 +40,22 @@ async def fill(folder: Path) -> str:
         return session
 
 
+class Heard:
+    """A listener: what it heard, table by table."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, int] = {}
+        self.tables: dict[str, int] = {}
+
+    def on_rows(self, table: str, count: int) -> None:
+        self.rows[table] = count
+
+    def on_table(self, table: str, count: int, digest: str) -> None:
+        self.tables[table] = count
+
+
 async def moved(source: Path, state: Path) -> MoveReport:
-    return await soon(move_to_postgres(source, StoreAddress(schema_url(state)), lambda line: None))
+    return await soon(move_to_postgres(source, StoreAddress(schema_url(state)), Heard()))
 
 
 async def test_everything_is_there_afterwards_and_again(tmp_path: Path, state: Path) -> None:
@@ -73,10 +87,10 @@ async def test_an_interrupted_move_leaves_nothing_and_can_be_run_again(
     await fill(tmp_path / "old")
     copy = move._pass_rows
 
-    async def broken(source: object, raw: object, name: str, *, is_copied: bool) -> object:
+    async def broken(source: object, raw: object, name: str, on_rows: object, *, is_copied: bool) -> object:
         if name == table:
             raise OSError("the link broke")
-        return await copy(source, raw, name, is_copied=is_copied)  # type: ignore[arg-type] # handed through
+        return await copy(source, raw, name, on_rows, is_copied=is_copied)  # type: ignore[arg-type] # handed through
 
     with monkeypatch.context() as patch, pytest.raises(StoreError, match="the link broke"):
         patch.setattr(move, "_pass_rows", broken)
@@ -110,3 +124,11 @@ def test_the_commands_move_and_check(tmp_path: Path, state: Path) -> None:
     rows_in(state, "UPDATE sessions SET length = 9 RETURNING 1")
     broken = run(there, "check")
     assert broken.returncode == 1 and "1 sessions with another length" in broken.stderr
+
+
+async def test_a_listener_hears_how_far_it_is(tmp_path: Path, state: Path) -> None:
+    await fill(tmp_path / "old")
+    heard = Heard()
+    report = await soon(move_to_postgres(tmp_path / "old", StoreAddress(schema_url(state)), heard))
+    assert heard.tables == {name: total.count for name, total in report.tables.items()}
+    assert heard.rows["messages"] == heard.tables["messages"] > 0

@@ -8,8 +8,9 @@ be done: the same counts and hashes are there.
 import hashlib
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 from msgspec import Struct
@@ -74,7 +75,19 @@ class _Summing:
         return TableSum(self.count, f"{self._sum:064x}")
 
 
-async def move_to_postgres(state: Path, address: StoreAddress, tell: Callable[[str], None]) -> MoveReport:
+class MoveListener(Protocol):
+    """Hears how far a move is."""
+
+    def on_rows(self, table: str, count: int) -> None:
+        """Hear that so many rows of this table were read."""
+        ...
+
+    def on_table(self, table: str, count: int, digest: str) -> None:
+        """Hear that this table is equal on both sides."""
+        ...
+
+
+async def move_to_postgres(state: Path, address: StoreAddress, listener: MoveListener) -> MoveReport:
     """Copy everything of the state folder's database. Raises `StoreError`; then the target is as it was before."""
     source = SqliteDatabase(state)
     if not source.file.exists():
@@ -84,7 +97,7 @@ async def move_to_postgres(state: Path, address: StoreAddress, tell: Callable[[s
     try:
         await holder.take()
         await _check_unused(state / "runs", holder)
-        return await _move_into(source, state, address, tell)
+        return await _move_into(source, state, address, listener)
     finally:
         await source.close()
         await holder.release()
@@ -96,23 +109,19 @@ async def _check_unused(runs: Path, own: FileLeases) -> None:
             raise StoreError("A gateway or program uses the state folder: stop it first, then move.")
 
 
-async def _move_into(
-    source: SqliteDatabase, state: Path, address: StoreAddress, tell: Callable[[str], None]
-) -> MoveReport:
+async def _move_into(source: SqliteDatabase, state: Path, address: StoreAddress, listener: MoveListener) -> MoveReport:
     target = PostgresDatabase(address)
     await target.open()
     leases = RowLeases(target, is_gateway=True)
     try:
         await leases.take()
-        return await _copy_all(source, state, address, tell)
+        return await _copy_all(source, state, address, listener)
     finally:
         await leases.release()
         await target.close()
 
 
-async def _copy_all(
-    source: SqliteDatabase, state: Path, address: StoreAddress, tell: Callable[[str], None]
-) -> MoveReport:
+async def _copy_all(source: SqliteDatabase, state: Path, address: StoreAddress, listener: MoveListener) -> MoveReport:
     raw: Any = await Connector(address).connect("move")  # asyncpg has no types; here it copies and has cursors
     try:
         async with raw.transaction():
@@ -122,12 +131,13 @@ async def _copy_all(
             is_empty = len(wanted) == len(_TABLES)
             sums: dict[str, TableSum] = {}
             for table in _TABLES:
-                given = await _pass_rows(source, raw, table, is_copied=is_empty)
+                on_rows = partial(listener.on_rows, table)
+                given = await _pass_rows(source, raw, table, on_rows, is_copied=is_empty)
                 found = await _sum_target(raw, table)
                 if given != found:
                     raise _differs(table, given, found, is_empty)
                 sums[table] = given
-                tell(f"{table}: {given.count} rows, sha256 {given.hash[:16]}")
+                listener.on_table(table, given.count, given.hash)
             if is_empty:
                 await _copy_files(raw, state)
         return MoveReport(sums, was_done=not is_empty)
@@ -146,7 +156,9 @@ def _differs(table: str, given: TableSum, found: TableSum, is_empty: bool) -> St
     return StoreError(f"{text}: the database is in use already. Move into an empty database or schema.")
 
 
-async def _pass_rows(source: SqliteDatabase, raw: Any, table: str, *, is_copied: bool) -> TableSum:
+async def _pass_rows(
+    source: SqliteDatabase, raw: Any, table: str, on_rows: Callable[[int], None], *, is_copied: bool
+) -> TableSum:
     """Return the sum of the source's rows. With `is_copied`, copy them as well."""
     columns: dict[str, str] = dict(await raw.fetch(_COLUMNS, table))
     summing = _Summing()
@@ -156,6 +168,7 @@ async def _pass_rows(source: SqliteDatabase, raw: Any, table: str, *, is_copied:
             summing.add(row)
         if is_copied:
             await raw.copy_records_to_table(table, records=fitting, columns=list(columns), timeout=3600)
+        on_rows(summing.count)
     return summing.total
 
 
