@@ -168,22 +168,12 @@ async def _list(database: PostgresDatabase) -> None:
     assert len([msgspec.json.decode(tools) for _, _, tools in rows]) == 10
 
 
-class _Silent:
-    """A listener of a move that is only timed."""
-
-    def on_rows(self, table: str, count: int) -> None:
-        pass
-
-    def on_table(self, table: str, count: int, digest: str) -> None:
-        pass
-
-
 async def _move_figure(engine: PostgresEngine, folder: Path) -> Figure:
     async with sqlite_store(folder / "moving") as store:
         session = (await store.conversations.create(owner=OWNER)).id
         await store.conversations.append(session, *talk_messages(_MOVED), owner=OWNER)
     url = await _new_schema(engine, "moving")
     began = time.perf_counter()
-    await move_to_postgres(folder / "moving", StoreAddress(url), _Silent())
+    await move_to_postgres(folder / "moving", StoreAddress(url), lambda line: None)
     rate = _MOVED / (time.perf_counter() - began)
     return Figure("migrate_per_s", rate, "messages/s", target=5000, line=5000, more_is_better=True)

@@ -15,7 +15,7 @@ from handspan.config.settings import McpServer, Settings
 from handspan.core.errors import ConfigError
 from handspan.core.values import Json
 
-_SECRETS: Final = frozenset(("api_key", "client_secret", "key", "password", "secret", "token"))
+_SECRETS: Final = frozenset(("api_key", "client_secret", "key", "password", "secret", "secret_key", "token"))
 """Settings whose values are secret."""
 _SECRET_TABLES: Final = frozenset(("env", "headers", "options"))
 """Tables in which every value may be secret."""
