@@ -346,3 +346,18 @@ async def test_a_server_that_can_t_be_reached_is_told_in_words_not_by_the_class_
             await http.get("http://127.0.0.1:1/mcp")
     told = describe_failure(ExceptionGroup("of a task group", [failed.value]))
     assert told.startswith("Connection refused by '127.0.0.1' port 1.") and "ConnectError" not in told
+    assert describe_failure(PermissionError(13, "Permission denied")) == (
+        "the operating system refuses it: Permission denied"
+    )
+    assert describe_failure(RuntimeError("It broke.\nTrace")) == "it failed: It broke."
+
+
+async def test_the_reason_of_a_program_that_ends_at_once_quotes_what_it_said_last(tmp_path: Path) -> None:
+    words = "import sys; sys.exit('a certificate is missing\\nhint: look there')"
+    async with app_with(tmp_path, bad=McpServer(command=sys.executable, args=("-I", "-S", "-c", words))) as app:
+        await until_status(connection(app, "bad"), "failed")
+        assert connection(app, "bad").state.reason == (
+            "its process ended with exit code 1. It said last: a certificate is missing | hint: look there"
+        )
+        refused = await call(app, "bad__tool")
+        assert isinstance(refused, Failure) and "certificate" not in refused.message, "only the operator sees it"
