@@ -139,3 +139,15 @@ async def test_a_changed_definition_is_shown_beside_the_accepted_one(tmp_path: P
         assert [(one["tool"], one["old"]["description"], one["is_blocked"]) for one in told] == [
             ("bad__echo", "Before.", True)
         ]
+
+
+async def test_the_journal_says_that_a_tool_is_internal(tmp_path: Path) -> None:
+    async with serving(Rest(settings(tmp_path))) as client:
+        await client.ask("PUT", "/api/mcp/bad", {**SERVER, "internal_only": True})
+        await client.ask("PUT", "/api/mcp/open", SERVER)
+        for name in ("bad", "open"):
+            called = await client.ask("POST", f"/api/mcp/{name}/call", {"tool": "echo", "args": {"text": "hi"}})
+            assert called.json()["result"]["status"] == "success", called.text
+        calls = (await client.get("/api/calls")).json()["calls"]
+        internal = {one["tool"]: (await client.get(f"/api/calls/{one['id']}")).json()["internal"] for one in calls}
+        assert internal == {"bad__echo": True, "open__echo": False}

@@ -19,7 +19,7 @@ from handspan.core.results import Failure, Success
 from handspan.core.values import Json
 from handspan.sources.mcp.connection import describe_failure
 from tests.sources.mcp.serving import PROGRAM, app_with, call, connection, ready, server, until_status
-from tests.waiting import until
+from tests.waiting import soon, until
 
 pytestmark = pytest.mark.anyio
 
@@ -361,3 +361,22 @@ async def test_the_reason_of_a_program_that_ends_at_once_quotes_what_it_said_las
         )
         refused = await call(app, "bad__tool")
         assert isinstance(refused, Failure) and "certificate" not in refused.message, "only the operator sees it"
+
+
+async def test_the_command_of_a_server_wins_over_its_address(tmp_path: Path) -> None:
+    async with app_with(tmp_path, bad=server(url="http://127.0.0.1:1/mcp")) as app:
+        await ready(app)
+        assert isinstance(await call(app, "bad__echo", text="x"), Success)
+
+
+async def test_no_more_calls_run_at_a_server_than_its_settings_allow(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    async with app_with(tmp_path, bad=server("--log", str(log), concurrency=1)) as app:
+        await ready(app)
+        hanging = asyncio.create_task(call(app, "bad__hang"))
+        await until(lambda: log.exists() and "tools/call" in log.read_text())
+        waiting = asyncio.create_task(call(app, "bad__echo", text="x"))
+        assert not (await asyncio.wait([waiting], timeout=0.2))[0], "the place is taken"
+        hanging.cancel()
+        await asyncio.gather(hanging, return_exceptions=True)
+        assert isinstance(await soon(waiting), Success)
