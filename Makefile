@@ -41,6 +41,7 @@ test: setup system ## every gate and every test; the longest of the four parts b
 
 pytest: setup system ## the tests in Python
 	@$(ROOT)scripts/node-parts
+	@$(ROOT)scripts/fastmcp-client
 	@cd $(ROOT) && $(BIN)/python -m compileall -q src
 	@cd $(ROOT) && [ -d tests/__pycache__ ] || $(BIN)/python -m pytest -q --collect-only >/dev/null || true # compiles all once, not in every worker
 	@cd $(ROOT) && $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
@@ -102,5 +103,5 @@ lock: setup ## write constraints.txt anew: the newest versions that fit pyprojec
 	@cd $(ROOT) && scripts/lock
 
 clean: ## remove what make made
-	@cd $(ROOT) && rm -rf .venv .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis bench/results
+	@cd $(ROOT) && rm -rf .venv .venv-fastmcp .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis bench/results
 	@cd $(ROOT) && rm -rf sdks/typescript/node_modules sdks/typescript/dist web/node_modules web/dist web/screenshots
