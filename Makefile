@@ -95,6 +95,10 @@ bench: setup ## our figures against the floor, as a table and in bench/results/l
 bench-peers: setup ## the same, beside the peers in virtual environments of their own; draws docs/pictures/peers-*.svg
 	@cd $(ROOT) && $(BIN)/python -m bench --peers
 
+.PHONY: scale-sim
+scale-sim: setup ## what 5,000 to a million devices need, and what breaks first; ARGS=--keep writes the table to docs/scale.md
+	@cd $(ROOT) && $(BIN)/python -m bench.capacity_page $(ARGS)
+
 audit: setup ## known holes in what we depend on, and the security rules of the linter
 	@cd $(ROOT) && $(BIN)/ruff check -q --select S --ignore S101,S603,S607 src && echo "ruff S: clean"
 	@cd $(ROOT) && $(BIN)/pip-audit --progress-spinner off --skip-editable

@@ -52,7 +52,7 @@ async def measure(folder: Path) -> Iterable[Figure]:
 
 
 @asynccontextmanager
-async def _opened(engine: PostgresEngine, folder: Path, name: str) -> AsyncIterator[PostgresStore]:
+async def opened(engine: PostgresEngine, folder: Path, name: str) -> AsyncIterator[PostgresStore]:
     async with postgres_store(StoreAddress(await _new_schema(engine, name)), folder / name) as store:
         yield store
 
@@ -66,10 +66,10 @@ async def _new_schema(engine: PostgresEngine, name: str) -> str:
 
 async def _append_figure(engine: PostgresEngine, folder: Path) -> Figure:
     """Messages of many sessions at once; beside them a bare driver that writes the same rows, 32 in a statement."""
-    async with _opened(engine, folder, "appending") as store:
+    async with opened(engine, folder, "appending") as store:
         ours, bare = [], []
         for _ in range(3):  # by turns: a busy disk hits both
-            ours.append(await _appends_per_second(store))
+            ours.append(await appends_per_second(store))
             bare.append(await _bare_appends_per_second(f"{engine.url}?search_path=appending"))
     best, beside = statistics.median(ours), statistics.median(bare)
     return Figure(
@@ -78,7 +78,7 @@ async def _append_figure(engine: PostgresEngine, folder: Path) -> Figure:
     )  # fmt: skip
 
 
-async def _appends_per_second(store: Store) -> float:
+async def appends_per_second(store: Store) -> float:
     sessions = [(await store.conversations.create(owner=OWNER)).id for _ in range(SESSIONS)]
 
     async def talk(session: str) -> None:
@@ -112,7 +112,7 @@ async def _bare_appends_per_second(url: str) -> float:
 
 async def _turn_figure(engine: PostgresEngine, folder: Path) -> Figure:
     """What the store takes for a turn with two tool calls, against SQLite with synchronous=FULL."""
-    async with _opened(engine, folder, "turns") as store, sqlite_store(folder / "turns_sqlite") as embedded:
+    async with opened(engine, folder, "turns") as store, sqlite_store(folder / "turns_sqlite") as embedded:
         ours, beside = [], []
         for _ in range(3):
             ours.append(await _median(lambda: _turn(store)))
@@ -154,7 +154,7 @@ async def _call(store: Store, session: str, call_id: str) -> None:
 
 async def _list_figure(engine: PostgresEngine, folder: Path) -> Figure:
     """The devices of one owner with their tools, among 100,000."""
-    async with _opened(engine, folder, "listing") as store:
+    async with opened(engine, folder, "listing") as store:
         tools = {"photo": "a" * 64, "locate": "b" * 64}
         for at in range(0, _DEVICES, 5000):
             rows = [DeviceRow(f"owner{n // 10}", f"d{n}", f"d{n}", "Phone", 1.0, tools) for n in range(at, at + 5000)]

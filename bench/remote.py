@@ -32,6 +32,7 @@ from handspan.engine.caller import Caller
 from handspan.engine.engine import Engine
 from handspan.gateway.gateway import Gateway
 from handspan.gateway.server import Server, tune_garbage_collection
+from handspan.models.model import Model
 from handspan.store.artifacts import FolderArtifacts
 
 ROUNDS = 7
@@ -76,11 +77,11 @@ class House:
 
 
 @contextlib.asynccontextmanager
-async def serving(folder: Path) -> AsyncIterator[House]:
+async def serving(folder: Path, model: str | Model = "offline") -> AsyncIterator[House]:
     """The whole gateway on a port of its own."""
     folders: dict[str, Json] = {"workspace": str(folder / "ws"), "state": str(folder / "st"), "gateway": {"port": 0}}
     settings = load_settings(None, {"HOME": str(folder)}, folders)
-    gateway = Gateway(settings, model="offline")
+    gateway = Gateway(settings, model=model)
     server = Server(gateway, settings.gateway)
     await server.open()
     tune_garbage_collection()  # as `serve` does
@@ -148,20 +149,22 @@ async def latency(folder: Path) -> list[Figure]:
             await enter(other_process("bench.sdk_device", house.url, token, "plain", "asyncio")),
         ]
         in_memory = Engine(FolderArtifacts(folder / "a"), folder, bus=house.gateway.bus)
-        caller = house.caller()
-
-        def calling(tool: str) -> Case:
-            async def call() -> None:
-                result = await in_memory.call(ToolCall(tool, ARGUMENTS, new_call_id()), caller)
-                assert type(result) is Success, result
-
-            return call
-
-        ours = {name: calling(tool) for name, tool in TOOL_OF.items()}
+        ours = {name: calling(house, in_memory, tool) for name, tool in TOOL_OF.items()}
         cases = {"plain": plain.call, "seam": seam.call, **ours}
         taken = await _by_turns(cases, [os.getpid(), *(other.pid for other in others)])
         await in_memory.close()
     return [*_lean(taken), *_sdk(taken)]
+
+
+def calling(house: House, engine: Engine, tool: str) -> Case:
+    """A call of this tool, which has to succeed."""
+    caller = house.caller()
+
+    async def call() -> None:
+        result = await engine.call(ToolCall(tool, ARGUMENTS, new_call_id()), caller)
+        assert type(result) is Success, result
+
+    return call
 
 
 def _lean(taken: "Mapping[str, Taken]") -> list[Figure]:
@@ -208,7 +211,7 @@ async def _by_turns(cases: Mapping[str, Case], processes: list[int]) -> dict[str
             best = taken[name]
             with pinned(turn, *processes):
                 best.p50 = min(best.p50, await _p50(case))
-            rate, cpu = await _window(case)
+            rate, cpu = await window(case)
             best.rate, best.cpu = max(best.rate, rate), min(best.cpu, cpu)
     return taken
 
@@ -242,7 +245,7 @@ async def _p50(case: Case) -> float:
     return statistics.median(taken)
 
 
-async def _window(case: Case, in_flight: int = IN_FLIGHT) -> tuple[float, float]:
+async def window(case: Case, in_flight: int = IN_FLIGHT) -> tuple[float, float]:
     """Calls a second, and CPU seconds a call, with so many in flight."""
     end = time.perf_counter() + WINDOW_S
 
@@ -287,14 +290,7 @@ async def durable(folder: Path) -> list[Figure]:
 async def crowd(folder: Path) -> list[Figure]:
     """`device_kb`, `connect_cpu_ms`, `reconnect_5000_s`."""
     async with serving(folder) as house:
-        token = house.gateway.operator_token
-        gc.collect()
-        before, used = _resident(), time.process_time()
-        async with devices(house.url, token, DEVICES, TOOLS, RETURNS):
-            cpu = (time.process_time() - used) / DEVICES
-            gc.collect()
-            kilobytes = (_resident() - before) / DEVICES / 1024
-            await _all_answer(house, DEVICES)
+        kilobytes, cpu = await idle_cost(house, DEVICES)
     async with (
         serving(folder / "returning") as house,
         devices(house.url, house.gateway.operator_token, RETURNING, TOOLS, RETURNS) as returning,
@@ -309,6 +305,18 @@ async def crowd(folder: Path) -> list[Figure]:
         Figure("connect_cpu_ms", cpu * 1000, "ms of gateway CPU a connect", target=1),
         Figure("reconnect_5000_s", back, "s until all answer again", target=10),
     ]
+
+
+async def idle_cost(house: House, count: int) -> tuple[float, float]:
+    """KB for a device that is there, and CPU seconds until it was; so many of them, which all answer."""
+    gc.collect()
+    before, used = _resident(), time.process_time()
+    async with devices(house.url, house.gateway.operator_token, count, TOOLS, RETURNS):
+        cpu = (time.process_time() - used) / count
+        gc.collect()
+        kilobytes = (_resident() - before) / count / 1024
+        await _all_answer(house, count)
+    return kilobytes, cpu
 
 
 async def _all_answer(house: House, count: int) -> None:

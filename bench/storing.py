@@ -33,7 +33,7 @@ async def measure(folder: Path) -> Iterable[Figure]:
         return [
             Figure(
                 "store_append_per_s",
-                await _appends_per_second(store),
+                await appends_per_second(store),
                 "acknowledged/s",
                 target=2000,
                 more_is_better=True,
@@ -42,7 +42,7 @@ async def measure(folder: Path) -> Iterable[Figure]:
         ]
 
 
-async def _appends_per_second(store: SqliteStore) -> float:
+async def appends_per_second(store: SqliteStore) -> float:
     sessions = [(await store.conversations.create(owner=OWNER)).id for _ in range(SESSIONS)]
 
     async def talk(session: str) -> None:
