@@ -50,12 +50,10 @@ def collect(results: Path) -> Base:
     machine = describe_machine()  # before we make it busy ourselves
     with tempfile.TemporaryDirectory() as folder:
         measured = uvloop.run(_measure_missing(known, Path(folder)))
-    return Base(
-        when=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
-        machine=machine,
-        sources=dict.fromkeys(known, f"`make bench` of {_date_of(results)}") if known else {},
-        **{"postgres_per_s": None, "postgres_us": None, **measured, **known},
-    )
+    figures = {"postgres_per_s": None, "postgres_us": None, **measured, **known}
+    sources = dict.fromkeys(known, f"`make bench` of {_date_of(results)}") if known else {}
+    when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
+    return msgspec.convert({"when": when, "machine": machine, "sources": sources, **figures}, Base)
 
 
 def _date_of(file: Path) -> str:

@@ -43,8 +43,8 @@ def _begin(base: Base, assumed: Assumptions) -> str:
         f" {assumed.call_every:g} s ({assumed.peak:g} times as many at a peak) and {assumed.frames_per_s:g} pieces of"
         f" an answer a second; {assumed.writes_per_call:g} rows are written for a call; a connection lasts"
         f" {assumed.connection_minutes:g} minutes; machines have {assumed.cores} cores and {assumed.memory_gb:g} GB,"
-        f" that of the database {assumed.database_cores} cores, and {assumed.planned:.0%} of everything is planned for. Each"
-        " assumption is an argument, as in `make scale-sim ARGS=--cores=16`."
+        f" that of the database {assumed.database_cores} cores, and {assumed.planned:.0%} of everything is planned for."
+        " Each assumption is an argument, as in `make scale-sim ARGS=--cores=16`."
     )
 
 
@@ -54,9 +54,9 @@ def _walls(base: Base, assumed: Assumptions) -> str:
     return (
         "The last column is the part that is nearest to what is planned for, or furthest beyond it, with its use."
         " Processes and machines can be added. A database can't: all nodes of one installation share one PostgreSQL."
-        " How many writes a large one takes is the open question. The table has two answers: if its writes grow with its"
-        " cores (an estimate: its disk was not measured), and if it takes no more than one gateway got acknowledged on"
-        f" the machine of the measurement, which is the worst case and the one of the last column.{enough} Beyond that,"
+        " How many writes a large one takes is the open question. The table has two answers: if its writes grow with"
+        " its cores (an estimate: its disk was not measured), and if it takes no more than one gateway got acknowledged"
+        f" on the machine of the measurement, which is the worst case and the one of the last column.{enough} Beyond that,"
         " owners have to be divided between installations. Not measured: TLS, which the proxy has, and a replica."
     )
 
