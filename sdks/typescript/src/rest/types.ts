@@ -178,6 +178,7 @@ export interface CallRecordView {
   true_result: SucceededCall | FailedCall | null;
   expires_at: string | null;
   notes: NoteView[];
+  internal: boolean;
 }
 
 /** Progress of the tool while it runs. */

@@ -173,6 +173,7 @@ async def _render_record(request: RestRequest, record: CallRecord) -> CallRecord
         true_result=_envelope(record.true_result),
         expires_at=None if record.expires_at is None else moment(record.expires_at),
         notes=[NoteView(moment(note.at), note.text) for note in notes],
+        internal=record.tool.internal,
     )
 
 
