@@ -14,6 +14,8 @@ from msgspec import structs
 from handspan.agent.agents import Agents
 from handspan.agent.instructions import DefaultInstructions
 from handspan.agent.loading import ConversationLoader
+from handspan.channels.page import ShowMessage, show_nowhere
+from handspan.channels.setup import ChannelMaker
 from handspan.config import mcp_file
 from handspan.config.listing import SettingsAtStart
 from handspan.config.load import LoadedSettings
@@ -35,6 +37,7 @@ from handspan.engine.caller import Caller
 from handspan.engine.engine import Engine
 from handspan.engine.gates import Gates
 from handspan.engine.hooks import Hooks
+from handspan.gateway.channels.outlet import ChannelOutlet
 from handspan.gateway.listening import browser_url
 from handspan.gateway.setting_notes import setting_notes
 from handspan.media.attachments import OwnerImages
@@ -92,13 +95,15 @@ class App:
         sources: "Callable[[App], Sequence[ToolSource]] | None" = None,
         starts_servers: bool = True,
         loaded: LoadedSettings | None = None,
+        show_message: ShowMessage = show_nowhere,
     ) -> None:
         """`durable` stores calls and conversations; without it they end with the process. `alone`: no other such app
         may use the same database server (SPEC K1).
 
         `bus` gets an event for every call that has its result. `sources` makes the tool sources, in place of the
         built-in tools, the plugins and the person's own tools folder. `starts_servers`: MCP servers are started by
-        `open`, else by the first `mcp.settle`. `loaded` says where the settings come from.
+        `open`, else by the first `mcp.settle`. `loaded` says where the settings come from. `show_message`
+        shows a message to the owner's clients.
         """
         self.settings = settings
         self._starts_servers = starts_servers
@@ -136,6 +141,9 @@ class App:
         self.agents = Agents(settings, self.store.agents if self.store else None)
         self.skills = skills_of(settings, config_folder, self.store.skill_switches if self.store else None)
         self._loader: ConversationLoader | None = None
+        self.messages = ChannelMaker(self.guard, os.environ, show_message).make_bus(settings.channels)
+        """The channels to people."""
+        self._outlet = ChannelOutlet(self.messages, self.store.channels if self.store else None)
         changed = partial(_tell_of_tools, bus, "") if bus else None
         self._folder = FolderTools(self.registry, config_folder / "tools", changed) if config_folder else None
         self._models: list[_Closable] = []
@@ -143,7 +151,7 @@ class App:
             list(sources(self))
             if sources is not None
             else [
-                BuiltinTools(self.registry, settings, self.sandbox, self.guard, self.media),
+                BuiltinTools(self.registry, settings, self.sandbox, self.guard, self.media, self._outlet),
                 PluginTools(self.registry),
                 *([self._folder] if self._folder else []),
             ]
@@ -207,6 +215,7 @@ class App:
         await self.mcp.close()
         for source in reversed(self.sources):
             await source.close()
+        await self.messages.close()
         await self._pinned.close()
         if self.store:
             await self.store.close()

@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from handspan.agent.sessions import Sessions
 from handspan.bus.memory import STRICT_VARIABLE, MemoryBus
+from handspan.channels.page import EVERY_CLIENT
 from handspan.config.load import LoadedSettings
 from handspan.config.settings import Settings
 from handspan.core.bus import (
@@ -26,12 +27,14 @@ from handspan.core.bus import (
     ToolsChanged,
     TurnEvent,
 )
+from handspan.core.channels import OutgoingMessage
 from handspan.core.errors import HandspanError
 from handspan.core.events import CallStarted, Ended, RoundBegan, Titled, UsageCounted
 from handspan.core.principals import OPERATOR
 from handspan.core.questions import Answer, Decision
 from handspan.core.store import Store
 from handspan.gateway.app import App
+from handspan.gateway.channels.door import ChannelDoor
 from handspan.gateway.clients.devices import Devices
 from handspan.gateway.clients.peers import Peer, Peers
 from handspan.gateway.clients.resume_tokens import ResumeTokens, load_key
@@ -50,7 +53,7 @@ from handspan.gateway.sessions.resumable_calls import ResumableCalls
 from handspan.models.choice import OFFLINE, Choice
 from handspan.models.model import Model
 from handspan.sources.offers import OfferRules
-from handspan.wire.ws_frames import FailureFrame, ResultFrame, WireLimits
+from handspan.wire.ws_frames import ChannelMessageFrame, FailureFrame, ResultFrame, WireLimits
 
 _log = logging.getLogger(__name__)
 
@@ -97,6 +100,7 @@ class Gateway:
             bus=self.bus,
             starts_servers=not is_inside,
             loaded=loaded,
+            show_message=self._show_message,
         )
         assert self.app.store is not None  # it is durable
         self.store: Store = self.app.store
@@ -118,6 +122,7 @@ class Gateway:
         self._trust: DeviceTrust
         self._resumable: ResumableCalls
         self._ws: WebSocketDoor
+        self.channels: ChannelDoor
 
     @property
     def operator_token(self) -> str:
@@ -161,16 +166,19 @@ class Gateway:
             base_url = self.settings.gateway.public_url.rstrip("/") or url
             self.app.mcp.logins.open(self.questions, self._withdraw_question, base_url)
         self._subscribe()
+        self.channels = ChannelDoor(app.messages, store.channels, self.sessions, self.questions, self.bus)
         if self._is_inside:
             return
         await self._unfinished.open(self.settings.gateway.resume_grace)
         self.sessions.cut_off.update(app.recovery.closed)
         await self._resumable.recover(app.recovery)
+        await self.channels.open()
         self._watch()
 
     async def drain(self, seconds: float) -> None:
         """Take no new work. Turns and calls that run end, or are ended, within so many seconds (SPEC G3)."""
         self.peers.stop()
+        await self.channels.stop()
         self.app.engine.is_stopping = True
         await asyncio.gather(self.sessions.drain(seconds), *(door.drain(seconds) for door in self.doors.values()))
 
@@ -188,6 +196,7 @@ class Gateway:
         self.peers.close()
         for door in self.doors.values():
             await door.close()
+        await self.channels.close()
         await self._unfinished.close()
         await self._trust.close()
         await asyncio.gather(*self._notes, return_exceptions=True)
@@ -270,6 +279,7 @@ class Gateway:
             model_choice=self.model_choice,
             choice_at_once=self.choice_at_once,
             forget_models=self.forget_models,
+            channels=self.channels,
         )
 
     # Events, and the parts that need them.
@@ -318,6 +328,19 @@ class Gateway:
 
     def _show_question(self, owner: str, question_id: str, *, is_open: bool) -> None:
         self.live.publish(owner, "questions", {"id": question_id, "open": is_open})
+
+    def _show_message(self, message: OutgoingMessage) -> int:
+        """Show a message of an agent to the owner's pages and clients, and return how many there are."""
+        data = {"channel": message.channel, "chat_id": message.chat_id, "content": message.content}
+        shown = self.live.count(message.owner)
+        self.live.publish(message.owner, "messages", {**data, "session": message.session})
+        frame = ChannelMessageFrame(message.channel, message.chat_id, message.content)
+        for peer in self.peers:
+            is_meant = message.chat_id in (EVERY_CLIENT, peer.session)
+            if peer.who.owner == message.owner and "messages" in peer.can and peer.socket is not None and is_meant:
+                peer.send(frame)
+                shown += 1
+        return shown
 
     async def _withdraw_question(self, question_id: str, decision: Decision) -> bool:
         """End a question of the operator: the person has done what it asked for, or can't any more."""

@@ -10,6 +10,7 @@ from handspan.agent.sessions import Sessions
 from handspan.core.bus import Bus
 from handspan.core.store import Store
 from handspan.gateway.app import App
+from handspan.gateway.channels.door import ChannelDoor
 from handspan.gateway.clients.devices import Devices
 from handspan.gateway.clients.peers import Peers
 from handspan.gateway.entry.auth import Auth
@@ -40,6 +41,7 @@ class GatewayParts(Struct, frozen=True, kw_only=True):
     """Returns the model for agents that name none."""
     choice_at_once: Callable[[], Choice]
     """Returns the same as far as it is known now, without a search for a local model."""
+    channels: ChannelDoor
     forget_models: Callable[[], None]
     """Lets the next request choose its model anew: the models have changed."""
 

@@ -9,6 +9,7 @@ from handspan.agent.sessions import Sessions
 from handspan.core.errors import StoreError
 from handspan.core.store import ArtifactStore, Store
 from handspan.gateway.app import App
+from handspan.gateway.channels.door import ChannelDoor
 from handspan.gateway.clients.devices import Devices
 from handspan.gateway.entry.auth import Auth
 from handspan.gateway.entry.pairing import Pairing
@@ -61,6 +62,8 @@ class RestParts(Struct, kw_only=True):
     pairing: Pairing
     live: Live
     metrics: Metrics
+    channels: ChannelDoor | None = None
+    """None: a door without channels."""
     model_choice: Callable[[], Awaitable[Choice]] | None = None
     """Chooses the model for agents that name none. None: the settings choose."""
     choice_at_once: Callable[[], Choice] | None = None
