@@ -14,8 +14,8 @@ from msgspec import structs
 from handspan.agent.agents import Agents
 from handspan.agent.instructions import DefaultInstructions
 from handspan.agent.loading import ConversationLoader
+from handspan.channels.bus import MessageBus
 from handspan.channels.page import ShowMessage, show_nowhere
-from handspan.channels.setup import ChannelMaker
 from handspan.config import mcp_file
 from handspan.config.listing import SettingsAtStart
 from handspan.config.load import LoadedSettings
@@ -68,6 +68,8 @@ if TYPE_CHECKING:
     from handspan.store.postgres.move import MoveReport
 
 _OLLAMA_SECONDS: Final = 2.0
+_CHANNELS: Final = "handspan.channels.setup"
+"""Loaded only with the setting `channels`."""
 _POSTGRES: Final = "handspan.store.postgres.store"
 _MOVE: Final = "handspan.store.postgres.move"
 """Loaded only with the setting `store.url`."""
@@ -141,7 +143,7 @@ class App:
         self.agents = Agents(settings, self.store.agents if self.store else None)
         self.skills = skills_of(settings, config_folder, self.store.skill_switches if self.store else None)
         self._loader: ConversationLoader | None = None
-        self.messages = ChannelMaker(self.guard, os.environ, show_message).make_bus(settings.channels)
+        self.messages = _make_bus(settings, self.guard, show_message)
         """The channels to people."""
         self._outlet = ChannelOutlet(self.messages, self.store.channels if self.store else None)
         changed = partial(_tell_of_tools, bus, "") if bus else None
@@ -363,6 +365,16 @@ def _make_store(settings: Settings, artifacts: ArtifactStore, alone: bool) -> St
         return sqlite_store(settings.state, artifacts, journal_days=settings.journal_days)
     store: Store = _load_postgres(_POSTGRES).store_of(settings, artifacts, is_gateway=alone)
     return store
+
+
+def _make_bus(settings: Settings, guard: NetGuard, show: ShowMessage) -> MessageBus:
+    """Return the channels that the settings name."""
+    if not settings.channels:
+        return MessageBus({})
+    made: MessageBus = (
+        importlib.import_module(_CHANNELS).ChannelMaker(guard, os.environ, show).make_bus(settings.channels)
+    )
+    return made
 
 
 def skills_of(settings: Settings, config_folder: Path | None, switches: SkillSwitches | None = None) -> Skills:

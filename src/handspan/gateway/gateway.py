@@ -5,7 +5,7 @@ import importlib
 import logging
 import os
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec import structs
@@ -34,7 +34,6 @@ from handspan.core.principals import OPERATOR
 from handspan.core.questions import Answer, Decision
 from handspan.core.store import Store
 from handspan.gateway.app import App
-from handspan.gateway.channels.door import ChannelDoor
 from handspan.gateway.clients.devices import Devices
 from handspan.gateway.clients.peers import Peer, Peers
 from handspan.gateway.clients.resume_tokens import ResumeTokens, load_key
@@ -55,6 +54,9 @@ from handspan.models.model import Model
 from handspan.sources.offers import OfferRules
 from handspan.wire.ws_frames import ChannelMessageFrame, FailureFrame, ResultFrame, WireLimits
 
+if TYPE_CHECKING:
+    from handspan.gateway.channels.door import ChannelDoor
+
 _log = logging.getLogger(__name__)
 
 _DOORS: Final = {
@@ -64,6 +66,8 @@ _DOORS: Final = {
     "pages": "handspan.gateway.pages",
 }
 """Doors for HTTP. Each is loaded by its first request: a gateway that only serves devices needs none of them."""
+_CHANNELS: Final = "handspan.gateway.channels.door"
+"""Loaded only with the setting `channels`."""
 _FILES: Final = ("/page/", "/sdk/", "/examples/")
 _EXPIRY_INTERVAL: Final = 5.0
 """Seconds between two searches for expired calls."""
@@ -122,7 +126,8 @@ class Gateway:
         self._trust: DeviceTrust
         self._resumable: ResumableCalls
         self._ws: WebSocketDoor
-        self.channels: ChannelDoor
+        self.channels: ChannelDoor | None = None
+        """The way in for people on other networks; None without a channel."""
 
     @property
     def operator_token(self) -> str:
@@ -166,21 +171,27 @@ class Gateway:
             base_url = self.settings.gateway.public_url.rstrip("/") or url
             self.app.mcp.logins.open(self.questions, self._withdraw_question, base_url)
         self._subscribe()
-        self.channels = ChannelDoor(app.messages, store.channels, self.sessions, self.questions, self.bus)
+        if len(app.messages):
+            make_door: type[ChannelDoor] = importlib.import_module(_CHANNELS).ChannelDoor
+            self.channels = make_door(app.messages, store.channels, self.sessions, self.questions, self.bus)
         if self._is_inside:
             return
         await self._unfinished.open(self.settings.gateway.resume_grace)
         self.sessions.cut_off.update(app.recovery.closed)
         await self._resumable.recover(app.recovery)
-        await self.channels.open()
+        if self.channels is not None:
+            await self.channels.open()
         self._watch()
 
     async def drain(self, seconds: float) -> None:
         """Take no new work. Turns and calls that run end, or are ended, within so many seconds (SPEC G3)."""
         self.peers.stop()
-        await self.channels.stop()
+        if self.channels is not None:
+            await self.channels.stop()
         self.app.engine.is_stopping = True
         await asyncio.gather(self.sessions.drain(seconds), *(door.drain(seconds) for door in self.doors.values()))
+        if self.channels is not None:
+            await self.channels.drain(seconds)
 
     def work_left(self) -> tuple[int, int]:
         """Return how many turns and how many other calls run: a gateway that stops waits for them."""
@@ -196,7 +207,8 @@ class Gateway:
         self.peers.close()
         for door in self.doors.values():
             await door.close()
-        await self.channels.close()
+        if self.channels is not None:
+            await self.channels.close()
         await self._unfinished.close()
         await self._trust.close()
         await asyncio.gather(*self._notes, return_exceptions=True)

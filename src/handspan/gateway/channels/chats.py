@@ -5,6 +5,7 @@ session answers it once, and an answer that it has is only sent.
 """
 
 import asyncio
+import contextlib
 import logging
 import secrets
 from collections import deque
@@ -26,6 +27,7 @@ _log = logging.getLogger(__name__)
 _SCOPES: Final = ("chat",)
 _FIRST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 60.0
+_LOOK_SECONDS: Final = 30.0
 _NO_TEXT: Final = "(no answer)"
 
 
@@ -82,6 +84,11 @@ class ChannelChats:
         self._waiting.setdefault(place, deque()).append(taken)
         if self._is_open and place not in self._workers:
             self._workers[place] = asyncio.create_task(self._answer_all(place))
+
+    async def drain(self, seconds: float) -> None:
+        """Wait so long for answers that are on their way. No turn begins any more."""
+        if self._workers:
+            await asyncio.wait(self._workers.values(), timeout=seconds)
 
     async def close(self) -> None:
         """Stop the workers. What is not answered stays in the store."""
@@ -144,12 +151,15 @@ class ChannelChats:
         said = UserMessage((Text(message.content),), f"{message.channel}-{message.id}")
         unlisten = session.listen(ends)
         try:
-            handle = session.say(Principal(taken.owner, _SCOPES), said, ends, agent=lane.settings.agent)
-            ended = await handle.end()
-            if ended.reason != "pending":
-                return ended
-            await self._questions.show_open(session_id)  # an earlier process may have asked
-            return await ends.wait(handle.turn.id)
+            while True:
+                handle = session.say(Principal(taken.owner, _SCOPES), said, ends, agent=lane.settings.agent)
+                ended = await handle.end()
+                if ended.reason != "pending":
+                    return ended
+                await self._questions.show_open(session_id)  # an earlier process may have asked
+                with contextlib.suppress(TimeoutError):  # then it is said again: the session may have been deleted
+                    async with asyncio.timeout(_LOOK_SECONDS):
+                        return await ends.wait(handle.turn.id)
         finally:
             unlisten()
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from typing import Final
 
 from handspan.agent.sessions import Sessions
 from handspan.channels.bus import ChannelLane, MessageBus
@@ -14,6 +15,8 @@ from handspan.gateway.channels.chats import ChannelChats
 from handspan.gateway.channels.inbox import ChannelInbox
 from handspan.gateway.channels.questions import ChannelQuestions
 from handspan.gateway.sessions.questions import AwaitedQuestions
+
+_DRAIN_SECONDS: Final = 5.0
 
 
 class ChannelDoor:
@@ -40,6 +43,10 @@ class ChannelDoor:
     async def stop(self) -> None:
         """Listen no more: the gateway stops. Answers that are on their way still go out."""
         await self._supervisor.close()
+
+    async def drain(self, seconds: float) -> None:
+        """Wait so long for answers that are on their way, after the last turn has ended."""
+        await self._chats.drain(min(seconds, _DRAIN_SECONDS))
 
     async def close(self) -> None:
         """Stop all work. What is not answered stays in the store."""

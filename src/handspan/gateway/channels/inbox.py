@@ -45,7 +45,7 @@ class ChannelInbox:
 
     async def recover(self) -> None:
         """Go on with what an earlier process had taken and not answered."""
-        for lane in self._messages:
+        for lane in (one for one in self._messages if not one.problem):  # else no answer could be delivered
             for taken in await self._book.unanswered(lane.name):
                 await self._route(taken, is_new=False)
 
