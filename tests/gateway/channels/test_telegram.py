@@ -8,7 +8,9 @@ import pytest
 
 from handspan.core.channels import ChannelSender
 from handspan.core.messages import Text, UserMessage
+from handspan.core.results import Success
 from handspan.gateway.gateway import Gateway
+from handspan.models.model import ModelError
 from handspan.models.scripted import call
 from handspan.testing.process import SPOKEN, GatewayProcess
 from tests.channels.telegram_server import ADA, EVE, TelegramServer, labels
@@ -236,3 +238,53 @@ async def test_after_a_kill_an_open_question_is_shown_again_and_its_message_answ
             await gateway.start()
             await until(lambda: telegram.offsets[-1] == 103)
         assert len(telegram.sent) == 4
+
+
+async def test_several_questions_are_told_apart_by_their_numbers(tmp_path: Path) -> None:
+    asks = [call("ask_user", question="Which one?", options=["a", "b"]), call("ask_user", question="How many?")]
+    async with (
+        TelegramServer() as telegram,
+        gateway_with(tmp_path, {"telegram": telegram_settings(telegram)}, [asks, "Both."]) as place,
+    ):
+        telegram.write("go")
+        await telegram.until_sent(2)
+        telegram.write("seven")
+        listed = await telegram.until_sent(3)
+        assert "Several questions are open" in listed
+        first = 1 if listed.index("Which one?") < listed.index("How many?") else 2
+        telegram.write(f"{3 - first} seven")
+        await until(lambda: len(telegram.sent) >= 4)
+        telegram.write("b")
+        await until(lambda: "Both." in telegram.texts)
+        calls, _ = await soon(place.gateway.store.ledger.page(owner="operator"))
+        assert {one.result.value for one in calls if isinstance(one.result, Success)} == {"b", "seven"}
+
+
+async def test_a_session_of_a_channel_asks_also_when_the_page_goes_on_with_it(tmp_path: Path) -> None:
+    turns = ["Hello.", RUNS, "Done."]
+    async with (
+        TelegramServer() as telegram,
+        gateway_with(tmp_path, {"telegram": telegram_settings(telegram)}, turns) as place,
+    ):
+        telegram.write("hi")
+        await telegram.until_sent(1)
+        session = await only_session(place.gateway)
+        async with place.client(f"?session_id={session}") as client:
+            await client.connected("questions")
+            await client.send("message", content="send it")
+            question = await client.hears_of("question")
+            assert question["kind"] == "approval" and "ask_destructive" in question["subject"]
+            await client.send("answer", id=question["id"], decision="deny")
+            assert (await client.hears_of("done"))["full_response"] == "Done."
+        assert len(telegram.sent) == 1  # it was not asked in the chat, where no message waits
+
+
+async def test_an_agent_that_is_gone_and_a_model_that_fails_are_told_in_the_chat(tmp_path: Path) -> None:
+    async with TelegramServer() as telegram:
+        channels = {"telegram": telegram_settings(telegram, agent="Nobody")}
+        async with gateway_with(tmp_path, channels):
+            telegram.write("hi")
+            assert "I could not answer: There is no agent 'Nobody'" in await telegram.until_sent(1)
+        async with gateway_with(tmp_path, {"telegram": telegram_settings(telegram)}, [ModelError("auth", "It is out.")]):
+            telegram.write("hi again")
+            assert "I could not answer: " in await telegram.until_sent(2)
