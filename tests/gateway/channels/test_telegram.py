@@ -285,6 +285,8 @@ async def test_an_agent_that_is_gone_and_a_model_that_fails_are_told_in_the_chat
         async with gateway_with(tmp_path, channels):
             telegram.write("hi")
             assert "I could not answer: There is no agent 'Nobody'" in await telegram.until_sent(1)
-        async with gateway_with(tmp_path, {"telegram": telegram_settings(telegram)}, [ModelError("auth", "It is out.")]):
+        async with gateway_with(
+            tmp_path, {"telegram": telegram_settings(telegram)}, [ModelError("auth", "It is out.")]
+        ):
             telegram.write("hi again")
             assert "I could not answer: " in await telegram.until_sent(2)
