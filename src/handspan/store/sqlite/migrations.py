@@ -229,6 +229,7 @@ CREATE TABLE journal_time (                   -- the time by which the journal a
     seen     REAL NOT NULL
 );
 """
+_ARTIFACTS: Final = ""  # files of the state folder; a step all the same, so that both databases have the same numbers
 _CHANNELS: Final = """
 CREATE TABLE channel_senders (                -- people who may write to agents on a channel
     channel TEXT NOT NULL,
@@ -275,5 +276,6 @@ MIGRATIONS: Final = (
     _SKILLS,
     _CONSENT,
     _JOURNAL_TIME,
+    _ARTIFACTS,
     _CHANNELS,
 )
