@@ -6,7 +6,7 @@ import json
 import pytest
 from msgspec import structs
 
-from handspan.cli.render_chat import JsonLines, TerminalRenderer
+from handspan.cli.chat.lines import JsonLines, TerminalRenderer
 from handspan.core.events import (
     CallFinished,
     CallProgress,

@@ -38,7 +38,7 @@ def command(ctx: click.Context, pair: str | None, yes: bool, as_json: bool) -> N
 
     Apps declare themselves by a manifest: `handspan provider list` shows what is found. The gateway is the one that
     serves the state folder, or the one at --url. Before an app is started for the first time you are asked, in a chat
-    or with `handspan questions`.
+    or with `handspan questions answer`.
     """
     if ctx.invoked_subcommand is not None:
         return

@@ -55,6 +55,7 @@ from handspan.sources.mcp.servers import McpServers
 from handspan.sources.plugins import PluginTools
 from handspan.store.artifacts import FolderArtifacts
 from handspan.store.sqlite.database import SqliteDatabase
+from handspan.store.sqlite.snapshot import copy_database
 from handspan.store.sqlite.store import sqlite_store
 from handspan.store.switches import file_skill_switches, file_switches
 from handspan.store.tables.check import StoreCheck
@@ -118,7 +119,7 @@ class App:
         self.store: Store | None = _make_store(settings, self.artifacts, alone) if durable else None
         self.switches: Switches = self.store.switches if self.store else file_switches(settings.state)
         self._pinned = PinnedSpecs(self.store.pins if self.store else None)
-        self.registry = Registry(_rules(settings), self._pinned, partial(_tell_of_tools, bus) if bus else None)
+        self.registry = Registry(registry_rules(settings), self._pinned, partial(_tell_of_tools, bus) if bus else None)
         self.recovery = Recovery()
         """What an earlier process left half done, and how it was closed; set by `open`."""
         self.engine = Engine(
@@ -331,6 +332,11 @@ async def check_store(settings: Settings) -> StoreCheck:
     return checked
 
 
+def copy_store(settings: Settings, to: Path) -> None:
+    """Copy the database of the state folder, as it is at one moment, to a new file. A gateway may run meanwhile."""
+    copy_database(settings.state, to)
+
+
 async def move_store(settings: Settings, url: str, tell: Callable[[str], None]) -> "MoveReport":
     """Return what was moved from the state folder's database into the PostgreSQL database at this address."""
     opener = _load_postgres(_POSTGRES)
@@ -366,6 +372,7 @@ def _tell_of_tools(bus: Bus, owner: str) -> None:
     bus.publish(ToolsChanged(owner))
 
 
-def _rules(settings: Settings) -> RegistryRules:
+def registry_rules(settings: Settings) -> RegistryRules:
+    """Return the settings that apply to all tools."""
     tools = settings.tools
     return RegistryRules(tools.timeouts, tools.disabled, tools.allow_shadowing, tools.shown)

@@ -7,6 +7,7 @@ from msgspec import Struct
 from starlette.types import ASGIApp
 
 from handspan.agent.sessions import Sessions
+from handspan.config.listing import SettingChanges
 from handspan.core.bus import Bus
 from handspan.core.store import Store
 from handspan.gateway.app import App
@@ -42,6 +43,8 @@ class GatewayParts(Struct, frozen=True, kw_only=True):
     """Returns the same as far as it is known now, without a search for a local model."""
     forget_models: Callable[[], None]
     """Lets the next request choose its model anew: the models have changed."""
+    reload: Callable[[], Awaitable[SettingChanges]]
+    """Takes the settings as their files have them now. Raises `ConfigError` when they can't be used."""
 
 
 async def _end_nothing(seconds: float = 0.0) -> None:
