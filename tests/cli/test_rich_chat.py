@@ -218,11 +218,14 @@ def test_a_diff_shows_what_an_edit_changes_and_nothing_of_other_files(tmp_path: 
     (tmp_path / "w").mkdir()
     (tmp_path / "secret").write_text("hidden\n")
     edit = render_diff(asked("edit_file", path="a", old_text="one\ntwo", new_text="one\nthree\x1b[2J"), None)
-    assert edit[2:] == ["@@ -1,2 +1,2 @@", " one", "-two", "+three[2J"]
+    assert edit[2:] == ["@@ -1,2 +1,2 @@", " one", "-two", "+three\\u001b[2J"]
     outside = render_diff(asked("write_file", path="../secret", content="x\n"), tmp_path / "w")
     assert "hidden" not in "".join(outside) and "+x" in outside
     assert render_diff(asked("exec_shell", command="ls"), tmp_path) == []
     long = render_diff(asked("write_file", path="new", content="x\n" * 500), tmp_path)
     assert len(long) == 61 and long[-1].startswith("…")
+    append = asked("write_file", path="w/a", content="x\n", mode="append")
+    assert render_diff(append, tmp_path)[-1] == "+x"
+    assert '"mode":"append"' in render_with_diff(append, tmp_path, is_coloured=False), "nothing else is hidden"
     plain = render_with_diff(asked("exec_shell", command="ls"), tmp_path, is_coloured=True)
     assert '{"command":"ls"}' in plain and "\x1b" not in plain

@@ -1,6 +1,8 @@
 """What a call would change in a file, as a diff: a person who is asked sees the change, not its JSON (SPEC P5)."""
 
 import difflib
+import shutil
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -9,11 +11,13 @@ from msgspec import structs
 
 from handspan.cli.terminal_questions import render_question
 from handspan.core.questions import Question
-from handspan.core.values import Json, strip_invisible
+from handspan.core.values import Json, escape_invisible
 
 _MOST_LINES: Final = 60
 _COLOURS: Final = {"+": "\x1b[32m", "-": "\x1b[31m", "@": "\x1b[36m"}
 _PLAIN: Final = "\x1b[0m"
+_IN_DIFF: Final = ("old_text", "new_text", "content")
+"""Arguments that the diff shows; all others are shown as they are."""
 _LARGEST: Final = 200_000
 """Bytes of a file that is compared."""
 
@@ -22,13 +26,23 @@ def render_with_diff(question: Question, workspace: Path | None, *, is_coloured:
     """Return the lines of a question; for an edit with a diff in place of the texts in its arguments."""
     diff = render_diff(question, workspace)
     if not diff:
-        return render_question(question)
-    shown = structs.replace(question, arguments={"path": question.arguments["path"]})
+        return _wrap(render_question(question))
+    others = {name: value for name, value in question.arguments.items() if name not in _IN_DIFF}
+    shown = structs.replace(question, arguments=others)
     head, _, tail = render_question(shown).lstrip("\n").partition("\n")
     lines = [
         f"  {_COLOURS.get(line[:1], '') if is_coloured else ''}{line}{_PLAIN if is_coloured else ''}" for line in diff
     ]
-    return "\n".join(["", head, *lines, tail])
+    return "\n".join(["", _wrap(head), *lines, _wrap(tail)])
+
+
+def _wrap(text: str) -> str:
+    """Return the text with lines that end at a word, where the terminal would break them anywhere."""
+    width = shutil.get_terminal_size().columns - 1
+    return "\n".join(
+        line if len(line) <= width else "\n".join(textwrap.wrap(line, width, drop_whitespace=False))
+        for line in text.split("\n")
+    )
 
 
 def render_diff(question: Question, workspace: Path | None) -> list[str]:
@@ -40,6 +54,8 @@ def render_diff(question: Question, workspace: Path | None) -> list[str]:
     match question.tool, dict(question.arguments):
         case "edit_file", {"path": str(path), "old_text": str(old), "new_text": str(new)}:
             return list(_diff(path, old, new))
+        case "write_file", {"path": str(path), "content": str(content), "mode": "append"}:
+            return list(_diff(path, "", content))
         case "write_file", {"path": str(path), "content": str(content)}:
             return list(_diff(path, _content(workspace, path), content))
         case _:
@@ -67,4 +83,4 @@ def _diff(path: str, old: Json, new: Json) -> Iterator[str]:
         if number == _MOST_LINES:
             yield "… (more lines)"
             return
-        yield strip_invisible(line).replace("\r", "")
+        yield escape_invisible(line).replace("\r", "\\r")  # a person has to see what is there

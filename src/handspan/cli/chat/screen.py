@@ -168,7 +168,7 @@ class RichScreen:
         if self._has_printed:
             self._console.print()
         self._has_printed = True
-        self._console.print(self._markdown(block))
+        self._console.print(_BlockLines(self._markdown(block)), end="")
 
     def _report(self, call_id: str, value: Json) -> None:
         waiting = find_waiting_note(value)
@@ -239,6 +239,8 @@ class RichScreen:
         self._running.clear()
         self._flush()
         self._close()
+        if self._has_printed and not self._once:
+            self._console.print()  # the next prompt stands apart
         self._has_printed = False
 
     @contextlib.contextmanager
@@ -293,7 +295,7 @@ class RichScreen:
             lines.append(self._waiting_line("thinking…", self._since))
         room = max(1, self._console.height - len(lines) - 2)
         rest = self._blocks.rest
-        above: list[RenderableType] = [_LastLines(self._markdown(rest), room)] if rest else []
+        above: list[RenderableType] = [_BlockLines(self._markdown(rest), room)] if rest else []
         if above and self._has_printed:
             above.insert(0, Text(""))
         return Group(*above, *lines)
@@ -324,15 +326,18 @@ def make_screen(*, is_detailed: bool, once: bool) -> RichScreen:
     return RichScreen(Console(highlight=False), aside, is_detailed=is_detailed, once=once)
 
 
-class _LastLines:
-    """The last lines of something: a block may be higher than the terminal while it arrives."""
+class _BlockLines:
+    """A block without the empty lines that rich puts around some; or only its last lines, while it arrives."""
 
-    def __init__(self, of: RenderableType, count: int) -> None:
+    def __init__(self, of: RenderableType, most: int | None = None) -> None:
         self._of = of
-        self._count = count
+        self._most = most
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        for line in console.render_lines(self._of, options, pad=False)[-self._count :]:
+        lines = console.render_lines(self._of, options, pad=False)
+        filled = [at for at, line in enumerate(lines) if any(segment.text.strip() for segment in line)]
+        kept = lines[filled[0] : filled[-1] + 1] if filled else []
+        for line in kept if self._most is None else kept[-self._most :]:
             yield from line
             yield Segment.line()
 

@@ -6,13 +6,17 @@ Loads prompt_toolkit, so only a terminal loads this module.
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Final
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
 from handspan.cli.chat.commands import COMMANDS
-from handspan.cli.render import one_line
+from handspan.cli.render import one_line, shorten_line
 from handspan.core.errors import HandspanError
+
+_ABOUT: Final = 72
+"""Columns of the words beside a name."""
 
 
 class CommandCompleter(Completer):
@@ -41,7 +45,7 @@ class CommandCompleter(Completer):
         for name, about in await self._find(command, begun if space else None):
             typed = begun if space else command
             if name.casefold().startswith(typed.casefold()):
-                yield Completion(name, start_position=-len(typed), display_meta=one_line(about)[:60])
+                yield Completion(name, start_position=-len(typed), display_meta=shorten_line(one_line(about), _ABOUT))
 
     async def _find(self, command: str, begun: str | None) -> Sequence[tuple[str, str]]:
         if begun is None:
