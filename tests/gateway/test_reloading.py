@@ -7,6 +7,7 @@ import pytest
 
 from handspan.config.listing import compare_settings, with_reloadable
 from handspan.config.load import LoadedSettings, load_with_sources
+from handspan.config.settings import Settings
 from handspan.core.calls import ToolCall
 from handspan.core.results import Success
 from handspan.engine.gates import Gate
@@ -81,10 +82,26 @@ def test_every_setting_is_either_reloaded_or_named_as_one_for_a_restart(tmp_path
     fresh = load(
         tmp_path,
         'journal_days = 3\ndefault_agent = "x"\nmodel_requests = 5\n[store]\ntimeout = 3.0\n'
-        "[gateway.limits]\ntools = 3\n[tools.media]\nprocesses = 1\n[agents.x]\n",
+        '[gateway.limits]\ntools = 3\n[log]\nlevel = "warning"\n'
+        "[tools.media]\nprocesses = 1\n[agents.x]\n",
     ).settings
     merged, changes = with_reloadable(before, fresh), compare_settings(before, fresh)
     still = compare_settings(merged, fresh)
     assert still.reloadable == [] and still.needs_restart == changes.needs_restart
-    assert changes.needs_restart == ["store.timeout", "journal_days", "tools.media.processes", "gateway.limits.tools"]
+    assert changes.needs_restart == [
+        "store.timeout",
+        "journal_days",
+        "tools.media.processes",
+        "gateway.limits.tools",
+        "log.level",
+    ]
     assert compare_settings(before, before) == ([], [])
+
+
+def test_a_new_section_of_the_settings_is_thought_of_here() -> None:
+    reloaded = {"default_agent", "model", "models", "model_requests", "tools", "hooks", "agents"}
+    at_start = {"workspace", "state", "store", "journal_days", "gateway", "log"}
+    not_ours = {"bridge"}  # another process reads it
+    assert {*Settings.__struct_fields__} == reloaded | at_start | not_ours, (
+        "say in config/listing.py what a reload does"
+    )

@@ -14,7 +14,7 @@ from handspan.cli.render import print_json, print_line, print_rows, render_colum
 from handspan.cli.requests import Requests, segment
 from handspan.core.errors import HandspanError
 from handspan.core.values import Json, escape_invisible, strip_invisible
-from handspan.wire.rest.calls import CallPage, CallRecordView, ListedCall
+from handspan.wire.rest.calls import CallPage, CallRecordView, ListedCall, TimingList
 
 _COLUMNS: Final = ("id", "tool", "origin", "agent", "status", "at", "took", "waited")
 _FOLLOWED: Final = ("at", "tool", "status", "took", "waited", "agent", "id")
@@ -62,6 +62,23 @@ def command(ctx: click.Context, /, limit: int, follow: bool, as_json: bool, **fi
         for call in found.calls
     ]
     print_rows(_COLUMNS, rows)
+
+
+@command.command("timings")
+@click.option("--session", default="", help="Only calls of this session.")
+@click.option("--tool", default="", help="Only calls of this tool.")
+@json_option
+@settings_options
+@place_options
+def timings(session: str, tool: str, as_json: bool) -> None:
+    """List how long tools take, over all calls of the journal: half of the calls and 95 of 100 took no longer."""
+    query = {"session": session, "tool": tool}
+    found = ask_gateway(lambda requests: requests.get("/api/calls/timings", TimingList, **query), says=not as_json)
+    if as_json:
+        print_json(found.tools)
+        return
+    rows = [(one.tool, str(one.calls), str(one.failed), f"{one.p50:.3f} s", f"{one.p95:.3f} s") for one in found.tools]
+    print_rows(("tool", "calls", "failed", "p50", "p95"), rows)
 
 
 @command.command("show")

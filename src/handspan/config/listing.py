@@ -15,13 +15,13 @@ from handspan.config.settings import McpServer, Settings
 from handspan.core.errors import ConfigError
 from handspan.core.values import Json
 
-_SECRETS: Final = frozenset(("api_key", "client_secret", "key", "password", "secret", "token"))
+_SECRETS: Final = frozenset(("api_key", "client_secret", "key", "password", "secret", "secret_key", "token"))
 """Settings whose values are secret."""
 _SECRET_TABLES: Final = frozenset(("env", "headers", "options"))
 """Tables in which every value may be secret."""
 _SERVERS: Final = ("tools", "mcp_servers")
-_AT_START: Final = frozenset(("workspace", "state", "store", "journal_days", "gateway"))
-"""Sections that are read once, at the start: folders, the database, the port and its limits. See `with_reloadable`."""
+_AT_START: Final = frozenset(("workspace", "state", "store", "journal_days", "gateway", "log"))
+"""What is read once, at the start: folders, the database, the port and its limits, the log. See `with_reloadable`."""
 _TOOLS_AT_START: Final = (("tools", "sandbox"), ("tools", "media"))
 _REFERENCES: Final = ("env:", "file:")
 """What a key begins with that only says where the key is."""
@@ -129,6 +129,7 @@ def with_reloadable(before: Settings, fresh: Settings) -> Settings:
         store=before.store,
         journal_days=before.journal_days,
         gateway=before.gateway,
+        log=before.log,
         tools=tools,
     )
 
@@ -161,6 +162,13 @@ def hide_secret(key: tuple[str, ...], value: Json) -> Json:
         return "…" if value and _SECRET_TABLES & set(key) else value
     is_secret = key[-1] in _SECRETS and not value.startswith(_REFERENCES)
     return "…" if is_secret or _SECRET_TABLES & set(key) else re.sub(_USER_OF_URL, "…", value)
+
+
+def secret_values(settings: Settings) -> Iterator[str]:
+    """Yield every text in the settings that is a secret, or holds one: a log must not show it."""
+    for key, value in _values(msgspec.to_builtins(settings, enc_hook=str)):
+        if isinstance(value, str) and (shown := hide_secret(key, value)) != value:
+            yield from [value] if shown == "…" else re.findall(_USER_OF_URL, value)
 
 
 def _values(value: Json, key: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Json]]:
