@@ -162,6 +162,41 @@ async def test_an_attached_image_and_a_text_go_with_the_message(run: Shell, tmp_
     assert "data:image/" in sent and "buy milk" in sent and "notes.txt" in sent
 
 
+_PHOTO = """
+import io
+from PIL import Image
+from handspan import Attachment, Success, tool
+
+@tool
+def photo() -> Success:
+    "Take a photo."
+    file = io.BytesIO()
+    Image.new("RGB", (64, 48), "red").save(file, "JPEG")
+    return Success("a photo", (Attachment("image", "image/jpeg", file.getvalue(), name="red.jpg"),))
+"""
+
+
+def test_images_of_results_are_shown_where_the_terminal_can(run: Shell) -> None:
+    run.tool("photo", _PHOTO)
+    shown = run.on_screen("chat", "/photo", **RICH, TERM_PROGRAM="iTerm.app")
+    assert "\x1b]1337;File=inline=1;" in shown and "[image red.jpg" in shown
+    assert "\x1b]1337" not in run.on_screen("chat", "/photo", **RICH)
+
+
+def test_another_model_and_another_agent_can_be_chosen_on_the_way(run: Shell) -> None:
+    run.config(
+        '[agents.blind]\ntools = ["get_current_time"]\n[models.m]\napi = "openai-chat"\nmodel = "x"\nkey = "k"\n'
+    )
+    lines = ["/model", "/model nope", "/model offline", "/new blind", "/agent", TIME, "/sessions", "/model m"]
+    done = run("chat", given="\n".join([*lines, ""]))
+    assert done.returncode == 0 and done.stderr == ""
+    assert "  m (x), because" in done.stdout and "there is no model 'nope'" in done.stdout
+    assert "agent 'blind'" in done.stdout and "get_current_time: ok" in done.stdout and "  1  " in done.stdout
+    assert done.stdout.splitlines()[-1].startswith("  m, because it was chosen")
+    forced = run("chat", "--model", "offline", given="/model m\n")
+    assert "was begun with --model" in forced.stdout
+
+
 # Without a terminal.
 
 
@@ -169,6 +204,9 @@ def test_a_pipe_goes_with_the_question_and_a_dash_reads_it(run: Shell) -> None:
     for words, given in (((TIME,), "piped words"), ((TIME, "-"), "piped words"), (("-",), f"{TIME}\n\npiped words")):
         session = json_lines(run("chat", "--json", *words, given=given))[0]["id"]
         assert f"{TIME}\n\npiped words" in run("sessions", "show", session).stdout, words
+    (run.home / "notes.txt").write_text("buy milk")
+    session = json_lines(run("chat", "--json", "--attach", str(run.home / "notes.txt"), TIME))[0]["id"]
+    assert "The file notes.txt:\n\nbuy milk" in run("sessions", "show", session).stdout
     assert run("chat", "-").returncode == 2
     assert run("chat", "a", "b", "-").returncode == 2
     assert json_lines(run("chat", "--json", TIME))[-1]["reason"] == "done", "nothing comes: the question alone counts"

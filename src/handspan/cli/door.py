@@ -17,7 +17,7 @@ from handspan.cli.options import config_folder, read_settings
 from handspan.cli.requests import GatewayAnswer, Method, OnLine, Requests, check_answer
 from handspan.cli.running import find_running
 from handspan.config.settings import Settings
-from handspan.core.errors import ConfigError
+from handspan.core.errors import ConfigError, HandspanError
 
 if TYPE_CHECKING:
     import ssl
@@ -258,6 +258,21 @@ def given_token() -> str:
 def _say(words: str, says: bool) -> None:
     if says:
         say_aside(words)
+
+
+class _ChangedSettings(msgspec.Struct, frozen=True):
+    """What matters here of the settings in force: whether their file says something else."""
+
+    is_changed: bool
+
+
+async def note_changed_settings(requests: Requests) -> None:
+    """Say at a terminal that the settings file says something else than the gateway that runs."""
+    if not (sys.stdout.isatty() and sys.stderr.isatty()):
+        return
+    with contextlib.suppress(HandspanError):  # only the operator may see the settings
+        if (await requests.get("/api/settings", _ChangedSettings)).is_changed:
+            say_aside("(the settings have changed since the gateway started: `handspan config` says what)")
 
 
 def say_aside(words: str) -> None:

@@ -5,7 +5,7 @@ from typing import Final
 
 import click
 
-from handspan.cli.door import ask_gateway, place_options
+from handspan.cli.door import ask_gateway, note_changed_settings, place_options
 from handspan.cli.options import completes, json_option, settings_options
 from handspan.cli.render import print_broken, print_costs, print_done, print_json, print_tools, print_why, tool_row
 from handspan.cli.render_tool import print_tool
@@ -132,6 +132,7 @@ async def _find(requests: Requests, name: str) -> ToolView:
 
 async def _list(requests: Requests, agent: str | None) -> list[ToolView]:
     """Return the tools; with an agent, those that it may use outside of any session."""
+    await note_changed_settings(requests)
     for state in (await requests.get("/api/sources", SourceList)).sources.values():
         print_broken(state)
     if agent is not None:

@@ -76,7 +76,8 @@ class Gate:
                 self._waiting.remove(turn)
             if isinstance(error, TimeoutError):
                 message = (
-                    f"{self.what} is busy: no turn within {patience:g} s ({self.capacity} at once). Try again later."
+                    f"{self.what} is busy: no turn within {round(patience or 0.0, 3):g} s ({self.capacity} at once). "
+                    "Try again later."
                 )
                 raise ToolError("busy", message) from None
             raise

@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib
+import logging
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -65,6 +66,7 @@ from handspan.tools.sandbox import Sandbox, create_workspace
 if TYPE_CHECKING:
     from handspan.store.postgres.move import MoveReport
 
+_log = logging.getLogger(__name__)
 _OLLAMA_SECONDS: Final = 2.0
 _POSTGRES: Final = "handspan.store.postgres.store"
 _MOVE: Final = "handspan.store.postgres.move"
@@ -244,6 +246,11 @@ class App:
     async def _follow_settings(self) -> None:
         """Take the MCP servers of the settings as they are now. Raises `ConfigError` when they can't be used."""
         await self.mcp.reload(self.started_with.read_servers)
+        reloadable, needs_restart = await asyncio.to_thread(self.started_with.changes)
+        if reloadable:
+            _log.info("The settings have changed. `handspan reload` applies %s", ", ".join(reloadable))
+        if needs_restart:
+            _log.info("The settings have changed. A restart applies %s", ", ".join(needs_restart))
 
     def explain(self, box: Toolbox, name: str, *, for_operator: bool = True) -> list[Reason]:
         """Return why this tool can or can't be used; if it is unknown, which sources may be the cause (R8).
@@ -265,7 +272,7 @@ class App:
         """Return the model to use, and why, without asking a local server for its models."""
         chosen = choose(self.models.settings, self.guard, os.environ, named)
         if not named and self.models.chosen:
-            chosen = structs.replace(chosen, why=f"{chosen.model.name}, because it was chosen on the page.")
+            chosen = structs.replace(chosen, why=f"{chosen.model.name}, because it was chosen on the page or by /model.")
         return self._close_at_end(chosen)
 
     async def choose_model(self, named: str = "") -> Choice:
