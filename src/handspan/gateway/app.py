@@ -272,7 +272,9 @@ class App:
         """Return the model to use, and why, without asking a local server for its models."""
         chosen = choose(self.models.settings, self.guard, os.environ, named)
         if not named and self.models.chosen:
-            chosen = structs.replace(chosen, why=f"{chosen.model.name}, because it was chosen on the page or by /model.")
+            chosen = structs.replace(
+                chosen, why=f"{chosen.model.name}, because it was chosen on the page or by /model."
+            )
         return self._close_at_end(chosen)
 
     async def choose_model(self, named: str = "") -> Choice:

@@ -15,16 +15,16 @@ from typing import Final
 
 import msgspec
 from msgspec import Struct
-from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.markdown import Heading, Markdown
+from rich.markdown import Markdown
 from rich.padding import Padding
-from rich.segment import Segment
 from rich.text import Text
 
 from handspan.cli.chat.blocks import MarkdownBlocks
 from handspan.cli.chat.images import draw_image
 from handspan.cli.chat.lines import END_WORDS, call_name, clip, harmless, render_duration
+from handspan.cli.chat.markdown import THEME, BlockLines, make_markdown
 from handspan.cli.chat.progress import ProgressView, read_progress
 from handspan.cli.render import one_line, shorten_line
 from handspan.core.events import (
@@ -43,6 +43,8 @@ from handspan.core.questions import find_waiting_note
 from handspan.core.values import Json
 
 _TICK: Final = 0.1
+_PAUSE: Final = 1.0
+"""Seconds without words after which a model counts as thinking."""
 _FRAMES: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _PLAIN_FRAMES: Final = "|/-\\"
 _BAR: Final = 20
@@ -57,21 +59,6 @@ class _Running(Struct):
     arguments: str
     since: float
     progress: ProgressView = ProgressView()
-
-
-class LeftHeading(Heading):
-    """A heading at the left margin: rich centres it in a box."""
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield its text."""
-        self.text.justify = "left"
-        yield self.text
-
-
-class ChatMarkdown(Markdown):
-    """Markdown with our headings."""
-
-    elements = {**Markdown.elements, "heading_open": LeftHeading}  # noqa: RUF012 - as rich has it
 
 
 class RichScreen:
@@ -90,6 +77,8 @@ class RichScreen:
         self._live: Live | None = None
         self._ticking: asyncio.TimerHandle | None = None
         self._since = time.monotonic()
+        """When the last thing happened that a person waited for."""
+        self._is_writing = False
         self._lost_since: float | None = None
         self._echo = _EchoSwitch()
         self._is_light = os.environ.get("COLORFGBG", "").rpartition(";")[2] in _LIGHT
@@ -132,7 +121,7 @@ class RichScreen:
         """Show this event."""
         match event:
             case RoundBegan():
-                self._since = time.monotonic()
+                self._since, self._is_writing = time.monotonic(), False
                 self._open()
             case TextArrived(text=text):
                 self._add(text)
@@ -154,6 +143,7 @@ class RichScreen:
                 self._show_end(event)
 
     def _add(self, text: str) -> None:
+        self._since, self._is_writing = time.monotonic(), True
         for block in self._blocks.add(harmless(text)):
             self._print_block(block)
         self._open()
@@ -168,7 +158,7 @@ class RichScreen:
         if self._has_printed:
             self._console.print()
         self._has_printed = True
-        self._console.print(_BlockLines(self._markdown(block)), end="")
+        self._console.print(BlockLines(self._markdown(block)), end="")
 
     def _report(self, call_id: str, value: Json) -> None:
         waiting = find_waiting_note(value)
@@ -224,13 +214,7 @@ class RichScreen:
         self.rest()
 
     def _markdown(self, text: str) -> Markdown:
-        """Return the text to print. A line break stays one: models and tools mean it so."""
-        made = ChatMarkdown(text, code_theme="ansi_light" if self._is_light else "ansi_dark", hyperlinks=False)
-        for token in made.parsed:
-            for child in token.children or ():
-                if child.type == "softbreak":
-                    child.type = "hardbreak"
-        return made
+        return make_markdown(text, is_light=self._is_light)
 
     # What changes.
 
@@ -291,14 +275,18 @@ class RichScreen:
         lines = [self._call_line(call) for call in self._running.values()]
         if self._lost_since is not None:
             lines.append(self._waiting_line("reconnecting…", self._lost_since))
-        elif not lines and not self._blocks.rest:
+        elif not lines and not self._blocks.rest and not self._is_just_writing():
             lines.append(self._waiting_line("thinking…", self._since))
         room = max(1, self._console.height - len(lines) - 2)
         rest = self._blocks.rest
-        above: list[RenderableType] = [_BlockLines(self._markdown(rest), room)] if rest else []
+        above: list[RenderableType] = [BlockLines(self._markdown(rest), room)] if rest else []
         if above and self._has_printed:
             above.insert(0, Text(""))
         return Group(*above, *lines)
+
+    def _is_just_writing(self) -> bool:
+        """Whether words came a moment ago: between two of them the model does not count as thinking."""
+        return self._is_writing and time.monotonic() - self._since < _PAUSE
 
     def _call_line(self, call: _Running) -> Text:
         line = Text.assemble((f"{self._frame()} ", "cyan"), (call.name, "bold"), (f"  {_seconds(call.since)}", "dim"))
@@ -322,24 +310,8 @@ class RichScreen:
 
 def make_screen(*, is_detailed: bool, once: bool) -> RichScreen:
     """Return the screen of this terminal. rich itself follows NO_COLOR."""
-    aside = Console(stderr=True, highlight=False) if sys.stderr.isatty() else Console(stderr=True, no_color=True)
-    return RichScreen(Console(highlight=False), aside, is_detailed=is_detailed, once=once)
-
-
-class _BlockLines:
-    """A block without the empty lines that rich puts around some; or only its last lines, while it arrives."""
-
-    def __init__(self, of: RenderableType, most: int | None = None) -> None:
-        self._of = of
-        self._most = most
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        lines = console.render_lines(self._of, options, pad=False)
-        filled = [at for at, line in enumerate(lines) if any(segment.text.strip() for segment in line)]
-        kept = lines[filled[0] : filled[-1] + 1] if filled else []
-        for line in kept if self._most is None else kept[-self._most :]:
-            yield from line
-            yield Segment.line()
+    aside = Console(stderr=True, highlight=False, no_color=None if sys.stderr.isatty() else True)
+    return RichScreen(Console(highlight=False, theme=THEME), aside, is_detailed=is_detailed, once=once)
 
 
 class _EchoSwitch:

@@ -99,7 +99,11 @@ class TerminalChat:
         attached, self._attached = self._attached, []
         parts = [file.part for file in attached if file.part is not None]
         words = "\n\n".join([text, *(file.words for file in attached if file.words)])
-        return await self._run(lambda chat: chat.send(words, parts=parts))
+        try:
+            return await self._run(lambda chat: chat.send(words, parts=parts))
+        except HandspanError:  # it was not sent: the next message has the files
+            self._attached = [*attached, *self._attached]
+            raise
 
     async def retry(self) -> Ended:
         """Let the model answer the last message again."""
