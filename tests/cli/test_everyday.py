@@ -64,6 +64,10 @@ def test_a_restore_is_refused_while_a_gateway_runs_and_for_other_files(run: Shel
         assert refused.returncode == 1 and "serves the state folder" in json.loads(refused.stdout)["error"]
     (tmp_path / "text").write_text("no archive")
     assert "can't be put back" in run("restore", str(tmp_path / "text")).stderr
+    half = tmp_path / "half.tar.gz"
+    half.write_bytes(file.read_bytes()[:-2000])
+    assert run("restore", str(half), "--replace").returncode == 1
+    assert len(json.loads(run("sessions", "--json").stdout)) == 1, "nothing was moved aside"
     with tarfile.open(tmp_path / "foreign.tar.gz", "w:gz") as archive:
         archive.add(tmp_path / "text", "text")
     assert "no backup of Handspan" in run("restore", str(tmp_path / "foreign.tar.gz"), "--replace").stderr

@@ -25,6 +25,7 @@ from handspan.gateway.app import copy_store
 
 _FORM: Final = 1
 """The form of the file; a newer one is refused."""
+_PIECE: Final = 1024 * 1024
 _MANIFEST: Final = "handspan-backup.json"
 _DATABASE: Final = "handspan.db"
 _OF_A_PROCESS: Final = ("gateway.json", "gateway.lock", "runs")
@@ -171,6 +172,8 @@ def _put_back(file: Path, state: Path, folder: Path, *, is_replaced: bool) -> Ba
     try:
         with tarfile.open(file, "r:gz") as archive:
             manifest = _read_manifest(archive)
+            _read_through(archive)
+        with tarfile.open(file, "r:gz") as archive:
             kept = list(_make_room(state, is_replaced=is_replaced))
             make_private(state)
             sizes = [
@@ -195,6 +198,14 @@ def _read_manifest(archive: tarfile.TarFile) -> BackupManifest:
             f"Handspan {manifest.version} made this backup, and this one can't read it: use a newer one."
         )
     return manifest
+
+
+def _read_through(archive: tarfile.TarFile) -> None:
+    """Raise when the archive is damaged or cut off: nothing may be moved aside for half a backup."""
+    for member in archive:
+        source = archive.extractfile(member) if member.isreg() else None
+        while source is not None and source.read(_PIECE):
+            pass
 
 
 def _make_room(state: Path, *, is_replaced: bool) -> Iterator[str]:
