@@ -1,4 +1,4 @@
-"""A turn on a terminal that can do more than letters (SPEC U1)."""
+"""A turn on a terminal that can do more than letters (SPEC U2)."""
 
 import asyncio
 import io

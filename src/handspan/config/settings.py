@@ -483,6 +483,11 @@ class StoreSettings(Struct, frozen=True):
     in the state folder."""
     connections: Annotated[int, Meta(ge=3, description="a whole number of 3 or more")] = 10
     """How many connections to PostgreSQL may be open: one writes, one holds the lease, the others read."""
+    application_name: Annotated[
+        str, Meta(pattern=r"^[\x20-\x7e]{1,40}$", description="a text of 1 to 40 characters of ASCII")
+    ] = "handspan"
+    """What the server calls our connections, with their purpose and the number of the process behind it, as in
+    `handspan writer 4711`."""
     timeout: Seconds = 10.0
     """PostgreSQL: how long one statement may take, and how long a request waits for a database that can't be reached.
     Then it is refused."""

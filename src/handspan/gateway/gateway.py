@@ -106,7 +106,7 @@ class Gateway:
         self.auth = Auth(settings, self.store.tokens, settings.state, self.bus)
         self.pairing = Pairing(self.auth)
         self.devices = Devices(self.store.devices)
-        self.app.registry.explain_absence = self.devices.explain_absence
+        self.app.registry.explain_absence = self._explain_absence
         self._choosing: asyncio.Task[Choice] | None = None
         self._reloading = asyncio.Lock()
         self._model = model
@@ -127,6 +127,10 @@ class Gateway:
     def operator_token(self) -> str:
         """The token of the person who runs this gateway; set by `open`."""
         return self.auth.operator_token
+
+    def _explain_absence(self, owner: str, tool: str) -> str:
+        """Return why this tool is not here, if a device or an MCP server that is away has it; else an empty text."""
+        return self.devices.explain_absence(owner, tool) or self.app.mcp.explain_absence(tool)
 
     # Open and close.
 

@@ -178,6 +178,7 @@ export interface CallRecordView {
   true_result: SucceededCall | FailedCall | null;
   expires_at: string | null;
   notes: NoteView[];
+  internal: boolean;
 }
 
 /** Progress of the tool while it runs. */
@@ -1246,6 +1247,7 @@ export interface Operations {
   'GET /api/calls': { path: undefined; query: { session?: string | undefined; tool?: string | undefined; origin?: string | undefined; status?: '' | 'error' | 'open' | 'success' | 'approval_denied' | 'auth_required' | 'busy' | 'cancelled' | 'disconnected' | 'execution_failed' | 'file_not_found' | 'file_too_large' | 'hook_cancelled' | 'internal_error' | 'interrupted' | 'invalid_arguments' | 'invalid_path' | 'network_error' | 'permission_denied' | 'permission_denied_forever' | 'policy_denied' | 'question_expired' | 'rate_limited' | 'timeout' | 'tool_disabled' | 'tool_not_available' | 'tool_not_found' | 'unknown_outcome' | undefined; since?: string | undefined; until?: string | undefined; limit?: number | undefined; after?: string | undefined }; body: undefined; answer: CallPage };
   'GET /api/calls/timings': { path: undefined; query: { session?: string | undefined; tool?: string | undefined; origin?: string | undefined }; body: undefined; answer: TimingList };
   'GET /api/calls/{call_id}': { path: { call_id: string }; query: { wait?: number | undefined }; body: undefined; answer: CallRecordView };
+  'GET /api/calls/{call_id}/files/{index}': { path: { call_id: string; index: string }; query: undefined; body: undefined; answer: Blob };
   'POST /api/calls/{call_id}/cancel': { path: { call_id: string }; query: undefined; body: undefined; answer: CallRecordView };
   'GET /api/usage': { path: undefined; query: { by?: 'agent' | 'day' | 'model' | 'session' | undefined; session?: string | undefined; since?: string | undefined }; body: undefined; answer: UsageList };
   'GET /api/questions': { path: undefined; query: { session?: string | undefined }; body: undefined; answer: QuestionList };

@@ -129,9 +129,13 @@ async def _move_rows(source: _Source, address: StoreAddress, tell: Callable[[str
             await raw.execute("SET LOCAL statement_timeout = 0")
             await raw.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
             is_empty = not [table for table in (*_TABLES, "artifacts") if await _has_rows(raw, table)]
-            sums = {table: await _move_table(source.database, raw, table, is_empty) for table in _TABLES}
-            sums["artifacts"] = await _move_artifacts(source.artifacts, raw, is_empty)
-            for table, given in sums.items():
+            sums: dict[str, TableSum] = {}
+            for table in (*_TABLES, "artifacts"):
+                if table == "artifacts":
+                    given = await _move_artifacts(source.artifacts, raw, is_empty)
+                else:
+                    given = await _move_table(source.database, raw, table, is_empty)
+                sums[table] = given
                 tell(f"{table}: {given.count} rows, sha256 {given.hash[:16]}")
             if is_empty:
                 await _copy_files(raw, source.state)

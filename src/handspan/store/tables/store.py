@@ -162,6 +162,7 @@ class TableStore(Generic[_D]):
     async def expire(self) -> tuple[str, ...]:
         """Give calls that waited too long their result, and return their ids. Call it now and then."""
         now, lost = self._clock(), await lost_leases(self.database, self.leases)
+        await self.conversations.end_lost_turns()
         kept = self.ledger.unwritten_results
         expired = await self.database.write(lambda connection: UnfinishedWork(connection, now, lost, kept).expire())
         self._begin_pruning()
