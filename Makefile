@@ -41,6 +41,7 @@ test: setup system ## every gate and every test; the longest of the four parts b
 
 pytest: setup system ## the tests in Python
 	@$(ROOT)scripts/node-parts
+	@$(ROOT)scripts/fastmcp-client
 	@cd $(ROOT) && $(BIN)/python -m compileall -q src
 	@cd $(ROOT) && [ -d tests/__pycache__ ] || $(BIN)/python -m pytest -q --collect-only >/dev/null || true # compiles all once, not in every worker
 	@cd $(ROOT) && $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
@@ -65,7 +66,7 @@ screenshots: setup system ## pictures of every page in web/screenshots, and thos
 
 chaos: setup ## dropped links, kills, hostile clients, floods, outages, a soak of ten minutes; then properties and floods in their deep form
 	@cd $(ROOT) && $(BIN)/python -m tests.chaos
-	@cd $(ROOT) && $(BIN)/python -m tests.chaos --postgres kills sigterm walks
+	@cd $(ROOT) && $(BIN)/python -m tests.chaos --postgres storm pages kills sigterm walks
 	@cd $(ROOT) && TESTS_PROFILE=deep $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --timeout 3600 -m "hypothesis or flood"
 	@cd $(ROOT) && TESTS_PROFILE=deep $(BIN)/python -m pytest -q --timeout 3600 tests/interaction/test_behaviours.py -k postgres
 
@@ -102,5 +103,5 @@ lock: setup ## write constraints.txt anew: the newest versions that fit pyprojec
 	@cd $(ROOT) && scripts/lock
 
 clean: ## remove what make made
-	@cd $(ROOT) && rm -rf .venv .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis bench/results
+	@cd $(ROOT) && rm -rf .venv .venv-fastmcp .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis bench/results
 	@cd $(ROOT) && rm -rf sdks/typescript/node_modules sdks/typescript/dist web/node_modules web/dist web/screenshots

@@ -66,6 +66,7 @@ COMPARISONS: Final = (
         {"socketio": "socketio", "mcp_stdio": "mcp", "mcp_http": "mcp", "fastmcp_http": "fastmcp"},
         {"remote_call_us": "us", "remote_call_sdk_us": "us"},
     ),
+    Comparison("bench.peers.mcp_server", {"fastmcp": "fastmcp"}, {"mcp_server_call": "ratio"}),
 )
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 from msgspec import structs
 from scripts.progress import Steps
 
-from tests.chaos import floods, hostile, kills, outages, pages, sigterm, soak, storm, walks
+from tests.chaos import database_disk, failover, floods, hostile, kills, outages, pages, sigterm, soak, storm, walks
 from tests.chaos.figures import Figure, broken, table
 from tests.stores import postgres_variables
 
@@ -27,6 +27,8 @@ SCENARIOS: Final[dict[str, tuple[Callable[[Path, Any, int], Any], Any, Any]]] = 
     "hostile": (hostile.hostile, hostile.Scale(), hostile.SHORT),
     "floods": (floods.floods, floods.Scale(), floods.SHORT),
     "outages": (outages.outages, outages.Scale(), outages.SHORT),
+    "failover": (failover.failover, failover.Scale(), failover.SHORT),
+    "database_disk": (database_disk.database_disk, database_disk.Scale(), database_disk.SHORT),
     "soak": (soak.soak, soak.Scale(), soak.SHORT),
     "walks": (walks.walks, walks.Scale(), walks.SHORT),
 }
