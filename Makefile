@@ -15,7 +15,7 @@ BOTH_WAYS := tests/wire tests/vectors tests/gateway/mcp/test_door.py
 # The tests start hundreds of processes. Each would compile every module anew if none might keep what it compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup system serve test pytest sdk web chaos conformance coverage check release-check format docs bench bench-peers audit lock clean
+.PHONY: help setup system serve test pytest sdk web test-android chaos conformance coverage check release-check format docs bench bench-peers audit lock clean
 .DEFAULT_GOAL := help
 
 help: ## what can be made
@@ -59,6 +59,9 @@ sdk: setup system ## the TypeScript SDK: checked, built and tested, in Node and 
 
 web: setup system ## the page: checked, built and tested in a browser with a real gateway
 	@$(ROOT)scripts/web-test
+
+test-android: setup ## the Kotlin kit for Android: compiled, and its logic tested on a JVM (JDK 17) with a real gateway; not part of `test`
+	@$(ROOT)scripts/android-test
 
 chaos: setup ## dropped links, kills, hostile clients, floods, outages, a soak of ten minutes; then properties and floods in their deep form
 	@cd $(ROOT) && $(BIN)/python -m tests.chaos
