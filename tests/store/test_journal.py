@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from handspan.core.calls import CallRecord, ToolFacts
 from handspan.core.errors import ErrorCode
 from handspan.core.principals import Origin
+from handspan.core.records import ToolTiming
 from handspan.core.results import Attachment, Failure, Success, ToolResult, succeed
 from handspan.core.store import Store
-from tests.store.things import call, finished, started
+from tests.store.things import READS, call, finished, started
 from tests.waiting import soon
 
 pytestmark = pytest.mark.anyio
@@ -107,6 +108,26 @@ async def test_calls_of_an_origin_are_found_by_its_kind_or_by_its_name(store: St
     assert await pages(store, 2, {"origin": "device(pho"}) == await pages(store, 2, {"origin": "dev"}) == []
 
 
+async def test_timings_are_over_all_finished_calls_of_a_tool(store: Store) -> None:
+    times = [float(number) for number in range(1, 41)]
+    for number, seconds in enumerate(reversed(times)):
+        record = await started(store.ledger, named("read_file", 1000.0 + number, session="s1"))
+        record.duration = seconds
+        await finished(store.ledger, record, Failure("timeout", "Too late.") if seconds > 37 else succeed(1))
+    record = await started(store.ledger, named("write_file", 1.0))
+    record.duration = 7.0
+    await finished(store.ledger, record, succeed(1))
+    await started(store.ledger, named("read_file", 3000.0))  # open: its time is not known
+    await finished(store.ledger, await started(store.ledger, named("read_file", 1.0, "bob")), succeed(1))
+
+    found = await soon(store.ledger.timings(owner="ann"))
+    assert found == [ToolTiming("read_file", 40, 3, 20.0, 38.0), ToolTiming("write_file", 1, 0, 7.0, 7.0)]
+    assert [one.tool for one in await soon(store.ledger.timings(owner="ann", session="s1"))] == ["read_file"]
+    assert [one.tool for one in await soon(store.ledger.timings(owner="ann", tool="write_file"))] == ["write_file"]
+    assert len(await soon(store.ledger.timings(owner="ann", origin="builtin"))) == 2
+    assert await soon(store.ledger.timings(owner="ann", origin="device")) == []
+
+
 async def test_a_page_stays_where_it_is_while_calls_come_and_end(store: Store) -> None:
     records = [await started(store.ledger, named("read_file", 1000.0 + number)) for number in range(6)]
     for record in records:
@@ -129,3 +150,13 @@ async def test_every_code_of_the_table_is_the_status_of_its_calls(store: Store, 
 def test_no_value_of_a_tool_can_look_like_an_error(value: Any) -> None:
     encoded = succeed(value).encoded
     assert encoded.startswith(b'{"status":"success"')
+
+
+async def test_a_read_only_call_stands_in_the_journal_as_soon_as_it_runs(store: Store) -> None:
+    record = call(tool=READS)
+    await started(store.ledger, record)  # in SQLite, it does not wait for its write
+    page, _ = await soon(store.ledger.page(owner=record.owner))
+    assert [one.id for one in page] == [record.id] and page[0].state == "started"
+    await finished(store.ledger, record, succeed(1))
+    page, _ = await soon(store.ledger.page(owner=record.owner))
+    assert [(one.id, one.state) for one in page] == [(record.id, "done")]

@@ -42,6 +42,7 @@ from handspan.gateway.entry.auth import Auth, let_in
 from handspan.gateway.entry.pairing import Pairing
 from handspan.gateway.http.refusals import JSON_HEADER, Refusal, is_graph, send_refusal, send_whole
 from handspan.gateway.live import Live
+from handspan.gateway.log.requests import with_request_log
 from handspan.gateway.metrics import Metrics
 from handspan.gateway.parts import Door, GatewayParts, OpenDoor
 from handspan.gateway.paths import OPEN_ANSWERS, PathPrefix, merge_slashes
@@ -103,7 +104,7 @@ class Gateway:
         self.auth = Auth(settings, self.store.tokens, settings.state, self.bus)
         self.pairing = Pairing(self.auth)
         self.devices = Devices(self.store.devices)
-        self.app.registry.explain_absence = self.devices.explain_absence
+        self.app.registry.explain_absence = self._explain_absence
         self._choosing: asyncio.Task[Choice] | None = None
         self._model = model
         self._is_inside = is_inside
@@ -123,6 +124,10 @@ class Gateway:
     def operator_token(self) -> str:
         """The token of the person who runs this gateway; set by `open`."""
         return self.auth.operator_token
+
+    def _explain_absence(self, owner: str, tool: str) -> str:
+        """Return why this tool is not here, if a device or an MCP server that is away has it; else an empty text."""
+        return self.devices.explain_absence(owner, tool) or self.app.mcp.explain_absence(tool)
 
     # Open and close.
 
@@ -215,7 +220,7 @@ class Gateway:
     def asgi(self) -> ASGIApp:
         """The application, below the path prefix."""
         prefix = self.settings.gateway.path_prefix
-        return PathPrefix(self._enter, prefix) if prefix else self._enter
+        return with_request_log(PathPrefix(self._enter, prefix) if prefix else self._enter)
 
     async def _enter(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request or connection."""

@@ -10,7 +10,7 @@ import pytest
 from handspan.core.calls import ToolCall
 from handspan.core.context import ToolContext
 from handspan.core.principals import OPERATOR, Principal
-from handspan.core.results import Pending, Success
+from handspan.core.results import Attachment, Pending, Success
 from handspan.core.values import Arguments
 from tests.gateway.rest.served import STRANGER, Rest, RestClient, TestTool, is_error, session_of
 
@@ -65,6 +65,20 @@ async def test_filters_by_tool_status_and_session(client: RestClient, rest: Rest
     assert await found("origin=device(phone)") == await found("origin=builtin(other)") == []
 
 
+async def test_timings_count_every_call_of_the_caller(client: RestClient, rest: Rest) -> None:
+    await make_calls(rest, 5)
+    await make_calls(rest, 3, STRANGER)
+    tools = (await client.get("/api/calls/timings")).json()["tools"]
+    assert [(one["tool"], one["calls"], one["failed"]) for one in tools] == [
+        ("get_current_time", 3, 0),
+        ("read_file", 2, 2),
+    ]
+    assert all(0 <= one["p50"] <= one["p95"] for one in tools)
+    (only,) = (await client.get("/api/calls/timings?tool=read_file")).json()["tools"]
+    assert only == tools[1]
+    assert (await client.get("/api/calls/timings?session=never")).json() == {"tools": []}
+
+
 async def test_filters_by_time(client: RestClient, rest: Rest) -> None:
     await make_calls(rest, 3)
     store = rest.app.store
@@ -113,6 +127,18 @@ async def test_a_call_is_shown_whole_with_its_notes(client: RestClient, rest: Re
     assert call["arguments"] == {"path": "none"} and call["result"]["code"] == "file_not_found"
     assert call["true_result"] is None and call["expires_at"] is None
     assert [note["text"] for note in call["notes"]] == ["It came late."]
+
+
+async def test_the_files_of_a_result_are_read_by_their_number(client: RestClient, rest: Rest) -> None:
+    async def shoot(arguments: Arguments, ctx: ToolContext) -> Success:
+        return Success("a photo", (Attachment("image", "image/png", b"pixels", name="photo.png"),))
+
+    rest.app.registry.register(TestTool("shoot", shoot))
+    await rest.app.engine.call(ToolCall("shoot", {}, "photo"), rest.app.caller(who=OPERATOR))
+    answer = await client.get("/api/calls/photo/files/0")
+    assert (answer.status_code, answer.content, answer.headers["content-type"]) == (200, b"pixels", "image/png")
+    for missing in ("photo/files/1", "photo/files/-1", "photo/files/x", "never/files/0"):
+        assert is_error(await client.get(f"/api/calls/{missing}"), 404, "not_found")
 
 
 async def test_a_call_whose_outcome_comes_from_elsewhere_is_waited_for(client: RestClient, rest: Rest) -> None:

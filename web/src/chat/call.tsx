@@ -1,7 +1,9 @@
 import { signal, useSignal } from '@preact/signals';
+import { memo } from 'preact/compat';
 import { duration } from '../parts/ago.tsx';
 import { asText, Code } from '../parts/code.tsx';
 import { Icon, type IconName } from '../parts/icon.tsx';
+import { href } from '../router.ts';
 import { Files } from './files.tsx';
 import { type CallView, readEnvelope } from './view.ts';
 
@@ -30,7 +32,7 @@ function placeOf(origin: string): string {
 }
 
 /** One call: a line, or with all details. Images are always shown. */
-export function CallBlock({ call }: { call: CallView }) {
+export const CallBlock = memo(function CallBlock({ call }: { call: CallView }) {
   const isOpen = useSignal<boolean | undefined>(undefined);
   const showsAll = isOpen.value ?? isDetailed.value;
   const { error } = call.envelope ? readEnvelope(call.envelope) : {};
@@ -56,7 +58,7 @@ export function CallBlock({ call }: { call: CallView }) {
       {call.files && <Files files={call.files} />}
     </div>
   );
-}
+});
 
 function CallDetails({ call }: { call: CallView }) {
   const { value, error, code, notice } = call.envelope ? readEnvelope(call.envelope) : {};
@@ -85,6 +87,10 @@ function CallDetails({ call }: { call: CallView }) {
           <Code text={asText(value)} label="Copy the result" />
         </>
       )}
+      <p class="call-links">
+        <a href={href('tools', call.tool)}>About this tool</a>
+        {call.state !== 'writing' && <a href={href('journal', 'calls', call.id)}>In the journal</a>}
+      </p>
     </div>
   );
 }

@@ -3,6 +3,7 @@
 Every request and every connection is checked anew: a token that any process has revoked is refused at once.
 """
 
+import logging
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +15,7 @@ from starlette.types import Message, Receive, Scope, Send
 from handspan.config.settings import Settings
 from handspan.core.bus import Bus, TokenRevoked
 from handspan.core.errors import StoreError
-from handspan.core.principals import Principal, TokenScope
+from handspan.core.principals import OPERATOR, Principal, TokenScope
 from handspan.core.records import Token
 from handspan.core.store import TokenBook
 from handspan.core.values import strip_invisible
@@ -44,6 +45,7 @@ __all__ = [
     "check_agent",
     "is_open",
     "let_in",
+    "log_refusal",
     "may",
     "unauthorized",
 ]
@@ -53,6 +55,8 @@ ADMIN: Final[TokenScope] = "admin"
 PAGE_LABEL: Final = "page"
 INSIDE: Final = "handspan.inside"
 """The key of `Admitted` in an ASGI scope's extensions, for a gateway inside its own process. No client can set it."""
+
+_log = logging.getLogger(__name__)
 
 _SAFE: Final = frozenset({"GET", "HEAD"})
 _OPEN: Final = frozenset(
@@ -75,6 +79,7 @@ _RENEWED_AFTER: Final = 60.0
 _MAX_REVOKED: Final = 10_000
 """Revoked tokens that are remembered: requests older than the last so many revocations are long answered."""
 _LONGEST_LABEL: Final = 64
+_LONGEST_PATH: Final = 200
 _HEADERS: Final[tuple[Header, ...]] = (
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -144,6 +149,8 @@ class Auth:
         self.host_policy = HostPolicy(settings.gateway)
         self.prefix = settings.gateway.path_prefix
         self.operator_token = ""
+        self._operator_hash = ""
+        """Of the operator's token until it is revoked."""
         """The token of the person who runs this gateway; set by `open`."""
         self._revoked_lately: dict[str, None] = {}
         self._tokens = tokens
@@ -155,6 +162,7 @@ class Auth:
     async def open(self) -> None:
         """Find or make the operator's token. Raises `ConfigError` when its file can't be used."""
         self.operator_token = await open_operator_token(self._state, self._tokens)
+        self._operator_hash = hash_of(self.operator_token)
 
     async def admit(self, scope: Scope) -> Admitted:
         """Return the principal of a request with a known Host, Origin and token. Raises `Refusal` for all others."""
@@ -193,6 +201,8 @@ class Auth:
         if not await self._tokens.revoke(token_hash, owner=owner):
             return False
         self._revoked_lately[token_hash] = None
+        if token_hash == self._operator_hash:
+            self._operator_hash = ""
         if len(self._revoked_lately) > _MAX_REVOKED:
             del self._revoked_lately[next(iter(self._revoked_lately))]
         self._bus.publish(TokenRevoked(owner, token_hash))
@@ -223,6 +233,9 @@ class Auth:
                 await self.revoke(record.hash, record.owner)
                 return None
         except StoreError:
+            if presented.via != "cookie" and is_same(self._operator_hash, token_hash):
+                # The operator can ask what is wrong with the store (`handspan doctor`).
+                return Token(token_hash, OPERATOR.owner, OPERATOR.scopes, OPERATOR_LABEL, 0.0, None, None)
             raise Refusal(503, "unavailable", "Tokens can't be looked up at the moment: try again later.", 5) from None
         return record
 
@@ -259,9 +272,17 @@ async def let_in(auth: Auth, scope: Scope, receive: Receive, send: Send) -> tupl
             if admitted.renews and (presented := find_token(scope)):
                 more.append((b"set-cookie", page_cookie(scope, presented.token, auth.prefix)))
     except Refusal as refusal:
+        log_refusal(refusal, scope)
         await send_refusal(refusal, scope, send)
         return None
     return receive, send
+
+
+def log_refusal(refusal: Refusal, scope: Scope) -> None:
+    """Log a request that is not let in: where it comes from, and why not. Its query may hold a token: never that."""
+    method, path, address = scope.get("method", "WebSocket"), scope["path"][:_LONGEST_PATH], address_of(scope)
+    about = {"event": "refused", "path": path, "address": address, "status": refusal.status, "code": refusal.code}
+    _log.info("%s %s from %s refused: %d %s", method, path, address, refusal.status, refusal.code, extra=about)
 
 
 def _receive_while_admitted(auth: Auth, receive: Receive, admitted: Admitted) -> Receive:

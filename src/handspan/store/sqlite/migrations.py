@@ -229,6 +229,7 @@ CREATE TABLE journal_time (                   -- the time by which the journal a
     seen     REAL NOT NULL
 );
 """
+_ARTIFACTS: Final = ""  # files of the state folder; a step all the same, so that both databases have the same numbers
 
 MIGRATIONS: Final = (
     _CONVERSATIONS,
@@ -241,4 +242,5 @@ MIGRATIONS: Final = (
     _SKILLS,
     _CONSENT,
     _JOURNAL_TIME,
+    _ARTIFACTS,
 )

@@ -1,6 +1,7 @@
 """Sessions and their messages as rows. Messages are only appended; the results follow their calls (SPEC A2, M4)."""
 
 import asyncio
+import contextlib
 import itertools
 import os
 import time
@@ -46,6 +47,9 @@ _BEGIN_TURN: Final = (
     "UPDATE sessions SET state = 'running', run = ?, active = ? WHERE id = ? AND owner = ? AND state <> 'running'"
     f" RETURNING {SESSION}"
 )
+_END_OWN_TURN: Final = (
+    "UPDATE sessions SET state = ?, run = NULL WHERE id = ? AND owner = ? AND state = 'running' AND run = ?"
+)
 _REPLY_BEGINS: Final = b'{"type":"assistant"'
 _FEW_MESSAGES: Final = 8
 
@@ -69,6 +73,8 @@ class StoredConversations:
         self._database = database
         self._lease = leases.own
         self._artifacts = artifacts
+        self._lost_ends: dict[str, Row] = {}
+        """Turns whose end could not be stored, by session: the values of `_END_OWN_TURN`."""
         self._clock = clock
         self._new: dict[str, SessionRecord] = {}
         """Sessions of a unit of work that is not committed yet."""
@@ -156,6 +162,8 @@ class StoredConversations:
 
         Inside a unit of work the error may come only from the commit; then nothing of the unit is stored.
         """
+        if self._lost_ends:
+            await self.end_lost_turns()
         work, unit = BeginTurn(session, owner, self._lease, self._clock()), unit_around(self._database)
         if unit is None:
             return await self._database.write(work)
@@ -167,11 +175,22 @@ class StoredConversations:
     async def end_turn(self, session: str, *, owner: str, waiting: bool = False) -> None:
         """Mark the session as idle, or as `waiting` for results of its open calls."""
         state: SessionState = "waiting" if waiting else "idle"
-        await join_unit(self._database, EndTurn(session, owner, state))
-        if (
-            unit := unit_around(self._database)
-        ) is not None:  # the next turn may run in a process that reads the database
-            await unit.flush()
+        try:
+            await join_unit(self._database, EndTurn(session, owner, state))
+            if (unit := unit_around(self._database)) is not None:
+                await unit.flush()  # the next turn may run in a process that reads the database
+        except StoreError:
+            # The rest of the unit may have been too large. The turn is over all the same: the next one depends on it.
+            self._lost_ends[session] = (state, sanitize(session), sanitize(owner), self._lease)
+            with contextlib.suppress(StoreError):
+                await self.end_lost_turns()
+            raise
+
+    async def end_lost_turns(self) -> None:
+        """Mark the sessions as idle whose turns have ended while the store took no writes. Raises `StoreError`."""
+        for session, values in tuple(self._lost_ends.items()):
+            await self._database.execute(_END_OWN_TURN, values)
+            self._lost_ends.pop(session, None)
 
     async def rename(self, session: str, name: str, *, owner: str) -> None:
         """Change the name."""

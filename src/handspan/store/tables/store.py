@@ -134,6 +134,7 @@ class TableStore(Generic[_D]):
             await asyncio.wait([self._pruning])
         self.ledger.late_starts.write_all()
         await self.ledger.unwritten_results.close()
+        await self.artifacts.close()
         await self.database.close()
         await self.leases.release()
 
@@ -161,6 +162,7 @@ class TableStore(Generic[_D]):
     async def expire(self) -> tuple[str, ...]:
         """Give calls that waited too long their result, and return their ids. Call it now and then."""
         now, lost = self._clock(), await lost_leases(self.database, self.leases)
+        await self.conversations.end_lost_turns()
         kept = self.ledger.unwritten_results
         expired = await self.database.write(lambda connection: UnfinishedWork(connection, now, lost, kept).expire())
         self._begin_pruning()

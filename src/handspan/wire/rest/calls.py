@@ -6,7 +6,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from handspan.core.calls import CallState
 from handspan.core.errors import ErrorCode, ErrorType
-from handspan.core.records import CallStatus
+from handspan.core.records import CallStatus, ToolTiming
 from handspan.core.values import Json, JsonObject
 from handspan.wire.rest.fields import After, Limit, SessionId
 
@@ -151,6 +151,21 @@ class CallPage(Struct, frozen=True):
     """Where the next page begins; null at the end."""
 
 
+class TimingQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which calls count; those without a result never do."""
+
+    session: SessionId = ""
+    tool: Annotated[str, Meta(max_length=200)] = ""
+    origin: Annotated[str, Meta(max_length=200)] = ""
+    """A kind (`device`), or a kind with its name (`device(phone)`)."""
+
+
+class TimingList(Struct, frozen=True):
+    """How long tools take, the most called one first."""
+
+    tools: list[ToolTiming]
+
+
 class NoteView(Struct, frozen=True):
     """A note on something that came after the call had ended."""
 
@@ -182,6 +197,8 @@ class CallRecordView(Struct, frozen=True):
     """The tool's own result, if a hook replaced it."""
     expires_at: str | None
     notes: list[NoteView]
+    internal: bool
+    """The tool is hidden from models: a skill showed it for this call, or the operator called it by its server."""
 
 
 class WaitQuery(Struct, frozen=True, forbid_unknown_fields=True):
