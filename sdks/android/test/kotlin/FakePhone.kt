@@ -45,6 +45,7 @@ class FakePhone : Context() {
     val started = CopyOnWriteArrayList<Intent>()
     val granted: MutableSet<String> = ConcurrentHashMap.newKeySet()
     val receivers = CopyOnWriteArrayList<BroadcastReceiver>()
+    var cameras = FakeCameras(byteArrayOf(1, 2, 3))
     private val memories = ConcurrentHashMap<String, SharedPreferences>()
     private var installations = 0L
 
@@ -84,7 +85,11 @@ class FakePhone : Context() {
         receivers -= receiver
     }
 
-    override fun getSystemService(name: String): Any = if (name == SENSOR_SERVICE) FakeSensors() else FakeLocations()
+    override fun getSystemService(name: String): Any = when (name) {
+        SENSOR_SERVICE -> FakeSensors()
+        CAMERA_SERVICE -> cameras
+        else -> FakeLocations()
+    }
 
     override fun getPackageManager(): PackageManager = object : PackageManager() {
         override fun queryIntentServices(intent: Intent, flags: Int) = apps.values.map { app ->

@@ -10,6 +10,7 @@ import org.handspan.client.PermissionAnswer
 import org.handspan.client.PermissionQuestion
 import org.handspan.client.ToolError
 import org.handspan.device.AndroidPermissions
+import org.handspan.device.Camera
 import org.handspan.device.DeviceTools
 import org.handspan.device.PermissionFlow
 import org.handspan.device.Quality
@@ -133,6 +134,18 @@ fun Checks.deviceTools() {
         val resolver = FakePhone().contentResolver
         expect(listOf(mapOf("name" to "Ann", "numbers" to listOf("1", "2"))), findContacts(resolver, "Ann"))
         expect(2, findContacts(resolver, "").size)
+    }
+    check("the camera at the back takes a photo, and is closed again") {
+        val phone = FakePhone()
+        val photo = Camera(phone).takePhoto("high")
+        expect(listOf<Byte>(1, 2, 3), photo.data.toList())
+        expect("image/jpeg" to "back", photo.mediaType to phone.cameras.opened)
+        claim(phone.cameras.isClosed, "it is open")
+    }
+    check("a camera that can't be used says why") {
+        val phone = FakePhone().apply { cameras = FakeCameras(ByteArray(0), error = 1) }
+        val failed = expectThrown<ToolError> { Camera(phone).takePhoto("low") }
+        expect("execution_failed" to "No photo: the camera failed with error 1", failed.code to failed.message)
     }
     check("a photo has the size that is nearest to the wanted quality") {
         val sizes = listOf(Size(320, 240), Size(1280, 960), Size(4000, 3000))
