@@ -146,6 +146,7 @@ fun Checks.deviceTools() {
         val phone = FakePhone().apply { cameras = FakeCameras(ByteArray(0), error = 1) }
         val failed = expectThrown<ToolError> { Camera(phone).takePhoto("low") }
         expect("execution_failed" to "No photo: the camera failed with error 1", failed.code to failed.message)
+        claim(phone.cameras.isClosed, "it is open")
     }
     check("a photo has the size that is nearest to the wanted quality") {
         val sizes = listOf(Size(320, 240), Size(1280, 960), Size(4000, 3000))

@@ -54,9 +54,15 @@ internal class Camera(private val context: Context) {
             results.offer(device)
         }
 
-        override fun onDisconnected(device: CameraDevice) = fail("another app uses the camera")
+        override fun onDisconnected(device: CameraDevice) = end(device, "another app uses the camera")
 
-        override fun onError(device: CameraDevice, error: Int) = fail("the camera failed with error $error")
+        override fun onError(device: CameraDevice, error: Int) = end(device, "the camera failed with error $error")
+
+        /** Android wants a camera closed that could not be used. */
+        private fun end(device: CameraDevice, why: String) {
+            device.close()
+            fail(why)
+        }
     }
 
     @Suppress("DEPRECATION") // the form that every Android since 5 has
