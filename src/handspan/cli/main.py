@@ -20,6 +20,7 @@ COMMANDS: Final = {
     "bridge": ("handspan.cli.bridge", "Offer the tools of other apps on this computer to agents."),
     "call": ("handspan.cli.call", "Run one tool, or many."),
     "calls": ("handspan.cli.calls", "See the journal of tool calls."),
+    "channels": ("handspan.cli.channels", "See the ways to people, try one, let a person write to your agents."),
     "chat": ("handspan.cli.chat.command", "Talk to an agent that uses your tools."),
     "completion": ("handspan.cli.completion", "Let your shell complete commands, tools, agents and sessions."),
     "config": ("handspan.cli.config", "See and check the settings, and where each comes from."),

@@ -9,8 +9,8 @@ from handspan.cli.door import ask_gateway, place_options
 from handspan.cli.options import completes, json_option, settings_options
 from handspan.cli.render import one_line, print_done, print_json
 from handspan.cli.requests import segment
-from handspan.cli.terminal_questions import options_of
 from handspan.core.errors import WireError
+from handspan.core.question_checks import options_of
 from handspan.core.questions import QuestionAction
 from handspan.core.values import Json, JsonObject, encode, escape_invisible, strip_invisible
 from handspan.wire import strict_json

@@ -20,8 +20,10 @@ _SECRETS: Final = frozenset(("api_key", "client_secret", "key", "password", "sec
 _SECRET_TABLES: Final = frozenset(("env", "headers", "options"))
 """Tables in which every value may be secret."""
 _SERVERS: Final = ("tools", "mcp_servers")
-_AT_START: Final = frozenset(("workspace", "state", "store", "journal_days", "gateway", "log"))
-"""What is read once, at the start: folders, the database, the port and its limits, the log. See `with_reloadable`."""
+_CHANNELS: Final = "channels"
+"""In this section an address may be a key as a whole: those of Apprise are."""
+_AT_START: Final = frozenset(("workspace", "state", "store", "journal_days", "gateway", "log", "channels"))
+"""What is read once, at the start: folders, the database, the port, the log, channels. See `with_reloadable`."""
 _TOOLS_AT_START: Final = (("tools", "sandbox"), ("tools", "media"))
 _REFERENCES: Final = ("env:", "file:")
 """What a key begins with that only says where the key is."""
@@ -160,7 +162,8 @@ def hide_secret(key: tuple[str, ...], value: Json) -> Json:
     """Return the value as it may be shown."""
     if not value or not isinstance(value, str):
         return "…" if value and _SECRET_TABLES & set(key) else value
-    is_secret = key[-1] in _SECRETS and not value.startswith(_REFERENCES)
+    holds_key = key[-1] in _SECRETS or (key[0], key[-1]) == (_CHANNELS, "url")
+    is_secret = holds_key and not value.startswith(_REFERENCES)
     return "…" if is_secret or _SECRET_TABLES & set(key) else re.sub(_USER_OF_URL, "…", value)
 
 

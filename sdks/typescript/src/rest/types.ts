@@ -215,6 +215,46 @@ export interface ChangedTools {
   tools: ChangedTool[];
 }
 
+/** All channels. */
+export interface ChannelList {
+  channels: ChannelView[];
+}
+
+/** Whether a channel works, and why not. */
+export interface ChannelState {
+  kind: 'apprise' | 'page' | 'telegram' | 'webhook';
+  status: 'closed' | 'failed' | 'listening' | 'ready' | 'retrying';
+  reason: string;
+  delivered: number;
+  received: number;
+  retry_in: number | null;
+}
+
+/** A message to try a channel with. */
+export interface ChannelTest {
+  chat_id: string;
+  content?: string | undefined;
+}
+
+/** The message was delivered. */
+export interface ChannelTested {
+  channel: string;
+  chat_id: string;
+  sent: boolean;
+}
+
+/** A channel and the people who may write there. */
+export interface ChannelView {
+  name: string;
+  kind: 'apprise' | 'page' | 'telegram' | 'webhook';
+  owner: string;
+  agent: string;
+  receives: boolean;
+  state: ChannelState;
+  allow: string[];
+  senders: SenderView[];
+}
+
 /** One tool in the selection of an agent, without its parameters (SPEC A1). */
 export interface Checkbox {
   name: string;
@@ -620,6 +660,12 @@ export interface NewName {
   name: string;
 }
 
+/** A person who may write to agents from now on. */
+export interface NewSender {
+  sender: string;
+  name?: string | undefined;
+}
+
 /** A session to create. */
 export interface NewSession {
   name?: string | undefined;
@@ -818,6 +864,21 @@ export interface SeenDevice {
   looked: boolean;
 }
 
+/** Whether this person may write now. */
+export interface SenderChanged {
+  channel: string;
+  sender: string;
+  paired: boolean;
+}
+
+/** A person who was paired with a channel. */
+export interface SenderView {
+  sender: string;
+  owner: string;
+  name: string;
+  paired: string;
+}
+
 /** Sessions, the last active first. */
 export interface SessionList {
   sessions: SessionView[];
@@ -882,6 +943,19 @@ export interface SignInLink {
 /** The code of a sign-in link. */
 export interface SignInQuery {
   code?: string | undefined;
+}
+
+/** The signature over time and body. */
+export interface SignatureHeaders {
+  'x-handspan-timestamp'?: string | undefined;
+  'x-handspan-signature'?: string | undefined;
+}
+
+/** What came of the message. The agent's answer comes to the channel's own address. */
+export interface SignedAnswer {
+  status: 'accepted' | 'answered' | 'duplicate';
+  id: string;
+  text: string;
 }
 
 /** Whether a skill of the workspace may be used. */
@@ -964,6 +1038,7 @@ export interface Status {
   tools: number;
   agent: string;
   sources: Record<string, SourceState>;
+  channels: Record<string, ChannelState>;
 }
 
 /** The call succeeded. */
@@ -1286,4 +1361,8 @@ export interface Operations {
   'PUT /api/models/{name}': { path: { name: string }; query: undefined; body: NewModel; answer: Models };
   'DELETE /api/models/{name}': { path: { name: string }; query: undefined; body: undefined; answer: RemovedModel };
   'POST /api/models/use': { path: undefined; query: undefined; body: ModelUse; answer: ChosenModel };
+  'GET /api/channels': { path: undefined; query: undefined; body: undefined; answer: ChannelList };
+  'POST /api/channels/{name}/test': { path: { name: string }; query: undefined; body: ChannelTest; answer: ChannelTested };
+  'POST /api/channels/{name}/senders': { path: { name: string }; query: undefined; body: NewSender; answer: SenderChanged };
+  'DELETE /api/channels/{name}/senders/{sender}': { path: { name: string; sender: string }; query: undefined; body: undefined; answer: SenderChanged };
 }

@@ -1,7 +1,7 @@
 """The parts of the gateway that the routes of REST use. `door.py` fills it."""
 
 from collections.abc import Awaitable, Callable
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec import Struct, field
 
@@ -21,6 +21,9 @@ from handspan.gateway.live import Live
 from handspan.gateway.metrics import Metrics
 from handspan.gateway.sessions.questions import AwaitedQuestions
 from handspan.models.choice import Choice
+
+if TYPE_CHECKING:
+    from handspan.gateway.channels.door import ChannelDoor
 
 BodySize: TypeAlias = Literal["tiny", "small", "large", "upload"]
 
@@ -67,6 +70,8 @@ class RestParts(Struct, kw_only=True):
     pairing: Pairing
     live: Live
     metrics: Metrics
+    channels: "ChannelDoor | None" = None
+    """None: a door without channels."""
     model_choice: Callable[[], Awaitable[Choice]] | None = None
     """Chooses the model for agents that name none. None: the settings choose."""
     choice_at_once: Callable[[], Choice] | None = None
