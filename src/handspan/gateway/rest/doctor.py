@@ -38,8 +38,10 @@ async def settings(request: RestRequest) -> SettingsInForce:
 
 @family.post("/api/settings/reload", "admin", also_refuses=(409,))
 async def reload_settings(request: RestRequest) -> ReloadedSettings:
-    """Take the settings as their files have them now, as far as that needs no restart. When they can't be used (409),
-    those from before stay in force."""
+    """Take the settings as their files have them now, as far as that needs no restart.
+
+    When they can't be used (409), those from before stay in force.
+    """
     try:
         applied, needs_restart = await request.parts.reload()
     except ConfigError as error:
