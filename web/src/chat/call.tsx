@@ -1,4 +1,4 @@
-import { signal, useSignal } from '@preact/signals';
+import { signal } from '@preact/signals';
 import { memo } from 'preact/compat';
 import { isAdmin } from '../gateway/account.ts';
 import { rest } from '../gateway/rest.ts';
@@ -14,6 +14,9 @@ const KEY = 'handspan.calls';
 
 /** Whether calls are shown with their arguments and results; one choice for all of them, remembered. */
 export const isDetailed = signal(localStorage.getItem(KEY) === 'detailed');
+
+/** Calls that a person opened or closed, by id. Not in the block: that is made anew when its reply is stored. */
+const opened = signal<Record<string, boolean>>({});
 
 export function setDetailed(value: boolean): void {
   isDetailed.value = value;
@@ -36,8 +39,7 @@ function placeOf(origin: string): string {
 
 /** One call: a line, or with all details. Images are always shown. */
 export const CallBlock = memo(function CallBlock({ call }: { call: CallView }) {
-  const isOpen = useSignal<boolean | undefined>(undefined);
-  const showsAll = isOpen.value ?? isDetailed.value;
+  const showsAll = opened.value[call.id] ?? isDetailed.value;
   const { error } = call.envelope ? readEnvelope(call.envelope) : {};
   return (
     <div class={`call ${call.state}`}>
@@ -46,7 +48,7 @@ export const CallBlock = memo(function CallBlock({ call }: { call: CallView }) {
         class="call-line"
         aria-expanded={showsAll}
         onClick={() => {
-          isOpen.value = !showsAll;
+          opened.value = { ...opened.value, [call.id]: !showsAll };
         }}
       >
         <Icon name={iconOf(call.origin)} />
