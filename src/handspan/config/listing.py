@@ -132,6 +132,7 @@ def with_reloadable(before: Settings, fresh: Settings) -> Settings:
         journal_days=before.journal_days,
         gateway=before.gateway,
         log=before.log,
+        channels=before.channels,
         tools=tools,
     )
 
