@@ -56,8 +56,8 @@ def _walls(base: Base, assumed: Assumptions) -> str:
         " Processes and machines can be added. A database can't: all nodes of one installation share one PostgreSQL."
         " How many writes a large one takes is the open question. The table has two answers: if its writes grow with"
         " its cores (an estimate: its disk was not measured), and if it takes no more than one gateway got acknowledged"
-        f" on the machine of the measurement, which is the worst case and the one of the last column.{enough} Beyond that,"
-        " owners have to be divided between installations. Not measured: TLS, which the proxy has, and a replica."
+        f" on the machine of the measurement, which is the worst case and the one of the last column.{enough} Beyond"
+        " that, owners have to be divided between installations. Not measured: TLS, which the proxy has, and a replica."
     )
 
 

@@ -179,6 +179,7 @@ async def test_closing_lets_idle_threads_end(threads: Threads) -> None:
 
 
 def test_a_function_that_outlives_its_loop_ends_in_silence() -> None:
+    others = threading.enumerate()
     threads, begun, release = Threads(), threading.Event(), threading.Event()
 
     def work() -> None:
@@ -196,7 +197,7 @@ def test_a_function_that_outlives_its_loop_ends_in_silence() -> None:
     release.set()
     threads.close()
     for thread in threading.enumerate():
-        if thread.name == "handspan-tool":
+        if thread not in others:
             thread.join(WAIT)
     assert threads.abandoned == 0
 

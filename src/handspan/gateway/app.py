@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib
+import logging
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -14,6 +15,8 @@ from msgspec import structs
 from handspan.agent.agents import Agents
 from handspan.agent.instructions import DefaultInstructions
 from handspan.agent.loading import ConversationLoader
+from handspan.channels.bus import MessageBus
+from handspan.channels.page import ShowMessage, show_nowhere
 from handspan.config import mcp_file
 from handspan.config.listing import SettingsAtStart
 from handspan.config.load import LoadedSettings
@@ -35,6 +38,7 @@ from handspan.engine.caller import Caller
 from handspan.engine.engine import Engine
 from handspan.engine.gates import Gates
 from handspan.engine.hooks import Hooks
+from handspan.gateway.channels.outlet import ChannelOutlet
 from handspan.gateway.listening import browser_url
 from handspan.gateway.setting_notes import setting_notes
 from handspan.media.attachments import OwnerImages
@@ -55,6 +59,7 @@ from handspan.sources.mcp.servers import McpServers
 from handspan.sources.plugins import PluginTools
 from handspan.store.artifacts import ArtifactLimits, FolderArtifacts
 from handspan.store.sqlite.database import SqliteDatabase
+from handspan.store.sqlite.snapshot import copy_database
 from handspan.store.sqlite.store import sqlite_store
 from handspan.store.switches import file_skill_switches, file_switches
 from handspan.store.tables.check import StoreCheck
@@ -64,7 +69,10 @@ from handspan.tools.sandbox import Sandbox, create_workspace
 if TYPE_CHECKING:
     from handspan.store.postgres.move import MoveReport
 
+_log = logging.getLogger(__name__)
 _OLLAMA_SECONDS: Final = 2.0
+_CHANNELS: Final = "handspan.channels.setup"
+"""Loaded only with the setting `channels`."""
 _POSTGRES: Final = "handspan.store.postgres.store"
 _MOVE: Final = "handspan.store.postgres.move"
 """Loaded only with the setting `store.url`."""
@@ -92,13 +100,15 @@ class App:
         sources: "Callable[[App], Sequence[ToolSource]] | None" = None,
         starts_servers: bool = True,
         loaded: LoadedSettings | None = None,
+        show_message: ShowMessage = show_nowhere,
     ) -> None:
         """`durable` stores calls and conversations; without it they end with the process. `alone`: no other such app
         may use the same database server (SPEC K1).
 
         `bus` gets an event for every call that has its result. `sources` makes the tool sources, in place of the
         built-in tools, the plugins and the person's own tools folder. `starts_servers`: MCP servers are started by
-        `open`, else by the first `mcp.settle`. `loaded` says where the settings come from.
+        `open`, else by the first `mcp.settle`. `loaded` says where the settings come from. `show_message`
+        shows a message to the owner's clients.
         """
         self.settings = settings
         self._starts_servers = starts_servers
@@ -118,7 +128,7 @@ class App:
         self.artifacts: ArtifactStore = self.store.artifacts if self.store else _folder_artifacts(settings)
         self.switches: Switches = self.store.switches if self.store else file_switches(settings.state)
         self._pinned = PinnedSpecs(self.store.pins if self.store else None)
-        self.registry = Registry(_rules(settings), self._pinned, partial(_tell_of_tools, bus) if bus else None)
+        self.registry = Registry(registry_rules(settings), self._pinned, partial(_tell_of_tools, bus) if bus else None)
         self.recovery = Recovery()
         """What an earlier process left half done, and how it was closed; set by `open`."""
         self.engine = Engine(
@@ -136,6 +146,9 @@ class App:
         self.agents = Agents(settings, self.store.agents if self.store else None)
         self.skills = skills_of(settings, config_folder, self.store.skill_switches if self.store else None)
         self._loader: ConversationLoader | None = None
+        self.messages = _make_bus(settings, self.guard, show_message)
+        """The channels to people."""
+        self._outlet = ChannelOutlet(self.messages, self.store.channels if self.store else None)
         changed = partial(_tell_of_tools, bus, "") if bus else None
         self._folder = FolderTools(self.registry, config_folder / "tools", changed) if config_folder else None
         self._models: list[_Closable] = []
@@ -143,7 +156,7 @@ class App:
             list(sources(self))
             if sources is not None
             else [
-                BuiltinTools(self.registry, settings, self.sandbox, self.guard, self.media),
+                BuiltinTools(self.registry, settings, self.sandbox, self.guard, self.media, self._outlet),
                 PluginTools(self.registry),
                 *([self._folder] if self._folder else []),
             ]
@@ -207,6 +220,7 @@ class App:
         await self.mcp.close()
         for source in reversed(self.sources):
             await source.close()
+        await self.messages.close()
         await self._pinned.close()
         if self.store:
             await self.store.close()
@@ -243,6 +257,11 @@ class App:
     async def _follow_settings(self) -> None:
         """Take the MCP servers of the settings as they are now. Raises `ConfigError` when they can't be used."""
         await self.mcp.reload(self.started_with.read_servers)
+        reloadable, needs_restart = await asyncio.to_thread(self.started_with.changes)
+        if reloadable:
+            _log.info("The settings have changed. `handspan reload` applies %s", ", ".join(reloadable))
+        if needs_restart:
+            _log.info("The settings have changed. A restart applies %s", ", ".join(needs_restart))
 
     def explain(self, box: Toolbox, name: str, *, for_operator: bool = True) -> list[Reason]:
         """Return why this tool can or can't be used; if it is unknown, which sources may be the cause (R8).
@@ -264,7 +283,9 @@ class App:
         """Return the model to use, and why, without asking a local server for its models."""
         chosen = choose(self.models.settings, self.guard, os.environ, named)
         if not named and self.models.chosen:
-            chosen = structs.replace(chosen, why=f"{chosen.model.name}, because it was chosen on the page.")
+            chosen = structs.replace(
+                chosen, why=f"{chosen.model.name}, because it was chosen on the page or by /model."
+            )
         return self._close_at_end(chosen)
 
     async def choose_model(self, named: str = "") -> Choice:
@@ -331,6 +352,11 @@ async def check_store(settings: Settings) -> StoreCheck:
     return checked
 
 
+def copy_store(settings: Settings, to: Path) -> None:
+    """Copy the database of the state folder, as it is at one moment, to a new file. A gateway may run meanwhile."""
+    copy_database(settings.state, to)
+
+
 async def move_store(settings: Settings, url: str, tell: Callable[[str], None]) -> "MoveReport":
     """Return what was moved from the state folder's database into the PostgreSQL database at this address."""
     opener, mover = _load_postgres(_POSTGRES), _load_postgres(_MOVE)
@@ -363,6 +389,16 @@ def _folder_artifacts(settings: Settings) -> FolderArtifacts:
     return FolderArtifacts(settings.state / "artifacts", ArtifactLimits.of(settings.store.artifacts))
 
 
+def _make_bus(settings: Settings, guard: NetGuard, show: ShowMessage) -> MessageBus:
+    """Return the channels that the settings name."""
+    if not settings.channels:
+        return MessageBus({})
+    made: MessageBus = (
+        importlib.import_module(_CHANNELS).ChannelMaker(guard, os.environ, show).make_bus(settings.channels)
+    )
+    return made
+
+
 def skills_of(settings: Settings, config_folder: Path | None, switches: SkillSwitches | None = None) -> Skills:
     """Return the skills that these settings lead to. Without `switches`, those in the state folder count."""
     folders = skill_folders(settings.workspace, config_folder, [settings.state])
@@ -373,6 +409,7 @@ def _tell_of_tools(bus: Bus, owner: str) -> None:
     bus.publish(ToolsChanged(owner))
 
 
-def _rules(settings: Settings) -> RegistryRules:
+def registry_rules(settings: Settings) -> RegistryRules:
+    """Return the settings that apply to all tools."""
     tools = settings.tools
     return RegistryRules(tools.timeouts, tools.disabled, tools.allow_shadowing, tools.shown)

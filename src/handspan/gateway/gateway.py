@@ -5,7 +5,7 @@ import importlib
 import logging
 import os
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec import structs
@@ -13,6 +13,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from handspan.agent.sessions import Sessions
 from handspan.bus.memory import STRICT_VARIABLE, MemoryBus
+from handspan.channels.page import EVERY_CLIENT
+from handspan.config.listing import SettingChanges
 from handspan.config.load import LoadedSettings
 from handspan.config.settings import Settings
 from handspan.core.bus import (
@@ -26,6 +28,7 @@ from handspan.core.bus import (
     ToolsChanged,
     TurnEvent,
 )
+from handspan.core.channels import OutgoingMessage
 from handspan.core.errors import HandspanError
 from handspan.core.events import CallStarted, Ended, RoundBegan, Titled, UsageCounted
 from handspan.core.principals import OPERATOR
@@ -41,17 +44,21 @@ from handspan.gateway.clients.ws import WebSocketDoor, WsDoors
 from handspan.gateway.entry.auth import Auth, let_in
 from handspan.gateway.entry.pairing import Pairing
 from handspan.gateway.http.refusals import JSON_HEADER, Refusal, is_graph, send_refusal, send_whole
-from handspan.gateway.live import Live
+from handspan.gateway.live import ALL_OWNERS, Live
 from handspan.gateway.log.requests import with_request_log
 from handspan.gateway.metrics import Metrics
 from handspan.gateway.parts import Door, GatewayParts, OpenDoor
 from handspan.gateway.paths import OPEN_ANSWERS, PathPrefix, merge_slashes
+from handspan.gateway.reloading import reload_settings
 from handspan.gateway.sessions.questions import AwaitedQuestions
 from handspan.gateway.sessions.resumable_calls import ResumableCalls
 from handspan.models.choice import OFFLINE, Choice
 from handspan.models.model import Model
 from handspan.sources.offers import OfferRules
-from handspan.wire.ws_frames import FailureFrame, ResultFrame, WireLimits
+from handspan.wire.ws_frames import ChannelMessageFrame, FailureFrame, ResultFrame, WireLimits
+
+if TYPE_CHECKING:
+    from handspan.gateway.channels.door import ChannelDoor
 
 _log = logging.getLogger(__name__)
 
@@ -62,6 +69,8 @@ _DOORS: Final = {
     "pages": "handspan.gateway.pages",
 }
 """Doors for HTTP. Each is loaded by its first request: a gateway that only serves devices needs none of them."""
+_CHANNELS: Final = "handspan.gateway.channels.door"
+"""Loaded only with the setting `channels`."""
 _FILES: Final = ("/page/", "/sdk/", "/examples/")
 _EXPIRY_INTERVAL: Final = 5.0
 """Seconds between two searches for expired calls."""
@@ -98,6 +107,7 @@ class Gateway:
             bus=self.bus,
             starts_servers=not is_inside,
             loaded=loaded,
+            show_message=self._show_message,
         )
         assert self.app.store is not None  # it is durable
         self.store: Store = self.app.store
@@ -106,6 +116,7 @@ class Gateway:
         self.devices = Devices(self.store.devices)
         self.app.registry.explain_absence = self._explain_absence
         self._choosing: asyncio.Task[Choice] | None = None
+        self._reloading = asyncio.Lock()
         self._model = model
         self._is_inside = is_inside
         self._limits = msgspec.convert(structs.asdict(settings.gateway.limits), WireLimits)
@@ -119,6 +130,8 @@ class Gateway:
         self._trust: DeviceTrust
         self._resumable: ResumableCalls
         self._ws: WebSocketDoor
+        self.channels: ChannelDoor | None = None
+        """The way in for people on other networks; None without a channel."""
 
     @property
     def operator_token(self) -> str:
@@ -166,18 +179,27 @@ class Gateway:
             base_url = self.settings.gateway.public_url.rstrip("/") or url
             self.app.mcp.logins.open(self.questions, self._withdraw_question, base_url)
         self._subscribe()
+        if len(app.messages):
+            make_door: type[ChannelDoor] = importlib.import_module(_CHANNELS).ChannelDoor
+            self.channels = make_door(app.messages, store.channels, self.sessions, self.questions, self.bus)
         if self._is_inside:
             return
         await self._unfinished.open(self.settings.gateway.resume_grace)
         self.sessions.cut_off.update(app.recovery.closed)
         await self._resumable.recover(app.recovery)
+        if self.channels is not None:
+            await self.channels.open()
         self._watch()
 
     async def drain(self, seconds: float) -> None:
         """Take no new work. Turns and calls that run end, or are ended, within so many seconds (SPEC G3)."""
         self.peers.stop()
+        if self.channels is not None:
+            await self.channels.stop()
         self.app.engine.is_stopping = True
         await asyncio.gather(self.sessions.drain(seconds), *(door.drain(seconds) for door in self.doors.values()))
+        if self.channels is not None:
+            await self.channels.drain(seconds)
 
     def work_left(self) -> tuple[int, int]:
         """Return how many turns and how many other calls run: a gateway that stops waits for them."""
@@ -193,6 +215,8 @@ class Gateway:
         self.peers.close()
         for door in self.doors.values():
             await door.close()
+        if self.channels is not None:
+            await self.channels.close()
         await self._unfinished.close()
         await self._trust.close()
         await asyncio.gather(*self._notes, return_exceptions=True)
@@ -208,6 +232,15 @@ class Gateway:
     def choice_at_once(self) -> Choice:
         """Return the same as far as it is known now, without a search for a local model."""
         return self._given_model() or self.app.choose_at_once(self._model if isinstance(self._model, str) else "")
+
+    async def reload(self) -> SettingChanges:
+        """Take the settings as their files have them now. Raises `ConfigError`, and changes nothing, when it can't."""
+        async with self._reloading:
+            changes = await reload_settings(self.app)
+        self.forget_models()
+        for topic in ("agents", "models", "tools"):
+            self.live.publish(ALL_OWNERS, topic, {})
+        return changes
 
     def forget_models(self) -> None:
         """Let the next turn choose its model anew: the models have changed."""
@@ -275,6 +308,8 @@ class Gateway:
             model_choice=self.model_choice,
             choice_at_once=self.choice_at_once,
             forget_models=self.forget_models,
+            channels=self.channels,
+            reload=self.reload,
         )
 
     # Events, and the parts that need them.
@@ -323,6 +358,19 @@ class Gateway:
 
     def _show_question(self, owner: str, question_id: str, *, is_open: bool) -> None:
         self.live.publish(owner, "questions", {"id": question_id, "open": is_open})
+
+    def _show_message(self, message: OutgoingMessage) -> int:
+        """Show a message of an agent to the owner's pages and clients, and return how many there are."""
+        data = {"channel": message.channel, "chat_id": message.chat_id, "content": message.content}
+        shown = self.live.count(message.owner)
+        self.live.publish(message.owner, "messages", {**data, "session": message.session})
+        frame = ChannelMessageFrame(message.channel, message.chat_id, message.content)
+        for peer in self.peers:
+            is_meant = message.chat_id in (EVERY_CLIENT, peer.session)
+            if peer.who.owner == message.owner and "messages" in peer.can and peer.socket is not None and is_meant:
+                peer.send(frame)
+                shown += 1
+        return shown
 
     async def _withdraw_question(self, question_id: str, decision: Decision) -> bool:
         """End a question of the operator: the person has done what it asked for, or can't any more."""

@@ -1,12 +1,13 @@
 """What a door gets from the gateway, and what it gives in return. Each door's module has one `open_door`."""
 
 from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 from starlette.types import ASGIApp
 
 from handspan.agent.sessions import Sessions
+from handspan.config.listing import SettingChanges
 from handspan.core.bus import Bus
 from handspan.core.store import Store
 from handspan.gateway.app import App
@@ -19,6 +20,9 @@ from handspan.gateway.metrics import Metrics
 from handspan.gateway.sessions.questions import AwaitedQuestions
 from handspan.models.choice import Choice
 from handspan.sources.offers import OfferRules
+
+if TYPE_CHECKING:
+    from handspan.gateway.channels.door import ChannelDoor
 
 
 class GatewayParts(Struct, frozen=True, kw_only=True):
@@ -40,8 +44,12 @@ class GatewayParts(Struct, frozen=True, kw_only=True):
     """Returns the model for agents that name none."""
     choice_at_once: Callable[[], Choice]
     """Returns the same as far as it is known now, without a search for a local model."""
+    channels: "ChannelDoor | None"
+    """None without a channel."""
     forget_models: Callable[[], None]
     """Lets the next request choose its model anew: the models have changed."""
+    reload: Callable[[], Awaitable[SettingChanges]]
+    """Takes the settings as their files have them now. Raises `ConfigError` when they can't be used."""
 
 
 async def _end_nothing(seconds: float = 0.0) -> None:

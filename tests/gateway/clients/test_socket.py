@@ -405,7 +405,7 @@ async def test_floods_of_frames_are_read_in_small_parts_and_then_closed(place: P
             for flooded in floods:
                 assert await ended(flooded) in (1006, 1008)
         assert max(grown) <= 2 * FRAMES_AT_ONCE
-        assert all(1000 < one.frames < 10_000 for one in counters)
+        assert all(1000 < one.frames < share(1_000_000) for one in counters)  # how many of them: a matter of time
 
 
 async def test_a_client_within_its_rate_may_ping_and_send_fragments(place: Place) -> None:

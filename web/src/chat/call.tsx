@@ -1,8 +1,11 @@
-import { signal, useSignal } from '@preact/signals';
+import { signal } from '@preact/signals';
 import { memo } from 'preact/compat';
+import { isAdmin } from '../gateway/account.ts';
+import { rest } from '../gateway/rest.ts';
 import { duration } from '../parts/ago.tsx';
 import { asText, Code } from '../parts/code.tsx';
 import { Icon, type IconName } from '../parts/icon.tsx';
+import { attempt } from '../parts/toast.tsx';
 import { href } from '../router.ts';
 import { Files } from './files.tsx';
 import { type CallView, readEnvelope } from './view.ts';
@@ -11,6 +14,9 @@ const KEY = 'handspan.calls';
 
 /** Whether calls are shown with their arguments and results; one choice for all of them, remembered. */
 export const isDetailed = signal(localStorage.getItem(KEY) === 'detailed');
+
+/** Calls that a person opened or closed, by id. Not in the block: that is made anew when its reply is stored. */
+const opened = signal<Record<string, boolean>>({});
 
 export function setDetailed(value: boolean): void {
   isDetailed.value = value;
@@ -33,8 +39,7 @@ function placeOf(origin: string): string {
 
 /** One call: a line, or with all details. Images are always shown. */
 export const CallBlock = memo(function CallBlock({ call }: { call: CallView }) {
-  const isOpen = useSignal<boolean | undefined>(undefined);
-  const showsAll = isOpen.value ?? isDetailed.value;
+  const showsAll = opened.value[call.id] ?? isDetailed.value;
   const { error } = call.envelope ? readEnvelope(call.envelope) : {};
   return (
     <div class={`call ${call.state}`}>
@@ -43,7 +48,7 @@ export const CallBlock = memo(function CallBlock({ call }: { call: CallView }) {
         class="call-line"
         aria-expanded={showsAll}
         onClick={() => {
-          isOpen.value = !showsAll;
+          opened.value = { ...opened.value, [call.id]: !showsAll };
         }}
       >
         <Icon name={iconOf(call.origin)} />
@@ -90,9 +95,19 @@ function CallDetails({ call }: { call: CallView }) {
       <p class="call-links">
         <a href={href('tools', call.tool)}>About this tool</a>
         {call.state !== 'writing' && <a href={href('journal', 'calls', call.id)}>In the journal</a>}
+        {isAdmin() && (
+          <button type="button" class="as-link" onClick={() => void switchOff(call.tool)}>
+            Switch it off
+          </button>
+        )}
       </p>
     </div>
   );
+}
+
+async function switchOff(tool: string): Promise<void> {
+  const done = `${tool} is off for all agents. The page Tools switches it on again.`;
+  await attempt(() => rest.post('/api/switches/disable', { body: { pattern: tool } }), done);
 }
 
 function lastLine(text = ''): string {

@@ -215,6 +215,46 @@ export interface ChangedTools {
   tools: ChangedTool[];
 }
 
+/** All channels. */
+export interface ChannelList {
+  channels: ChannelView[];
+}
+
+/** Whether a channel works, and why not. */
+export interface ChannelState {
+  kind: 'apprise' | 'page' | 'telegram' | 'webhook';
+  status: 'closed' | 'failed' | 'listening' | 'ready' | 'retrying';
+  reason: string;
+  delivered: number;
+  received: number;
+  retry_in: number | null;
+}
+
+/** A message to try a channel with. */
+export interface ChannelTest {
+  chat_id: string;
+  content?: string | undefined;
+}
+
+/** The message was delivered. */
+export interface ChannelTested {
+  channel: string;
+  chat_id: string;
+  sent: boolean;
+}
+
+/** A channel and the people who may write there. */
+export interface ChannelView {
+  name: string;
+  kind: 'apprise' | 'page' | 'telegram' | 'webhook';
+  owner: string;
+  agent: string;
+  receives: boolean;
+  state: ChannelState;
+  allow: string[];
+  senders: SenderView[];
+}
+
 /** One tool in the selection of an agent, without its parameters (SPEC A1). */
 export interface Checkbox {
   name: string;
@@ -620,6 +660,12 @@ export interface NewName {
   name: string;
 }
 
+/** A person who may write to agents from now on. */
+export interface NewSender {
+  sender: string;
+  name?: string | undefined;
+}
+
 /** A session to create. */
 export interface NewSession {
   name?: string | undefined;
@@ -752,6 +798,12 @@ export interface Relabelled {
   label: string;
 }
 
+/** The settings as their files have them now are in force, as far as that needs no restart. */
+export interface ReloadedSettings {
+  applied: string[];
+  needs_restart: string[];
+}
+
 /** The server is stopped, and its tools are gone. */
 export interface RemovedMcpServer {
   name: string;
@@ -812,6 +864,21 @@ export interface SeenDevice {
   looked: boolean;
 }
 
+/** Whether this person may write now. */
+export interface SenderChanged {
+  channel: string;
+  sender: string;
+  paired: boolean;
+}
+
+/** A person who was paired with a channel. */
+export interface SenderView {
+  sender: string;
+  owner: string;
+  name: string;
+  paired: string;
+}
+
 /** Sessions, the last active first. */
 export interface SessionList {
   sessions: SessionView[];
@@ -862,6 +929,9 @@ export interface SettingsInForce {
   file: string | null;
   is_changed: boolean;
   settings: SettingView[];
+  reloadable: string[];
+  needs_restart: string[];
+  problem: string;
 }
 
 /** A link that signs one browser in. It works once, and for a short time. */
@@ -873,6 +943,19 @@ export interface SignInLink {
 /** The code of a sign-in link. */
 export interface SignInQuery {
   code?: string | undefined;
+}
+
+/** The signature over time and body. */
+export interface SignatureHeaders {
+  'x-handspan-timestamp'?: string | undefined;
+  'x-handspan-signature'?: string | undefined;
+}
+
+/** What came of the message. The agent's answer comes to the channel's own address. */
+export interface SignedAnswer {
+  status: 'accepted' | 'answered' | 'duplicate';
+  id: string;
+  text: string;
 }
 
 /** Whether a skill of the workspace may be used. */
@@ -955,6 +1038,7 @@ export interface Status {
   tools: number;
   agent: string;
   sources: Record<string, SourceState>;
+  channels: Record<string, ChannelState>;
 }
 
 /** The call succeeded. */
@@ -1087,6 +1171,12 @@ export interface TrustedTools {
   tools: string[];
 }
 
+/** The last message of the person is removed, and all that followed it. */
+export interface UndoneTurn {
+  session_id: string;
+  removed: number;
+}
+
 /** The name and the session of an upload. */
 export interface UploadQuery {
   name?: string | undefined;
@@ -1099,7 +1189,7 @@ export interface UsableTool {
   description: string;
 }
 
-/** One sum for each session, model or day. A count that the model did not report is null, never 0. */
+/** One sum for each session, model, agent or day. A count that the model did not report is null, never 0. */
 export interface UsageList {
   by: string;
   usage: UsageSum[];
@@ -1107,12 +1197,12 @@ export interface UsageList {
 
 /** What to sum. */
 export interface UsageQuery {
-  by?: 'day' | 'model' | 'session' | undefined;
+  by?: 'agent' | 'day' | 'model' | 'session' | undefined;
   session?: string | undefined;
   since?: string | undefined;
 }
 
-/** What the replies of one session, model or day used. */
+/** What the replies of one session, model, agent or day used. */
 export interface UsageSum {
   of: string;
   replies: number;
@@ -1191,6 +1281,7 @@ export interface Operations {
   'GET /api/sources': { path: undefined; query: undefined; body: undefined; answer: SourceList };
   'POST /api/sources/reload': { path: undefined; query: undefined; body: undefined; answer: SourceList };
   'GET /api/settings': { path: undefined; query: undefined; body: undefined; answer: SettingsInForce };
+  'POST /api/settings/reload': { path: undefined; query: undefined; body: undefined; answer: ReloadedSettings };
   'GET /api/doctor': { path: undefined; query: undefined; body: undefined; answer: Diagnosis };
   'POST /pair': { path: undefined; query: undefined; body: PairBody; answer: Paired };
   'GET /api/me': { path: undefined; query: undefined; body: undefined; answer: WhoAmI };
@@ -1218,6 +1309,7 @@ export interface Operations {
   'GET /api/sessions/{session_id}/messages': { path: { session_id: string }; query: { after?: number | undefined; full?: boolean | undefined }; body: undefined; answer: MessageList };
   'GET /api/sessions/{session_id}/messages/{seq}/files/{index}': { path: { session_id: string; seq: string; index: string }; query: undefined; body: undefined; answer: Blob };
   'GET /api/sessions/{session_id}/state': { path: { session_id: string }; query: undefined; body: undefined; answer: SessionStateView };
+  'POST /api/sessions/{session_id}/undo': { path: { session_id: string }; query: undefined; body: undefined; answer: UndoneTurn };
   'POST /api/sessions/{session_id}/abort': { path: { session_id: string }; query: undefined; body: undefined; answer: AbortStatus };
   'GET /api/agents': { path: undefined; query: undefined; body: undefined; answer: AgentList };
   'POST /api/agents': { path: undefined; query: undefined; body: NewAgent; answer: AgentView };
@@ -1232,7 +1324,7 @@ export interface Operations {
   'GET /api/calls/{call_id}': { path: { call_id: string }; query: { wait?: number | undefined }; body: undefined; answer: CallRecordView };
   'GET /api/calls/{call_id}/files/{index}': { path: { call_id: string; index: string }; query: undefined; body: undefined; answer: Blob };
   'POST /api/calls/{call_id}/cancel': { path: { call_id: string }; query: undefined; body: undefined; answer: CallRecordView };
-  'GET /api/usage': { path: undefined; query: { by?: 'day' | 'model' | 'session' | undefined; session?: string | undefined; since?: string | undefined }; body: undefined; answer: UsageList };
+  'GET /api/usage': { path: undefined; query: { by?: 'agent' | 'day' | 'model' | 'session' | undefined; session?: string | undefined; since?: string | undefined }; body: undefined; answer: UsageList };
   'GET /api/questions': { path: undefined; query: { session?: string | undefined }; body: undefined; answer: QuestionList };
   'POST /api/questions/{question_id}/answer': { path: { question_id: string }; query: undefined; body: GivenAnswer; answer: AcceptedAnswer };
   'POST /api/questions/{question_id}/start': { path: { question_id: string }; query: undefined; body: undefined; answer: StartedLogin };
@@ -1269,4 +1361,8 @@ export interface Operations {
   'PUT /api/models/{name}': { path: { name: string }; query: undefined; body: NewModel; answer: Models };
   'DELETE /api/models/{name}': { path: { name: string }; query: undefined; body: undefined; answer: RemovedModel };
   'POST /api/models/use': { path: undefined; query: undefined; body: ModelUse; answer: ChosenModel };
+  'GET /api/channels': { path: undefined; query: undefined; body: undefined; answer: ChannelList };
+  'POST /api/channels/{name}/test': { path: { name: string }; query: undefined; body: ChannelTest; answer: ChannelTested };
+  'POST /api/channels/{name}/senders': { path: { name: string }; query: undefined; body: NewSender; answer: SenderChanged };
+  'DELETE /api/channels/{name}/senders/{sender}': { path: { name: string; sender: string }; query: undefined; body: undefined; answer: SenderChanged };
 }

@@ -12,14 +12,15 @@ from typing import Final
 
 from handspan.config.listing import setting_rows
 from handspan.core.calls import new_call_id
-from handspan.core.errors import HandspanError
+from handspan.core.errors import ConfigError, HandspanError
 from handspan.core.sources import SourceState, describe_state
 from handspan.gateway.app import App
+from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.rest.route import Family, RestRequest
 from handspan.gateway.rest.status import choose_model
 from handspan.gateway.rest.tools import visible_entries
 from handspan.tools.workspace import Workspace
-from handspan.wire.rest.status import Diagnosis, Finding, SettingsInForce, SettingView
+from handspan.wire.rest.status import Diagnosis, Finding, ReloadedSettings, SettingsInForce, SettingView
 
 family: Final = Family("status")
 
@@ -30,7 +31,22 @@ async def settings(request: RestRequest) -> SettingsInForce:
     started = request.parts.app.started_with
     file = started.loaded.file
     rows = [SettingView(*row) for row in setting_rows(started.loaded)]
-    return SettingsInForce(None if file is None else str(file), started.is_changed, rows)
+    changes = await asyncio.to_thread(started.changes)
+    name = None if file is None else str(file)
+    return SettingsInForce(name, started.is_changed, rows, *changes, started.problem)
+
+
+@family.post("/api/settings/reload", "admin", also_refuses=(409,))
+async def reload_settings(request: RestRequest) -> ReloadedSettings:
+    """Take the settings as their files have them now, as far as that needs no restart.
+
+    When they can't be used (409), those from before stay in force.
+    """
+    try:
+        applied, needs_restart = await request.parts.reload()
+    except ConfigError as error:
+        raise Refusal(409, "settings", str(error)) from None
+    return ReloadedSettings(applied, needs_restart)
 
 
 @family.get("/api/doctor", "admin")
@@ -42,7 +58,7 @@ async def doctor(request: RestRequest) -> Diagnosis:
 async def _findings(request: RestRequest) -> AsyncIterator[Finding]:
     app = request.parts.app
     await app.refresh_tools()
-    for finding in _settings_file(app):
+    for finding in await asyncio.to_thread(lambda: list(_settings_file(app))):
         yield finding
     yield await asyncio.to_thread(_workspace, app)
     yield await _check_state(request)
@@ -54,16 +70,23 @@ async def _findings(request: RestRequest) -> AsyncIterator[Finding]:
     yield Finding("tools", True, f"{len(await visible_entries(request, ''))}; `handspan tools` lists them")
     for note in app.setting_notes:
         yield Finding("setting", False, note, "correct the setting, or take it out")
+    for finding in _channels(app):
+        yield finding
     for source in app.all_sources:
         for finding in source_findings(source.name, source.state):
             yield finding
 
 
 def _settings_file(app: App) -> Iterator[Finding]:
+    reloadable, needs_restart = app.started_with.changes()
+    file = app.started_with.loaded.file or "the settings file"
     if problem := app.started_with.problem:
         yield Finding("settings", False, problem, "correct the file; what it said before stays in force until then")
-    elif app.started_with.is_changed:
-        text = f"{app.started_with.loaded.file or 'the settings file'} has changed since the gateway started"
+    if reloadable:
+        text = f"{file} has changed since the gateway started: {', '.join(reloadable)}"
+        yield Finding("settings", True, text, "`handspan reload` applies it")
+    if needs_restart:
+        text = f"{file} has changed since the gateway started: {', '.join(needs_restart)}"
         yield Finding("settings", True, text, "restart the gateway to apply it")
 
 
@@ -132,6 +155,16 @@ async def _check_artifacts(request: RestRequest) -> AsyncIterator[Finding]:
         remedy = "do what the message says" if problem else ""
         where = store.objects.url if store.url else "the state folder"
         yield Finding("artifacts", not problem, problem or f"{where} takes them", remedy)
+
+
+def _channels(app: App) -> Iterator[Finding]:
+    """Yield whether each channel works. A command that asks for itself does not listen, and so can't be down."""
+    for lane in app.messages:
+        state = lane.state
+        is_ok = state.status in ("ready", "listening")
+        text = f"{state.kind}, {state.status}" + (f": {state.reason}" if state.reason else "")
+        remedy = "" if is_ok else "do what the message says; `handspan channels test` tries it"
+        yield Finding(f"channel {lane.name}", is_ok, text, remedy)
 
 
 def source_findings(name: str, state: SourceState) -> Iterator[Finding]:

@@ -33,12 +33,14 @@ _MODULES: Final = (
     "mcp",
     "mcp_logins",
     "models",
+    "channels",
 )
 """Every module of this folder that has a `family` of routes."""
 _MODULES_BELOW: Final = {
     "agents": ("agents",),
     "artifacts": ("artifacts",),
     "calls": ("calls",),
+    "channels": ("channels",),
     "devices": ("devices",),
     "mcp": ("mcp", "mcp_logins"),
     "doctor": ("doctor",),
@@ -79,9 +81,11 @@ def open_door(gateway: GatewayParts) -> Door:
         pairing=gateway.pairing,
         live=gateway.live,
         metrics=gateway.metrics,
+        channels=gateway.channels,
         model_choice=gateway.model_choice,
         choice_at_once=gateway.choice_at_once,
         forget_models=gateway.forget_models,
+        reload=gateway.reload,
         limits=BodyLimits(large=limits.request_bytes, upload=limits.upload_bytes),
     )
     gateway.bus.subscribe(TokenRevoked, lambda event: parts.at_work.drop(event.token))

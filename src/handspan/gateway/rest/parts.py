@@ -1,11 +1,12 @@
 """The parts of the gateway that the routes of REST use. `door.py` fills it."""
 
 from collections.abc import Awaitable, Callable
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec import Struct, field
 
 from handspan.agent.sessions import Sessions
+from handspan.config.listing import SettingChanges
 from handspan.core.errors import StoreError
 from handspan.core.store import ArtifactStore, Store
 from handspan.gateway.app import App
@@ -20,6 +21,9 @@ from handspan.gateway.live import Live
 from handspan.gateway.metrics import Metrics
 from handspan.gateway.sessions.questions import AwaitedQuestions
 from handspan.models.choice import Choice
+
+if TYPE_CHECKING:
+    from handspan.gateway.channels.door import ChannelDoor
 
 BodySize: TypeAlias = Literal["tiny", "small", "large", "upload"]
 
@@ -47,6 +51,11 @@ def _forget_nothing() -> None:
     """For a door whose models never change."""
 
 
+async def _reload_nothing() -> SettingChanges:
+    """For a door whose settings never change."""
+    return SettingChanges([], [])
+
+
 class RestParts(Struct, kw_only=True):
     """Everything that a route of REST may use."""
 
@@ -61,12 +70,16 @@ class RestParts(Struct, kw_only=True):
     pairing: Pairing
     live: Live
     metrics: Metrics
+    channels: "ChannelDoor | None" = None
+    """None: a door without channels."""
     model_choice: Callable[[], Awaitable[Choice]] | None = None
     """Chooses the model for agents that name none. None: the settings choose."""
     choice_at_once: Callable[[], Choice] | None = None
     """The same without a search for a local model."""
     forget_models: Callable[[], None] = _forget_nothing
     """Lets the next request choose its model anew: the models have changed."""
+    reload: Callable[[], Awaitable[SettingChanges]] = _reload_nothing
+    """Takes the settings as their files have them now. Raises `ConfigError` when they can't be used."""
     limits: BodyLimits = BodyLimits()
     patience: float = 25.0
     """Seconds that a request waits for a call's result. After that the answer is the call's id."""

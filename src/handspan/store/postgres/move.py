@@ -33,6 +33,7 @@ from handspan.store.tables.rows import Row
 _TABLES: Final = (
     *("sessions", "messages", "usage", "calls", "call_notes", "questions", "rules", "agents", "tokens", "devices"),
     *("browser_tools", "memories", "pins", "journal_time"),
+    *("channel_senders", "channel_chats", "channel_inbox", "channel_positions"),
 )
 _FILES: Final = {"disabled": "disabled.json", "skills": "skills.json", "idempotency": "idempotency.key"}
 _ROWS_AT_ONCE: Final = 2000

@@ -15,6 +15,7 @@ from handspan.core.records import Recovery
 from handspan.core.store import ArtifactStore, Idempotency, Leases, SkillSwitches, Switches
 from handspan.store.journal_clock import JournalClock, elapsed_seconds
 from handspan.store.tables.agents import StoredAgents
+from handspan.store.tables.channels import StoredChannels
 from handspan.store.tables.check import StoreCheck, check_tables
 from handspan.store.tables.clients import StoredBrowserTools, StoredDevices
 from handspan.store.tables.conversations import StoredConversations
@@ -116,6 +117,7 @@ class TableStore(Generic[_D]):
         self.devices = StoredDevices(database)
         self.browser_tools = StoredBrowserTools(database)
         self.threads = StoredThreads(database, clock)
+        self.channels = StoredChannels(database, clock)
         self.memories = StoredMemories(database, clock)
 
     async def open(self) -> None:
