@@ -35,6 +35,8 @@ class Base(Struct, frozen=True):
     """Microseconds of CPU time of PostgreSQL for such a write."""
     sources: dict[str, str] = {}
     """Which of these figures are from an earlier run of `make bench`."""
+    note: str = ""
+    """What a reader has to know of the run, as the person who kept it wrote."""
 
 
 class Assumptions(Struct, frozen=True):

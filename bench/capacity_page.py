@@ -39,6 +39,7 @@ def _begin(base: Base, assumed: Assumptions) -> str:
     return (
         "Computed by `make scale-sim`; **so many devices were never connected**. The figures of one gateway were"
         f" measured on {base.when}, on {base.machine}; the rest is arithmetic.{busy if is_busy else ''}"
+        f"{base.note and ' ' + base.note}"
         f" Assumed: {assumed.active:.0%} of the devices are at work at one time, each with a call every"
         f" {assumed.call_every:g} s ({assumed.peak:g} times as many at a peak) and {assumed.frames_per_s:g} pieces of"
         f" an answer a second; {assumed.writes_per_call:g} rows are written for a call; a connection lasts"
@@ -91,25 +92,26 @@ def replace_section(page: str, text: str) -> str:
     return f"{before if found else page.rstrip() + chr(10) * 2}{text}{rest}{later}"
 
 
-def read_arguments() -> tuple[Assumptions, bool]:
-    """The assumptions that were given, and whether to keep the result."""
+def read_arguments() -> tuple[Assumptions, bool, str]:
+    """The assumptions that were given, whether to keep the result, and a note about it."""
     parser = argparse.ArgumentParser(prog="python -m bench.capacity_page", description="What so many devices need.")
     for field in msgspec.structs.fields(Assumptions):
         parser.add_argument(f"--{field.name.replace('_', '-')}", type=type(field.default), default=field.default)
     parser.add_argument("--keep", action="store_true", help="write bench/capacity.json and the table of docs/scale.md")
+    parser.add_argument("--note", default="", help="what readers have to know of this run")
     given = vars(parser.parse_args())
-    keep = given.pop("keep")
-    return Assumptions(**given), keep
+    keep, note = given.pop("keep"), given.pop("note")
+    return Assumptions(**given), keep, note
 
 
 def main() -> None:
     """Measure what is missing, compute, print; keep it if asked."""
-    assumed, keep = read_arguments()
+    assumed, keep, note = read_arguments()
     if keep and assumed != Assumptions():
         raise SystemExit("--keep writes the table with the default assumptions: leave the others out.")
     from bench.capacity_figures import collect  # noqa: PLC0415 - a test of the text needs no gateway
 
-    base = collect(RESULTS)
+    base = msgspec.structs.replace(collect(RESULTS), note=note)
     text = section(base, assumed)
     print(text)
     if keep:

@@ -89,6 +89,10 @@ def test_estimates_and_earlier_figures_are_marked() -> None:
     assert "| 21 KB | `make bench` of a day |" in text
 
 
+def test_a_note_about_the_run_is_shown() -> None:
+    assert "Twice as slow before." in section(msgspec.structs.replace(BASE, note="Twice as slow before."), PLAIN)
+
+
 def test_figures_of_the_last_bench_are_used(tmp_path: Path) -> None:
     kept = tmp_path / "latest.json"
     assert capacity_figures.earlier(kept) == {}
