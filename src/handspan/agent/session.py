@@ -19,7 +19,7 @@ from handspan.agent.refusals import NoUserMessage, SessionBusy
 from handspan.agent.stored_turns import StoredTurns
 from handspan.agent.turn import Handle, Listener, Turn, tell_each
 from handspan.agent.turn_events import RoundSoFar, SessionEvent, last_turn, render_prompt
-from handspan.core.bus import Bus, TurnEvent
+from handspan.core.bus import AbortRequested, Bus, TurnEvent
 from handspan.core.errors import StoreError, ToolError
 from handspan.core.events import Ended, Event, QuestionAsked, RoundBegan, Titled
 from handspan.core.messages import Message, UserMessage
@@ -45,6 +45,8 @@ class SessionHost(TurnHost, Protocol):
     loop: Loop
     stored_turns: StoredTurns
     bus: Bus | None
+    watch: Callable[[str], Callable[[], None]] | None
+    """Begins to listen for the turns of a session on other nodes, and returns how that ends; None: there are none."""
 
     async def open(
         self, session: "Session", who: Principal, *, agent: str = "", name: str = ""
@@ -80,6 +82,8 @@ class Session:
         "_listeners",
         "_queue",
         "_so_far",
+        "_turn_elsewhere",
+        "_unwatch",
         "_waiting",
         "conversation",
         "id",
@@ -101,6 +105,10 @@ class Session:
         """The first one runs, the others wait in their order."""
         self._listeners: dict[object, Listener] = {}
         self._so_far = RoundSoFar()
+        self._unwatch: Callable[[], None] | None = None
+        """Ends listening for turns on other nodes."""
+        self._turn_elsewhere = ""
+        """The turn that runs on another node, as far as it is known here."""
         self._waiting = ""
         """The id of the turn that waits for results of calls, if it ran here."""
 
@@ -195,6 +203,9 @@ class Session:
     def abort(self) -> bool:
         """Stop the running and the waiting turns. Return False when there is none. The text so far is stored."""
         stopped = [turn.abort() for turn in self.turns]  # each of them, not only the first
+        if self._turn_elsewhere and self._host.bus is not None:
+            self._host.bus.publish(AbortRequested(self.owner, self.id))
+            return True
         return any(stopped)
 
     # Listeners.
@@ -206,6 +217,8 @@ class Session:
         """
         key = object()
         self._listeners[key] = listener
+        if self._host.watch is not None and self._unwatch is None:
+            self._unwatch = self._host.watch(self.id)
 
         def unlisten() -> None:
             self._listeners.pop(key, None)
@@ -232,6 +245,18 @@ class Session:
         of_turn = self.turns[0].listeners if self.turns else []
         tell_each([*self._listeners.values(), *of_turn], event, turn)
 
+    @property
+    def turn_elsewhere(self) -> str:
+        """The turn that runs on another node, as far as it is known here; empty: none."""
+        return self._turn_elsewhere
+
+    def tell_elsewhere(self, event: Event | Titled, turn: str) -> None:
+        """Give the listeners an event of a turn that runs on another node."""
+        self._so_far.note(event, turn)
+        if type(event) is not Titled:  # the title comes after the end
+            self._turn_elsewhere = "" if type(event) is Ended else turn
+        tell_each(self._listeners.values(), event, turn)
+
     def _publish(self, event: Event | Titled, turn: str) -> None:
         """Publish an event of a turn to the bus and to all listeners."""
         self._so_far.note(event, turn)
@@ -251,6 +276,9 @@ class Session:
     def _release(self) -> None:
         if not self.is_used:
             self._waiting = ""  # without listeners, the conversation alone remembers the turn
+            if self._unwatch is not None:
+                self._unwatch()
+                self._unwatch, self._turn_elsewhere = None, ""
             self._host.release(self)
 
     # The work of turns.

@@ -73,6 +73,22 @@ class LoginRequested(Struct, frozen=True, gc=False, tag="login_requested"):
 
 
 @final
+class AbortRequested(Struct, frozen=True, gc=False, tag="abort_requested"):
+    """A person wants the turns of this session to stop, which may run on another node."""
+
+    owner: str
+    session: str
+
+
+@final
+class RulesForgotten(Struct, frozen=True, gc=False, tag="rules_forgotten"):
+    """A person took back what was answered about this tool with "always" or "never"."""
+
+    owner: str
+    tool: str
+
+
+@final
 class CallCompleted(Struct, frozen=True, gc=False, tag="call_completed"):
     """A call has its one result, and the ledger has stored it."""
 
@@ -103,6 +119,8 @@ BusEvent: TypeAlias = (
     | QuestionOpened
     | QuestionEnded
     | LoginRequested
+    | AbortRequested
+    | RulesForgotten
     | CallCompleted
     | TurnEvent
 )
@@ -112,6 +130,9 @@ _E = TypeVar("_E", bound=BusEvent)
 
 class Bus(Protocol):
     """Delivers events to their listeners."""
+
+    is_remote: bool
+    """Whether the event that a listener gets now comes from another node."""
 
     def publish(self, event: BusEvent) -> None:
         """Call every listener for this kind of event. Never waits; a failing listener raises nothing here."""

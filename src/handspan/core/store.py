@@ -15,6 +15,7 @@ from handspan.core.agents import Agent
 from handspan.core.artifacts import Artifacts, StoredArtifact
 from handspan.core.calls import CallRecord, Note, ToolFacts
 from handspan.core.messages import AssistantMessage, Message, UserMessage
+from handspan.core.nodes import NodeBook
 from handspan.core.questions import Answer, Question, Questions
 from handspan.core.records import (
     CallStatus,
@@ -348,8 +349,8 @@ class TokenBook(Protocol):
 class DeviceBook(Protocol):
     """The devices of all owners."""
 
-    async def all(self) -> Sequence[DeviceRow]:
-        """Return every device of every owner."""
+    async def all(self, *, owner: str | None = None) -> Sequence[DeviceRow]:
+        """Return every device of every owner, or of one."""
 
     async def save(self, rows: Sequence[DeviceRow]) -> None:
         """Store these devices, in place of those of the same owner and id; all or none."""
@@ -474,6 +475,9 @@ class Store(Protocol):
     def artifacts(self) -> ArtifactStore: ...
     @property
     def leases(self) -> Leases: ...
+    @property
+    def nodes(self) -> NodeBook | None:
+        """None where this gateway is alone."""
 
     async def open(self) -> None:
         """Create or open the database. Raises `StoreError` when it can't be used."""

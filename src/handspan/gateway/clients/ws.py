@@ -290,9 +290,11 @@ class Connection:
             case GetRegisteredTools():
                 self.send(RegisteredTools(peer.tools.offers()))
             case ProgressFrame():
-                peer.calls.receive_progress(frame)
+                if not peer.calls.receive_progress(frame) and peer.relay is not None:
+                    peer.relay.take_progress(frame)
             case PermissionAnswer() if peer.questions is not None:
-                peer.questions.receive_answer(frame)
+                if not peer.questions.receive_answer(frame) and peer.relay is not None:
+                    peer.relay.take_permission(frame)
             case DeviceNotes() if "about" in peer.can and peer.role == "device":
                 self._doors.peers.describe(peer, frame)
             case TrustRequest() if "trust" in peer.can and peer.role == "device":
@@ -316,7 +318,7 @@ class Connection:
 
     def _take_result(self, peer: Peer, frame: ResultFrame | FailureFrame) -> None:
         """Take a result. It is acknowledged later, when it is stored (ws.md 5.3)."""
-        if peer.calls.receive_answer(frame):
+        if peer.calls.receive_answer(frame) or (peer.relay is not None and peer.relay.take_answer(frame)):
             return
         self._slow_down()  # no call waits for it
         if frame.call:

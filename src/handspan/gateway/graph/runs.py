@@ -126,7 +126,7 @@ class GraphRuns:
 
     async def stop(self, client: GraphClient, thread: str) -> bool:
         """End the run of this thread, at work or suspended. Return False when there is none of this owner."""
-        was_running = self._sessions.abort(thread, client.who.owner)
+        was_running = await self._sessions.abort_anywhere(thread, client.who.owner)
         try:
             if await self._store.conversations.find(thread, owner=client.who.owner) is None:
                 return was_running

@@ -70,6 +70,7 @@ def open_door(gateway: GatewayParts) -> Door:
     limits = gateway.app.settings.gateway
     parts = RestParts(
         app=gateway.app,
+        bus=gateway.bus,
         artifacts=gateway.app.artifacts,
         auth=gateway.auth,
         sessions=gateway.sessions,

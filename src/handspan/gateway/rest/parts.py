@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct, field
 
 from handspan.agent.sessions import Sessions
+from handspan.core.bus import Bus
 from handspan.core.errors import StoreError
 from handspan.core.store import ArtifactStore, Store
 from handspan.gateway.app import App
@@ -51,6 +52,7 @@ class RestParts(Struct, kw_only=True):
     """Everything that a route of REST may use."""
 
     app: App
+    bus: Bus
     artifacts: ArtifactStore
     auth: Auth
     sessions: Sessions

@@ -156,7 +156,7 @@ async def delete(request: RestRequest, session_id: str) -> DeletedSession:
 async def abort(request: RestRequest, session_id: str) -> AbortStatus:
     """Stop the turn, if one runs. The text that has arrived stays."""
     await _find(request, session_id)
-    stopped = request.parts.sessions.abort(session_id, request.owner)
+    stopped = await request.parts.sessions.abort_anywhere(session_id, request.owner)
     return AbortStatus("aborted" if stopped else "no_active_response")
 
 

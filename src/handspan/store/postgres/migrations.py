@@ -5,6 +5,8 @@ Texts are compared byte by byte, as SQLite does, whatever the language of the da
 
 from typing import Final
 
+from handspan.store.postgres.node_tables import NODES
+
 _CONVERSATIONS: Final = """
 CREATE TABLE leases (                         -- the processes that use this database
     id         TEXT PRIMARY KEY,
@@ -252,5 +254,6 @@ MIGRATIONS: Final = tuple(
         _SKILLS,
         _CONSENT,
         _JOURNAL_TIME,
+        NODES,
     )
 )

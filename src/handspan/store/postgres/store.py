@@ -1,10 +1,13 @@
 """The whole store, on one PostgreSQL database."""
 
 import os
+import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from handspan.config.secrets import read_secret
 from handspan.config.settings import Settings, StoreSettings
@@ -15,6 +18,8 @@ from handspan.store.postgres.connections import StoreAddress
 from handspan.store.postgres.database import PostgresDatabase
 from handspan.store.postgres.documents import JsonDocument, StoredIdempotency
 from handspan.store.postgres.leases import LEASE_SECONDS, RowLeases
+from handspan.store.postgres.node_leases import NodeLeases
+from handspan.store.postgres.nodes import StoredNodes
 from handspan.store.switches import FINGERPRINTS, PATTERNS, JsonSkillSwitches, JsonSwitches
 from handspan.store.tables.store import BesideTables, TableStore
 
@@ -36,9 +41,21 @@ def database_of(settings: Settings) -> PostgresDatabase:
 
 def store_of(settings: Settings, artifacts: ArtifactStore, *, is_gateway: bool) -> PostgresStore:
     """Return the store of these settings. Raises `ConfigError` for an address that can't be meant."""
-    days = settings.journal_days
+    days, cluster = settings.journal_days, settings.cluster
     address = address_of(settings.store)
+    if is_gateway and cluster.url:
+        name = NodeName(cluster.name or socket.gethostname(), cluster.role)
+        return postgres_store(
+            address, settings.state, artifacts, journal_days=days, node=name, lease_seconds=cluster.lease
+        )
     return postgres_store(address, settings.state, artifacts, journal_days=days, is_gateway=is_gateway)
+
+
+class NodeName(Struct, frozen=True):
+    """What others see of a node of several."""
+
+    name: str
+    role: str = "all"
 
 
 def postgres_store(
@@ -50,18 +67,25 @@ def postgres_store(
     elapsed: Callable[[], float] = elapsed_seconds,
     *,
     is_gateway: bool = False,
+    node: NodeName | None = None,
     lease_seconds: float = LEASE_SECONDS,
 ) -> PostgresStore:
     """Return a store in this database. `artifacts`: None stores them in the folder. `is_gateway`: only one may be open.
 
-    For the others see `TableStore`.
+    `node`: several may be open, and this is one of them. For the others see `TableStore`.
     """
     database = PostgresDatabase(address)
+    leases: RowLeases | NodeLeases
+    if node is None:
+        leases, nodes = RowLeases(database, is_gateway=is_gateway, lease_seconds=lease_seconds), None
+    else:
+        leases = NodeLeases(database, name=node.name, role=node.role, lease_seconds=lease_seconds)
+        nodes = StoredNodes(database, leases)
     beside = BesideTables(
         artifacts or FolderArtifacts(folder / "artifacts"),
         StoredIdempotency(database),
         JsonSwitches(JsonDocument(database, "disabled", PATTERNS, b"[]")),
         JsonSkillSwitches(JsonDocument(database, "skills", FINGERPRINTS, b"{}")),
+        nodes,
     )
-    leases = RowLeases(database, is_gateway=is_gateway, lease_seconds=lease_seconds)
     return TableStore(database, leases, beside, clock, journal_days, elapsed)

@@ -230,6 +230,8 @@ CREATE TABLE journal_time (                   -- the time by which the journal a
 );
 """
 
+_NODES: Final = "-- Several gateways as one (SPEC K) need PostgreSQL: nothing changes here.\n"
+
 MIGRATIONS: Final = (
     _CONVERSATIONS,
     _AROUND_THEM,
@@ -241,4 +243,5 @@ MIGRATIONS: Final = (
     _SKILLS,
     _CONSENT,
     _JOURNAL_TIME,
+    _NODES,
 )

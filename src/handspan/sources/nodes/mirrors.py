@@ -1,0 +1,441 @@
+"""Clients of other nodes, as this node sees them: their tools are in the registry, their calls travel (SPEC K2, K3).
+
+A mirror has the same calls, questions and tools as a client that is connected here; only its link is another node. The
+rows of the database say which clients there are. They are read for the owners who are at work here: when a hint comes,
+and every second in any case.
+"""
+
+import asyncio
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from functools import partial
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from handspan.core.errors import HandspanError, StoreError, ToolError, WireError
+from handspan.core.nodes import ClientPlace, ClientRecord, NodeBook, NodeLink
+from handspan.core.principals import Origin, Scope
+from handspan.core.values import Json
+from handspan.registry.registry import Registry
+from handspan.sources.nodes.messages import (
+    TO_CLIENT,
+    ClientGone,
+    FromClient,
+    LargeFrames,
+    ToClient,
+    encode,
+    is_large,
+    read_head,
+)
+from handspan.sources.offers import OfferRules, SchemaCache
+from handspan.sources.ws.calls import RemoteCalls
+from handspan.sources.ws.questions import RemoteQuestions
+from handspan.sources.ws.tools import RemoteTools
+from handspan.wire.ws import decode_client
+from handspan.wire.ws_frames import FailureFrame, PermissionAnswer, ProgressFrame, ResultFrame
+
+GONE: Final = "The client disconnected from its node"
+_LOOK_SECONDS: Final = 1.0
+_FOLLOW_SECONDS: Final = 300.0
+"""How long the clients of an owner are known here after the last request of that owner."""
+_MAX_ANSWERED: Final = 1000
+_log = logging.getLogger(__name__)
+_offers: Final = msgspec.json.Decoder(list[Any])
+
+
+class MirrorHost(Protocol):
+    """What mirrors share, and whom they tell."""
+
+    @property
+    def link(self) -> NodeLink: ...
+    @property
+    def frames(self) -> LargeFrames: ...
+    @property
+    def book(self) -> NodeBook: ...
+    @property
+    def registry(self) -> Registry: ...
+    @property
+    def schemas(self) -> SchemaCache: ...
+    @property
+    def rules(self) -> OfferRules: ...
+    @property
+    def grace(self) -> float:
+        """Seconds that the calls of a client without a connection wait for it."""
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do this in a task of its own."""
+
+    def let_go(self, record: ClientRecord) -> tuple[RemoteCalls | None, RemoteQuestions | None] | None:
+        """Return what waits here for a client that was connected here before; None while it is connected here."""
+
+    def appear(self, mirror: "Mirror") -> None:
+        """Is called when a client of another node is there, or has other tools."""
+
+    def disappear(self, mirror: "Mirror") -> None:
+        """Is called when its connection is gone."""
+
+    def late(self, mirror: "Mirror", frame: ResultFrame | FailureFrame) -> None:
+        """Takes an answer that no call waits for."""
+
+
+class Mirror:
+    """One client of another node."""
+
+    __slots__ = ("_answered", "_grace", "_host", "calls", "is_up", "questions", "record", "tools")
+
+    def __init__(
+        self,
+        record: ClientRecord,
+        host: MirrorHost,
+        calls: RemoteCalls | None = None,
+        questions: RemoteQuestions | None = None,
+    ) -> None:
+        """`calls` and `questions`: those of the client while it was connected here."""
+        self.record = record
+        self.calls = calls or RemoteCalls(frozenset(record.capabilities))
+        self.questions = questions
+        self.tools: RemoteTools | None = None
+        self.is_up = False
+        self._host = host
+        self._grace: asyncio.TimerHandle | None = None
+        self._answered: OrderedDict[str, None] = OrderedDict()
+        """Calls whose answer has come: it may come twice."""
+
+    @property
+    def id(self) -> str:
+        """The id of the client."""
+        return self.record.peer
+
+    @property
+    def can(self) -> frozenset[str]:
+        """The capabilities that both sides have."""
+        return self.calls.capabilities
+
+    @property
+    def label(self) -> str:
+        """The label, if it is a device."""
+        return self.record.label
+
+    @property
+    def session(self) -> str:
+        """The session that it is bound to."""
+        return self.record.session
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether a call or a question here waits for it."""
+        asking = self.questions is not None and self.questions.is_open
+        return asking or any(not call.outcome.done() for call in self.calls.open.values())
+
+    # The connection.
+
+    def up(self, record: ClientRecord) -> None:
+        """Use this connection, or its other tools."""
+        is_same = self.is_up and self.record.epoch == record.epoch
+        self.record = record
+        if not is_same:
+            self._open(record)
+        assert self.tools is not None  # `_open` has made them
+        offered: list[Json] = _offers.decode(record.tools)
+        names = {one.get("name") for one in offered if isinstance(one, dict)}
+        self.tools.unregister([name for name in _own_names(self.tools) if name not in names])
+        for rejected in self.tools.register(offered).rejected:
+            _log.debug("The tool %r of another node is not used here: %s", rejected.name, rejected.reason)
+        if self.calls.open:
+            self.tools.resume_calls()
+        self._host.appear(self)
+
+    def _open(self, record: ClientRecord) -> None:
+        self._stop_grace()
+        self.close_link()
+        self.is_up = True
+        can = self.calls.capabilities = frozenset(record.capabilities)
+        if self.questions is None and "permissions" in can:
+            self.questions = RemoteQuestions()
+        is_device = record.role == "device"
+        host = self._host
+        self.tools = RemoteTools(
+            host.registry,
+            host.schemas,
+            host.rules,
+            self.calls,
+            self.questions,
+            Origin("device", record.label, record.peer) if is_device else Origin("remote", record.session, record.peer),
+            Scope("owner", record.owner) if is_device else Scope("session", record.session),
+            record.label if is_device and record.prefix else "",
+            is_elsewhere=True,
+        )
+        self.calls.open_link(self._send)
+        if self.questions is not None:
+            self.questions.open_link(self._send)
+
+    def close_link(self) -> None:
+        """Note that there is no connection: the tools go at once, the calls wait."""
+        if self.is_up:
+            self.is_up = False
+            if self.tools is not None:
+                self.tools.close()
+            self.calls.drop_link()
+            if self.questions is not None:
+                self.questions.drop_link()
+            self._host.disappear(self)
+
+    def wait(self, then: Callable[[str], None]) -> None:
+        """Call `then` when the client did not come back within the grace time."""
+        if self._grace is None:
+            loop = asyncio.get_running_loop()
+            self._grace = loop.call_later(self._host.grace, then, f"{GONE} and did not come back")
+
+    def end(self, why: str) -> None:
+        """End its calls and questions: it will not come back."""
+        self._stop_grace()
+        self.close_link()
+        self.calls.end(why)
+        if self.questions is not None:
+            self.questions.end()
+
+    def release(self) -> RemoteCalls:
+        """Return its calls: the client is connected here now, and they go on there."""
+        self._stop_grace()
+        self.close_link()
+        return self.calls
+
+    def _stop_grace(self) -> None:
+        if self._grace is not None:
+            self._grace.cancel()
+            self._grace = None
+
+    # Frames.
+
+    def _send(self, frame: bytes) -> None:
+        record, host = self.record, self._host
+        if is_large(frame):
+            host.start(self._send_stored(frame))
+        else:
+            message = ToClient(host.book.own, record.owner, record.peer, record.epoch, frame)
+            host.link.send(record.node, TO_CLIENT, encode(message))
+
+    async def _send_stored(self, frame: bytes) -> None:
+        record, host = self.record, self._host
+        try:
+            stored = await host.frames.keep(frame, record.owner)
+        except ToolError as error:
+            text = f"The arguments are too large to be sent between nodes, and were not stored: {error.message}"
+            self.take(FailureFrame(id=read_head(frame).id, error=text))
+            return
+        message = ToClient(host.book.own, record.owner, record.peer, record.epoch, b"", stored)
+        host.link.send(record.node, TO_CLIENT, encode(message))
+
+    def take(self, frame: object) -> None:
+        """Take a frame of the client."""
+        match frame:
+            case ResultFrame() | FailureFrame():
+                self._take_answer(frame)
+            case ProgressFrame():
+                self.calls.receive_progress(frame)
+            case PermissionAnswer() if self.questions is not None:
+                self.questions.receive_answer(frame)
+
+    def _take_answer(self, frame: ResultFrame | FailureFrame) -> None:
+        if self.calls.receive_answer(frame):
+            if not self.calls.wants_login(frame):
+                self._answered[frame.call] = None
+            if len(self._answered) > _MAX_ANSWERED:
+                self._answered.popitem(last=False)
+        elif frame.call in self._answered:
+            self.calls.acknowledge(frame.call)  # it came twice: the first receipt may be lost
+        else:
+            self._host.late(self, frame)
+
+
+class Mirrors:
+    """All clients of other nodes whose owners are at work here."""
+
+    def __init__(self, host: MirrorHost) -> None:
+        self._host = host
+        self._mirrors: dict[str, Mirror] = {}
+        self._followed: dict[str, float] = {}
+        """Owners, and when they were last needed."""
+        self._hinted: set[str] = set()
+        self._came = asyncio.Event()
+        self._looking = asyncio.Lock()
+        self._task: asyncio.Task[None] | None = None
+        self.unfollowed: Callable[[str], None] = lambda owner: None
+        """Is called with an owner who is not at work here any more."""
+        self.is_needed: Callable[[str], bool] = lambda owner: False
+        """Whether an owner has a client or a session here."""
+
+    def __iter__(self) -> Iterator[Mirror]:
+        return iter(tuple(self._mirrors.values()))
+
+    def __len__(self) -> int:
+        return len(self._mirrors)
+
+    def open(self) -> None:
+        """Begin to look after the rows."""
+        self._task = asyncio.create_task(self._look())
+
+    async def close(self) -> None:
+        """End all mirrors. Their calls stay open in the ledger."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+        for mirror in self:
+            mirror.end("The gateway was stopped")
+        self._mirrors.clear()
+
+    def find(self, peer: str) -> Mirror | None:
+        """Return the mirror of this client."""
+        return self._mirrors.get(peer)
+
+    @property
+    def owners(self) -> Sequence[str]:
+        """The owners who are at work here."""
+        return tuple(self._followed)
+
+    async def follow(self, owner: str) -> bool:
+        """Let the owner's clients of other nodes be known here. Return whether that is new."""
+        is_new = owner not in self._followed
+        self._followed[owner] = time.monotonic()
+        if is_new:
+            try:
+                await self._refresh([owner])
+            except StoreError as error:
+                _log.warning("The clients of other nodes are not known yet: %s", error)
+        return is_new
+
+    def hint(self, owner: str) -> None:
+        """Look soon whether the owner's clients have changed; without an owner, all clients."""
+        self._hinted.update(self._followed if not owner else (owner,) if owner in self._followed else ())
+        self._came.set()
+
+    def take(self, peer: str) -> RemoteCalls | None:
+        """Return the calls of a client that is connected here now; None if there are none."""
+        mirror = self._mirrors.pop(peer, None)
+        return None if mirror is None else mirror.release()
+
+    def adopt(self, record: ClientRecord, calls: RemoteCalls, questions: RemoteQuestions | None = None) -> None:
+        """Let the calls of a client that left for another node go on there."""
+        earlier = self._mirrors.get(record.peer)
+        if earlier is None or earlier.calls is not calls:
+            mirror = self._mirrors[record.peer] = Mirror(record, self._host, calls, questions)
+            mirror.wait(partial(self._end, mirror))
+        self._followed.setdefault(record.owner, time.monotonic())
+        self.hint(record.owner)
+
+    # Messages of other nodes.
+
+    def receive(self, message: FromClient) -> None:
+        """Take a frame of a client."""
+        mirror = self._mirrors.get(message.peer)
+        if mirror is None or mirror.record.owner != message.owner:
+            return
+        if message.stored:
+            self._host.start(self._receive_stored(mirror, message))
+        else:
+            self._take(mirror, message.frame)
+
+    async def _receive_stored(self, mirror: Mirror, message: FromClient) -> None:
+        frame = await self._host.frames.read(message.stored, message.owner)
+        if frame is not None:
+            self._take(mirror, frame)
+
+    def _take(self, mirror: Mirror, frame: bytes) -> None:
+        try:
+            mirror.take(decode_client(frame))
+        except WireError as error:  # of a newer version
+            _log.warning("A frame of another node is not understood: %s", error)
+
+    def lose(self, message: ClientGone) -> None:
+        """Note that a client's connection is gone."""
+        mirror = self._mirrors.get(message.peer)
+        if mirror is not None and mirror.record.epoch <= message.epoch:
+            self._vanish(mirror, message.why if message.is_over else "")
+            self.hint(message.owner)
+
+    # The rows.
+
+    async def _look(self) -> None:
+        """Look for changes: at a hint, and every second."""
+        while True:
+            try:
+                async with asyncio.timeout(_LOOK_SECONDS):
+                    await self._came.wait()
+            except TimeoutError:
+                self._forget_unused()
+                self._hinted.update(self._followed)
+            self._came.clear()
+            hinted, self._hinted = list(self._hinted), set()
+            if hinted:
+                try:
+                    await self._refresh(hinted)
+                except StoreError as error:  # the database is away: the last known clients stay
+                    _log.debug("The clients of other nodes could not be read: %s", error)
+                except Exception:
+                    _log.exception("The clients of other nodes could not be read")
+
+    async def _refresh(self, owners: list[str]) -> None:
+        async with self._looking:
+            places = {place.peer: place for place in await self._host.book.places(owners)}
+            changed = [peer for peer, place in places.items() if self._has_changed(place)]
+            for record in await self._host.book.clients(changed) if changed else ():
+                if record.node != self._host.book.own:
+                    self._apply(record)
+            for mirror in self:
+                if mirror.record.owner in owners:
+                    place = places.get(mirror.id)
+                    if place is None or place.node == self._host.book.own:
+                        self._vanish(mirror, "")
+
+    def _has_changed(self, place: ClientPlace) -> bool:
+        mirror = self._mirrors.get(place.peer)
+        if place.node == self._host.book.own:
+            return False
+        if mirror is None or not mirror.is_up:
+            return True
+        return (mirror.record.epoch, mirror.record.version) != (place.epoch, place.version)
+
+    def _apply(self, record: ClientRecord) -> None:
+        mirror = self._mirrors.get(record.peer)
+        if mirror is None:
+            left = self._host.let_go(record)
+            if left is None:
+                return  # the connection here is newer
+            mirror = self._mirrors[record.peer] = Mirror(record, self._host, *left)
+        elif record.epoch < mirror.record.epoch:
+            return
+        try:
+            mirror.up(record)
+        except (HandspanError, msgspec.DecodeError) as error:
+            _log.warning("The tools of a client of another node can't be used: %s", error)
+
+    def _vanish(self, mirror: Mirror, why: str) -> None:
+        """Note that a client has no connection. `why`: it can't come back, and this is the reason."""
+        mirror.close_link()
+        if not mirror.is_awaited or why or "resume" not in mirror.can:
+            self._end(mirror, why or GONE)
+        else:
+            mirror.wait(partial(self._end, mirror))
+
+    def _end(self, mirror: Mirror, why: str) -> None:
+        if self._mirrors.get(mirror.id) is mirror:
+            del self._mirrors[mirror.id]
+        mirror.end(why)
+
+    def _forget_unused(self) -> None:
+        before = time.monotonic() - _FOLLOW_SECONDS
+        awaited = {mirror.record.owner for mirror in self if mirror.is_awaited}
+        for owner, since in list(self._followed.items()):
+            if since < before and owner not in awaited and not self.is_needed(owner):
+                del self._followed[owner]
+                for mirror in self:
+                    if mirror.record.owner == owner:
+                        self._end(mirror, GONE)
+                self.unfollowed(owner)
+
+
+def _own_names(tools: RemoteTools) -> list[str]:
+    return list(tools.fingerprints())
