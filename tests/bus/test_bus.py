@@ -15,8 +15,10 @@ from handspan.core.bus import (
     QuestionEnded,
     QuestionOpened,
     RulesForgotten,
+    SwitchesChanged,
     TokenRevoked,
     ToolsChanged,
+    TryNoted,
     TurnEvent,
 )
 from handspan.core.calls import UNKNOWN_TOOL, ToolFacts
@@ -38,6 +40,8 @@ EVENTS: list[BusEvent] = [
     LoginRequested("ann", "c1/login/1", "c1"),
     AbortRequested("ann", "s"),
     RulesForgotten("ann", "pay"),
+    SwitchesChanged(""),
+    TryNoted("", "token", "203.0.113.7"),
     CallCompleted("ann", "s", "c1", "phone__camera", PHONE, "success", 0.25),
     CallCompleted("ann", "", "c2", "nothing", UNKNOWN_TOOL, "tool_not_found", 0.0),
     TurnEvent("ann", "s", "t1", TextArrived("é\u2028")),

@@ -48,7 +48,9 @@ def make_node(folder: Path, name: str, database: str, nats: str, **settings: Jso
         "cluster.lease": LEASE,
         **{key.replace("__", "."): value for key, value in settings.items()},
     }
-    options = [word for key, value in given.items() for word in ("--set", f"{key}={msgspec.json.encode(value).decode()}")]
+    options = [
+        word for key, value in given.items() for word in ("--set", f"{key}={msgspec.json.encode(value).decode()}")
+    ]
     return GatewayProcess(folder / name, *options, model=SPOKEN)
 
 
@@ -69,7 +71,8 @@ async def open_nodes(folder: Path, count: int = 3, **settings: Json) -> AsyncIte
 async def ask(node: GatewayProcess, method: str, path: str, body: JsonObject | None = None, **more: Any) -> Any:
     """What a REST request answers."""
     async with httpx2.AsyncClient(timeout=WAIT) as client:
-        headers = {"Authorization": f"Bearer {more.pop('token', node.token)}", **more.pop("headers", {})}
+        token = more.pop("token", node.token)
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
         response = await client.request(method, node.url + path, json=body, headers=headers, **more)
         return response.json()
 
@@ -104,6 +107,13 @@ class Chat:
         done = await self.device.expect("done", PATIENT)
         return str(done["full_response"])
 
+    async def event(self, kind: str) -> JsonObject:
+        """The next event of this kind, for a chat with the capability `events`."""
+        while True:
+            event = (await self.device.expect("event", PATIENT))["event"]
+            if isinstance(event, dict) and event["type"] == kind:
+                return event
+
 
 @asynccontextmanager
 async def chat_at(node: GatewayProcess, session: str | None = None, **more: Any) -> AsyncIterator[Chat]:
@@ -123,3 +133,8 @@ async def device_at(
         if tools:
             await device.register(*tools)
         yield device
+
+
+def resume_token(device: FakeDevice) -> str:
+    """The token with which the device comes back as itself."""
+    return str(next(frame for frame in device.heard if frame["type"] == "connected")["resume_token"])

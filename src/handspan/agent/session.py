@@ -331,7 +331,10 @@ class Session:
             turn.is_over = True
             return ended
         emit = self._begin(turn, conversation)
-        return await self._go_on(conversation, lambda: emit, cut_off=True) or NOTHING_TO_DO
+        ended = await self._go_on(conversation, lambda: emit, cut_off=True)
+        if ended is None and (ended := turn.report_known(conversation, message)) is not None:
+            turn.is_over = True  # another node has answered it meanwhile
+        return ended or NOTHING_TO_DO
 
     async def _regenerate(self, who: Principal, turn: Turn) -> Ended:
         host = self._host

@@ -193,6 +193,10 @@ class Sessions:
         """Whether this owner has a turn or a listener in this process."""
         return any(session.owner == owner and session.is_used for session in self._sessions.values())
 
+    def may_be_cut_off(self, session_id: str) -> bool:
+        """Whether the session's turn may have been cut off by the end of its process, here or on another node."""
+        return self.watch is not None or session_id in self.cut_off
+
     def state(self, session_id: str, owner: str) -> RunningTurn | None:
         """Return the turn that runs in this session, if it runs in this process."""
         session = self.find(session_id, owner)

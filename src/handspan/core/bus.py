@@ -81,6 +81,24 @@ class AbortRequested(Struct, frozen=True, gc=False, tag="abort_requested"):
 
 
 @final
+class SwitchesChanged(Struct, frozen=True, gc=False, tag="switches_changed"):
+    """A person has switched tools off or on, for all owners."""
+
+    owner: str
+    """Empty: all owners."""
+
+
+@final
+class TryNoted(Struct, frozen=True, gc=False, tag="try_noted"):
+    """An address has tried something that is limited, such as a token or a pairing code: every node counts it."""
+
+    owner: str
+    """Empty: no owner is known yet."""
+    kind: str
+    address: str
+
+
+@final
 class RulesForgotten(Struct, frozen=True, gc=False, tag="rules_forgotten"):
     """A person took back what was answered about this tool with "always" or "never"."""
 
@@ -121,6 +139,8 @@ BusEvent: TypeAlias = (
     | LoginRequested
     | AbortRequested
     | RulesForgotten
+    | SwitchesChanged
+    | TryNoted
     | CallCompleted
     | TurnEvent
 )

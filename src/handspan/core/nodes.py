@@ -4,8 +4,8 @@ A node is one gateway process. Its id is its incarnation: new at every start, an
 lost. The database has the truth about nodes and their clients; messages between nodes only say that it is time to look.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final, Protocol, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Protocol
 
 from msgspec import Struct
 
@@ -76,6 +76,28 @@ class Placement(Struct, frozen=True):
     """The node that had an earlier connection of this client."""
 
 
+class EntryCode(Struct, frozen=True):
+    """A pairing code or a sign-in link that can still be used. Only its hash is stored."""
+
+    hash: str
+    kind: str
+    owner: str
+    scopes: tuple[str, ...]
+
+
+class EntryCodes(Protocol):
+    """Codes with which new clients get a token, on whichever node they ask (SPEC K5)."""
+
+    async def add(self, code: EntryCode, seconds: float, tries: int, most: int) -> None:
+        """Store a code for so many seconds. `most`: how many of its kind may be open; the oldest go first."""
+
+    async def take(self, code_hash: str, kind: str) -> EntryCode | None:
+        """Remove this code and return it; None when it is unknown, used or too old."""
+
+    async def count_wrong(self, kind: str) -> None:
+        """Count a wrong guess: codes whose tries are used up are removed."""
+
+
 class NodeBook(Protocol):
     """Nodes, their clients, and what they share, in the database. Raises `StoreError` as every store does."""
 
@@ -122,6 +144,10 @@ class NodeBook(Protocol):
     async def holder_of(self, call_id: str) -> str:
         """Return the node that works on this call; empty if none does."""
 
+    @property
+    def codes(self) -> EntryCodes:
+        """Pairing codes and sign-in links."""
+
     async def revoked_tokens(self, since: float) -> Sequence[tuple[str, str]]:
         """Return owner and hash of the tokens that were revoked since then."""
 
@@ -132,12 +158,6 @@ class LinkDown(HandspanError):
 
 class NoSuchNode(HandspanError):
     """No node listens under this id."""
-
-
-Receive: TypeAlias = Callable[[bytes], None]
-"""Takes the body of a message. Never waits."""
-Respond: TypeAlias = Callable[[bytes], bytes]
-"""Takes the body of a request and returns that of the response. Never waits."""
 
 
 class NodeLink(Protocol):
@@ -159,6 +179,3 @@ class NodeLink(Protocol):
 
     async def is_sound(self, seconds: float) -> bool:
         """Whether our own server answers: only then another node's silence says something."""
-
-
-StopListening: TypeAlias = Callable[[], Awaitable[None]]

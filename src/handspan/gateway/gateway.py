@@ -317,6 +317,7 @@ class Gateway:
             model_choice=self.model_choice,
             choice_at_once=self.choice_at_once,
             forget_models=self.forget_models,
+            cluster=self.cluster,
         )
 
     # Events, and the parts that need them.
@@ -451,6 +452,7 @@ class Gateway:
             unfinished=self._unfinished,
             resumable=self._resumable,
             rules=self.offer_rules,
+            pairing=self.pairing,
             late=self._late,
         )
 

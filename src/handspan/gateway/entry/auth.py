@@ -150,7 +150,7 @@ class Auth:
         self._state = state
         self._bus = bus
         self._clock = clock
-        self._tries = TryLimit(10, 60.0, 300.0, clock=clock)
+        self.tries = TryLimit(10, 60.0, 300.0, clock=clock)
         self._is_alone = not settings.cluster.url
         self.arrived: Callable[[str], Awaitable[None]] | None = None
         """Is awaited with the owner of each request, where there are other nodes."""
@@ -180,7 +180,7 @@ class Auth:
         record = await self._find(presented)
         if record is None:
             self._check_tries(address)
-            self._tries.note(address)
+            self.tries.note(address)
             raise unauthorized()
         if self.arrived is not None:
             await self.arrived(record.owner)
@@ -214,10 +214,10 @@ class Auth:
 
     def forgive(self, scope: Scope) -> None:
         """Forget the wrong tokens of this address: it has just shown a valid one."""
-        self._tries.forget(address_of(scope))
+        self.tries.forget(address_of(scope))
 
     def _check_tries(self, address: str) -> None:
-        if wait := self._tries.wait(address):
+        if wait := self.tries.wait(address):
             raise Refusal(429, "too_many_tries", "Too many wrong tokens came from this address: wait.", wait)
 
     async def _find(self, presented: PresentedToken) -> Token | None:

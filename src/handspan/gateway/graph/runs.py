@@ -190,7 +190,7 @@ class GraphRuns:
         Raises `refused` when there is no such run (graph.md 5.6).
         """
         repeated = await self._results.read_repeated(run_request, owner=client.who.owner, client=client.id)
-        if repeated is None or repeated[0] not in self._sessions.cut_off:
+        if repeated is None or not self._sessions.may_be_cut_off(repeated[0]):
             raise refused
         thread, record = repeated
         listener, equipment = await self._prepare_resumed(client, run_request, out, thread, record)

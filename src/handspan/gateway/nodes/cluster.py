@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -21,18 +21,22 @@ from handspan.core.bus import (
     DeviceChanged,
     QuestionEnded,
     RulesForgotten,
+    SwitchesChanged,
     TokenRevoked,
     ToolsChanged,
+    TryNoted,
     TurnEvent,
 )
 from handspan.core.errors import ConfigError, HandspanError, StoreError
-from handspan.core.nodes import ClientRecord, NodeBook
+from handspan.core.nodes import ClientRecord, NodeBook, NodeRecord
 from handspan.core.records import Recovery
 from handspan.gateway.app import App
 from handspan.gateway.clients.devices import Devices
 from handspan.gateway.clients.peers import Peer, Peers
 from handspan.gateway.clients.unfinished_calls import UnfinishedCalls
 from handspan.gateway.entry.auth import Auth
+from handspan.gateway.entry.pairing import Pairing
+from handspan.gateway.entry.rate_limit import TryLimit
 from handspan.gateway.nodes.burials import Burials
 from handspan.gateway.nodes.placing import Placing
 from handspan.gateway.nodes.turns import TurnsElsewhere
@@ -74,6 +78,7 @@ class ClusterParts(Struct, frozen=True, kw_only=True):
     unfinished: UnfinishedCalls
     resumable: ResumableCalls
     rules: OfferRules
+    pairing: Pairing
     late: Late
 
 
@@ -99,7 +104,7 @@ class Cluster:
         self._burials: Burials
         self._turns: TurnsElsewhere
         self._is_open = False
-        self._is_draining = False
+        self.is_draining = False
         self._down_since = 0.0
         self._revoked: dict[str, None] = {}
         self._unfollow: dict[str, Callable[[], None]] = {}
@@ -131,6 +136,9 @@ class Cluster:
         self._turns = TurnsElsewhere(parts.sessions, store.conversations)
         parts.peers.others = self
         parts.auth.arrived = self.follow
+        parts.pairing.shared = self.book.codes
+        self.share_tries("token", parts.auth.tries)
+        self.share_tries("pairing", parts.pairing.tries)
         parts.sessions.watch = self.bus.follow_session
         parts.sessions.stored_turns.wait_elsewhere = self._turns.wait
         parts.questions.poll_seconds = _TICK_SECONDS * 4
@@ -245,7 +253,15 @@ class Cluster:
         self.bus.publish_here(ToolsChanged(owner))
         self.bus.publish_here(DeviceChanged(owner))
 
-    async def dismiss(self, owner: str, label: str, reason: str) -> bool:
+    async def nodes(self) -> Sequence[NodeRecord]:
+        """Return all nodes that count as alive, by name."""
+        return await self.book.nodes()
+
+    def is_here(self, node: str) -> bool:
+        """Whether this is the id of this node."""
+        return node == self.book.own
+
+    def dismiss(self, owner: str, label: str, reason: str) -> bool:
         """Send a device away that is connected to another node. Return False when there is none."""
         for mirror in self.mirrors:
             if mirror.record.owner == owner and mirror.label == label and mirror.record.role == "device":
@@ -289,9 +305,27 @@ class Cluster:
     def _on_dismissed(self, dismissed: messages.ClientDismissed) -> None:
         peer = self._parts.peers.find(dismissed.peer)
         if peer is not None and peer.who.owner == dismissed.owner:
+            if "admin" not in peer.who.scopes:  # the operator would lose access
+                self.start(self._revoke(peer.token, peer.who.owner))
             self._parts.peers.dismiss(peer, dismissed.reason)
 
+    async def _revoke(self, token: str, owner: str) -> None:
+        try:
+            await self._parts.auth.revoke(token, owner)
+        except HandspanError as error:
+            _log.error("The token of a forgotten device could not be revoked: %s", error)
+
     # Events of other nodes.
+
+    def share_tries(self, kind: str, limit: TryLimit) -> None:
+        """Let this limit count the tries on all nodes."""
+
+        def on_try(event: TryNoted) -> None:
+            if self.bus.is_remote and event.kind == kind:
+                limit.count(event.address)
+
+        limit.noted = lambda address: self.bus.publish(TryNoted("", kind, address))
+        self.bus.subscribe(TryNoted, on_try)
 
     def _subscribe(self) -> None:
         parts, listen = self._parts, self.bus.subscribe
@@ -299,8 +333,10 @@ class Cluster:
         def on_tools(event: ToolsChanged) -> None:
             if self.bus.is_remote:
                 self.mirrors.hint(event.owner)
-                if not event.owner:
-                    self.start(self._read_switches())
+
+        def on_switches(event: SwitchesChanged) -> None:
+            if self.bus.is_remote:
+                self.start(self._read_switches())
 
         def on_device(event: DeviceChanged) -> None:
             if self.bus.is_remote:
@@ -328,6 +364,7 @@ class Cluster:
                 parts.app.engine.forget_answers(event.tool, event.owner)
 
         listen(ToolsChanged, on_tools)
+        listen(SwitchesChanged, on_switches)
         listen(DeviceChanged, on_device)
         listen(TurnEvent, on_turn)
         listen(TokenRevoked, on_revoked)
@@ -378,7 +415,7 @@ class Cluster:
             try:
                 self._shed_clients()
                 await self._look_for_revoked()
-                await self.book.describe(is_draining=self._is_draining, load=self._load())
+                await self.book.describe(is_draining=self.is_draining, load=self._load())
             except StoreError as error:
                 _log.debug("The database is away: %s", error)
             except Exception:

@@ -85,6 +85,8 @@ def open_door(gateway: GatewayParts) -> Door:
         forget_models=gateway.forget_models,
         limits=BodyLimits(large=limits.request_bytes, upload=limits.upload_bytes),
     )
+    if gateway.cluster is not None:
+        gateway.cluster.share_tries("webhook", parts.webhook_tries)
     gateway.bus.subscribe(TokenRevoked, lambda event: parts.at_work.drop(event.token))
     return Door(router(parts), drain=parts.drain, count_running=parts.at_work.__len__)
 
@@ -150,4 +152,6 @@ async def forget_device(gateway: GatewayParts, label: str, owner: str) -> bool:
             if "admin" not in peer.who.scopes:
                 await gateway.auth.revoke(peer.token, owner)
             gateway.peers.dismiss(peer)
+    if gateway.cluster is not None:
+        gateway.cluster.dismiss(owner, label_now, "it was forgotten here")
     return await gateway.devices.forget(label, owner)

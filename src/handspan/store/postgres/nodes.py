@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from handspan.core.nodes import ClientPlace, ClientRecord, NodeRecord, Placement
+from handspan.core.nodes import ClientPlace, ClientRecord, EntryCode, NodeRecord, Placement
 from handspan.core.values import sanitize
 from handspan.store.postgres.database import PostgresDatabase
 from handspan.store.postgres.node_leases import NodeLeases
@@ -29,6 +29,18 @@ _PLACE: Final = (
     " name = excluded.name, token = excluded.token, tools = excluded.tools, version = clients.version + 1"
     " RETURNING epoch"
 )
+_ADD_CODE: Final = (
+    "INSERT INTO entry_codes (hash, kind, owner, scopes, until, tries)"
+    " VALUES (?, ?, ?, ?, clock_timestamp() + make_interval(secs => ?), ?)"
+)
+_DROP_CODES: Final = (
+    "DELETE FROM entry_codes WHERE kind = ? AND place NOT IN"
+    " (SELECT place FROM entry_codes WHERE kind = ? ORDER BY place DESC LIMIT ?)"
+)
+_TAKE_CODE: Final = (
+    "DELETE FROM entry_codes WHERE hash = ? AND kind = ? AND until > clock_timestamp() RETURNING owner, scopes"
+)
+_scopes: Final = msgspec.json.Decoder(tuple[str, ...])
 _SECRET_BYTES: Final = 32
 _load: Final = msgspec.json.Decoder(dict[str, float])
 
@@ -39,6 +51,11 @@ class StoredNodes:
     def __init__(self, database: PostgresDatabase, leases: NodeLeases) -> None:
         self._database = database
         self.leases = leases
+
+    @property
+    def codes(self) -> "StoredCodes":
+        """Pairing codes and sign-in links."""
+        return StoredCodes(self._database)
 
     @property
     def own(self) -> str:
@@ -108,6 +125,38 @@ class StoredNodes:
         """Return owner and hash of the tokens that were revoked since then."""
         rows = await self._database.fetch_all("SELECT owner, hash FROM tokens WHERE revoked >= ?", (since,))
         return [(owner, token) for owner, token in rows]
+
+
+class StoredCodes:
+    """Pairing codes and sign-in links as rows, by the database's clock. It fills `EntryCodes`."""
+
+    def __init__(self, database: PostgresDatabase) -> None:
+        self._database = database
+
+    async def add(self, code: EntryCode, seconds: float, tries: int, most: int) -> None:
+        """Store a code for so many seconds. `most`: how many of its kind may be open; the oldest go first."""
+
+        async def work(connection: TableConnection) -> None:
+            await connection.execute("DELETE FROM entry_codes WHERE until <= clock_timestamp()")
+            values = (code.hash, code.kind, sanitize(code.owner), msgspec.json.encode(code.scopes), seconds, tries)
+            await connection.execute(_ADD_CODE, values)
+            await connection.execute(_DROP_CODES, (code.kind, code.kind, most))
+
+        await self._database.write(work)
+
+    async def take(self, code_hash: str, kind: str) -> EntryCode | None:
+        """Remove this code and return it; None when it is unknown, used or too old."""
+        row = await self._database.write(lambda connection: connection.fetch_one(_TAKE_CODE, (code_hash, kind)))
+        return None if row is None else EntryCode(code_hash, kind, row[0], _scopes.decode(row[1]))
+
+    async def count_wrong(self, kind: str) -> None:
+        """Count a wrong guess: codes whose tries are used up are removed."""
+
+        async def work(connection: TableConnection) -> None:
+            await connection.execute("UPDATE entry_codes SET tries = tries - 1 WHERE kind = ?", (kind,))
+            await connection.execute("DELETE FROM entry_codes WHERE kind = ? AND tries <= 0", (kind,))
+
+        await self._database.write(work)
 
 
 def _split(row: Row) -> Row:
