@@ -1,10 +1,13 @@
 """A device of one node, called from a chat on another: one result each, whatever happens to either (SPEC K2, K3)."""
 
+import asyncio
+import os
+import signal
 from pathlib import Path
 
 import pytest
 
-from handspan.testing import offer
+from handspan.testing import GatewayProcess, offer
 from tests.nodes.gateways import PATIENT, ask, chat_at, device_at, listed, open_nodes, resume_token, tools_of
 from tests.waiting import until
 
@@ -105,3 +108,48 @@ async def test_a_newer_connection_of_a_device_on_another_node_replaces_the_older
             await listed(nodes, "phone__add")
             devices = (await ask(nodes[2], "GET", "/api/devices"))["devices"]
             assert [(one["label"], one["connected"]) for one in devices] == [("phone", True)]
+
+
+async def test_a_node_that_stops_sends_its_clients_away_and_no_call_fails(tmp_path: Path) -> None:
+    async with (
+        open_nodes(tmp_path, 2) as nodes,
+        device_at(nodes[0], ADD) as phone,
+        device_at(nodes[0], ADD, label="idle") as idle,
+        chat_at(nodes[1]) as chat,
+    ):
+        await listed(nodes, "phone__add", "idle__add", on=(0, 1))
+        token = resume_token(phone)
+        await chat.say("call phone__add {}\nthen\nIt is {results}")
+        request = await phone.expect("tool_call_request", PATIENT)
+        stopping = asyncio.create_task(nodes[0].terminate(PATIENT))
+        assert await idle.closed(PATIENT) == 1012
+        await phone.answer(request, 47)
+        assert "47" in await chat.answer()
+        assert await phone.closed(PATIENT) == 1012
+        assert await stopping == 0
+        async with device_at(nodes[1], ADD, resume=token):
+            await listed(nodes, "phone__add", on=(1,))
+        assert [name for (name,) in nodes.rows("SELECT name FROM nodes")] == ["node1"]
+
+
+async def test_a_frozen_node_is_taken_over_and_joins_again_when_it_works_on(tmp_path: Path) -> None:
+    async with open_nodes(tmp_path, 2) as nodes, device_at(nodes[0], ADD) as phone, chat_at(nodes[1]) as chat:
+        await listed(nodes, "phone__add", on=(0, 1))
+        before = nodes.rows("SELECT id FROM nodes WHERE name = 'node0'")
+        os.kill(nodes[0].pid, signal.SIGSTOP)
+        try:
+            await until(lambda: _is_gone_from(nodes[1]))
+        finally:
+            os.kill(nodes[0].pid, signal.SIGCONT)
+        await listed(nodes, "phone__add", on=(0, 1))
+        assert nodes.rows("SELECT id FROM nodes WHERE name = 'node0'") != before
+        await chat.say("call phone__add {}\nthen\nIt is {results}")
+        request = await phone.expect("tool_call_request", PATIENT)
+        await phone.answer(request, 48)
+        assert "48" in await chat.answer()
+        call = await ask(nodes[1], "GET", f"/api/calls/{request['id']}")
+        assert call["status"] == "success"
+
+
+async def _is_gone_from(node: GatewayProcess) -> bool:
+    return "phone__add" not in await tools_of(node)

@@ -84,7 +84,9 @@ async def test_an_approval_is_given_on_another_node_than_the_one_that_asks(tmp_p
             await chat.say("call phone__wipe {}\nthen\nIt is {results}")
             await until(lambda: _questions(nodes[2]))
             question = (await _questions(nodes[2]))[0]
-            await ask(nodes[2], "POST", f"/api/questions/{quote(question['id'], safe='')}/answer", {"decision": "allow"})
+            await ask(
+                nodes[2], "POST", f"/api/questions/{quote(question['id'], safe='')}/answer", {"decision": "allow"}
+            )
             request = await phone.expect("tool_call_request", PATIENT)
             await phone.answer(request, 53)
             assert "53" in await chat.answer()

@@ -35,6 +35,7 @@ _A_MOMENT: Final = 0.02
 @click.option("--lan", is_flag=True, help="Let phones and computers of this network in, as --host 0.0.0.0 does.")
 @click.option("--tls", is_flag=True, help="Speak https with a certificate of our own; a phone loads its root once.")
 @click.option("--port", type=click.IntRange(0, 65535), help="The port to listen on; 0 for any that is free.")
+@click.option("--role", type=click.Choice(["all", "edge", "agent"]), help="What this node of several does: all.")
 @click.option("--model", help="A model of the settings, 'offline', or API:MODEL such as anthropic:claude-sonnet-5.")
 @click.option(
     "--ready-file",
@@ -43,13 +44,24 @@ _A_MOMENT: Final = 0.02
 )
 @settings_options
 def command(
-    host: str | None, lan: bool, tls: bool, port: int | None, model: str | None, ready_file: Path | None
+    host: str | None,
+    lan: bool,
+    tls: bool,
+    port: int | None,
+    role: str | None,
+    model: str | None,
+    ready_file: Path | None,
 ) -> None:
     """Serve agents to people, and tools of any device to agents. Ctrl-C ends it in order, a second one at once."""
     gc.disable()  # what is made from here to the first answer stays: `serve` lets Python look for garbage after that
     if lan and host:
         raise click.UsageError("--lan, or --host: --lan listens on every network of this computer.")
-    given = {"gateway.host": "0.0.0.0" if lan else host, "gateway.port": port, "gateway.tls": tls or None}
+    given = {
+        "gateway.host": "0.0.0.0" if lan else host,
+        "gateway.port": port,
+        "gateway.tls": tls or None,
+        "cluster.role": role,
+    }
     loaded = read_loaded_settings(given)
     settings = loaded.settings
     if ready_file is not None:

@@ -215,6 +215,9 @@ class Gateway:
 
     async def drain(self, seconds: float) -> None:
         """Take no new work. Turns and calls that run end, or are ended, within so many seconds (SPEC G3)."""
+        if self.cluster is not None:
+            await self.cluster.drain(seconds / 2)
+            seconds /= 2
         self.peers.stop()
         self.app.engine.is_stopping = True
         await asyncio.gather(self.sessions.drain(seconds), *(door.drain(seconds) for door in self.doors.values()))
@@ -467,6 +470,8 @@ class Gateway:
         watch("handspan_clients", "Clients that are there, or may come back.", lambda: float(len(self.peers)))
         watch("handspan_devices", "Devices that are there, or may come back.", self._count_devices)
         watch("handspan_open_calls", "Calls that clients have not answered yet.", self._count_open_calls)
+        if self.cluster is not None:
+            self.metrics.more = self.cluster.metric_lines
         self._watching = asyncio.create_task(self._end_expired_calls())
 
     def _count_devices(self) -> float:

@@ -632,6 +632,25 @@ export interface NewToken {
   agents?: string[] | undefined;
 }
 
+/** All nodes that count as alive; none where the gateway is alone. */
+export interface NodeList {
+  nodes: NodeView[];
+}
+
+/** One node. */
+export interface NodeView {
+  id: string;
+  name: string;
+  address: string;
+  version: string;
+  role: string;
+  started: string;
+  lag: number;
+  draining: boolean;
+  load: Record<string, number>;
+  here: boolean;
+}
+
 /** A note on something that came after the call had ended. */
 export interface NoteView {
   at: string;
@@ -1245,4 +1264,5 @@ export interface Operations {
   'PUT /api/models/{name}': { path: { name: string }; query: undefined; body: NewModel; answer: Models };
   'DELETE /api/models/{name}': { path: { name: string }; query: undefined; body: undefined; answer: RemovedModel };
   'POST /api/models/use': { path: undefined; query: undefined; body: ModelUse; answer: ChosenModel };
+  'GET /api/nodes': { path: undefined; query: undefined; body: undefined; answer: NodeList };
 }

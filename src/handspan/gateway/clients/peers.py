@@ -250,6 +250,10 @@ class Peers:
         self._peers: dict[str, Peer] = {}
         self.grace = grace
         self.is_open = True
+        self.is_draining = False
+        """Whether new clients are sent to other nodes."""
+        self.roles: tuple[str, ...] = ("chat", "device")
+        """The roles in which clients may connect here."""
         self.others: OtherNodes | None = None
         """The other nodes, where there are any."""
 

@@ -96,7 +96,7 @@ class WebSocketDoor:
         doors = self._doors
         try:
             admitted = await doors.auth.admit(scope)
-            if not doors.peers.is_open:
+            if not doors.peers.is_open or doors.peers.is_draining:
                 raise Refusal(503, "stopping", "The gateway is being stopped: come back in a moment.")
         except Refusal as refused:
             await send_refusal(refused, scope, send)
@@ -237,6 +237,10 @@ class Connection:
         if frame.role == "chat" and not may(who, "chat"):
             self.send(ErrorFrame("This token is for a device: connect with role 'device'.", "AUTH_ERROR"))
             self.close(1008, "this token may only connect as a device")
+            return None
+        if frame.role not in doors.peers.roles:
+            self.send(ErrorFrame(f"This node takes no clients of the role {frame.role!r} (setting cluster.role)."))
+            self.close(1013, "connect to another node")
             return None
         met = doors.peers.meet(frame, who, self._admitted.token, bound.session_id)
         peer = self._peer = met.peer

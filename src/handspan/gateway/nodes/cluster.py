@@ -37,6 +37,7 @@ from handspan.gateway.clients.unfinished_calls import UnfinishedCalls
 from handspan.gateway.entry.auth import Auth
 from handspan.gateway.entry.pairing import Pairing
 from handspan.gateway.entry.rate_limit import TryLimit
+from handspan.gateway.metrics import node_lines
 from handspan.gateway.nodes.burials import Burials
 from handspan.gateway.nodes.placing import Placing
 from handspan.gateway.nodes.turns import TurnsElsewhere
@@ -53,6 +54,8 @@ from handspan.sources.ws.questions import RemoteQuestions
 from handspan.wire.ws_frames import Connect, FailureFrame, ResultFrame
 
 _TICK_SECONDS: Final = 0.5
+_DRAIN_TICK: Final = 0.1
+_ROLES: Final = {"all": ("chat", "device"), "edge": ("device",), "agent": ("chat",)}
 _REVOKED_OVERLAP: Final = 120.0
 """Seconds that are looked at again: the clocks of nodes differ."""
 _log = logging.getLogger(__name__)
@@ -135,6 +138,7 @@ class Cluster:
         self._probes = Probes(self.book, self.link, self.mirrors, self._burials.bury)
         self._turns = TurnsElsewhere(parts.sessions, store.conversations)
         parts.peers.others = self
+        parts.peers.roles = _ROLES[self._settings.role]
         parts.auth.arrived = self.follow
         parts.pairing.shared = self.book.codes
         self.share_tries("token", parts.auth.tries)
@@ -167,6 +171,28 @@ class Cluster:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.link.close()
         self._is_open = False
+
+    async def drain(self, seconds: float) -> None:
+        """Send the clients away, one after the other, to other nodes. Those that a call waits for are the last."""
+        self.is_draining = self._parts.peers.is_draining = True
+        try:
+            await self.book.describe(is_draining=True, load=self._load())
+        except StoreError as error:
+            _log.warning("The other nodes do not know yet that this one stops: %s", error)
+        end = time.monotonic() + min(seconds, self._settings.drain)
+        while time.monotonic() < end:
+            connected = [peer for peer in self._parts.peers if peer.socket is not None]
+            idle = [peer for peer in connected if not peer.is_awaited]
+            if not connected or (not idle and not self._is_relaying(connected)):
+                return
+            for peer in idle[: max(1, int(len(idle) * _DRAIN_TICK / max(end - time.monotonic(), _DRAIN_TICK)))]:
+                if peer.socket is not None:
+                    peer.socket.close(1012, "this node stops: connect again")
+            await asyncio.sleep(_DRAIN_TICK)
+
+    def _is_relaying(self, peers: Sequence[Peer]) -> bool:
+        """Whether other nodes wait for one of these clients."""
+        return any(peer.relay is not None and peer.relay.is_awaited for peer in peers)
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Do this in a task of its own."""
@@ -256,6 +282,13 @@ class Cluster:
     async def nodes(self) -> Sequence[NodeRecord]:
         """Return all nodes that count as alive, by name."""
         return await self.book.nodes()
+
+    async def metric_lines(self) -> list[str]:
+        """Return the metrics of all nodes, each and summed. None while the database is away."""
+        try:
+            return node_lines(await self.book.nodes())
+        except StoreError:
+            return []
 
     def is_here(self, node: str) -> bool:
         """Whether this is the id of this node."""

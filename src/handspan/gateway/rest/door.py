@@ -33,6 +33,7 @@ _MODULES: Final = (
     "mcp",
     "mcp_logins",
     "models",
+    "nodes",
 )
 """Every module of this folder that has a `family` of routes."""
 _MODULES_BELOW: Final = {
@@ -43,6 +44,7 @@ _MODULES_BELOW: Final = {
     "mcp": ("mcp", "mcp_logins"),
     "doctor": ("doctor",),
     "models": ("models", "status"),
+    "nodes": ("nodes",),
     "questions": ("questions",),
     "rules": ("questions",),
     "sessions": ("sessions", "skills"),
@@ -71,6 +73,7 @@ def open_door(gateway: GatewayParts) -> Door:
     parts = RestParts(
         app=gateway.app,
         bus=gateway.bus,
+        cluster=gateway.cluster,
         artifacts=gateway.app.artifacts,
         auth=gateway.auth,
         sessions=gateway.sessions,

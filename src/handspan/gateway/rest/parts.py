@@ -19,6 +19,7 @@ from handspan.gateway.http.idempotency import AskedCalls, Replays
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.live import Live
 from handspan.gateway.metrics import Metrics
+from handspan.gateway.parts import OtherGateways
 from handspan.gateway.sessions.questions import AwaitedQuestions
 from handspan.models.choice import Choice
 
@@ -63,6 +64,8 @@ class RestParts(Struct, kw_only=True):
     pairing: Pairing
     live: Live
     metrics: Metrics
+    cluster: OtherGateways | None = None
+    """The other nodes, where there are any."""
     model_choice: Callable[[], Awaitable[Choice]] | None = None
     """Chooses the model for agents that name none. None: the settings choose."""
     choice_at_once: Callable[[], Choice] | None = None

@@ -43,6 +43,8 @@ class FromClient(Struct, frozen=True, array_like=True):
     peer: str
     frame: bytes = b""
     stored: str = ""
+    call: str = ""
+    """The call that a stored frame answers."""
 
 
 class ClientGone(Struct, frozen=True, array_like=True):

@@ -342,6 +342,11 @@ class Mirrors:
         frame = await self._host.frames.read(message.stored, message.owner)
         if frame is not None:
             self._take(mirror, frame)
+        else:
+            text = (
+                "The tool has run, and its result is too large to be sent between nodes: artifacts are not shared here."
+            )
+            mirror.take(FailureFrame(id=message.call, error=text))
 
     def _take(self, mirror: Mirror, frame: bytes) -> None:
         try:

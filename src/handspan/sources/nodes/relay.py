@@ -32,10 +32,13 @@ _REPEAT_SECONDS: Final = 3.0
 class RelayHost(Protocol):
     """What all relays of a node share."""
 
-    link: NodeLink
-    frames: LargeFrames
-    most_calls: int
-    """Calls of other nodes that one client may have open."""
+    @property
+    def link(self) -> NodeLink: ...
+    @property
+    def frames(self) -> LargeFrames: ...
+    @property
+    def most_calls(self) -> int:
+        """Calls of other nodes that one client may have open."""
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Do this in a task of its own."""
@@ -50,6 +53,8 @@ class _CarriedCall(Struct):
     retry: int = 0
     answer: bytes = b""
     answered_at: float = 0.0
+    stored: str = ""
+    """The artifact that holds a large answer."""
 
 
 class Relay:
@@ -168,7 +173,10 @@ class Relay:
     def _respond(self, call: _CarriedCall) -> None:
         call.answered_at = time.monotonic()
         if call.caller:
-            self._send_back(call.caller, call.answer, call.id)
+            if is_large(call.answer):
+                self._host.start(self._send_stored(call))
+            else:
+                self._send_back(call.caller, call.answer)
         self._forget_oldest()
 
     def _forget_oldest(self) -> None:
@@ -177,16 +185,16 @@ class Relay:
             if oldest is not None:
                 del self.carried[oldest]
 
-    def _send_back(self, node: str, frame: bytes, call_id: str = "") -> None:
-        if is_large(frame):
-            self._host.start(self._send_stored(node, frame, call_id))
-        else:
-            self._host.link.send(node, FROM_CLIENT, encode(FromClient(self._owner, self._peer, frame)))
+    def _send_back(self, node: str, frame: bytes) -> None:
+        self._host.link.send(node, FROM_CLIENT, encode(FromClient(self._owner, self._peer, frame)))
 
-    async def _send_stored(self, node: str, frame: bytes, call_id: str) -> None:
+    async def _send_stored(self, call: _CarriedCall) -> None:
+        """Store an answer that is too large for a message, once, and send its name."""
         try:
-            stored, small = await self._host.frames.keep(frame, self._owner), b""
+            call.stored = call.stored or await self._host.frames.keep(call.answer, self._owner)
         except ToolError as error:
             text = f"The result is too large to be sent between nodes, and was not stored: {error.message}"
-            stored, small = "", encode_frame(FailureFrame(id=call_id, error=text))
-        self._host.link.send(node, FROM_CLIENT, encode(FromClient(self._owner, self._peer, small, stored)))
+            self._send_back(call.caller, encode_frame(FailureFrame(id=call.id, error=text)))
+            return
+        message = FromClient(self._owner, self._peer, b"", call.stored, call.id)
+        self._host.link.send(call.caller, FROM_CLIENT, encode(message))
