@@ -15,7 +15,7 @@ BOTH_WAYS := tests/wire tests/vectors tests/gateway/mcp/test_door.py
 # The tests start hundreds of processes. Each would compile every module anew if none might keep what it compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup system serve test pytest sdk web chaos conformance coverage check release-check format docs bench bench-peers audit lock clean
+.PHONY: help setup system serve test pytest sdk web screenshots chaos conformance coverage check release-check format docs bench bench-peers audit lock clean
 .DEFAULT_GOAL := help
 
 help: ## what can be made
@@ -36,8 +36,8 @@ system: ## the system packages that the sandbox and the tests in a browser need 
 serve: $(SERVES) ## the gateway, with its embedded defaults; installs only what it needs
 	@$(BIN)/handspan serve
 
-test: setup system ## every gate and every test; the four parts run side by side, and each prints when it has ended
-	@$(MAKE) --no-print-directory -C $(ROOT) -j3 --output-sync=target check sdk web pytest
+test: setup system ## every gate and every test; the longest of the four parts begins first, and each prints when it has ended
+	@$(MAKE) --no-print-directory -C $(ROOT) -j3 --output-sync=target pytest web sdk check
 
 pytest: setup system ## the tests in Python
 	@$(ROOT)scripts/node-parts
@@ -60,6 +60,9 @@ sdk: setup system ## the TypeScript SDK: checked, built and tested, in Node and 
 web: setup system ## the page: checked, built and tested in a browser with a real gateway
 	@$(ROOT)scripts/web-test
 
+screenshots: setup system ## pictures of every page in web/screenshots, and those of the README in docs/pictures
+	@$(ROOT)scripts/screenshots
+
 chaos: setup ## dropped links, kills, hostile clients, floods, outages, a soak of ten minutes; then properties and floods in their deep form
 	@cd $(ROOT) && $(BIN)/python -m tests.chaos
 	@cd $(ROOT) && $(BIN)/python -m tests.chaos --postgres kills sigterm walks
@@ -79,8 +82,8 @@ check: setup ## format, lint, types, import contracts; then the longest files an
 format: setup ## put every file in the house's form
 	@cd $(ROOT) && $(BIN)/ruff check -q --fix . ; $(BIN)/ruff format -q .
 
-docs: setup ## write what is generated: docs/settings.md, the JSON Schemas of the protocol, the REST types of the SDK
-	@cd $(ROOT) && $(BIN)/python scripts/settings_page.py && $(BIN)/python scripts/protocol_schemas.py && $(BIN)/python scripts/rest_types.py
+docs: setup ## write what is generated: docs/settings.md, the JSON Schemas of the protocol, the types of REST and events of the SDK
+	@cd $(ROOT) && $(BIN)/python scripts/settings_page.py && $(BIN)/python scripts/protocol_schemas.py && $(BIN)/python scripts/sdk_types.py
 
 bench: setup ## our figures against the floor, as a table and in bench/results/latest.json
 	@cd $(ROOT) && $(BIN)/python -m bench

@@ -1,8 +1,10 @@
 """What every test may ask for."""
 
+import faulthandler
 import gc
 import os
 import signal
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,8 @@ from tests.scratch import keep_files_in_memory
 from tests.stores import open_artifacts
 from tests.thoroughness import choose_profile
 
+_LONGEST_TEARDOWN = 300.0
+
 os.environ[STRICT_VARIABLE] = "1"  # for gateways in processes of their own, too: only plain values may be in events
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a run in the background would ignore it, and all it starts
 choose_profile()
@@ -27,6 +31,16 @@ def pytest_collection_finish() -> None:
     """Let the garbage collector look no more at what stays: the tests themselves, and the libraries that they load."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown() -> Generator[None]:
+    """End the process, and print all its stacks, when the teardown of a test hangs.
+
+    pytest guards this no more after a failure: the time limit has passed, and `faulthandler_timeout` is off.
+    """
+    faulthandler.dump_traceback_later(_LONGEST_TEARDOWN, exit=True, file=2)
+    yield
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from handspan.core.store import ArtifactStore, Store
+from handspan.core.store import Store
 from handspan.store.artifacts import ArtifactLimits, FolderArtifacts
 from handspan.store.postgres.connections import StoreAddress
 from handspan.store.postgres.database import PostgresDatabase
@@ -27,15 +27,15 @@ LEASE_SECONDS: Final = 0.5
 
 def open_store(
     folder: Path,
-    artifacts: ArtifactStore | None = None,
+    limits: ArtifactLimits | None = None,
     clock: Callable[[], float] = time.time,
     journal_days: float | None = None,
 ) -> Store:
     """A store that keeps all in this folder, or for it: `async with open_store(folder) as store:`."""
     if not is_postgres():
-        return sqlite_store(folder, artifacts, clock, journal_days)
+        return sqlite_store(folder, open_artifacts(folder / "artifacts", limits), clock, journal_days)
     address = StoreAddress(schema_url(folder), connections=6, timeout=30.0)
-    return postgres_store(address, folder, artifacts, clock, journal_days, lease_seconds=LEASE_SECONDS)
+    return postgres_store(address, folder, clock, journal_days, lease_seconds=LEASE_SECONDS, limits=limits)
 
 
 def is_postgres() -> bool:

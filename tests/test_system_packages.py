@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "system-packages"
-EVERYTHING = ("bwrap", "setpriv", "prlimit", "chromium")
+EVERYTHING = ("adb", "bwrap", "setpriv", "prlimit", "chromium")
 
 
 @pytest.fixture
@@ -74,6 +74,18 @@ def test_a_list_of_packages_that_is_too_old_is_brought_up_to_date(machine: Path)
     put(machine, "id", "echo 0")
     ended = run(machine)
     assert ended.returncode == 0, ended.stderr
+
+
+@pytest.mark.parametrize("has_apt", [True, False])
+def test_without_adb_the_tests_of_phones_are_skipped_and_nothing_else(machine: Path, has_apt: bool) -> None:
+    for name in EVERYTHING[1:]:
+        put(machine, name)
+    if has_apt:
+        put_apt(machine)
+    put(machine, "id", "echo 1000")
+    ended = run(machine)
+    assert ended.returncode == 0, ended.stderr
+    assert "sudo apt-get install -y adb" in ended.stdout
 
 
 def test_root_installs_only_what_is_missing(machine: Path) -> None:

@@ -32,7 +32,7 @@ export default defineConfig({
     },
   },
   test: {
-    include: ['test/**/*.test.ts'],
+    include: ['test/**/*.test.ts', ...(process.env.SCREENSHOTS ? ['test/**/*.shots.ts'] : [])],
     environment: 'node',
     testTimeout: 300_000, // guards, no measures: on a busy machine all tests take long
     hookTimeout: 300_000,

@@ -37,6 +37,7 @@ COMMANDS = (
     ("sessions", "show", "nope"),
     ("sessions", "delete", "nope", "--json"),
     ("calls", "show", "nope"),
+    ("calls", "timings", "--tool", "nope"),
     ("questions", "--json"),
     ("questions", "answer", "nope", "allow"),
     ("questions", "rules"),
@@ -129,6 +130,7 @@ def test_sessions_calls_and_usage_of_a_conversation_are_there_afterwards(run: Sh
     (call,) = json.loads(run("calls", "--json", "--session", session).stdout)
     assert (call["tool"], call["status"]) == ("get_current_time", "success")
     assert "get_current_time" in run("calls").stdout
+    assert json.loads(run("calls", "timings", "--json", "--tool", "get_current_time").stdout)[0]["calls"] >= 1
     assert json.loads(run("calls", "show", call["id"]).stdout)["arguments"] == {"timezone": "Asia/Tokyo"}
     assert "offline: 2 replies" in run("usage").stdout
     assert run("sessions", "rename", session, "Tokyo").returncode == 0

@@ -69,7 +69,9 @@ class Tour:
 def test_an_agent_answers_from_the_data_of_an_app(run: Shell, run_folder: str) -> None:
     tour = Tour(run, run_folder)
     tour.app("install")
-    with serving(run), run.at_terminal("bridge", **tour.environ) as bridge:
+    without_adb = {**tour.environ, "HANDSPAN_BRIDGE__ADB": "/no/adb"}
+    with serving(run), run.at_terminal("bridge", "--android", **without_adb) as bridge:
+        bridge.until(r"android is skipped: adb does not work: the program '/no/adb' is not there")
         bridge.until(r"may it be started\?")
         done = run("questions", "answer", tour.question("trust"), "allow")
         assert done.returncode == 0, done.stderr

@@ -167,3 +167,9 @@ def start_children(folder: str) -> None:
 
 
 not_a_tool = 5
+
+
+@tool(isolated=True)
+def divide_by_nothing() -> int:
+    """Fail in a process."""
+    return 1 // 0

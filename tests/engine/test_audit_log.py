@@ -6,9 +6,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from handspan.config.rotated_file import RotatedFile
 from handspan.config.settings import HookSettings
 from handspan.core.values import JsonObject
-from handspan.engine.audit_log import RotatedFile
 from handspan.engine.builtin_hooks import make_hooks
 from handspan.engine.hooks import Hooks
 from tests.engine.conftest import MakeKit

@@ -461,8 +461,13 @@ REQUIREMENTS: Final = {
         ("bridge/test_bridge.py::test_only_tools_that_read_are_bridged_and_people_see_what_is_left_out",),
     ),
     "D6": Requirement(
-        "Apps on the desktop declare themselves by a manifest, and are started when the person agrees.",
-        ("bridge/test_bridge.py::test_an_app_is_started_when_the_person_trusts_it_and_that_is_remembered",),
+        "Apps on the desktop declare themselves by a manifest, and are started when the person agrees; phones by adb.",
+        (
+            "bridge/test_bridge.py::test_an_app_is_started_when_the_person_trusts_it_and_that_is_remembered",
+            "bridge/test_android.py::test_an_agent_calls_apps_on_two_phones_and_changes_are_followed",
+            "bridge/test_android.py::test_a_refused_shell_user_is_told_what_to_do",
+            "wire/test_android_bundle.py::test_the_data_of_a_success_is_read_exactly",
+        ),
     ),
     "K1": Requirement(
         "One process with SQLite needs nothing else; one address makes it a process on PostgreSQL.",

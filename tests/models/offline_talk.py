@@ -22,7 +22,8 @@ from handspan.tools.message import SendMessage
 from handspan.tools.sandbox import Sandbox, SandboxReport
 from handspan.tools.shell.policy import CommandPolicy
 from handspan.tools.shell.shell import shell_tools
-from handspan.tools.web import HttpRequest, WebFetch, WebSearch
+from handspan.tools.web import HttpRequest, WebFetch
+from handspan.tools.web_search import WebSearch
 from tests import recorded
 
 BUILTIN: list[ToolSpec] = [

@@ -116,6 +116,7 @@ async def test_a_file_that_hangs_while_it_loads_holds_nothing_up(
     opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(folder, "_PATIENCE", 0.01)
+    monkeypatch.setattr(folder, "_LOAD_SECONDS", 0.05)
     release = threading.Event()
     monkeypatch.setattr(threading, "release_the_file", release, raising=False)
     opened.path.mkdir()
@@ -123,7 +124,6 @@ async def test_a_file_that_hangs_while_it_loads_holds_nothing_up(
     try:
         await opened.source.refresh()  # a request does not wait for it
         opened.write("works", "echo")
-        monkeypatch.setattr(folder, "_LOAD_SECONDS", 0.05)
         await opened.source.refresh(is_forced=True)
         assert "still loading after 0.05 s" in opened.problems[0] and opened.tools == ["echo"]
     finally:

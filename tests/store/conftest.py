@@ -9,7 +9,7 @@ from handspan.core.records import SessionRecord
 from handspan.core.store import Store
 from tests.postgres_engine import HOW_TO_INSTALL, find_programs
 from tests.store.things import Clock
-from tests.stores import BACKENDS, CHOSEN, open_artifacts, open_store
+from tests.stores import BACKENDS, CHOSEN, open_store
 from tests.waiting import soon
 
 
@@ -38,7 +38,7 @@ def clock() -> Clock:
 @pytest.fixture
 async def store(state: Path, clock: Clock) -> AsyncIterator[Store]:
     """An open store."""
-    async with open_store(state, open_artifacts(state / "artifacts"), clock) as store:
+    async with open_store(state, clock=clock) as store:
         yield store
 
 

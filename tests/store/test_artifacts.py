@@ -1,5 +1,6 @@
 """Artifacts: for their owner alone, read by range, gone with their session (SPEC X3, S6)."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from handspan.core.errors import ToolError
 from handspan.core.store import ArtifactStore, Store
+from handspan.store.artifacts import ArtifactLimits
 from tests.stores import open_store
 
 pytestmark = pytest.mark.anyio
@@ -109,6 +111,48 @@ async def test_what_comes_in_pieces_is_kept_as_one(artifacts: ArtifactStore, pie
     assert (ref.size, ref.media_type, ref.name) == (len(b"".join(pieces)), "image/png", "a.png")
     assert await artifacts.get(ref.id, owner="ann") == ref
     assert await artifacts.read(ref.id, owner="ann") == b"".join(pieces)
+
+
+async def test_the_oldest_make_room_when_there_are_too_many(state: Path) -> None:
+    async with open_store(state, ArtifactLimits(count=2)) as store:
+        first, *others = [await store.artifacts.keep(b"%d" % number, owner="ann") for number in range(3)]
+        await refusal(store.artifacts, first.id)
+        assert [await store.artifacts.read(ref.id, owner="ann") for ref in others] == [b"1", b"2"]
+        assert [one.ref for one in await store.artifacts.all(owner="ann")] == others[::-1]
+
+
+async def test_the_oldest_make_room_when_all_together_are_too_large(state: Path) -> None:
+    async with open_store(state, ArtifactLimits(total=10)) as store:
+        first, second = [await store.artifacts.keep(b"12345", owner=owner) for owner in ("ann", "bob")]
+        await store.artifacts.receive(pieces_of(b"12", b"34"), owner="ann")
+        await refusal(store.artifacts, first.id)
+        assert await store.artifacts.read(second.id, owner="bob") == b"12345"
+
+
+async def test_what_is_too_old_is_gone(artifacts: ArtifactStore, state: Path) -> None:
+    old = await artifacts.keep(b"x", owner="ann")
+    async with open_store(state, ArtifactLimits(age=0)) as short:
+        await refusal(short.artifacts, old.id)
+        assert await short.artifacts.all(owner="ann") == []
+
+
+async def test_more_than_an_artifact_may_have_is_refused_and_leaves_nothing(state: Path) -> None:
+    async with open_store(state, ArtifactLimits(size=10)) as store:
+        for attempt in (
+            store.artifacts.keep(b"x" * 11, owner="ann"),
+            store.artifacts.receive(pieces_of(b"x" * 6, b"x" * 6), owner="ann"),
+        ):
+            with pytest.raises(ToolError) as refused:
+                await attempt
+            assert refused.value.code == "file_too_large"
+        assert await store.artifacts.all(owner="ann") == []
+
+
+async def test_many_at_once_are_all_stored(artifacts: ArtifactStore) -> None:
+    refs = await asyncio.gather(*(artifacts.keep(b"%d" % number, owner="ann") for number in range(40)))
+    found = [await artifacts.read(ref.id, owner="ann") for ref in refs]
+    assert found == [b"%d" % number for number in range(40)]
+    assert await artifacts.check() == ""
 
 
 async def test_what_breaks_off_leaves_nothing(artifacts: ArtifactStore) -> None:

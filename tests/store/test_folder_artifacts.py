@@ -4,6 +4,7 @@ import asyncio
 import os
 import resource
 import stat
+import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -217,6 +218,27 @@ async def test_a_cancelled_caller_leaves_nothing_wherever_it_stands(artifacts: F
         assert not any(name.endswith(".part") for name in modes_in(folder))
 
 
+async def test_a_caller_that_is_cancelled_while_the_file_is_removed_waits_for_that(
+    artifacts: FolderArtifacts, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    removing, go_on, removed = asyncio.Event(), threading.Event(), []
+    loop, unlink = asyncio.get_running_loop(), Path.unlink
+
+    def slow_unlink(path: Path, *, missing_ok: bool) -> None:
+        loop.call_soon_threadsafe(removing.set)
+        go_on.wait(60)
+        unlink(path, missing_ok=missing_ok)
+        removed.append(path.suffix)
+
+    monkeypatch.setattr(Path, "unlink", slow_unlink)
+    receiving = asyncio.create_task(artifacts.receive(pieces_of(b"x" * 300_000), owner="ann"))
+    await asyncio.wait_for(removing.wait(), 60)
+    receiving.cancel()
+    loop.call_later(0.01, go_on.set)
+    await asyncio.wait_for(asyncio.gather(receiving, return_exceptions=True), 60)
+    assert receiving.cancelled() and removed == [".part"]
+
+
 @pytest.mark.usefixtures("full_disk")
 async def test_a_disk_that_is_full_half_way_is_said_and_leaves_nothing(
     artifacts: FolderArtifacts, folder: Path
@@ -259,7 +281,7 @@ async def test_an_artifact_whose_record_cannot_be_written_is_none(
 
 
 async def test_a_thread_that_comes_too_late_writes_nothing(tmp_path: Path) -> None:
-    coming = PartialFile(tmp_path / "late.part", 10)
+    coming = PartialFile(tmp_path, "late", 10)
     await coming.discard()
     coming._write(b"x")
     assert modes_in(tmp_path) == {}

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from handspan.core.calls import CallRecord, ToolFacts
 from handspan.core.errors import ErrorCode
 from handspan.core.principals import Origin
+from handspan.core.records import ToolTiming
 from handspan.core.results import Attachment, Failure, Success, ToolResult, succeed
 from handspan.core.store import Store
 from tests.store.things import call, finished, started
@@ -105,6 +106,26 @@ async def test_calls_of_an_origin_are_found_by_its_kind_or_by_its_name(store: St
     for name in names:
         assert len(await pages(store, 2, {"origin": f"device({name})"})) == 1
     assert await pages(store, 2, {"origin": "device(pho"}) == await pages(store, 2, {"origin": "dev"}) == []
+
+
+async def test_timings_are_over_all_finished_calls_of_a_tool(store: Store) -> None:
+    times = [float(number) for number in range(1, 41)]
+    for number, seconds in enumerate(reversed(times)):
+        record = await started(store.ledger, named("read_file", 1000.0 + number, session="s1"))
+        record.duration = seconds
+        await finished(store.ledger, record, Failure("timeout", "Too late.") if seconds > 37 else succeed(1))
+    record = await started(store.ledger, named("write_file", 1.0))
+    record.duration = 7.0
+    await finished(store.ledger, record, succeed(1))
+    await started(store.ledger, named("read_file", 3000.0))  # open: its time is not known
+    await finished(store.ledger, await started(store.ledger, named("read_file", 1.0, "bob")), succeed(1))
+
+    found = await soon(store.ledger.timings(owner="ann"))
+    assert found == [ToolTiming("read_file", 40, 3, 20.0, 38.0), ToolTiming("write_file", 1, 0, 7.0, 7.0)]
+    assert [one.tool for one in await soon(store.ledger.timings(owner="ann", session="s1"))] == ["read_file"]
+    assert [one.tool for one in await soon(store.ledger.timings(owner="ann", tool="write_file"))] == ["write_file"]
+    assert len(await soon(store.ledger.timings(owner="ann", origin="builtin"))) == 2
+    assert await soon(store.ledger.timings(owner="ann", origin="device")) == []
 
 
 async def test_a_page_stays_where_it_is_while_calls_come_and_end(store: Store) -> None:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from handspan.core.context import Deadline, ToolContext
-from handspan.core.errors import ConfigError, ErrorCode, ToolError
+from handspan.core.errors import ErrorCode, ToolError
 from handspan.core.principals import BUILTIN, GLOBAL
 from handspan.core.tool import Tool
 from handspan.core.values import Json, JsonObject
@@ -17,7 +17,8 @@ from handspan.net.exchange import MEBIBYTE
 from handspan.net.guard import NetGuard
 from handspan.net.policy import UrlPolicy
 from handspan.registry.entry import Entry
-from handspan.tools.web import HttpRequest, WebFetch, WebSearch, web_tools
+from handspan.tools.web import HttpRequest, WebFetch, web_tools
+from handspan.tools.web_search import SearchEndpoint, WebSearch
 from handspan.tools.workspace import Workspace
 from tests.net.site import Site, redirect, response
 
@@ -82,7 +83,7 @@ async def test_each_tool_keeps_to_the_time_that_the_call_has_left(ctx: ToolConte
             ctx.deadline = Deadline(time.monotonic() + 0.2, "the tool's own limit")
             await failure("timeout", tool, ctx, url=site.url())
         ctx.deadline = Deadline(time.monotonic() - 1, "the tool's own limit")
-        await failure("timeout", WebSearch(guard, site.url()), ctx, query="x")
+        await failure("timeout", WebSearch(guard, SearchEndpoint(site.url())), ctx, query="x")
 
 
 def test_the_specs_say_what_the_tools_do(guard: NetGuard, workspace: Path) -> None:
@@ -326,75 +327,3 @@ async def test_a_long_answer_is_cut_and_says_so(ctx: ToolContext, guard: NetGuar
     async with Site({"/": response(b"x" * (LIMIT + 1), headers={"Content-Type": "text/plain"})}) as site:
         answer = await run(http_request(guard, ctx), ctx, url=site.url())
         assert (answer["truncated"], answer["limit_bytes"]) == (True, LIMIT)
-
-
-# web_search
-
-
-@pytest.mark.parametrize("endpoint", [None, ""])
-def test_without_an_endpoint_the_setting_is_named(guard: NetGuard, endpoint: str | None) -> None:
-    assert "tools.web_search.endpoint" in WebSearch(guard, endpoint).handling.missing
-
-
-def test_an_endpoint_that_is_no_url_stops_the_start(guard: NetGuard) -> None:
-    with pytest.raises(ConfigError, match=r"tools\.web_search\.endpoint"):
-        WebSearch(guard, "search.example")
-
-
-@pytest.mark.parametrize(
-    ("answer", "results"),
-    [
-        ({"results": [{"n": n} for n in range(9)]}, [{"n": 0}, {"n": 1}, {"n": 2}]),
-        ({"web": {"results": [{"title": "t", "url": "u"}]}}, [{"title": "t", "url": "u"}]),
-        ({"items": [1, 2, 3, 4]}, [1, 2, 3]),
-        ([1, 2, 3, 4], [1, 2, 3]),
-        ({"answer": "42"}, {"answer": "42"}),
-        ({"results": []}, []),
-    ],
-)
-async def test_results_are_found_wherever_the_endpoint_keeps_them(
-    ctx: ToolContext, answer: Json, results: Json
-) -> None:
-    async with Site({"/s": response(msgspec.json.encode(answer))}) as site:
-        tool = WebSearch(NetGuard(), site.url("/s"))
-        assert await run(tool, ctx, query="a b&c=ü", num_results=3) == {"query": "a b&c=ü", "results": results}
-        assert site.seen[0].target == "/s?q=a+b%26c%3D%C3%BC&count=3"
-        assert "authorization" not in site.seen[0].headers
-
-
-async def test_an_endpoint_with_a_query_of_its_own_and_a_key_keeps_both(ctx: ToolContext) -> None:
-    async with Site({"/s": response(b"[]")}) as site:
-        await run(WebSearch(NetGuard(), site.url("/s?format=json"), "k3y"), ctx, query="x")
-        assert site.seen[0].target == "/s?format=json&q=x&count=5"
-        assert site.seen[0].headers["authorization"] == "Bearer k3y"
-
-
-async def test_the_key_goes_to_brave_in_the_header_that_brave_wants(ctx: ToolContext) -> None:
-    async with Site({"/s": response(b"[]")}) as site:
-        guard = NetGuard(resolve=at_home)
-        await run(WebSearch(guard, site.url("/s", host="api.search.brave.com"), "k3y"), ctx, query="x")
-        assert site.seen[0].headers["x-subscription-token"] == "k3y"
-        assert "authorization" not in site.seen[0].headers
-
-
-async def test_a_search_endpoint_is_trusted_itself_and_its_redirects_are_not(ctx: ToolContext) -> None:
-    async with Site({"/s": redirect("http://127.0.0.1:1/")}) as site:
-        await failure("policy_denied", WebSearch(NetGuard(), site.url("/s"), "k3y"), ctx, query="x")
-
-
-async def test_a_search_endpoint_that_fails_is_told_with_its_status(ctx: ToolContext) -> None:
-    routes = {
-        "/401": response(b"who are you", "401 Unauthorized"),
-        "/500": response(b"oops", "500 Oops"),
-        "/html": response(b"<html>", headers={"Content-Type": "text/html"}),
-        "/deep": response(b"[" * 100_000),
-    }
-    async with Site(dict(routes)) as site:
-        message = await failure("network_error", WebSearch(NetGuard(), site.url("/401")), ctx, query="x")
-        assert "401" in message
-        assert "tools.web_search.api_key" in message
-        message = await failure("network_error", WebSearch(NetGuard(), site.url("/500")), ctx, query="x")
-        assert "HTTP 500: oops" in message
-        message = await failure("execution_failed", WebSearch(NetGuard(), site.url("/html")), ctx, query="x")
-        assert "text/html" in message
-        await failure("execution_failed", WebSearch(NetGuard(), site.url("/deep")), ctx, query="x")

@@ -164,14 +164,3 @@ test('an attached image is shown, and is part of the message after a reload', as
   const image = page.getByRole('article', { name: 'You' }).getByRole('img', { name: 'dot.png' });
   await expect.poll(() => image.evaluate((element) => (element as HTMLImageElement).naturalWidth)).toBe(10);
 });
-
-test('200 events a second lose nothing', async () => {
-  const page = await world.open();
-  const lines = Array.from(
-    { length: 200 },
-    (_, index) => `call get_current_time {"timezone": "UTC"}\nthen\nline ${index}`,
-  );
-  await say(page, `${lines.slice(0, 15).join('\n')}\nthe end`);
-  await lastReply(page).getByText('the end').waitFor();
-  await expect.poll(() => page.locator('.call.success').count()).toBe(15);
-});

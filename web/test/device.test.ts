@@ -69,15 +69,22 @@ test('a no is told to the agent, and a tool that is switched off is not there', 
     .toBe(false);
 });
 
-test('a question waits while the page is hidden, and the phone is back after a cut', async () => {
+test('a question waits while the phone sleeps, and answered after the return the call goes on', async () => {
   const phone = await pairedPhone('away');
   const chat = await world.open();
   await say(chat, 'call away__camera {}');
   await phone.getByText('use camera?').waitFor();
-  await phone.context().setOffline(true);
-  await phone.context().setOffline(false);
+  const sleeping = await phone.context().newCDPSession(phone);
+  await sleeping.send('Page.setWebLifecycleState', { state: 'frozen' });
+  await expect.poll(() => chat.locator('.call').last().textContent()).toMatch(/away__camera.*waits/);
+  await sleeping.send('Page.setWebLifecycleState', { state: 'active' });
   await phone.getByRole('button', { name: 'Allow once' }).click();
   await phone.getByRole('list', { name: 'Calls' }).getByText('done').waitFor();
+  await chat.locator('.call.success').waitFor();
+});
+
+test('a page that is loaded anew is the same device, until it is told to forget the gateway', async () => {
+  const phone = await pairedPhone('again');
   await phone.reload();
   await phone.getByText('Connected', { exact: true }).waitFor();
   await phone.getByRole('button', { name: 'Forget this gateway' }).click();
@@ -86,11 +93,10 @@ test('a question waits while the page is hidden, and the phone is back after a c
 
 test('a permission that the browser denies for ever shows where to enable it', async () => {
   const phone = await pairedPhone('never');
-  await phone.evaluate(() => {
-    const query = navigator.permissions.query.bind(navigator.permissions);
-    navigator.permissions.query = async (asked) =>
-      asked.name === ('camera' as PermissionName) ? ({ state: 'denied' } as PermissionStatus) : query(asked);
-  });
+  const browser = await phone.context().newCDPSession(phone);
+  const { browserContextId = '' } = (await browser.send('Target.getTargetInfo')).targetInfo;
+  const denied = { permission: { name: 'camera' }, setting: 'denied' } as const;
+  await browser.send('Browser.setPermission', { ...denied, origin: world.gateway.url, browserContextId });
   const chat = await world.open();
   await say(chat, 'call never__camera {}');
   await phone.getByText("To allow it, change the browser's site settings").waitFor();

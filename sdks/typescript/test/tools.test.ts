@@ -52,7 +52,7 @@ test('a handler that never returns gives a result after the time of its tool, an
   };
   expect(await answered({ handler, timeout: 0.02 })).toMatchObject({
     is_error: true,
-    output: { error: "Tool 'tool' did not answer within 0.02 s.", code: 'timeout' },
+    output: { error: "Tool 'tool' took longer than 0.02 s.", code: 'timeout' },
   });
   expect(told?.aborted).toBe(true);
 });
@@ -90,13 +90,16 @@ test('a tool that is not there gives a failed result', async () => {
 
 test('an abort ends the calls at once, and every handler is told why', async () => {
   const reasons: unknown[] = [];
+  let begun = 0;
   const handler = (_: unknown, { signal }: { signal: AbortSignal }) => {
+    begun += 1;
     signal.addEventListener('abort', () => reasons.push(signal.reason));
     return never;
   };
   const executor = new ToolExecutor([{ name: 'a', handler }]);
   const aborting = new AbortController();
   const running = executor.executeToolCalls([wanted('a', {}, '1'), wanted('a', {}, '2')], aborting.signal);
+  await expect.poll(() => begun).toBe(2);
   aborting.abort(new Error('enough'));
   await expect(running).rejects.toThrow('enough');
   expect(reasons).toEqual([new Error('enough'), new Error('enough')]);

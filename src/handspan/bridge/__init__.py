@@ -2,15 +2,16 @@
 
 Holds:   `bridge.py` (`Bridge`: finds apps and keeps a connection for each) and `bridged_app.py` (one app: its tools,
          its calls); read these first. `transport.py` is how apps are found and reached, `desktop.py` fills it with
-         manifests and Unix sockets, `in_process.py` with providers of the same process. `memory.py` is what a bridge
-         must not forget.
+         manifests and Unix sockets, `android.py` with phones behind adb (`android_device.py` is one of them, `adb.py`
+         the program), `in_process.py` with providers of the same process. `memory.py` is what a bridge must not forget.
 Imports: client, provider, wire, core. A bridge runs without the packages of a gateway: `python -m handspan.bridge`.
 To add:  a way to reach apps: a class that fills `Transport`, given to `Bridge.add`.
 """
 
+from handspan.bridge.android import AndroidTransport
 from handspan.bridge.bridge import Bridge
 from handspan.bridge.desktop import DesktopTransport
 from handspan.bridge.in_process import InProcessTransport
 from handspan.bridge.memory import BridgeMemory
 
-__all__ = ["Bridge", "BridgeMemory", "DesktopTransport", "InProcessTransport"]
+__all__ = ["AndroidTransport", "Bridge", "BridgeMemory", "DesktopTransport", "InProcessTransport"]

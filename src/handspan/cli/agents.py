@@ -15,7 +15,8 @@ from handspan.cli.requests import RemoteRefused, Requests, find_agent, segment
 from handspan.core.agents import GENERAL, Agent, Mode
 from handspan.core.errors import ConfigError
 from handspan.core.names import did_you_mean, matches
-from handspan.wire.rest.agents import AgentList, AgentName, AgentTools, AgentView, DeletedAgent
+from handspan.wire.rest.agent_requests import AgentName
+from handspan.wire.rest.agents import AgentList, AgentTools, AgentView, DeletedAgent
 from handspan.wire.rest.status import ChosenModel, SkillList
 
 F = TypeVar("F", bound=Callable[..., None])

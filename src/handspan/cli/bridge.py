@@ -12,13 +12,14 @@ from typing import TextIO
 import click
 import msgspec
 
-from handspan.bridge import Bridge, BridgeMemory, DesktopTransport
+from handspan.bridge import AndroidTransport, Bridge, BridgeMemory, DesktopTransport
 from handspan.bridge.memory import AppSwitches
 from handspan.cli.device.command import join_gateway, name_files
 from handspan.cli.door import gateway_options, given_url
 from handspan.cli.options import json_option, read_settings, settings_options
 from handspan.cli.remote import Remote
 from handspan.cli.render import print_done
+from handspan.config.settings import BridgeSettings
 from handspan.core.errors import ConfigError
 from handspan.core.values import strip_invisible
 
@@ -29,23 +30,26 @@ _ROOMS = ("handspan.bridge", "handspan.client.ws")
 @click.group("bridge", invoke_without_command=True)
 @click.option("--pair", metavar="CODE", help="Pair with the gateway at --url; it is remembered.")
 @click.option("--yes", is_flag=True, help="Start apps that declare themselves without asking.")
+@click.option("--android/--no-android", default=None, help="Bridge apps on phones, too, through adb.")
 @click.option("--json", "as_json", is_flag=True, help="One object a line, as JSON.")
 @settings_options
 @gateway_options
 @click.pass_context
-def command(ctx: click.Context, pair: str | None, yes: bool, as_json: bool) -> None:
+def command(ctx: click.Context, pair: str | None, yes: bool, android: bool | None, as_json: bool) -> None:
     """Offer the tools of other apps on this computer to the gateway's agents, until Ctrl-C.
 
     Apps declare themselves by a manifest: `handspan provider list` shows what is found. The gateway is the one that
     serves the state folder, or the one at --url. Before an app is started for the first time you are asked, in a chat
-    or with `handspan questions`.
+    or with `handspan questions`. With --android (setting `bridge.android`) apps on the phones that adb knows are
+    bridged, too.
     """
     if ctx.invoked_subcommand is not None:
         return
     settings = read_settings()
     remote, _, name = join_gateway(settings, "bridge", "bridge", pair)
     lines = _Lines(sys.stdout, as_json=as_json)
-    sys.exit(asyncio.run(_run(remote, settings.state / f"{name}.json", yes, lines)))
+    phones = settings.bridge if (settings.bridge.android if android is None else android) else None
+    sys.exit(asyncio.run(_run(remote, settings.state / f"{name}.json", yes, phones, lines)))
 
 
 @command.command("disable")
@@ -82,8 +86,8 @@ def _switches(memory: Path) -> AppSwitches:
     return AppSwitches(memory.with_suffix(".disabled"))
 
 
-async def _run(remote: Remote, memory: Path, trusts_all: bool, lines: "_Lines") -> int:
-    """Bridge until a signal ends it; the exit code."""
+async def _run(remote: Remote, memory: Path, trusts_all: bool, phones: BridgeSettings | None, lines: "_Lines") -> int:
+    """Bridge until a signal ends it; the exit code. `phones` None: apps on phones are not bridged."""
     bridge = Bridge(
         remote.url,
         remote.token,
@@ -93,6 +97,8 @@ async def _run(remote: Remote, memory: Path, trusts_all: bool, lines: "_Lines") 
         tls=remote.tls,
     )
     bridge.add(DesktopTransport(os.environ, bridge.may_start))
+    if phones is not None:
+        bridge.add(AndroidTransport(os.environ, program=phones.adb, scan_seconds=phones.package_seconds))
     ended: list[int] = []
 
     def end(number: int) -> None:

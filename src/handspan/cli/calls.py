@@ -6,7 +6,7 @@ from handspan.cli.door import ask_gateway, place_options
 from handspan.cli.options import json_option, settings_options
 from handspan.cli.render import print_json, print_rows, render_time
 from handspan.cli.requests import segment
-from handspan.wire.rest.calls import CallPage, CallRecordView
+from handspan.wire.rest.calls import CallPage, CallRecordView, TimingList
 
 
 @click.group("calls", invoke_without_command=True)
@@ -40,6 +40,23 @@ def command(ctx: click.Context, limit: int, session: str, tool: str, as_json: bo
         for call in found.calls
     ]
     print_rows(("id", "tool", "origin", "agent", "status", "at", "took", "waited"), rows)
+
+
+@command.command("timings")
+@click.option("--session", default="", help="Only calls of this session.")
+@click.option("--tool", default="", help="Only calls of this tool.")
+@json_option
+@settings_options
+@place_options
+def timings(session: str, tool: str, as_json: bool) -> None:
+    """List how long tools take, over all calls of the journal: half of the calls and 95 of 100 took no longer."""
+    query = {"session": session, "tool": tool}
+    found = ask_gateway(lambda requests: requests.get("/api/calls/timings", TimingList, **query), says=not as_json)
+    if as_json:
+        print_json(found.tools)
+        return
+    rows = [(one.tool, str(one.calls), str(one.failed), f"{one.p50:.3f} s", f"{one.p95:.3f} s") for one in found.tools]
+    print_rows(("tool", "calls", "failed", "p50", "p95"), rows)
 
 
 @command.command("show")

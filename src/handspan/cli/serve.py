@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import gc
+import logging
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -17,8 +19,11 @@ from handspan.config.load import LoadedSettings
 from handspan.config.settings import Settings
 from handspan.core.errors import ConfigError
 from handspan.core.principals import OPERATOR
+from handspan.core.version import VERSION
 from handspan.gateway.entry.pairing import pairing_url, qr_text, sign_in_url
 from handspan.gateway.listening import TLS_FOLDER, has_own_root, url_for_others
+from handspan.gateway.log.events import EventLog
+from handspan.gateway.log.setup import open_log
 from handspan.gateway.server import DRAIN_SECONDS, find_uvloop, serve
 
 if TYPE_CHECKING:
@@ -26,6 +31,7 @@ if TYPE_CHECKING:
     from handspan.gateway.lan_certificates import LanCertificates
 
 _RENEW_SECONDS: Final = 30.0
+_log = logging.getLogger(__name__)
 _A_MOMENT: Final = 0.02
 """Seconds in which programs that wait for the gateway are answered first."""
 
@@ -42,6 +48,14 @@ _A_MOMENT: Final = 0.02
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write {url, token, pid} there once it answers; only you can read it.",
 )
+@click.option("--verbose", "-v", is_flag=True, help="Log every call and every request, too.")
+@click.option("--quiet", "-q", is_flag=True, help="Print and log nothing but warnings and errors.")
+@click.option("--log-format", type=click.Choice(["text", "json"]), help="Lines for people (text) or programs (json).")
+@click.option(
+    "--log-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the log there, in place of standard error; a full file is kept as FILE.1.",
+)
 @settings_options
 def command(
     host: str | None,
@@ -51,24 +65,35 @@ def command(
     role: str | None,
     model: str | None,
     ready_file: Path | None,
+    verbose: bool,
+    quiet: bool,
+    log_format: str | None,
+    log_file: Path | None,
 ) -> None:
     """Serve agents to people, and tools of any device to agents. Ctrl-C ends it in order, a second one at once."""
     gc.disable()  # what is made from here to the first answer stays: `serve` lets Python look for garbage after that
     if lan and host:
         raise click.UsageError("--lan, or --host: --lan listens on every network of this computer.")
-    given = {
-        "gateway.host": "0.0.0.0" if lan else host,
-        "gateway.port": port,
-        "gateway.tls": tls or None,
-        "cluster.role": role,
-    }
-    loaded = read_loaded_settings(given)
+    if verbose and quiet:
+        raise click.UsageError("--verbose, or --quiet.")
+    loaded = read_loaded_settings(
+        {
+            "gateway.host": "0.0.0.0" if lan else host,
+            "gateway.port": port,
+            "gateway.tls": tls or None,
+            "cluster.role": role,
+            "log.level": "debug" if verbose else "warning" if quiet else None,
+            "log.format": log_format,
+            "log.file": None if log_file is None else str(log_file.absolute()),
+        }
+    )
     settings = loaded.settings
     if ready_file is not None:
         _forget(ready_file)
     try:
-        with claim_state(settings.state), asyncio.Runner(loop_factory=find_uvloop()) as runner:
-            runner.run(_serve(_with_certificate(loaded), model or "", ready_file))
+        loop = find_uvloop()
+        with claim_state(settings.state), open_log(settings), asyncio.Runner(loop_factory=loop) as runner:
+            runner.run(_serve(_with_certificate(loaded), model or "", ready_file, is_quiet=quiet))
     except StateInUse as taken:
         click.echo(f"handspan: {taken}{_where_it_is(settings)}", err=True)
         sys.exit(1)
@@ -107,11 +132,14 @@ async def _renew(certificates: "LanCertificates") -> None:
             click.echo(f"TLS      {problem}", err=True)
 
 
-async def _serve(loaded: LoadedSettings, model: str, ready_file: Path | None) -> None:
+async def _serve(loaded: LoadedSettings, model: str, ready_file: Path | None, *, is_quiet: bool) -> None:
     from handspan.gateway.gateway import Gateway  # after the state folder is claimed: it is most of what is loaded
 
     settings = loaded.settings
     gateway = Gateway(settings, config_folder(), model=model, loaded=loaded)
+    events = EventLog(logs_each_call=settings.log.level == "debug")
+    if settings.log.level != "warning":
+        events.follow(gateway.bus)
     with contextlib.ExitStack() as while_it_serves:
         saying: list[asyncio.Task[None]] = []
 
@@ -119,7 +147,9 @@ async def _serve(loaded: LoadedSettings, model: str, ready_file: Path | None) ->
             while_it_serves.enter_context(announce(settings.state, url, str(settings.workspace)))
             if ready_file is not None:
                 write_ready(ready_file, url, gateway.auth.operator_token)
-            saying.append(asyncio.create_task(_say(gateway, settings, url)))
+            _log.info("handspan %s serves %s (process %d)", VERSION, url, os.getpid())
+            if not is_quiet:
+                saying.append(asyncio.create_task(_say(gateway, settings, url)))
             if (certificates := _own_certificates(settings)) is not None:
                 saying.append(asyncio.create_task(_renew(certificates)))
 
@@ -127,7 +157,9 @@ async def _serve(loaded: LoadedSettings, model: str, ready_file: Path | None) ->
             await serve(
                 gateway, settings.gateway, on_ready=on_ready, on_stopping=lambda: _say_what_is_waited_for(gateway)
             )
+            _log.info("stopped")
         finally:
+            events.close()
             for task in saying:
                 task.cancel()
             await asyncio.gather(*saying, return_exceptions=True)
@@ -136,6 +168,7 @@ async def _serve(loaded: LoadedSettings, model: str, ready_file: Path | None) ->
 def _say_what_is_waited_for(gateway: "Gateway") -> None:
     """Print what the end waits for, if it waits: silence would look as if Ctrl-C did nothing."""
     turns, calls = gateway.work_left()
+    _log.info("stopping: %d turns and %d calls run", turns, calls)
     work = [f"{count} {word}{'s' if count > 1 else ''}" for count, word in ((turns, "turn"), (calls, "call")) if count]
     if work:
         click.echo(

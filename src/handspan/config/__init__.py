@@ -5,7 +5,8 @@ Holds:   `settings.py` (every setting as plain data; read it first), `load.py` (
          `setting_types.py` (what a type asks for, and its words in errors), `listing.py` (the settings in force as a
          person may see them), `watch.py` (tells when a file of the settings changes), `mcp_file.py` and
          `model_file.py` (MCP servers and models that a person added); beside them `private_files.py` (files that only
-         their owner may read) and `entry_points.py` (what installed packages bring).
+         their owner may read), `rotated_file.py` (such a file that begins anew when it is full) and `entry_points.py`
+         (what installed packages bring).
 Imports: core. Settings are plain data: the room that needs a policy or an agent makes it of them.
 To add:  a field with type, default and docstring in `settings.py`; file, environment and flags know it then,
          and `make docs` writes it to docs/settings.md.

@@ -15,7 +15,7 @@ from handspan.config.settings import McpServer, Settings
 from handspan.core.errors import ConfigError
 from handspan.core.values import Json
 
-_SECRETS: Final = frozenset(("api_key", "client_secret", "key", "password", "secret", "token"))
+_SECRETS: Final = frozenset(("api_key", "client_secret", "key", "password", "secret", "secret_key", "token"))
 """Settings whose values are secret."""
 _SECRET_TABLES: Final = frozenset(("env", "headers", "options"))
 """Tables in which every value may be secret."""
@@ -97,6 +97,13 @@ def hide_secret(key: tuple[str, ...], value: Json) -> Json:
         return "…" if value and _SECRET_TABLES & set(key) else value
     is_secret = key[-1] in _SECRETS and not value.startswith(_REFERENCES)
     return "…" if is_secret or _SECRET_TABLES & set(key) else re.sub(_USER_OF_URL, "…", value)
+
+
+def secret_values(settings: Settings) -> Iterator[str]:
+    """Yield every text in the settings that is a secret, or holds one: a log must not show it."""
+    for key, value in _values(msgspec.to_builtins(settings, enc_hook=str)):
+        if isinstance(value, str) and (shown := hide_secret(key, value)) != value:
+            yield from [value] if shown == "…" else re.findall(_USER_OF_URL, value)
 
 
 def _values(value: Json, key: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Json]]:

@@ -125,13 +125,30 @@ class HttpRequestSettings(Struct, frozen=True):
     """The only hosts that it may ask; unset: every host that `url_policy` lets through."""
 
 
+class SearchPointers(Struct, frozen=True):
+    """Where the answer of a search API has what `web_search` returns: JSON pointers. Empty: the API's usual place."""
+
+    results: str = ""
+    """The list of results in the whole answer, such as `/web/results`."""
+    title: str = ""
+    """The title in each result, such as `/title`."""
+    url: str = ""
+    """The address in each result."""
+    snippet: str = ""
+    """The text in each result."""
+
+
 class WebSearchSettings(Struct, frozen=True):
     """The tool `web_search`."""
 
     endpoint: WebAddress = ""
-    """The search API; without it the tool says that it is not configured."""
+    """The search API; without it no model is offered the tool. It is asked with `q` and `count`."""
     api_key: str = ""
-    """The key for that API."""
+    """The key for that API; it may be `env:NAME` or `file:PATH`."""
+    api: Literal["auto", "searxng", "brave", "tavily", "generic"] = "auto"
+    """What the API is. `auto`: Brave and Tavily are known by their hosts; any other is `generic`, and its results are
+    looked for in the usual places."""
+    pointers: SearchPointers = SearchPointers()
 
     def __repr__(self) -> str:
         """Without the key: a repr ends up in logs (SPEC S5)."""
@@ -419,6 +436,45 @@ class GatewaySettings(Struct, frozen=True):
     remote: RemotePolicy = RemotePolicy()
 
 
+class ArtifactSettings(Struct, frozen=True):
+    """How many artifacts are stored at most. The oldest are removed first."""
+
+    count: Count = 1000
+    """How many artifacts there may be, of all owners together."""
+    size: Bytes = 64 * 1024 * 1024
+    """Bytes of one artifact. A larger one is refused."""
+    total: Bytes = 1024 * 1024 * 1024
+    """Bytes of all artifacts together."""
+    days: Annotated[float, Meta(gt=0, description="a number of days above 0")] = 30.0
+    """How long an artifact is stored."""
+
+
+class BucketSettings(Struct, frozen=True):
+    """An S3-compatible object storage for large artifacts; used with PostgreSQL alone."""
+
+    url: WebAddress = ""
+    """Its address, as in `https://s3.eu-central-1.amazonaws.com` or `http://minio.internal:9000`; the network guard
+    lets requests go there. Empty: all artifacts are rows of the database."""
+    bucket: str = ""
+    """The bucket. It has to be there already, and should be for Handspan alone."""
+    prefix: str = ""
+    """What the keys of all objects begin with, as in `handspan/`."""
+    region: Text = "us-east-1"
+    """The region that requests are signed for. Most storages of one's own take the default."""
+    access_key: str = ""
+    """The name of the key: `env:NAME` or `file:PATH` names where it is."""
+    secret_key: str = ""
+    """The key: `env:NAME` or `file:PATH` names where it is."""
+    above: Bytes = 1024 * 1024
+    """Artifacts with more bytes than this are objects; the others are rows of the database."""
+    timeout: Seconds = 30.0
+    """How long a request may be silent."""
+
+    def __repr__(self) -> str:
+        """Without the keys (SPEC S5)."""
+        return f"BucketSettings(url={self.url!r}, bucket={self.bucket!r}, prefix={self.prefix!r})"
+
+
 class StoreSettings(Struct, frozen=True):
     """Where everything that must last is stored (SPEC K1)."""
 
@@ -431,6 +487,8 @@ class StoreSettings(Struct, frozen=True):
     timeout: Seconds = 10.0
     """PostgreSQL: how long one statement may take, and how long a request waits for a database that can't be reached.
     Then it is refused."""
+    artifacts: ArtifactSettings = ArtifactSettings()
+    objects: BucketSettings = BucketSettings()
 
     def __repr__(self) -> str:
         """Without the address: it may hold a password (SPEC S5)."""
@@ -474,6 +532,34 @@ class ClusterSettings(Struct, frozen=True):
         return f"ClusterSettings(url={'…' if self.url else ''!r}, name={self.name!r}, role={self.role!r})"
 
 
+class LogSettings(Struct, frozen=True):
+    """What `handspan serve` logs, and where. No line has a token, a key, arguments or results of calls (SPEC S5)."""
+
+    level: Literal["warning", "info", "debug"] = "info"
+    """`warning` (as `serve --quiet`): what needs a person. `info`: connections, calls with their duration, refusals,
+    too. `debug` (as `serve --verbose`): every call and every request. With `info`, at most ten calls a second have a
+    line of their own; the others are counted."""
+    format: Literal["text", "json"] = "text"
+    """`text`: lines for people. `json`: one JSON object a line, for programs."""
+    file: Path | None = None
+    """The file to write to, which you alone can read; unset: standard error."""
+    max_bytes: Bytes = 10_000_000
+    """A line that would make the file larger begins a new one; the full one becomes `FILE.1`."""
+    backups: Annotated[int, Meta(ge=1, le=100, description="a whole number from 1 to 100")] = 5
+    """How many full files are kept."""
+
+
+class BridgeSettings(Struct, frozen=True):
+    """Where `handspan bridge` looks for other apps, besides the manifests of this computer."""
+
+    android: bool = False
+    """Whether it also bridges apps on Android phones and emulators, through `adb` (docs/android.md)."""
+    adb: Text = "adb"
+    """The program `adb`: a name in the PATH, or a path."""
+    package_seconds: Seconds = 5.0
+    """Seconds between two looks at the packages of the phones; devices that come and go are noticed at once."""
+
+
 class Settings(Struct, frozen=True):
     """All settings. `load_settings` gives one; the two folders have no default here because they depend on the user."""
 
@@ -499,3 +585,5 @@ class Settings(Struct, frozen=True):
     agents: dict[Text, AgentSettings] = field(default_factory=lambda: {"General": AgentSettings()})
     """Agents by name. `General` is always there."""
     gateway: GatewaySettings = GatewaySettings()
+    log: LogSettings = LogSettings()
+    bridge: BridgeSettings = BridgeSettings()

@@ -22,6 +22,7 @@ HandspanError                   core     the root of all our errors
 │   └── NoFile                  gateway  … because a form has no file under the name that is wanted
 ├── ProviderError               wire     a provider answers a call with an error; carries the answer
 ├── CallFailed                  provider  a provider gave no response to a request
+├── AdbError                    bridge   a command could not be run on an Android device
 ├── AlreadyServed               provider  another process serves the socket of a provider
 ├── ModelError                  models   a model can't answer
 ├── ScriptOver                  models   the scripted model was asked more often than its script has turns

@@ -96,6 +96,18 @@ class UsageSum(Struct, frozen=True):
     cost: Total
 
 
+class ToolTiming(Struct, frozen=True):
+    """How long the finished calls of one tool took: seconds, without those for a person (SPEC E8)."""
+
+    tool: str
+    calls: int
+    failed: int
+    p50: float
+    """Half of the calls took no longer."""
+    p95: float
+    """95 of 100 calls took no longer."""
+
+
 class Rule(Struct, frozen=True):
     """An answer to every question like this one, so that the person is not asked again (SPEC P2)."""
 

@@ -31,6 +31,7 @@ from handspan.core.records import (
     SumBy,
     ThreadEntry,
     Token,
+    ToolTiming,
     UsageSum,
 )
 from handspan.core.results import ToolResult
@@ -115,6 +116,11 @@ class Journal(Ledger, Protocol):
         `origin`: a kind, or a kind with its name as in `device(phone)`; `since`: calls that began then or later;
         `until`: calls that began earlier; `after`: the cursor of a page.
         """
+
+    async def timings(
+        self, *, owner: str, session: str | None = None, tool: str | None = None, origin: str | None = None
+    ) -> Sequence[ToolTiming]:
+        """Return how long the owner's finished calls took, one row for each tool, the most called one first."""
 
     async def open_calls(self, *, owner: str, session: str | None = None) -> Sequence[CallRecord]:
         """Return the owner's calls without a result, the oldest first."""
@@ -413,6 +419,12 @@ class ArtifactStore(Artifacts, Protocol):
 
     async def forget_session(self, session: str, *, owner: str) -> int:
         """Remove the artifacts of this session and return their number (SPEC S6). Raises `StoreError` if one stays."""
+
+    async def check(self) -> str:
+        """Return why no artifact can be stored, with a remedy; empty when it can."""
+
+    async def close(self) -> None:
+        """Close the connections that are open. The store does this when it closes."""
 
 
 # The whole store.

@@ -22,7 +22,7 @@ from handspan.core.results import Failure, ToolResult
 from handspan.core.values import Arguments
 from handspan.engine.drive import DeadlineReached, Reaper, drive_all
 from handspan.engine.hook_thread import HookThread
-from handspan.engine.outcome import describe_error
+from handspan.engine.outcome import describe_error, describe_traceback
 from handspan.engine.threads import Threads
 
 DEFAULT_TIMEOUT = 5.0
@@ -144,6 +144,7 @@ class Hooks:
         except _HookFailed:
             raise
         except BaseException as error:  # code that is not ours
+            _log.warning("The hook %r failed\n%s", named.name, describe_traceback(error))
             raise _HookFailed(describe_error(error)) from error
         took = time.monotonic() - began
         if took > named.timeout:  # no deadline could stop it

@@ -1,5 +1,9 @@
 """What a tool returned or raised, as the call's outcome: the same wherever the tool ran."""
 
+import logging
+import traceback
+from pathlib import Path
+from types import TracebackType
 from typing import Any, Final
 
 from handspan.core.errors import ERROR_TYPES, ToolError
@@ -8,6 +12,9 @@ from handspan.core.results import Attachment, Failure, Pending, Success, ToolRes
 RESULT_TYPES: Final = frozenset((Success, Failure, Pending, Attachment))
 """What a tool may return besides plain values. The engine compares with `type`, since `isinstance` is slower."""
 _LONGEST_TEXT: Final = 2000
+_LONGEST_TRACEBACK: Final = 20_000
+_PACKAGE: Final = str(Path(__file__).parents[1])
+_log = logging.getLogger(__name__)
 
 
 def convert_output(output: Any) -> ToolResult | Pending:
@@ -42,3 +49,26 @@ def describe_error(error: BaseException) -> str:
 def _replace_unencodable(text: str) -> str:
     """Return the text with `?` for what has no UTF-8 form, such as half a surrogate pair in a file name."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def log_fault(tool: str, call_id: str, trace: str) -> None:
+    """Log where a tool's own code failed (`describe_traceback`), with the call's id. The caller gets only the error."""
+    about = {"event": "tool_fault", "tool": tool, "call": call_id}
+    _log.warning("Tool %r failed in the call %s\n%s", tool, call_id, trace, extra=about)
+
+
+def describe_traceback(error: BaseException) -> str:
+    """Return the traceback of code that is not ours as text; of a long one its end. Never raises."""
+    try:
+        lines = traceback.format_exception(type(error), error, _own_part(error.__traceback__))
+        return _replace_unencodable("".join(lines).rstrip()[-_LONGEST_TRACEBACK:])
+    except Exception:  # code that is not ours: even its `__str__` may fail
+        return describe_error(error)
+
+
+def _own_part(trace: TracebackType | None) -> TracebackType | None:
+    """Return the traceback from the first frame that is not ours; all of it if there is none, as for a built-in."""
+    found = trace
+    while found is not None and found.tb_frame.f_code.co_filename.startswith(_PACKAGE):
+        found = found.tb_next
+    return found or trace

@@ -20,7 +20,14 @@ from handspan.core.values import Arguments, Json
 from handspan.engine.caller import Caller
 from handspan.engine.drive import GRACE, CancelledItself, DeadlineReached, Reaper, Wait, drive
 from handspan.engine.gates import Gate, Gates
-from handspan.engine.outcome import RESULT_TYPES, convert_error, convert_output, describe_error
+from handspan.engine.outcome import (
+    RESULT_TYPES,
+    convert_error,
+    convert_output,
+    describe_error,
+    describe_traceback,
+    log_fault,
+)
 from handspan.engine.questions import Asker
 from handspan.engine.records import CallAtWork
 from handspan.engine.threads import Threads
@@ -173,6 +180,7 @@ class Runner:
                 started.record.early = convert_error(error.__cause__)
             raise
         except BaseException as error:  # a tool's own code
+            log_fault(entry.spec.name, started.record.id, describe_traceback(error))
             return Failure("execution_failed", f"Tool {entry.spec.name!r} failed: {describe_error(error)}")
         finally:
             gate.leave()

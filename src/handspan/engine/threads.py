@@ -10,6 +10,7 @@ import functools
 import queue
 import threading
 from collections.abc import Callable
+from types import TracebackType
 from typing import Any, TypeAlias
 
 from handspan.core.errors import ToolError
@@ -44,6 +45,8 @@ class Threads:
         self._ensure_thread()
         try:
             return await outcome
+        except Exception as error:  # a future gives a traceback only to the first that awaits it, and that is `drive`
+            raise error.with_traceback(job.traceback) from error.__cause__
         finally:
             if not outcome.done() or outcome.cancelled():
                 job.abandon()
@@ -98,6 +101,8 @@ class _ThreadJob:
         self._lock = threading.Lock()
         self._is_running = False
         self._is_abandoned = False
+        self.traceback: TracebackType | None = None
+        """Where the function raised its error."""
 
     def abandon(self) -> None:
         """The caller was cancelled: it does not wait for the outcome any more."""
@@ -114,6 +119,7 @@ class _ThreadJob:
         try:
             self._report(self._outcome.set_result, self._function())
         except BaseException as error:  # a tool's own code: even SystemExit is only this call's failure
+            self.traceback = error.__traceback__
             self._report(self._outcome.set_exception, _plain_exception(error))
         self._end()
 

@@ -53,7 +53,7 @@ from handspan.sources.folder import FolderTools
 from handspan.sources.mcp.logins.logins import McpLogins
 from handspan.sources.mcp.servers import McpServers
 from handspan.sources.plugins import PluginTools
-from handspan.store.artifacts import FolderArtifacts
+from handspan.store.artifacts import ArtifactLimits, FolderArtifacts
 from handspan.store.sqlite.database import SqliteDatabase
 from handspan.store.sqlite.store import sqlite_store
 from handspan.store.switches import file_skill_switches, file_switches
@@ -113,9 +113,9 @@ class App:
             network=settings.tools.sandbox.network,
         )
         self.guard = NetGuard(settings.tools.url_policy)
-        self.artifacts: ArtifactStore = FolderArtifacts(settings.state / "artifacts")
         self.media = MediaWorkers(settings.tools.media)
-        self.store: Store | None = _make_store(settings, self.artifacts, alone) if durable else None
+        self.store: Store | None = _make_store(settings, self.guard, alone) if durable else None
+        self.artifacts: ArtifactStore = self.store.artifacts if self.store else _folder_artifacts(settings)
         self.switches: Switches = self.store.switches if self.store else file_switches(settings.state)
         self._pinned = PinnedSpecs(self.store.pins if self.store else None)
         self.registry = Registry(_rules(settings), self._pinned, partial(_tell_of_tools, bus) if bus else None)
@@ -337,9 +337,12 @@ async def check_store(settings: Settings) -> StoreCheck:
 
 async def move_store(settings: Settings, url: str, tell: Callable[[str], None]) -> "MoveReport":
     """Return what was moved from the state folder's database into the PostgreSQL database at this address."""
-    opener = _load_postgres(_POSTGRES)
+    opener, mover = _load_postgres(_POSTGRES), _load_postgres(_MOVE)
     address = opener.address_of(structs.replace(settings.store, url=url))
-    report: MoveReport = await _load_postgres(_MOVE).move_to_postgres(settings.state, address, tell)
+    objects = settings.store.objects
+    bucket = opener.bucket_of(objects, NetGuard(settings.tools.url_policy))
+    artifacts = mover.MovedArtifacts(settings.state / "artifacts", bucket, objects.above)
+    report: MoveReport = await mover.move_to_postgres(settings.state, address, tell, artifacts)
     return report
 
 
@@ -352,12 +355,16 @@ def _load_postgres(module: str) -> ModuleType:
         raise ConfigError(text) from None
 
 
-def _make_store(settings: Settings, artifacts: ArtifactStore, alone: bool) -> Store:
+def _make_store(settings: Settings, guard: NetGuard, alone: bool) -> Store:
     """Return the store that the settings choose. Raises `ConfigError` when its library is missing."""
     if not settings.store.url:
-        return sqlite_store(settings.state, artifacts, journal_days=settings.journal_days)
-    store: Store = _load_postgres(_POSTGRES).store_of(settings, artifacts, is_gateway=alone)
+        return sqlite_store(settings.state, _folder_artifacts(settings), journal_days=settings.journal_days)
+    store: Store = _load_postgres(_POSTGRES).store_of(settings, guard, is_gateway=alone)
     return store
+
+
+def _folder_artifacts(settings: Settings) -> FolderArtifacts:
+    return FolderArtifacts(settings.state / "artifacts", ArtifactLimits.of(settings.store.artifacts))
 
 
 def skills_of(settings: Settings, config_folder: Path | None, switches: SkillSwitches | None = None) -> Skills:

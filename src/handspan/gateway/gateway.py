@@ -42,6 +42,7 @@ from handspan.gateway.entry.auth import Auth, let_in
 from handspan.gateway.entry.pairing import Pairing
 from handspan.gateway.http.refusals import JSON_HEADER, Refusal, is_graph, send_refusal, send_whole
 from handspan.gateway.live import Live
+from handspan.gateway.log.requests import with_request_log
 from handspan.gateway.metrics import Metrics
 from handspan.gateway.parts import Door, GatewayParts, OpenDoor
 from handspan.gateway.paths import OPEN_ANSWERS, PathPrefix, merge_slashes
@@ -265,7 +266,7 @@ class Gateway:
     def asgi(self) -> ASGIApp:
         """The application, below the path prefix."""
         prefix = self.settings.gateway.path_prefix
-        return PathPrefix(self._enter, prefix) if prefix else self._enter
+        return with_request_log(PathPrefix(self._enter, prefix) if prefix else self._enter)
 
     async def _enter(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request or connection."""

@@ -1,8 +1,13 @@
 """The built-in tools, made from the settings (SPEC B)."""
 
+import os
 from collections.abc import Iterator
 
-from handspan.config.settings import Settings, ToolSettings
+from msgspec import structs
+
+from handspan.config.secrets import read_secret
+from handspan.config.settings import Settings, ToolSettings, WebSearchSettings
+from handspan.core.errors import ConfigError
 from handspan.core.names import matches_any
 from handspan.core.principals import BUILTIN
 from handspan.core.sources import SourceState, SourceStatus
@@ -24,6 +29,7 @@ from handspan.tools.search_tools import SearchTools
 from handspan.tools.shell.policy import CommandPolicy
 from handspan.tools.shell.shell import shell_tools
 from handspan.tools.web import web_tools
+from handspan.tools.web_search import KEY_SETTING, SearchEndpoint
 from handspan.tools.workspace import Workspace
 
 
@@ -108,8 +114,7 @@ class BuiltinTools:
         yield from web_tools(
             self._guard,
             workspace,
-            search_endpoint=tools.web_search.endpoint or None,
-            search_api_key=tools.web_search.api_key or None,
+            search=_search_endpoint(tools.web_search),
             http_hosts=tools.http_request.allowed_hosts,
         )
         yield ReadArtifact(tools.result_limit)
@@ -117,3 +122,16 @@ class BuiltinTools:
         yield AskUser()
         if tools.shown:
             yield SearchTools()
+
+
+def _search_endpoint(settings: WebSearchSettings) -> SearchEndpoint | None:
+    """Return the search API; None without one. A key that is not there keeps the tool away, not the gateway."""
+    if not settings.endpoint:
+        return None
+    api = None if settings.api == "auto" else settings.api
+    pointers = tuple((name, pointer) for name, pointer in structs.asdict(settings.pointers).items() if pointer)
+    try:
+        key = read_secret(settings.api_key, os.environ, KEY_SETTING)
+    except ConfigError as error:
+        return SearchEndpoint(settings.endpoint, "", api, pointers, missing=str(error).rstrip("."))
+    return SearchEndpoint(settings.endpoint, key, api, pointers)

@@ -14,16 +14,14 @@ import msgspec
 from msgspec import Struct
 
 from handspan.config.private_files import make_private, sync_folder, write_private
+from handspan.config.settings import ArtifactSettings
 from handspan.core.artifacts import ArtifactRef, StoredArtifact
 from handspan.core.errors import StoreError, ToolError
-from handspan.store.partial_file import PartialFile, too_large
+from handspan.store.partial_file import PartialFile, remove_abandoned, too_large
 
 _ID_BYTES: Final = 16
 _ID_LENGTHS: Final = (2 * _ID_BYTES, 24)
 """The digits of an id; older versions drew shorter ones."""
-_PARTIAL: Final = ".part"
-_ABANDONED_AFTER: Final = 3600.0
-"""Seconds without a write after which the process that received a partial file counts as gone."""
 
 
 class ArtifactLimits(Struct, frozen=True):
@@ -35,8 +33,15 @@ class ArtifactLimits(Struct, frozen=True):
     total: int = 1024 * 1024 * 1024
     age: float = 30 * 24 * 3600.0
 
+    @classmethod
+    def of(cls, settings: ArtifactSettings) -> "ArtifactLimits":
+        """Return the limits of these settings."""
+        return cls(settings.count, settings.size, settings.total, settings.days * 24 * 3600.0)
 
-class _Record(Struct, frozen=True):
+
+class ArtifactRecord(Struct, frozen=True):
+    """What is stored beside the body of an artifact."""
+
     ref: ArtifactRef
     owner: str
     session: str
@@ -58,8 +63,8 @@ class FolderArtifacts:
         """Store these bytes. Raises `ToolError` when they are too large, or can't be written."""
         if len(data) > self._limits.size:
             raise too_large(f"{len(data)}", self._limits.size)
-        ref = ArtifactRef(secrets.token_hex(_ID_BYTES), len(data), media_type, name)
-        record = _Record(ref, owner, session, time.time())
+        ref = ArtifactRef(new_artifact_id(), len(data), media_type, name)
+        record = ArtifactRecord(ref, owner, session, time.time())
         try:
             await asyncio.to_thread(self._write, record, data)
         except OSError as error:
@@ -80,12 +85,12 @@ class FolderArtifacts:
         It is on the disk when this returns. Raises `ToolError` when it is too large or can't be written. Nothing stays
         behind when the pieces break off, whatever is raised.
         """
-        artifact_id = secrets.token_hex(_ID_BYTES)
-        part = PartialFile(self._folder / f"{artifact_id}{_PARTIAL}", self._limits.size)
+        artifact_id = new_artifact_id()
+        part = PartialFile(self._folder, artifact_id, self._limits.size)
         try:
             await part.write(pieces)
             ref = ArtifactRef(artifact_id, part.size, media_type, name)
-            await asyncio.to_thread(self._adopt, part, _Record(ref, owner, session, time.time()))
+            await asyncio.to_thread(self._adopt, part, ArtifactRecord(ref, owner, session, time.time()))
         except OSError as error:
             raise _write_error(error) from error
         finally:
@@ -112,6 +117,22 @@ class FolderArtifacts:
             text = f"The artifacts of the session {session!r} can't be removed: {error.strerror or error}."
             raise StoreError(f"{text} Let this user write the folder {str(self._folder)!r}.") from error
 
+    async def check(self) -> str:
+        """Return why nothing can be stored, with a remedy; empty when it can."""
+        return await asyncio.to_thread(self._check)
+
+    async def close(self) -> None:
+        """Do nothing: no file stays open."""
+
+    def _check(self) -> str:
+        try:
+            make_private(self._folder)
+        except OSError as error:
+            return f"{_write_error(error).message} Let this user write the folder {str(self._folder)!r}."
+        if not os.access(self._folder, os.W_OK | os.X_OK):
+            return f"The artifacts can't be kept: let this user write the folder {str(self._folder)!r}."
+        return ""
+
     def _all(self, owner: str) -> list[StoredArtifact]:
         oldest = time.time() - self._limits.age
         found = [record for record in self._records() if record.owner == owner and record.at >= oldest]
@@ -128,12 +149,12 @@ class FolderArtifacts:
                     path.unlink(missing_ok=True)
             return len(found)
 
-    def _records(self) -> Iterator[_Record]:
+    def _records(self) -> Iterator[ArtifactRecord]:
         for path in self._folder.glob("*.json"):
             with contextlib.suppress(FileNotFoundError, ValueError):  # removed meanwhile; or damaged
-                yield msgspec.json.decode(path.read_bytes(), type=_Record)
+                yield msgspec.json.decode(path.read_bytes(), type=ArtifactRecord)
 
-    def _adopt(self, part: PartialFile, record: _Record) -> None:
+    def _adopt(self, part: PartialFile, record: ArtifactRecord) -> None:
         """Make a complete partial file the body of an artifact."""
         body = self._folder / record.ref.id
         with self._writing:
@@ -146,7 +167,7 @@ class FolderArtifacts:
                 _remove(body)
                 raise
 
-    def _write(self, record: _Record, data: bytes) -> None:
+    def _write(self, record: ArtifactRecord, data: bytes) -> None:
         """Write body and record of an artifact."""
         body = self._folder / record.ref.id
         with self._writing:
@@ -168,27 +189,27 @@ class FolderArtifacts:
                 body.seek(begin)
                 return body.read(-1 if limit is None else max(limit, 0))
         except FileNotFoundError:  # another artifact took its room just now
-            raise _missing(artifact_id) from None
+            raise missing_artifact(artifact_id) from None
         except OSError as error:
             raise ToolError("execution_failed", f"The artifact can't be read: {error.strerror or error}.") from error
 
-    def _record(self, artifact_id: str, owner: str) -> _Record:
+    def _record(self, artifact_id: str, owner: str) -> ArtifactRecord:
         """Return the record. Raises `ToolError` if it is missing, damaged, too old or another owner's."""
-        if len(artifact_id) not in _ID_LENGTHS or not set(artifact_id) <= set("0123456789abcdef"):
-            raise _missing(artifact_id)
+        if not is_artifact_id(artifact_id):
+            raise missing_artifact(artifact_id)
         try:
-            record = msgspec.json.decode((self._folder / f"{artifact_id}.json").read_bytes(), type=_Record)
+            record = msgspec.json.decode((self._folder / f"{artifact_id}.json").read_bytes(), type=ArtifactRecord)
         except (OSError, ValueError):  # ValueError: the record is damaged
-            raise _missing(artifact_id) from None
+            raise missing_artifact(artifact_id) from None
         if record.owner != owner or record.at < time.time() - self._limits.age:
-            raise _missing(artifact_id)  # as for an unknown id: another owner can't learn that it exists
+            raise missing_artifact(artifact_id)  # as for an unknown id: another owner can't learn that it exists
         return record
 
     def _make_room(self, wanted: int) -> None:
         """Remove expired artifacts, then the oldest ones until `wanted` more bytes fit."""
         names = set(os.listdir(self._folder))
         self._remove_lone_records(names)
-        self._remove_abandoned(names)
+        remove_abandoned(self._folder)
         bodies = sorted(self._bodies(names))
         total = wanted + sum(size for _, size, _ in bodies)
         too_old = time.time() - self._limits.age
@@ -206,14 +227,6 @@ class FolderArtifacts:
                     found = os.stat(self._folder / name)
                     yield found.st_mtime, found.st_size, self._folder / name
 
-    def _remove_abandoned(self, names: set[str]) -> None:
-        """Remove partial files whose process has ended."""
-        for name in names:
-            if name.endswith(_PARTIAL):
-                with contextlib.suppress(OSError):
-                    if os.stat(self._folder / name).st_mtime < time.time() - _ABANDONED_AFTER:
-                        os.unlink(self._folder / name)
-
     def _remove_lone_records(self, names: set[str]) -> None:
         """Remove records without a body. The body is written first, so another process has removed it."""
         for alone in {name.removesuffix(".json") for name in names} - names:
@@ -221,7 +234,18 @@ class FolderArtifacts:
                 _remove(self._folder / alone)
 
 
-def _missing(artifact_id: str) -> ToolError:
+def new_artifact_id() -> str:
+    """Return an id that can't be guessed."""
+    return secrets.token_hex(_ID_BYTES)
+
+
+def is_artifact_id(text: str) -> bool:
+    """Whether an id of an artifact can be so."""
+    return len(text) in _ID_LENGTHS and set(text) <= set("0123456789abcdef")
+
+
+def missing_artifact(artifact_id: str) -> ToolError:
+    """Return the error for an id that the owner has no artifact under."""
     shown = artifact_id if len(artifact_id) <= 60 else f"{artifact_id[:60]}…"
     return ToolError(
         "file_not_found", f"There is no artifact {shown!r}: it was never made, is not yours, or was too old to keep."

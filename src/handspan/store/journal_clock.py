@@ -55,7 +55,8 @@ class JournalClock:
             self._begin(wall if newest is None else newest)
         elif -_STEP <= wall - stored.seen < _BELIEVED_AFTER:
             self._begin(stored.believed)
-            self._see(stored.seen, ago=wall - stored.seen)
+            if (ago := wall - stored.seen) > self.elapsed() - self._seen_at:  # else this process knows more itself
+                self._see(stored.seen, ago)
         else:  # the time of `seen` is confirmed by one that is a day later; an earlier one takes it back
             self._begin(max(stored.believed, stored.seen) if wall > stored.seen else stored.believed)
 

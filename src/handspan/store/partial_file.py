@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import threading
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import IO, Final
@@ -15,11 +16,16 @@ _CHUNK: Final = 256 * 1024
 """Bytes that are collected before a thread writes them."""
 
 
+_PARTIAL: Final = ".part"
+_ABANDONED_AFTER: Final = 3600.0
+"""Seconds without a write after which the process that received a partial file counts as gone."""
+
+
 class PartialFile:
     """Writes pieces to a file that no reader knows yet. Call `discard` in any case: a file that was renamed stays."""
 
-    def __init__(self, path: Path, limit: int) -> None:
-        self.path = path
+    def __init__(self, folder: Path, name: str, limit: int) -> None:
+        self.path = folder / f"{name}{_PARTIAL}"
         self.size = 0
         self._limit = limit
         self._file: IO[bytes] | None = None
@@ -40,8 +46,13 @@ class PartialFile:
         await asyncio.to_thread(self._write, bytes(collected), is_last=True)
 
     async def discard(self) -> None:
-        """Remove the file, after a thread that still writes. A cancelled caller does not stop this."""
-        await asyncio.shield(asyncio.to_thread(self._discard))
+        """Remove the file, after a thread that still writes. A caller that is cancelled waits for it, too."""
+        discarding = asyncio.ensure_future(asyncio.to_thread(self._discard))
+        try:
+            await asyncio.shield(discarding)
+        except asyncio.CancelledError:
+            await asyncio.wait([discarding])  # a loop that ends now would leave the file open
+            raise
 
     def _write(self, data: bytes, *, is_last: bool = False) -> None:
         with self._lock:
@@ -65,6 +76,14 @@ class PartialFile:
                 with contextlib.suppress(OSError):  # its last bytes do not fit on the disk; they are not needed
                     self._file.close()
                 self.path.unlink(missing_ok=True)
+
+
+def remove_abandoned(folder: Path) -> None:
+    """Remove partial files whose process has ended."""
+    for path in folder.glob(f"*{_PARTIAL}"):
+        with contextlib.suppress(OSError):
+            if path.stat().st_mtime < time.time() - _ABANDONED_AFTER:
+                path.unlink()
 
 
 def too_large(size: str, limit: int) -> ToolError:

@@ -21,7 +21,6 @@ from handspan.config.settings import Settings
 from handspan.core.values import Json
 from handspan.gateway.gateway import Gateway
 from handspan.gateway.server import find_uvloop, serve
-from handspan.models.model import Model
 from handspan.testing.spoken import Spoken
 
 
@@ -32,7 +31,7 @@ def main(words: Sequence[str] | None = None) -> None:
     with _folder(given) as folder:
         settings = _settings(given, Path(folder))
         with asyncio.Runner(loop_factory=find_uvloop()) as runner:
-            runner.run(_serve(settings, given.ready_file, Spoken() if given.model is None else given.model))
+            runner.run(_serve(settings, given))
 
 
 def _folder(given: argparse.Namespace) -> AbstractContextManager[str]:
@@ -42,12 +41,12 @@ def _folder(given: argparse.Namespace) -> AbstractContextManager[str]:
     return tempfile.TemporaryDirectory(prefix="handspan-testing-")
 
 
-async def _serve(settings: Settings, ready_file: Path, model: str | Model) -> None:
-    gateway = Gateway(settings, model=model)
+async def _serve(settings: Settings, given: argparse.Namespace) -> None:
+    gateway = Gateway(settings, given.config, model=Spoken() if given.model is None else given.model)
 
     def on_ready(url: str) -> None:
         ready = {"url": url, "token": gateway.operator_token, "pid": os.getpid()}
-        replace_private(ready_file, msgspec.json.encode(ready))
+        replace_private(given.ready_file, msgspec.json.encode(ready))
 
     await serve(gateway, settings.gateway, on_ready=on_ready)
 
@@ -58,6 +57,7 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument("--port", type=int, default=0, help="the port to listen on; 0 for any free port")
     parser.add_argument("--state", type=Path, help="its state folder; default: a new one that is removed at the end")
     parser.add_argument("--workspace", type=Path, help="its workspace; default: a new one as well")
+    parser.add_argument("--config", type=Path, help="its configuration folder: `tools/` in it has tools; default: none")
     parser.add_argument("--model", help="a model by its name in place of `Spoken`; empty: as a new user has it")
     parser.add_argument("--origins", nargs="*", default=[], metavar="URL", help="origins of pages that may use it")
     parser.add_argument(

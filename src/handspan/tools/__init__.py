@@ -1,7 +1,7 @@
 """BUILT-INS: the tools that come with Handspan, and what keeps their effects inside of the workspace.
 
-Holds:   one file for each family of tools: `clock.py`, `files.py`, `memory.py`, `web.py`, `message.py`, `artifact.py`,
-         `ask.py`, `search/`, `shell/`.
+Holds:   one file for each family of tools: `clock.py`, `files.py`, `memory.py`, `web.py`, `web_search.py`,
+         `message.py`, `artifact.py`, `ask.py`, `search/`, `shell/`.
          Below the file tools: `workspace.py` (read it first), which uses `paths.py`, `directories.py`, `new_file.py`;
          `text_pages.py` and `decoding.py` read texts, `media_files.py` images and PDF.
          Below the shell tools: `sandbox.py` (with `mounts.py`, `seccomp.py`, `starter.py`, `self_test.py`),

@@ -1,29 +1,25 @@
-"""The web tools: `web_fetch`, `http_request` and `web_search`. All use the network guard (SPEC B, S2)."""
+"""The web tools: `web_fetch`, `http_request`, and `web_search` of its own file. All use the network guard (SPEC S2)."""
 
 import asyncio
 import re
 import time
 from typing import Final, cast
-from urllib.parse import urlencode
 
 import msgspec
 
 from handspan.core.context import ToolContext
-from handspan.core.errors import ConfigError, ToolError
+from handspan.core.errors import ToolError
 from handspan.core.tool import Annotations, Handling, Tool, ToolSpec
 from handspan.core.values import Arguments, Json, JsonObject
 from handspan.net.exchange import Fetched, OutgoingRequest, RequestLimits
 from handspan.net.guard import NetGuard
 from handspan.net.text import decode_text, media_type_of
-from handspan.net.urls import parse_url
 from handspan.tools.markdown import html_to_markdown
+from handspan.tools.web_search import SearchEndpoint, WebSearch
 from handspan.tools.workspace import Workspace
 
 HOSTS_SETTING: Final = "tools.http_request.allowed_hosts"
-ENDPOINT_SETTING: Final = "tools.web_search.endpoint"
-KEY_SETTING: Final = "tools.web_search.api_key"
 
-_READS_THE_WEB: Final = Annotations(read_only=True, open_world=True)
 _CHANGES_THE_WEB: Final = Annotations(destructive=True, open_world=True)
 _READING_METHODS: Final = frozenset({"GET", "HEAD"})
 _MAX_HEADERS: Final = 100
@@ -53,13 +49,12 @@ def web_tools(
     guard: NetGuard,
     workspace: Workspace,
     *,
-    search_endpoint: str | None = None,
-    search_api_key: str | None = None,
+    search: SearchEndpoint | None = None,
     http_hosts: tuple[str, ...] | None = None,
 ) -> tuple[Tool, ...]:
     """Return the three web tools. They save files in `workspace`; `http_hosts` limits `http_request` to some hosts."""
     return (
-        WebSearch(guard, search_endpoint, search_api_key),
+        WebSearch(guard, search),
         WebFetch(guard, workspace),
         HttpRequest(guard, workspace, http_hosts),
     )
@@ -190,48 +185,6 @@ class _Downloads:
         return {"saved_to": path, "bytes": len(fetched.body)}
 
 
-class WebSearch:
-    """Searches by the endpoint that the operator configured."""
-
-    spec = ToolSpec(
-        name="web_search",
-        description="Search the web and get titles, addresses and snippets of the best matches.",
-        parameters={
-            "type": "object",
-            "properties": {
-                "query": {"type": "string", "minLength": 1, "description": "Search query"},
-                "num_results": {
-                    "type": "integer",
-                    "minimum": 1,
-                    "maximum": 50,
-                    "default": 5,
-                    "description": "How many results at most",
-                },
-            },
-            "required": ["query"],
-            "additionalProperties": False,
-        },
-        permissions=("network",),
-        annotations=_READS_THE_WEB,
-    )
-
-    def __init__(self, guard: NetGuard, endpoint: str | None, api_key: str | None = None) -> None:
-        self._endpoint = endpoint or ""
-        missing = "" if endpoint else f"no search API is set: the operator has to set {ENDPOINT_SETTING} to its URL"
-        self.handling = Handling(missing=missing)
-        self._headers = _search_headers(endpoint, api_key)
-        # The operator chose this host, so it may be private. Redirects are checked like all other requests.
-        self._guard = guard.trust(endpoint) if endpoint else guard
-
-    async def run(self, arguments: Arguments, ctx: ToolContext) -> Json:
-        """Return the query and at most `num_results` results of the endpoint."""
-        query, count = _text(arguments, "query"), cast("int", arguments.get("num_results", 5))
-        joint = "&" if "?" in self._endpoint else "?"
-        url = f"{self._endpoint}{joint}{urlencode({'q': query, 'count': count})}"
-        fetched = await self._guard.fetch(OutgoingRequest(url, headers=self._headers), _limits(ctx))
-        return {"query": query, "results": _results(_decode_search(fetched), count)}
-
-
 def _text(arguments: Arguments, name: str, default: str = "") -> str:
     return cast("str", arguments.get(name, default))
 
@@ -308,44 +261,3 @@ def _server_error(fetched: Fetched, answer: JsonObject) -> ToolError:
     headers = "; ".join(f"{name}: {value}" for name, value in first)
     headers = headers if len(headers) <= _SHOWN_HEADERS else f"{headers[:_SHOWN_HEADERS]}…"
     return ToolError("network_error", f"HTTP {fetched.status} from {fetched.url}. Headers: {headers}. {body}")
-
-
-def _search_headers(endpoint: str | None, api_key: str | None) -> tuple[tuple[str, str], ...]:
-    if not endpoint:
-        return ()
-    try:
-        host = parse_url(endpoint).host
-    except ToolError as error:
-        raise ConfigError(f"{ENDPOINT_SETTING}: {error.message}") from error
-    accept = ("Accept", "application/json")
-    if not api_key:
-        return (accept,)
-    if host == "api.search.brave.com":
-        return (accept, ("X-Subscription-Token", api_key))
-    return (accept, ("Authorization", f"Bearer {api_key}"))
-
-
-def _decode_search(fetched: Fetched) -> Json:
-    if fetched.status >= 400:
-        hint = f"; the operator should check {KEY_SETTING}" if fetched.status in (401, 403) else ""
-        head = fetched.body[:500].decode("utf-8", "replace").strip()
-        raise ToolError("network_error", f"The search endpoint answered HTTP {fetched.status}{hint}: {head}")
-    try:
-        return cast("Json", msgspec.json.decode(fetched.body))
-    except (msgspec.DecodeError, RecursionError) as error:
-        kind = fetched.headers.get("content-type", "no type")
-        raise ToolError(
-            "execution_failed",
-            f"The search endpoint answered with {kind}, not with JSON; the operator should check {ENDPOINT_SETTING}.",
-        ) from error
-
-
-def _results(answer: Json, count: int) -> Json:
-    """Return the list of results from the known places in the answer, or else the whole answer."""
-    match answer:
-        case list() as found:
-            return found[:count]
-        case {"results": list() as found} | {"web": {"results": list() as found}} | {"items": list() as found}:
-            return found[:count]
-        case _:
-            return answer

@@ -7,7 +7,7 @@ import sys
 import msgspec
 
 from handspan.core.principals import OPERATOR
-from handspan.engine.workers.messages import Job, JobFailed, JobSucceeded, Location, decode_reply
+from handspan.engine.workers.messages import FaultReported, Job, JobFailed, JobSucceeded, Location, decode_reply
 
 ADD = Location("tests.engine.isolated_tools", "", "add")
 
@@ -45,7 +45,8 @@ def test_a_worker_answers_one_job_after_the_other_and_ends_when_there_are_no_mor
 def test_what_can_not_be_found_or_is_no_function_is_a_failure_and_the_worker_goes_on() -> None:
     missing = Location("tests.engine.isolated_tools", "", "missing")
     number = Location("tests.engine.isolated_tools", "", "not_a_tool")
-    first, second, third = answers(speak(job(missing), job(number), job(ADD, a=1, b=1)).stdout)
+    said = answers(speak(job(missing), job(number), job(ADD, a=1, b=1)).stdout)
+    first, second, third = [one for one in said if not isinstance(one, FaultReported)]
     assert isinstance(first, JobFailed) and "has no attribute 'missing'" in first.result.message
     assert isinstance(second, JobFailed) and second.result.code == "execution_failed"
     assert isinstance(third, JobSucceeded)

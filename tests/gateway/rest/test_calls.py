@@ -65,6 +65,20 @@ async def test_filters_by_tool_status_and_session(client: RestClient, rest: Rest
     assert await found("origin=device(phone)") == await found("origin=builtin(other)") == []
 
 
+async def test_timings_count_every_call_of_the_caller(client: RestClient, rest: Rest) -> None:
+    await make_calls(rest, 5)
+    await make_calls(rest, 3, STRANGER)
+    tools = (await client.get("/api/calls/timings")).json()["tools"]
+    assert [(one["tool"], one["calls"], one["failed"]) for one in tools] == [
+        ("get_current_time", 3, 0),
+        ("read_file", 2, 2),
+    ]
+    assert all(0 <= one["p50"] <= one["p95"] for one in tools)
+    (only,) = (await client.get("/api/calls/timings?tool=read_file")).json()["tools"]
+    assert only == tools[1]
+    assert (await client.get("/api/calls/timings?session=never")).json() == {"tools": []}
+
+
 async def test_filters_by_time(client: RestClient, rest: Rest) -> None:
     await make_calls(rest, 3)
     store = rest.app.store

@@ -2,25 +2,32 @@
 
 import asyncio
 import os
+import random
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from handspan.core.errors import StoreError
 from handspan.core.results import succeed
+from handspan.store.bodies import PIECE
 from handspan.store.postgres import move
 from handspan.store.postgres.connections import StoreAddress
 from handspan.store.postgres.move import MoveReport, move_to_postgres
 from handspan.store.sqlite.store import sqlite_store
-from tests.postgres_engine import schema_url
+from tests.postgres_engine import run_sql_at, schema_url
 from tests.store.postgres.conftest import store_at
 from tests.store.things import answers, asks, call, finished, question, says, started, user
 from tests.stores import rows_in
+from tests.thoroughness import repeats
 from tests.waiting import soon
 
 pytestmark = pytest.mark.anyio
+
+MOVING = "SELECT 1 FROM pg_stat_activity WHERE application_name LIKE 'handspan move %'"
+LARGE = os.urandom(2 * PIECE + 7)
 
 
 async def fill(folder: Path) -> str:
@@ -36,6 +43,8 @@ async def fill(folder: Path) -> str:
         await store.questions.ask(question())
         await store.switches.switch_off("web_*")
         await store.tokens.add("hash", owner="ann", scopes=("chat",), label="l")
+        await store.artifacts.keep(LARGE, owner="ann", session=session, media_type="image/png", name="a.png")
+        await store.artifacts.keep(b"", owner="bob")
         await store.memories.add("tea", owner="ann", kind="k", category="c", metadata={"a": 1})
         return session
 
@@ -58,6 +67,11 @@ async def test_everything_is_there_afterwards_and_again(tmp_path: Path, state: P
         assert await soon(store.conversations.get(session, owner="ann")) == record
         assert await soon(store.idempotency.call_id("ann", "k")) == key
         assert await store.switches.off() == ["web_*"]
+        [stored] = await store.artifacts.all(owner="ann")
+        assert (stored.ref.name, stored.ref.media_type, stored.session) == ("a.png", "image/png", session)
+        assert await store.artifacts.read(stored.ref.id, owner="ann") == LARGE
+        [empty] = await store.artifacts.all(owner="bob")
+        assert await store.artifacts.read(empty.ref.id, owner="bob") == b""
         await soon(store.conversations.append(session, user(), owner="ann", after=4))
         [found], _ = await soon(store.ledger.page(owner="ann"))
         assert found.result == succeed("kept")
@@ -71,18 +85,60 @@ async def test_an_interrupted_move_leaves_nothing_and_can_be_run_again(
     tmp_path: Path, state: Path, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await fill(tmp_path / "old")
-    copy = move._pass_rows
+    copy = move._move_table
 
-    async def broken(source: object, raw: object, name: str, *, is_copied: bool) -> object:
+    async def broken(source: object, raw: object, name: str, is_empty: bool) -> object:
         if name == table:
             raise OSError("the link broke")
-        return await copy(source, raw, name, is_copied=is_copied)  # type: ignore[arg-type] # handed through
+        return await copy(source, raw, name, is_empty)  # type: ignore[arg-type] # handed through
 
     with monkeypatch.context() as patch, pytest.raises(StoreError, match="the link broke"):
-        patch.setattr(move, "_pass_rows", broken)
+        patch.setattr(move, "_move_table", broken)
         await moved(tmp_path / "old", state)
     assert rows_in(state, "SELECT count(*) FROM messages") == [(0,)]
     assert not (await moved(tmp_path / "old", state)).was_done
+
+
+async def test_artifacts_that_are_not_whole_are_left_out_and_a_changed_one_is_noticed(
+    tmp_path: Path, state: Path
+) -> None:
+    await fill(tmp_path / "old")
+    folder = tmp_path / "old" / "artifacts"
+    (folder / f"{'a' * 32}.json").write_bytes(b"{")
+    (folder / f"{'b' * 32}.part").write_bytes(b"half")
+    assert (await moved(tmp_path / "old", state)).tables["artifacts"].count == 2
+    assert rows_in(state, "SELECT state FROM artifacts") == [("stored",), ("stored",)]
+    rows_in(state, "UPDATE artifact_chunks SET body = overlay(body placing 'x' from 1) WHERE number = 1")
+    with pytest.raises(StoreError, match="The table 'artifacts' has 2 rows there and 2 here, or other content"):
+        await moved(tmp_path / "old", state)
+
+
+async def fill_much(folder: Path) -> None:
+    async with sqlite_store(folder) as store:
+        session = (await store.conversations.create(owner="ann", name="Notes")).id
+        for _ in range(10):
+            await store.conversations.append(session, *[user("x" * 500)] * 300, owner="ann")
+        await store.artifacts.keep(LARGE * 8, owner="ann")
+
+
+def test_a_move_that_is_killed_anywhere_leaves_all_or_nothing_and_can_be_run_again(tmp_path: Path, state: Path) -> None:
+    asyncio.run(fill_much(tmp_path / "old"))
+    url = schema_url(state)
+    environ = {**os.environ, "HOME": str(tmp_path), "HANDSPAN_STATE": str(tmp_path / "old")}
+    command = [str(Path(sys.executable).with_name("handspan")), "store", "migrate", "--to", url]
+    chance = random.Random(17)
+    for _ in range(repeats(9)):
+        moving = subprocess.Popen(command, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while moving.poll() is None and not run_sql_at(url, MOVING):
+            time.sleep(0.05)
+        time.sleep(chance.random() * 0.5)  # wherever it is then
+        moving.kill()
+        moving.wait()
+        while run_sql_at(url, MOVING):  # the server notices at once that its client has gone
+            time.sleep(0.05)
+        counts = rows_in(state, "SELECT (SELECT count(*) FROM messages), (SELECT count(*) FROM artifact_chunks)")
+        assert counts in ([(0, 0)], [(3000, len(LARGE) * 8 // PIECE + 1)])
+    assert asyncio.run(moved(tmp_path / "old", state)).tables["messages"].count == 3000
 
 
 async def test_a_folder_in_use_or_without_a_database_is_refused(tmp_path: Path, state: Path) -> None:

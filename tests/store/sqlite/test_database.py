@@ -16,7 +16,7 @@ from handspan.store.sqlite.database import SqliteDatabase
 from handspan.store.sqlite.migrations import MIGRATIONS
 from handspan.store.tables.database import TableConnection, UnitBlock, join_unit
 from tests.store.things import no_room, user
-from tests.stores import is_sound, open_artifacts, open_store, rows_in
+from tests.stores import is_sound, open_store, rows_in
 from tests.waiting import soon
 
 pytestmark = pytest.mark.anyio
@@ -423,7 +423,7 @@ async def test_folders_are_700_and_files_600_whatever_was_there_before(state: Pa
     open_for_all(state)
     before = os.umask(0)
     try:
-        async with open_store(state, open_artifacts(state / "artifacts")) as store:
+        async with open_store(state) as store:
             await store.conversations.create(owner="ann")
             modes = modes_below(state)
     finally:

@@ -186,6 +186,15 @@ async def test_two_processes_at_once_do_not_disturb_each_other(store: SqliteStor
     assert ids(state) == set()
 
 
+async def test_a_process_whose_clock_is_steady_for_a_day_is_not_held_back_by_a_younger_one(
+    store: SqliteStore, state: Path, clock: Clock
+) -> None:
+    await done(store, call("c1", at=clock.now - 31 * DAY))
+    async with sqlite_store(state, clock=clock, journal_days=30) as younger:
+        assert await soon(younger.prune()) == 0
+    assert await soon(store.prune()) == 1
+
+
 async def test_what_goes_wrong_is_said_in_the_log(
     store: SqliteStore, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:

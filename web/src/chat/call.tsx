@@ -1,4 +1,5 @@
 import { signal, useSignal } from '@preact/signals';
+import { memo } from 'preact/compat';
 import { duration } from '../parts/ago.tsx';
 import { asText, Code } from '../parts/code.tsx';
 import { Icon, type IconName } from '../parts/icon.tsx';
@@ -30,7 +31,7 @@ function placeOf(origin: string): string {
 }
 
 /** One call: a line, or with all details. Images are always shown. */
-export function CallBlock({ call }: { call: CallView }) {
+export const CallBlock = memo(function CallBlock({ call }: { call: CallView }) {
   const isOpen = useSignal<boolean | undefined>(undefined);
   const showsAll = isOpen.value ?? isDetailed.value;
   const { error } = call.envelope ? readEnvelope(call.envelope) : {};
@@ -56,7 +57,7 @@ export function CallBlock({ call }: { call: CallView }) {
       {call.files && <Files files={call.files} />}
     </div>
   );
-}
+});
 
 function CallDetails({ call }: { call: CallView }) {
   const { value, error, code, notice } = call.envelope ? readEnvelope(call.envelope) : {};

@@ -27,9 +27,13 @@ export interface Notice {
   isProblem: boolean;
 }
 
-const ENDS: Record<string, string> = {
+/** The event of this type. */
+type Of<Type extends TurnEvent['type']> = Extract<TurnEvent, { type: Type }>;
+
+const ENDS: { [reason in Of<'ended'>['reason']]?: string } = {
   aborted: 'Stopped. What had arrived is kept.',
   limit: 'Stopped: the turn has used all its rounds of calls. Say "go on" for more.',
+  errors: 'Stopped: too many rounds of calls failed in a row. Say what to do instead.',
   length: 'The answer was cut off: it reached the longest length of the model.',
   refusal: 'The model did not want to answer this.',
 };
@@ -51,8 +55,11 @@ export class Conversation {
   #waiting: [TurnEvent, string][] = [];
   #isDrawing = false;
   #isClosed = false;
-  #asked = 0;
-  #shown = 0;
+  #reading: Promise<void> | undefined;
+  #next: Promise<void> | undefined;
+  #readsState = false;
+  /** How many events were taken. */
+  #taken = 0;
 
   constructor(
     readonly id: string,
@@ -61,6 +68,11 @@ export class Conversation {
     this.#device = this.#connect();
   }
 
+  /** What is stored. While a reply arrives, it stays as it is, and is not drawn anew. */
+  readonly #stored = computed<EntryView[]>(() =>
+    storedEntries(this.messages.value, this.#journal.value, (seq, index) => this.#fileUrl(seq, index)),
+  );
+
   /** What is shown, the oldest first. */
   readonly entries = computed<EntryView[]>(() => {
     const messages = this.messages.value;
@@ -68,7 +80,7 @@ export class Conversation {
     const known = new Set(messages.map(({ id }) => id));
     const unsent = this.#unsent.value.filter(({ id }) => !known.has(id));
     return [
-      ...storedEntries(messages, this.#journal.value, (seq, index) => this.#fileUrl(seq, index)),
+      ...this.#stored.value,
       ...live,
       ...unsent.map(({ id, text, attachments }): EntryView => {
         return { kind: 'person', key: id, text, attachments, isWaiting: true };
@@ -115,10 +127,24 @@ export class Conversation {
   }
 
   /** Reads the stored messages again; `readsState`: also whether a turn runs, which events tell later on. */
-  async refresh({ readsState = false } = {}): Promise<void> {
+  refresh({ readsState = false } = {}): Promise<void> {
+    this.#readsState ||= readsState;
+    // A turn of quick calls begins many rounds in a second. Whoever asks while a request is on its way shares the next one.
+    this.#next ??= (this.#reading ?? Promise.resolve()).then(() => {
+      this.#next = undefined;
+      this.#reading = this.#read().finally(() => {
+        this.#reading = undefined;
+      });
+      return this.#reading;
+    });
+    return this.#next;
+  }
+
+  async #read(): Promise<void> {
     const path = { session_id: this.id };
-    this.#asked += 1;
-    const number = this.#asked;
+    const readsState = this.#readsState;
+    this.#readsState = false;
+    const taken = this.#taken;
     try {
       const [{ messages }, { calls }, record, { state }] = await Promise.all([
         rest.get('/api/sessions/{session_id}/messages', { path, query: { full: true } }),
@@ -126,14 +152,13 @@ export class Conversation {
         rest.get('/api/sessions/{session_id}', { path }),
         rest.get('/api/sessions/{session_id}/state', { path }),
       ]);
-      if (number < this.#shown) return; // a later answer was faster
-      this.#shown = number;
       batch(() => {
         this.messages.value = messages;
         this.#journal.value = new Map(calls.map((call) => [call.id, call]));
         this.record.value = record;
         this.agent.value ||= record.persona ?? '';
-        if (readsState) this.isRunning.value = state === 'running';
+        // Events that came meanwhile know it better: the turn may have ended after the state was read.
+        if (readsState && taken === this.#taken) this.isRunning.value = state === 'running';
         this.isLoaded.value = true;
       });
       const { usage } = await rest.get('/api/usage', { query: { by: 'session', session: this.id } });
@@ -168,7 +193,7 @@ export class Conversation {
   async #follow(id: string, events: AsyncGenerator<TurnEvent, void>): Promise<void> {
     for await (const event of events) {
       if (event.type === 'ended' && event.reason === 'error') {
-        this.notice.value = { text: String(event.text), isProblem: true };
+        this.notice.value = { text: event.text ?? '', isProblem: true };
       }
     }
     await this.refresh();
@@ -193,6 +218,7 @@ export class Conversation {
   }
 
   #take(event: TurnEvent, turn: string): void {
+    this.#taken += 1;
     if (event.type === 'ended') {
       this.#end(event, turn);
       return;
@@ -200,7 +226,7 @@ export class Conversation {
     this.isRunning.value = true;
     if (event.type === 'round') {
       const others = this.#rounds.value.filter((one) => one.turn === turn && one.number !== event.number);
-      const begun = { turn, number: Number(event.number), text: '', thinking: '', calls: [] };
+      const begun = { turn, number: event.number, text: '', thinking: '', calls: [] };
       this.#rounds.value = [...others, begun];
       void this.refresh();
       return;
@@ -210,33 +236,32 @@ export class Conversation {
   }
 
   #takeInRound(event: TurnEvent, round: LiveRound): void {
-    const id = String(event.id ?? '');
     switch (event.type) {
       case 'text':
-        round.text += String(event.text);
+        round.text += event.text;
         break;
       case 'thinking':
-        round.thinking += String(event.text);
+        round.thinking += event.text;
         break;
       case 'call_arguments':
         this.#write(event, round);
         break;
       case 'call_started': {
-        const known = { id, tool: String(event.name), arguments: String(event.arguments) };
+        const known = { id: event.id, tool: event.name, arguments: event.arguments };
         const begun: CallView = { ...known, state: 'running', origin: '', since: Date.now() };
         round.calls = [...round.calls.filter((one) => one.state !== 'writing'), begun];
         break;
       }
       case 'call_progress':
-        this.#change(round, id, (call) => {
+        this.#change(round, event.id, (call) => {
           const waits = typeof event.value === 'object' && event.value !== null && 'waiting_for' in event.value;
           return { ...call, progress: progressText(event.value), state: waits ? 'waiting' : 'running' };
         });
         break;
       case 'call_finished':
-        this.#change(round, id, (call) => {
-          const ended = { ...call, duration: Number(event.duration) };
-          finishCall(ended, String(event.envelope));
+        this.#change(round, event.id, (call) => {
+          const ended = { ...call, duration: event.duration };
+          finishCall(ended, event.envelope);
           return ended;
         });
         break;
@@ -250,19 +275,17 @@ export class Conversation {
   }
 
   /** A call that the model is still writing. */
-  #write(event: TurnEvent, round: LiveRound): void {
-    const id = `writing-${event.index}`;
-    const written = { id, tool: String(event.name), arguments: String(event.arguments), origin: '' };
-    round.calls = [...round.calls.filter((one) => one.id !== id), { ...written, state: 'writing' }];
+  #write({ index, name, arguments: given }: Of<'call_arguments'>, round: LiveRound): void {
+    const id = `writing-${index}`;
+    const written: CallView = { id, tool: name, arguments: given, origin: '', state: 'writing' };
+    round.calls = [...round.calls.filter((one) => one.id !== id), written];
   }
 
   #change(round: LiveRound, id: string, change: (call: CallView) => CallView): void {
     round.calls = round.calls.map((call) => (call.id === id ? change(call) : call));
   }
 
-  #end(event: TurnEvent, turn: string): void {
-    const reason = String(event.reason);
-    const text = String(event.text ?? '');
+  #end({ reason, text = '' }: Of<'ended'>, turn: string): void {
     if (reason === 'error') this.notice.value = { text, isProblem: true };
     else this.notice.value = ENDS[reason] ? { text: ENDS[reason], isProblem: false } : undefined;
     if (reason === 'pending') return;

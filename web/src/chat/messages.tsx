@@ -1,24 +1,26 @@
 import { useSignal } from '@preact/signals';
+import { memo } from 'preact/compat';
 import { CopyButton } from '../parts/code.tsx';
 import { Icon } from '../parts/icon.tsx';
 import { CallBlock } from './call.tsx';
 import type { Conversation } from './conversation.ts';
 import { Files } from './files.tsx';
 import { Markdown } from './markdown.tsx';
-import type { EntryView, PersonView, ReplyView } from './view.ts';
+import type { PersonView, ReplyView } from './view.ts';
 
 /** Everything that was said in a session. */
 export function Messages({ chat }: { chat: Conversation }) {
   const entries = chat.entries.value;
   const isRunning = chat.isRunning.value;
   const notice = chat.notice.value;
+  const last = entries.findLastIndex(({ kind }) => kind === 'reply');
   return (
     <div class="messages" role="log" aria-label="Conversation" aria-busy={isRunning}>
       {entries.map((entry, index) =>
         entry.kind === 'person' ? (
           <PersonMessage key={entry.key} entry={entry} chat={chat} />
         ) : (
-          <Reply key={entry.key} entry={entry} chat={chat} isLast={isLastReply(entries, index)} />
+          <Reply key={entry.key} entry={entry} chat={chat} isLast={index === last} />
         ),
       )}
       {isRunning && <p class="typing" role="status" aria-label="The agent is at work" />}
@@ -32,11 +34,7 @@ export function Messages({ chat }: { chat: Conversation }) {
   );
 }
 
-function isLastReply(entries: EntryView[], index: number): boolean {
-  return !entries.slice(index + 1).some(({ kind }) => kind === 'reply');
-}
-
-function PersonMessage({ entry, chat }: { entry: PersonView; chat: Conversation }) {
+const PersonMessage = memo(function PersonMessage({ entry, chat }: { entry: PersonView; chat: Conversation }) {
   const edited = useSignal<string | undefined>(undefined);
   if (edited.value !== undefined && entry.seq !== undefined) {
     const { seq } = entry;
@@ -96,9 +94,15 @@ function PersonMessage({ entry, chat }: { entry: PersonView; chat: Conversation 
       )}
     </article>
   );
+});
+
+interface ReplyProps {
+  entry: ReplyView;
+  chat: Conversation;
+  isLast: boolean;
 }
 
-function Reply({ entry, chat, isLast }: { entry: ReplyView; chat: Conversation; isLast: boolean }) {
+const Reply = memo(function Reply({ entry, chat, isLast }: ReplyProps) {
   const isDone = isLast && !entry.isLive && !chat.isRunning.value;
   return (
     <article class="reply" aria-label="Agent">
@@ -136,4 +140,4 @@ function Reply({ entry, chat, isLast }: { entry: ReplyView; chat: Conversation; 
       )}
     </article>
   );
-}
+});

@@ -1,6 +1,6 @@
 import { type Signal, signal, useSignal } from '@preact/signals';
 import type { LiveTopic, LiveUpdate } from 'handspan/rest';
-import { useEffect } from 'preact/hooks';
+import { useEffect, useMemo } from 'preact/hooks';
 import { messageOf, rest } from './rest.ts';
 
 /** Whether live updates arrive; the lists of a page without them may be old. */
@@ -52,46 +52,90 @@ export interface Loaded<Data> {
   reload(): Promise<void>;
 }
 
+/** Milliseconds between two requests of one list, while updates come. */
+const PAUSE = 500;
+
+/** One list that is read again when it changes, with a pause between two requests. */
+class Reader<Data> {
+  #asked = 0;
+  #isReading = false;
+  #isStale = false;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(
+    readonly data: Signal<Data | undefined>,
+    readonly problem: Signal<string>,
+    public load: () => Promise<Data>,
+    readonly pause: number,
+  ) {}
+
+  /** Reads it, as soon as the request before has ended and the pause after it is over. */
+  async read(): Promise<void> {
+    if (this.#isReading || this.#timer) this.#isStale = true;
+    else await this.readNow();
+  }
+
+  /** Reads it at once: the person has changed something. An answer that was asked for before is not shown any more. */
+  async readNow(): Promise<void> {
+    this.close();
+    const number = this.#asked;
+    this.#isReading = true;
+    try {
+      const data = await this.load();
+      if (number === this.#asked) this.#show(data, '');
+    } catch (error) {
+      if (number === this.#asked) this.#show(this.data.value, messageOf(error));
+    }
+    if (number !== this.#asked) return;
+    this.#isReading = false;
+    this.#timer = setTimeout(() => this.#continue(), this.pause);
+  }
+
+  close(): void {
+    this.#asked += 1;
+    this.#isReading = false;
+    this.#isStale = false;
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+  }
+
+  #show(data: Data | undefined, problem: string): void {
+    this.data.value = data;
+    this.problem.value = problem;
+  }
+
+  #continue(): void {
+    this.#timer = undefined;
+    if (this.#isStale) void this.readNow();
+  }
+}
+
 /**
- * What `load` answers, read again whenever one of these lists changes, at most twice a second.
+ * What `load` answers, read again whenever one of these lists changes, at most twice a second. Another `key` is another
+ * list: it is read from the beginning.
  *
  *     const { data, problem } = useLive(['tools'], () => rest.get('/api/tools'));
  */
-export function useLive<Data>(topics: LiveTopic[], load: () => Promise<Data>, key = ''): Loaded<Data> {
+export function useLive<Data>(
+  topics: LiveTopic[],
+  load: () => Promise<Data>,
+  key = '',
+  pause: number = PAUSE,
+): Loaded<Data> {
   const data = useSignal<Data | undefined>(undefined);
   const problem = useSignal('');
-  // `useSignal` gives the same object at every render; so does this.
-  const state = useSignal({ isLoading: false, isStale: false, isGone: false, load }).value;
-  state.load = load;
-  const reload = async (): Promise<void> => {
-    if (state.isLoading) {
-      state.isStale = true;
-      return;
-    }
-    state.isLoading = true;
-    try {
-      data.value = await state.load();
-      problem.value = '';
-    } catch (error) {
-      problem.value = messageOf(error);
-    }
-    state.isLoading = false;
-    if (state.isStale && !state.isGone) {
-      state.isStale = false;
-      setTimeout(reload, 500);
-    }
-  };
+  const reader = useMemo(() => new Reader(data, problem, load, pause), [key]);
+  reader.load = load;
   useEffect(() => {
-    state.isGone = false;
     data.value = undefined;
-    void reload();
+    void reader.read();
     const end = onUpdate(({ topic }) => {
-      if (topic === 'ready' || topics.includes(topic)) void reload();
+      if (topic === 'ready' || topics.includes(topic)) void reader.read();
     });
     return () => {
-      state.isGone = true;
+      reader.close();
       end();
     };
-  }, [key]);
-  return { data, problem, reload };
+  }, [reader]);
+  return { data, problem, reload: () => reader.readNow() };
 }

@@ -110,34 +110,3 @@ function merge(known: ListedCall[], read: ListedCall[]): ListedCall[] {
   if (fresh.size === 0) return merged;
   return [...merged, ...fresh.values()].sort((one, other) => (one.at < other.at ? 1 : one.at > other.at ? -1 : 0));
 }
-
-export interface Timing {
-  tool: string;
-  count: number;
-  failed: number;
-  p50: number;
-  p95: number;
-}
-
-/** How long the calls of each tool took, the most called tool first. Open calls do not count: their time is not known. */
-export function timingsOf(calls: ListedCall[]): Timing[] {
-  const byTool = new Map<string, ListedCall[]>();
-  for (const call of calls) {
-    if (call.state !== 'done') continue;
-    const same = byTool.get(call.tool);
-    if (same) same.push(call);
-    else byTool.set(call.tool, [call]);
-  }
-  return [...byTool]
-    .map(([tool, all]) => {
-      const times = all.map((call) => call.duration).sort((one, other) => one - other);
-      const failed = all.filter(({ status }) => status !== 'success').length;
-      return { tool, count: all.length, failed, p50: quantile(times, 0.5), p95: quantile(times, 0.95) };
-    })
-    .sort((one, other) => other.count - one.count);
-}
-
-/** The smallest of the sorted times that so many of them do not exceed. */
-function quantile(times: number[], share: number): number {
-  return times[Math.max(0, Math.ceil(times.length * share) - 1)] ?? 0;
-}

@@ -34,7 +34,7 @@ export function Page(_: PageProps) {
   return (
     <Sheet
       title="Devices"
-      text="Phones, browsers and computers that lend their tools."
+      text="Phones, browsers, computers and apps that lend their tools."
       actions={devices?.length ? pair : undefined}
     >
       <Problem text={problem.value} />
@@ -101,15 +101,20 @@ function DeviceRow({ device, usable, onRename }: DeviceProps) {
         </>
       }
       text={
-        <details>
-          <summary>{plural(tools.length, 'tool')}</summary>
-          {usable.map((tool) => (
-            <a key={tool} class="line" href={href('tools', tool)}>
-              {tool}
-            </a>
-          ))}
-          {usable.length === 0 && tools.join(', ')}
-        </details>
+        <>
+          <About device={device} />
+          {tools.length > 0 && (
+            <details>
+              <summary>{plural(tools.length, 'tool')}</summary>
+              {usable.map((tool) => (
+                <a key={tool} class="line" href={href('tools', tool)}>
+                  {tool}
+                </a>
+              ))}
+              {usable.length === 0 && tools.join(', ')}
+            </details>
+          )}
+        </>
       }
       side={connected ? <Badge kind="good">connected</Badge> : <Ago at={device.last_seen} />}
       actions={
@@ -126,6 +131,32 @@ function DeviceRow({ device, usable, onRename }: DeviceProps) {
         </>
       }
     />
+  );
+}
+
+/** What a device says of itself. Of an app behind a bridge: what the app says, and what of it is not offered. */
+function About({ device: { description, scopes, notes } }: { device: DeviceView }) {
+  return (
+    <>
+      {description && <span class="line">{description}</span>}
+      {scopes && scopes.length > 0 && (
+        <span class="line">
+          {'Has '}
+          {scopes.map((one, index) => (
+            <span key={one.name} title={one.description}>
+              {index > 0 && ', '}
+              {one.name}
+              {one.description && ` (${one.description})`}
+            </span>
+          ))}
+        </span>
+      )}
+      {notes?.map((note) => (
+        <span key={note} class="line note">
+          <Icon name="alert" /> {note}
+        </span>
+      ))}
+    </>
   );
 }
 

@@ -1,10 +1,11 @@
 import { useSignal } from '@preact/signals';
+import type { ToolTiming } from 'handspan/rest';
 import { useEffect } from 'preact/hooks';
 import { useLive } from '../gateway/live.ts';
 import { rest } from '../gateway/rest.ts';
 import { CallDialog } from '../journal/call-dialog.tsx';
 import { CallRows, DurationBar } from '../journal/call-list.tsx';
-import { Calls, type Filter, timingsOf } from '../journal/calls.ts';
+import { Calls, type Filter } from '../journal/calls.ts';
 import { Usage } from '../journal/usage.tsx';
 import type { PageProps } from '../pages.ts';
 import { duration } from '../parts/ago.tsx';
@@ -14,6 +15,8 @@ import { go, href } from '../router.ts';
 import { Choose, count, originTitle, plural, Tabs } from './shared.tsx';
 import '../style/journal.css';
 
+/** Milliseconds between two readings of all times. */
+const TIMINGS_PAUSE = 5000;
 const ANY: Filter = { tool: '', origin: '', session: '', status: '' };
 
 /** Every call as it happens, how long tools take, and what models used. */
@@ -29,51 +32,82 @@ export function Page({ rest: [part = 'calls', id] }: PageProps) {
         label="Parts of the journal"
         tabs={tabs.map(([one, title]) => ({ href: href('journal', one), title, isHere: one === part }))}
       />
-      {part === 'usage' ? <Usage /> : <CallsPart part={part} id={id} />}
+      {part === 'usage' ? <Usage /> : <FilteredPart part={part} id={id} />}
     </Sheet>
   );
 }
 
-function CallsPart({ part, id }: { part: string; id: string | undefined }) {
+function FilteredPart({ part, id }: { part: string; id: string | undefined }) {
   const filter = useSignal(ANY);
-  const calls = useSignal<Calls | undefined>(undefined);
-  useEffect(() => {
-    const read = new Calls(filter.value);
-    calls.value = read;
-    return () => read.close();
-  }, [filter.value]);
-  const found = calls.value?.list.value;
-  const isFiltered = Object.values(filter.value).some(Boolean);
   return (
     <>
-      <Filters filter={filter.value} onChange={(changed) => (filter.value = { ...filter.value, ...changed })} />
+      <Filters
+        filter={filter.value}
+        hasStatus={part === 'calls'}
+        onChange={(changed) => (filter.value = { ...filter.value, ...changed })}
+      />
+      {part === 'tools' ? <TimingsPart filter={filter.value} /> : <CallsPart filter={filter.value} />}
+      <CallDialog id={part === 'calls' ? id : undefined} onClose={() => go('journal', ['calls'])} />
+    </>
+  );
+}
+
+function NoCall({ isFiltered }: { isFiltered: boolean }) {
+  return (
+    <Empty
+      icon="journal"
+      title={isFiltered ? 'No call fits' : 'No tool was called yet'}
+      text={isFiltered ? 'Choose less above.' : 'Calls appear here as they happen.'}
+    />
+  );
+}
+
+function CallsPart({ filter }: { filter: Filter }) {
+  const calls = useSignal<Calls | undefined>(undefined);
+  useEffect(() => {
+    const read = new Calls(filter);
+    calls.value = read;
+    return () => read.close();
+  }, [filter]);
+  const found = calls.value?.list.value;
+  return (
+    <>
       <Problem text={calls.value?.problem.value ?? ''} />
-      {found?.length === 0 && (
-        <Empty
-          icon="journal"
-          title={isFiltered ? 'No call fits' : 'No tool was called yet'}
-          text={isFiltered ? 'Choose less above.' : 'Calls appear here as they happen.'}
-        />
-      )}
+      {found?.length === 0 && <NoCall isFiltered={Object.values(filter).some(Boolean)} />}
       {found && found.length > 0 && (
         <>
           <p class="muted" role="status">
             {plural(found.length, 'call')}
             {calls.value?.hasMore.value ? ', and older ones' : ''}
           </p>
-          {part === 'tools' ? (
-            <Timings calls={found} />
-          ) : (
-            <CallRows calls={found} onEnd={() => void calls.value?.more()} />
-          )}
+          <CallRows calls={found} onEnd={() => void calls.value?.more()} />
         </>
       )}
-      <CallDialog id={part === 'calls' ? id : undefined} onClose={() => go('journal', ['calls'])} />
     </>
   );
 }
 
-function Filters({ filter, onChange }: { filter: Filter; onChange: (changed: Partial<Filter>) => void }) {
+/** How long tools take, over all calls of the journal. It reads every one of them, so it is asked for less often. */
+function TimingsPart({ filter: { status: _, ...query } }: { filter: Filter }) {
+  const load = () => rest.get('/api/calls/timings', { query });
+  const { data, problem } = useLive(['calls'], load, JSON.stringify(query), TIMINGS_PAUSE);
+  const timings = data.value?.tools;
+  return (
+    <>
+      <Problem text={problem.value} />
+      {timings?.length === 0 && <NoCall isFiltered={Object.values(query).some(Boolean)} />}
+      {timings && timings.length > 0 && <Timings timings={timings} />}
+    </>
+  );
+}
+
+interface FilterProps {
+  filter: Filter;
+  hasStatus: boolean;
+  onChange: (changed: Partial<Filter>) => void;
+}
+
+function Filters({ filter, hasStatus, onChange }: FilterProps) {
   const tools = useLive(['tools', 'devices'], () => rest.get('/api/tools')).data.value?.tools ?? [];
   const sessions = useLive(['sessions'], () => rest.get('/api/sessions')).data.value?.sessions ?? [];
   const names = [...new Set(tools.map(({ name }) => name))];
@@ -103,18 +137,19 @@ function Filters({ filter, onChange }: { filter: Filter; onChange: (changed: Par
         ]}
         onChange={(session) => onChange({ session })}
       />
-      <Choose
-        label="Status"
-        value={filter.status}
-        options={[['', 'all'], 'open', 'success', 'error']}
-        onChange={(status) => onChange({ status: status as Filter['status'] })}
-      />
+      {hasStatus && (
+        <Choose
+          label="Status"
+          value={filter.status}
+          options={[['', 'all'], 'open', 'success', 'error']}
+          onChange={(status) => onChange({ status: status as Filter['status'] })}
+        />
+      )}
     </div>
   );
 }
 
-function Timings({ calls }: { calls: Parameters<typeof timingsOf>[0] }) {
-  const timings = timingsOf(calls);
+function Timings({ timings }: { timings: ToolTiming[] }) {
   const slowest = Math.max(0.001, ...timings.map(({ p95 }) => p95));
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: a wide table scrolls, and a keyboard has to reach it
@@ -135,12 +170,12 @@ function Timings({ calls }: { calls: Parameters<typeof timingsOf>[0] }) {
           </tr>
         </thead>
         <tbody>
-          {timings.map(({ tool, count: number, failed, p50, p95 }) => (
+          {timings.map(({ tool, calls, failed, p50, p95 }) => (
             <tr key={tool}>
               <th scope="row">
                 <a href={href('tools', tool)}>{tool}</a>
               </th>
-              <td>{count(number)}</td>
+              <td>{count(calls)}</td>
               <td>{failed || ''}</td>
               <td>{duration(p50)}</td>
               <td>{duration(p95)}</td>

@@ -4,17 +4,20 @@ import { messageOf, rest } from '../gateway/rest.ts';
 import { asText, Code } from '../parts/code.tsx';
 import { Problem } from '../parts/empty.tsx';
 import { defaultsOf, type JsonObject, missingIn, SchemaForm } from '../parts/schema-form.tsx';
+import { href } from '../router.ts';
 import { readQuestions } from './open.ts';
 
 /** What is asked, in one line. */
-export function titleOf({ kind, tool, agent }: QuestionView): string {
-  const by = agent ? `${agent} wants to use ${tool}` : tool;
+export function titleOf({ kind, tool, agent, action }: QuestionView): string {
+  const name = /^\w+\((.*)\)$/.exec(tool)?.[1] ?? tool; // `device(desk)` is `desk`
+  const by = agent ? `${agent} wants to use ${name}` : name;
+  const changed = name === tool ? `${name || 'A tool'} has changed` : `What ${name} offers has changed`;
   return {
     permission: by || 'A permission is needed',
     approval: by || 'An approval is needed',
     input: agent ? `${agent} asks you` : 'A question for you',
-    login: `${tool || 'A server'} needs a login`,
-    trust: `${tool || 'A tool'} has changed`,
+    login: `${name || 'A server'} needs a login`,
+    trust: action?.old ? changed : `${name || 'A tool'} asks for your trust`,
   }[kind];
 }
 
@@ -51,12 +54,15 @@ interface AnswerProps {
   answer: (given: GivenAnswer) => void;
 }
 
-/** Permission and approval: allow once or always, with other arguments, deny once or for ever. */
+/**
+ * Permission and approval: allow, with other arguments or always, deny once or for ever. A permission that is given is
+ * remembered (SPEC P2), so for it there is no "once".
+ */
 function Approval({ question, answer }: AnswerProps) {
   const isEditing = useSignal(false);
   const text = useSignal(asText(question.arguments));
   const problem = useSignal('');
-  const canEdit = question.kind === 'approval';
+  const isApproval = question.kind === 'approval';
   const allow = (always: boolean) => {
     if (!isEditing.value) return answer({ decision: 'allow', always });
     try {
@@ -67,7 +73,7 @@ function Approval({ question, answer }: AnswerProps) {
   };
   return (
     <>
-      <p>{question.subject}</p>
+      <p>{isApproval ? question.subject : `It needs the permission ${question.subject}.`}</p>
       {isEditing.value ? (
         <textarea
           class="mono"
@@ -81,6 +87,12 @@ function Approval({ question, answer }: AnswerProps) {
       ) : (
         <Code text={text.value} label="Copy the arguments" />
       )}
+      {!isApproval && (
+        <p class="muted">
+          If you allow it, or deny it for ever, that is remembered: it stands under{' '}
+          <a href={href('questions')}>Questions</a>, and can be taken back there.
+        </p>
+      )}
       <Problem text={problem.value} />
       <footer class="buttons">
         <button type="button" class="danger" onClick={() => answer({ decision: 'deny_forever' })}>
@@ -89,7 +101,7 @@ function Approval({ question, answer }: AnswerProps) {
         <button type="button" onClick={() => answer({ decision: 'deny' })}>
           Deny
         </button>
-        {canEdit && !isEditing.value && (
+        {isApproval && !isEditing.value && (
           <button
             type="button"
             onClick={() => {
@@ -99,13 +111,13 @@ function Approval({ question, answer }: AnswerProps) {
             Edit arguments
           </button>
         )}
-        {!isEditing.value && (
+        {isApproval && !isEditing.value && (
           <button type="button" onClick={() => allow(true)}>
             Always allow
           </button>
         )}
         <button type="button" class="main" onClick={() => allow(false)}>
-          {isEditing.value ? 'Allow with these' : 'Allow once'}
+          {isEditing.value ? 'Allow with these' : isApproval ? 'Allow once' : 'Allow'}
         </button>
       </footer>
     </>
@@ -155,11 +167,20 @@ function Input({ question, answer }: AnswerProps) {
 function Login({ question, answer }: AnswerProps) {
   const { url = '', hint, intent } = question.action ?? {};
   const isSafe = /^https?:\/\//i.test(url);
+  const problem = useSignal('');
+  const begin = async () => {
+    try {
+      await rest.post('/api/questions/{question_id}/start', { path: { question_id: question.id } });
+      problem.value = '';
+    } catch (error) {
+      problem.value = messageOf(error);
+    }
+  };
   return (
     <>
       <p>{question.subject}</p>
       {hint && <p class="muted">{hint}</p>}
-      {intent && <Code text={intent} label="Copy what starts the app" />}
+      <Problem text={problem.value} />
       <footer class="buttons">
         <button type="button" onClick={() => answer({ decision: 'deny' })}>
           Not now
@@ -167,6 +188,11 @@ function Login({ question, answer }: AnswerProps) {
         <button type="button" onClick={() => answer({ decision: 'allow' })}>
           I have logged in
         </button>
+        {!isSafe && intent && (
+          <button type="button" class="main" onClick={() => void begin()}>
+            Begin the login there
+          </button>
+        )}
         {isSafe && (
           <a class="button main" href={url} target="_blank" rel="noopener noreferrer">
             Open the login page
@@ -177,19 +203,21 @@ function Login({ question, answer }: AnswerProps) {
   );
 }
 
-/** A changed definition: the accepted one and the new one side by side. */
+/** A changed definition, the accepted one and the new one side by side; or something that was never accepted. */
 function Trust({ question, answer }: AnswerProps) {
   const { old, new: fresh } = question.action ?? {};
   return (
     <>
       <p>{question.subject}</p>
-      <div class="compare">
+      <div class={old ? 'compare' : ''}>
+        {old && (
+          <section>
+            <h3>Accepted before</h3>
+            <Code text={asText(old)} label="Copy the old definition" />
+          </section>
+        )}
         <section>
-          <h3>Accepted before</h3>
-          <Code text={old ? asText(old) : 'nothing'} label="Copy the old definition" />
-        </section>
-        <section>
-          <h3>Offered now</h3>
+          <h3>{old ? 'Offered now' : 'What it is'}</h3>
           <Code text={fresh ? asText(fresh) : 'nothing'} label="Copy the new definition" />
         </section>
       </div>
@@ -198,7 +226,7 @@ function Trust({ question, answer }: AnswerProps) {
           Keep it off
         </button>
         <button type="button" class="main" onClick={() => answer({ decision: 'allow' })}>
-          Accept the new one
+          {old ? 'Accept the new one' : 'Trust it'}
         </button>
       </footer>
     </>

@@ -14,9 +14,14 @@ import { afterAll, afterEach, beforeAll, expect } from 'vitest';
 import { TestGateway } from '../../../sdks/typescript/test/support/gateway.js';
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
-/** Where screenshots are kept: `web/screenshots/`, which git ignores and CI keeps. */
-const SCREENSHOTS = fileURLToPath(new URL('../../screenshots/', import.meta.url));
-const FLAGS = ['--use-fake-device-for-media-stream', '--use-fake-ui-for-media-stream'];
+/** Where screenshots are kept: `web/screenshots/`, which git ignores. */
+const FOLDER = fileURLToPath(new URL('../../screenshots/', import.meta.url));
+/** `FAKE_CAMERA` names a picture that the camera sees. */
+const flags = () => [
+  '--use-fake-device-for-media-stream',
+  '--use-fake-ui-for-media-stream',
+  ...(process.env.FAKE_CAMERA ? [`--use-file-for-fake-video-capture=${process.env.FAKE_CAMERA}`] : []),
+];
 
 export const DESKTOP = { width: 1280, height: 800 };
 export const PHONE = { width: 390, height: 844 };
@@ -36,24 +41,43 @@ export class World {
   #gateway: TestGateway | undefined;
   #contexts: BrowserContext[] = [];
   #errors: string[] = [];
+  #expected: RegExp | undefined;
 
   /** `options` are those of `python -m handspan.testing`. */
   constructor(...options: string[]) {
     beforeAll(async () => {
       [this.#gateway, this.#browser] = await Promise.all([TestGateway.start(...options), openChromium()]);
     });
-    afterEach(async () => {
+    afterEach(async ({ task }) => {
+      if (task.result?.state === 'fail') await this.#keepPictures(task.name);
       await Promise.all(this.#contexts.splice(0).map((context) => context.close()));
-      expect(this.#errors.splice(0), 'errors in the console').toEqual([]);
+      const unexpected = this.#errors.splice(0).filter((text) => !this.#expected?.test(text));
+      this.#expected = undefined;
+      expect(unexpected, 'errors in the console').toEqual([]);
     });
     afterAll(async () => {
       await Promise.all([this.#browser?.close(), this.#gateway?.close()]);
     });
   }
 
+  /** Keeps what every page shows, for the person who looks why a test has failed. */
+  async #keepPictures(test: string): Promise<void> {
+    mkdirSync(FOLDER, { recursive: true });
+    const pages = this.#contexts.flatMap((context) => context.pages());
+    for (const [index, page] of pages.entries()) {
+      const name = `failed-${test.replace(/\W+/g, '-').slice(0, 60)}-${index}.png`;
+      await page.screenshot({ path: join(FOLDER, name), timeout: 20_000 }).catch(() => {});
+    }
+  }
+
   get gateway(): TestGateway {
     if (!this.#gateway) throw new Error('the gateway runs only while tests do');
     return this.#gateway;
+  }
+
+  /** Errors in the console that this test brings about itself, as by killing the gateway. */
+  expectErrors(text: RegExp): void {
+    this.#expected = text;
   }
 
   /** A person's browser that nobody has signed in. */
@@ -144,23 +168,24 @@ export async function checkAccess(page: Page): Promise<void> {
   expect(serious, 'serious problems that axe finds').toEqual([]);
 }
 
-/** Keeps pictures of the page as it is now: desktop and phone, light and dark. */
+/** Keeps pictures of the page as it is now: desktop and phone, light and dark. Only `make screenshots` wants them. */
 export async function photograph(page: Page, name: string): Promise<void> {
-  mkdirSync(SCREENSHOTS, { recursive: true });
+  if (!process.env.SCREENSHOTS) return;
+  mkdirSync(FOLDER, { recursive: true });
   const before = page.viewportSize();
   for (const [size, viewport] of Object.entries({ desktop: DESKTOP, phone: PHONE })) {
     await page.setViewportSize(viewport);
     for (const colorScheme of ['light', 'dark'] as const) {
       await page.emulateMedia({ colorScheme });
-      await page.screenshot({ path: join(SCREENSHOTS, `${name}-${size}-${colorScheme}.png`) });
+      await page.screenshot({ path: join(FOLDER, `${name}-${size}-${colorScheme}.png`) });
     }
   }
   await page.emulateMedia({ colorScheme: null });
   if (before) await page.setViewportSize(before);
 }
 
-function openChromium(): Promise<Browser> {
-  return chromium.launch({ executablePath: findChromium(), args: FLAGS });
+export function openChromium(): Promise<Browser> {
+  return chromium.launch({ executablePath: findChromium(), args: flags() });
 }
 
 function findChromium(): string {

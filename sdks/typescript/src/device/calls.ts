@@ -1,14 +1,15 @@
+import { codedError } from '../errors/coded-error.js';
 import { LONGEST } from '../time.js';
-import { validate } from '../tools/schema.js';
+import { runHandler } from '../tools/runner.js';
 import type { Action } from './actions.js';
 import type { ClientState } from './client-state.js';
-import type { Answer, PermissionRequest, QuestionFrame, ToolResultFrame } from './frames.js';
+import type { Answer, PermissionRequest, QuestionFrame, ToolCallRequest, ToolResultFrame } from './frames.js';
 import { type LoginRequest, LoginRequired } from './login.js';
 import type { DeviceOptions } from './options.js';
 import { decide } from './permission.js';
 import { answerTo } from './question.js';
 import { encodeError, encodeLogin, encodeResult, shrinkResult, type Upload } from './results.js';
-import { type CallContext, plain } from './tool.js';
+import { type CallContext, type OfferedTool, plain } from './tool.js';
 
 /** Milliseconds that a handler has to end after its signal; then the next call begins. */
 const GRACE = 2000;
@@ -19,7 +20,7 @@ export class CallRunner {
   #add: (actions: Action[]) => void;
   #upload: Upload;
   #asks: Pick<DeviceOptions, 'onLogin' | 'onPermission' | 'onQuestion'>;
-  /** CallRunner, and questions to the person. */
+  /** Calls that run, and questions to the person. */
   #running = new Map<string, AbortController>();
   #timeouts = new Map<string, { at: number; timer: ReturnType<typeof setTimeout> }>();
   #shrinking = new Set<string>();
@@ -40,15 +41,7 @@ export class CallRunner {
   /** Run the handler of a call. `ClientState` gets its answer once, or undefined when it was stopped. */
   async start(run: Action & { do: 'run' }): Promise<void> {
     const { id } = run.request;
-    const signal = this.#begin(id);
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const stopped = new Promise<undefined>((resolve) => {
-      signal.onabort = () => {
-        timer = setTimeout(() => resolve(undefined), GRACE);
-      };
-    });
-    const answer = await Promise.race([this.#answer(run, signal), stopped]);
-    clearTimeout(timer);
+    const answer = await this.#answer(run, this.#begin(id));
     this.#finish(id);
     if (!this.#isClosed) this.#add(this.#state.finishCall(id, answer));
   }
@@ -123,25 +116,36 @@ export class CallRunner {
 
   async #answer(
     { request, tool, asksPerson }: Action & { do: 'run' },
-    signal: AbortSignal,
+    stopped: AbortSignal,
   ): Promise<Answer | undefined> {
     const { id } = request;
-    try {
-      for (const permission of asksPerson ? (tool.permissions ?? []) : []) {
-        const question = { permission, tool: tool.name, callId: id, arguments: request.args ?? {}, agent: '', signal };
-        const [decision, howToEnable] = await decide(this.#asks.onPermission, question);
-        if (decision !== 'allow') throw deniedError(permission, decision, howToEnable);
-      }
-      signal.throwIfAborted();
-      const args = await validate(tool.parameters, request.args ?? {});
-      const value = await tool.handler?.(args, this.#context(id, tool.name, signal));
-      signal.throwIfAborted();
-      return await encodeResult(id, value, this.#state.capabilities, this.#state.limits, this.#upload);
-    } catch (error) {
-      return error instanceof LoginRequired
-        ? encodeLogin(request, error, this.#state.capabilities)
-        : encodeError(id, error);
+    const handler = async (args: object, context: CallContext) => {
+      if (asksPerson) await this.#askFor(tool, request, context.signal);
+      return tool.handler?.(args, context);
+    };
+    const outcome = await runHandler({
+      tool: { ...tool, handler },
+      args: request.args ?? {},
+      context: (signal) => this.#context(id, tool.name, signal),
+      encode: (value) => encodeResult(id, value, this.#state.capabilities, this.#state.limits, this.#upload),
+      signal: stopped,
+      grace: GRACE,
+    });
+    if (!('error' in outcome)) return outcome.result;
+    const { error } = outcome;
+    return error instanceof LoginRequired
+      ? encodeLogin(request, error, this.#state.capabilities)
+      : encodeError(id, error);
+  }
+
+  /** Asks the person for the tool's permissions; throws when one is denied. */
+  async #askFor(tool: OfferedTool, { id, args = {} }: ToolCallRequest, signal: AbortSignal): Promise<void> {
+    for (const permission of tool.permissions ?? []) {
+      const question = { permission, tool: tool.name, callId: id, arguments: args, agent: '', signal };
+      const [decision, howToEnable] = await decide(this.#asks.onPermission, question);
+      if (decision !== 'allow') throw deniedError(permission, decision, howToEnable);
     }
+    signal.throwIfAborted();
   }
 
   #context(callId: string, name: string, signal: AbortSignal): CallContext {
@@ -177,7 +181,5 @@ export class CallRunner {
 
 function deniedError(permission: string, decision: string, howToEnable: string): Error {
   const text = `Permission '${permission}' was denied by the user${howToEnable && `: ${howToEnable}`}`;
-  return Object.assign(new Error(text), {
-    code: decision === 'deny' ? 'permission_denied' : 'permission_denied_forever',
-  });
+  return codedError(text, decision === 'deny' ? 'permission_denied' : 'permission_denied_forever');
 }

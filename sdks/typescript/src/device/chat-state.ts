@@ -52,6 +52,6 @@ export function isEnd(event: TurnEvent): boolean {
   return event.type === 'ended' && event.reason !== 'pending';
 }
 
-function endedEvent(reason: string, text: string): TurnEvent {
+function endedEvent(reason: 'aborted' | 'error', text: string): TurnEvent {
   return { type: 'ended', reason, text };
 }

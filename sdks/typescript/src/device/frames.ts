@@ -1,9 +1,10 @@
 // The frames of protocol/ws.md that a device sends and hears. Fields that nobody reads here are left out.
 
+import type { Json, JsonObject } from '../json.js';
 import type { Part } from '../messages/part.js';
+import type { TurnEvent } from './events.js';
 
-export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
-export type JsonObject = { [key: string]: Json };
+export type { Json, JsonObject, TurnEvent };
 
 /** What a person says to a question (ws.md 3.8, 5.9). */
 export type Decision = 'allow' | 'deny' | 'deny_forever';
@@ -150,12 +151,6 @@ export interface PermissionRequest {
   expires_ms: number;
   arguments?: JsonObject;
   agent?: string;
-}
-
-/** Something that happened in a turn (ws.md 3.7): `text`, `round`, `call_started`, … and `ended` as the last. */
-export interface TurnEvent {
-  type: string;
-  [field: string]: Json;
 }
 
 export type ServerFrame =

@@ -55,10 +55,12 @@ export class Questions {
 }
 
 /** The question that an event brings (ws.md 3.7), in the form of its frame. */
-function questionIn({ type, question }: TurnEvent): QuestionFrame | undefined {
-  if (type !== 'question' || typeof question !== 'object' || question === null || Array.isArray(question)) {
-    return undefined;
-  }
-  const expires_ms = Number(question.expires_in) * 1000;
-  return { ...(question as unknown as QuestionFrame), type: 'question', expires_ms };
+function questionIn(event: TurnEvent): QuestionFrame | undefined {
+  if (event.type !== 'question') return undefined;
+  const { expires_in, ...question } = event.question;
+  return {
+    ...(question as Omit<QuestionFrame, 'type' | 'expires_ms'>),
+    type: 'question',
+    expires_ms: expires_in * 1000,
+  };
 }

@@ -1,3 +1,4 @@
+import { codedError } from '../errors/coded-error.js';
 import { base64 } from '../messages/media.js';
 import type { Part } from '../messages/part.js';
 import { failedResult } from '../tools/result.js';
@@ -76,7 +77,7 @@ export async function shrinkResult(
     `The tool ran, but its result of ${file.size} bytes${parts.length ? ` and ${parts.length} attachments` : ''} is too ` +
     `large to be sent: a message to the gateway has at most ${limits.message_bytes} bytes. Ask it for a smaller part, ` +
     'or let it return less.';
-  throw Object.assign(new Error(text), { code: 'execution_failed' });
+  throw codedError(text, 'execution_failed');
 }
 
 async function uploadPart({ data, ...part }: Part, upload: Upload): Promise<Part> {

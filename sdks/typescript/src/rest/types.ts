@@ -1,6 +1,6 @@
-// Made by scripts/rest_types.py from the OpenAPI document of the gateway. `make docs` writes it anew.
+// Made by scripts/sdk_types.py from the gateway's OpenAPI document. `make docs` writes it anew.
 
-import type { Json, JsonObject } from '../device/frames.js';
+import type { Json, JsonObject } from '../json.js';
 
 /** Whether a turn was stopped. */
 export interface AbortStatus {
@@ -1002,6 +1002,18 @@ export interface Ticks {
   off?: string[] | undefined;
 }
 
+/** How long tools take, the most called one first. */
+export interface TimingList {
+  tools: ToolTiming[];
+}
+
+/** Which calls count; those without a result never do. */
+export interface TimingQuery {
+  session?: string | undefined;
+  tool?: string | undefined;
+  origin?: string | undefined;
+}
+
 /** The caller's tokens, the oldest first. */
 export interface TokenList {
   tokens: TokenView[];
@@ -1047,6 +1059,15 @@ export interface ToolLosses {
 /** Which tools to list. */
 export interface ToolQuery {
   session?: string | undefined;
+}
+
+/** How long the finished calls of one tool took: seconds, without those for a person (SPEC E8). */
+export interface ToolTiming {
+  tool: string;
+  calls: number;
+  failed: number;
+  p50: number;
+  p95: number;
 }
 
 /** A tool, switched off or not. */
@@ -1225,6 +1246,7 @@ export interface Operations {
   'GET /api/agents/{name}/tools': { path: { name: string }; query: undefined; body: undefined; answer: AgentTools };
   'PATCH /api/agents/{name}/tools': { path: { name: string }; query: undefined; body: Ticks; answer: AgentTools };
   'GET /api/calls': { path: undefined; query: { session?: string | undefined; tool?: string | undefined; origin?: string | undefined; status?: '' | 'error' | 'open' | 'success' | 'approval_denied' | 'auth_required' | 'busy' | 'cancelled' | 'disconnected' | 'execution_failed' | 'file_not_found' | 'file_too_large' | 'hook_cancelled' | 'internal_error' | 'interrupted' | 'invalid_arguments' | 'invalid_path' | 'network_error' | 'permission_denied' | 'permission_denied_forever' | 'policy_denied' | 'question_expired' | 'rate_limited' | 'timeout' | 'tool_disabled' | 'tool_not_available' | 'tool_not_found' | 'unknown_outcome' | undefined; since?: string | undefined; until?: string | undefined; limit?: number | undefined; after?: string | undefined }; body: undefined; answer: CallPage };
+  'GET /api/calls/timings': { path: undefined; query: { session?: string | undefined; tool?: string | undefined; origin?: string | undefined }; body: undefined; answer: TimingList };
   'GET /api/calls/{call_id}': { path: { call_id: string }; query: { wait?: number | undefined }; body: undefined; answer: CallRecordView };
   'POST /api/calls/{call_id}/cancel': { path: { call_id: string }; query: undefined; body: undefined; answer: CallRecordView };
   'GET /api/usage': { path: undefined; query: { by?: 'day' | 'model' | 'session' | undefined; session?: string | undefined; since?: string | undefined }; body: undefined; answer: UsageList };

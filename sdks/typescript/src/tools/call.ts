@@ -3,7 +3,7 @@ import type { Upload } from '../messages/part.js';
 import { LONGEST } from '../time.js';
 import type { ToolDefinition } from './registration.js';
 import { completedResult, failedResult } from './result.js';
-import { validate } from './schema.js';
+import { runHandler } from './runner.js';
 
 /** What a page gets about a call of one of its tools. */
 export interface ToolCallEvent {
@@ -64,45 +64,25 @@ async function answerCall(
   call: RemoteToolCallBlock,
   tool: ToolDefinition,
   rules: CallRules,
-  outer: AbortSignal,
+  stopped: AbortSignal,
 ): Promise<ToolResultBlock> {
-  const inner = new AbortController();
   const about = { callId: call.id, node: tool.node, name: tool.name };
-  const context = {
-    ...about,
-    signal: inner.signal,
-    progress: (value: unknown) => rules.onProgress?.({ ...about, value }),
-  };
-  const run = async () => {
-    const args = await validate(tool.parameters, call.args);
-    return completedResult(call.id, await tool.handler(args, context), rules.upload);
-  };
-  const time = milliseconds(tool, rules);
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  let stop = (): void => {};
-  const ended = new Promise<never>((_, reject) => {
-    stop = () => reject(outer.reason);
-    outer.addEventListener('abort', stop);
-    timer = setTimeout(() => reject(tooLate(tool, time)), time);
+  const { result, error } = await runHandler({
+    tool,
+    args: call.args,
+    context: (signal) => ({
+      ...about,
+      signal,
+      progress: (value: unknown) => rules.onProgress?.({ ...about, value }),
+    }),
+    encode: (value) => completedResult(call.id, value, rules.upload),
+    signal: stopped,
+    timeout: milliseconds(tool, rules),
   });
-  try {
-    outer.throwIfAborted();
-    return await Promise.race([run(), ended]);
-  } catch (thrown) {
-    inner.abort(outer.aborted ? outer.reason : thrown);
-    outer.throwIfAborted();
-    return failedResult(call.id, thrown);
-  } finally {
-    clearTimeout(timer);
-    outer.removeEventListener('abort', stop);
-  }
+  stopped.throwIfAborted();
+  return result ?? failedResult(call.id, error);
 }
 
 function notFound(call: RemoteToolCallBlock): ToolResultBlock {
   return new ToolResultBlock(call.id, { error: `Tool '${call.name}' not found`, code: 'tool_not_found' }, true);
-}
-
-function tooLate(tool: ToolDefinition, time: number): Error {
-  const said = `Tool '${tool.name}' did not answer within ${time / 1000} s.`;
-  return Object.assign(new Error(said), { code: 'timeout' });
 }

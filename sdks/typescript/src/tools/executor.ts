@@ -32,7 +32,7 @@ export class ToolExecutor {
   registerTool<Parameters extends object>(registration: ToolRegistration<Parameters>): void {
     const tool = { ...registration, node: registration.node ?? NODE } as unknown as ToolDefinition;
     if (typeof tool.handler !== 'function' || !tool.name) {
-      throw new TypeError(`A tool needs a name and a handler, a function: '${tool.name}' has not both.`);
+      throw new TypeError(`Tool '${tool.name}' needs a name and a handler.`);
     }
     const schema = jsonSchema(tool.parameters ?? {}, this.#convert); // first: one that can't be used changes nothing
     this.unregisterTool(tool.name, tool.node);

@@ -1,3 +1,5 @@
+import { codedError } from '../errors/coded-error.js';
+
 /** What a schema library offers by the Standard Schema convention, zod among them; nothing of it is imported here. */
 export interface StandardSchema<Output = unknown> {
   readonly '~standard': {
@@ -45,8 +47,7 @@ export function jsonSchema(parameters: object, convert?: ToJsonSchema): object {
   const own = (parameters as { toJSONSchema?: (options: object) => object }).toJSONSchema;
   if (typeof own === 'function') return own.call(parameters, { io: 'input' });
   throw new TypeError(
-    'This schema can not say itself as JSON Schema. Give the client a function that can: ' +
-      'new HandspanClient({ …, toJSONSchema: z.toJSONSchema }).',
+    'This is no JSON Schema. Give the client one: new HandspanClient({ toJSONSchema: z.toJSONSchema }).',
   );
 }
 
@@ -56,7 +57,7 @@ export async function validate(parameters: object | undefined, args: unknown): P
   const found = await parameters['~standard'].validate(args);
   if (found.issues === undefined) return found.value;
   const said = found.issues.map((issue) => `${place(issue)}${issue.message}`).join('; ');
-  throw Object.assign(new Error(`The arguments are not valid: ${said}`), { code: 'invalid_arguments' });
+  throw codedError(`The arguments are not valid: ${said}`, 'invalid_arguments');
 }
 
 function place(issue: Issue): string {

@@ -21,8 +21,9 @@ from handspan.core.errors import ToolError
 from handspan.core.function_tool import FunctionTool, tool
 from handspan.core.results import Failure, Pending, Success, ToolResult
 from handspan.core.values import Json
-from handspan.engine.outcome import convert_error, convert_output, describe_error
+from handspan.engine.outcome import convert_error, convert_output, describe_error, describe_traceback
 from handspan.engine.workers.messages import (
+    FaultReported,
     Job,
     JobFailed,
     JobSucceeded,
@@ -126,6 +127,7 @@ def _run(job: Job, replies: _Replies) -> ToolResult | Pending:
     except ToolError as error:
         return convert_error(error)
     except BaseException as error:  # the tool's own code, in a process of its own
+        replies.send(FaultReported(describe_traceback(error)))
         return Failure("execution_failed", f"Tool {job.tool!r} failed: {describe_error(error)}")
 
 

@@ -84,6 +84,13 @@ class ProgressReported(Struct, frozen=True, tag="progress"):
     progress: Json
 
 
+class FaultReported(Struct, frozen=True, tag="fault"):
+    """The tool's own code has raised something; `JobFailed` follows."""
+
+    traceback: str
+    """For the log."""
+
+
 class JobSucceeded(Struct, frozen=True, tag="success"):
     """The tool succeeded."""
 
@@ -102,7 +109,7 @@ class JobSuspended(Struct, frozen=True, tag="pending"):
     result: Pending
 
 
-WorkerReply: TypeAlias = ProgressReported | JobSucceeded | JobFailed | JobSuspended
+WorkerReply: TypeAlias = ProgressReported | FaultReported | JobSucceeded | JobFailed | JobSuspended
 
 
 def decode_job(payload: bytes) -> Job:

@@ -17,7 +17,8 @@ from handspan.core.function_tool import FunctionTool
 from handspan.core.results import Failure, Pending, Success
 from handspan.core.tool import Tool
 from handspan.core.values import Arguments
-from handspan.engine.workers.messages import Job, Location, ProgressReported, decode_reply
+from handspan.engine.outcome import log_fault
+from handspan.engine.workers.messages import FaultReported, Job, Location, ProgressReported, decode_reply
 from handspan.engine.workers.process_tree import kill_group, kill_tree
 
 _LENGTH: Final = struct.Struct("!I")
@@ -99,9 +100,13 @@ class Worker:
                         "execution_failed", f"Tool {job.tool!r} answered with {length} bytes: far too many."
                     )
                 reply = decode_reply(await self._process.stdout.readexactly(length))
-                if not isinstance(reply, ProgressReported):
-                    return reply.result
-                ctx.progress(reply.progress)
+                match reply:
+                    case ProgressReported():
+                        ctx.progress(reply.progress)
+                    case FaultReported():
+                        log_fault(job.tool, job.call_id, reply.traceback)
+                    case _:
+                        return reply.result
         except (asyncio.IncompleteReadError, ConnectionError, msgspec.DecodeError):
             raise ToolError(
                 "execution_failed", f"Tool {job.tool!r} took its worker process down ({await self._describe_end()})."

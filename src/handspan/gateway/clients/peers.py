@@ -1,6 +1,7 @@
 """Clients across their connections: each keeps its calls and questions while it may come back (ws.md 6, 7)."""
 
 import asyncio
+import logging
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Protocol
@@ -35,6 +36,7 @@ from handspan.wire.ws_frames import (
 )
 
 GONE: Final = "The client disconnected"
+_log = logging.getLogger(__name__)
 _GOODBYES: Final = frozenset((1000, 1001))
 """Close codes of a client that leaves on purpose (ws.md 6.8); all others are lost connections."""
 _DROPPED: Final = 1006
@@ -347,6 +349,7 @@ class Peers:
 
     def dismiss(self, peer: Peer, reason: str = "it was forgotten here") -> None:
         """End the peer and close its connection. It can't come back."""
+        _log.info("the client %s was sent away: %s", peer.label or peer.session, reason)
         socket = peer.socket
         if socket is not None:
             self._take_down(peer)

@@ -12,10 +12,11 @@ from msgspec import Struct
 from handspan.agent.refusals import SessionRefused
 from handspan.agent.sessions import Bound, Sessions
 from handspan.core.artifacts import Artifacts
+from handspan.gateway.clients.connection_log import log_arrival, log_departure, log_offer
 from handspan.gateway.clients.peers import Peer, Peers, PeerSocket
 from handspan.gateway.clients.transport import EXTENSION, Socket
 from handspan.gateway.clients.trust import DeviceTrust
-from handspan.gateway.entry.auth import Admitted, Auth, may
+from handspan.gateway.entry.auth import Admitted, Auth, log_refusal, may
 from handspan.gateway.http.refusals import Refusal, send_refusal
 from handspan.gateway.sessions.questions import AwaitedQuestions
 from handspan.wire.ws import FrameError, decode_client, encode
@@ -99,6 +100,7 @@ class WebSocketDoor:
             if not doors.peers.is_open or doors.peers.is_draining:
                 raise Refusal(503, "stopping", "The gateway is being stopped: come back in a moment.")
         except Refusal as refused:
+            log_refusal(refused, scope)
             await send_refusal(refused, scope, send)
             return
         offered = scope.get("subprotocols") or ()
@@ -207,7 +209,10 @@ class Connection:
         self._all.discard(self)
         self._let_go_of_session()
         if self._peer is not None:
+            is_newest = self._peer.socket is self
             self._doors.peers.lose(self._peer, self, code)
+            if is_newest:
+                log_departure(self._peer, code)
 
     def _let_go_of_session(self) -> None:
         """Release the session: the chat of the peer listens to it now, and a device has none."""
@@ -249,6 +254,7 @@ class Connection:
             chat: Any = getattr(importlib.import_module(module), name)
             peer.chat = chat(peer, doors.sessions, doors.questions, doors.artifacts, bound, frame.last_event or 0)
         self._let_go_of_session()
+        log_arrival(peer, is_back=met.resumed)
         if greets:
             self._greet(frame, peer, met.resumed)
         peer.up(self)
@@ -315,6 +321,7 @@ class Connection:
 
     def _register(self, frame: RegisterTools, peer: Peer) -> None:
         registered = peer.tools.register(frame.tools)
+        log_offer(peer, registered)
         self._doors.peers.publish_tools(peer)
         self.send(registered)
         if peer.calls.open:

@@ -3,6 +3,7 @@
 Every request and every connection is checked anew: a token that any process has revoked is refused at once.
 """
 
+import logging
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -44,6 +45,7 @@ __all__ = [
     "check_agent",
     "is_open",
     "let_in",
+    "log_refusal",
     "may",
     "unauthorized",
 ]
@@ -53,6 +55,8 @@ ADMIN: Final[TokenScope] = "admin"
 PAGE_LABEL: Final = "page"
 INSIDE: Final = "handspan.inside"
 """The key of `Admitted` in an ASGI scope's extensions, for a gateway inside its own process. No client can set it."""
+
+_log = logging.getLogger(__name__)
 
 _SAFE: Final = frozenset({"GET", "HEAD"})
 _OPEN: Final = frozenset(
@@ -75,6 +79,7 @@ _RENEWED_AFTER: Final = 60.0
 _MAX_REVOKED: Final = 10_000
 """Revoked tokens that are remembered: requests older than the last so many revocations are long answered."""
 _LONGEST_LABEL: Final = 64
+_LONGEST_PATH: Final = 200
 _HEADERS: Final[tuple[Header, ...]] = (
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -268,9 +273,17 @@ async def let_in(auth: Auth, scope: Scope, receive: Receive, send: Send) -> tupl
             if admitted.renews and (presented := find_token(scope)):
                 more.append((b"set-cookie", page_cookie(scope, presented.token, auth.prefix)))
     except Refusal as refusal:
+        log_refusal(refusal, scope)
         await send_refusal(refusal, scope, send)
         return None
     return receive, send
+
+
+def log_refusal(refusal: Refusal, scope: Scope) -> None:
+    """Log a request that is not let in: where it comes from, and why not. Its query may hold a token: never that."""
+    method, path, address = scope.get("method", "WebSocket"), scope["path"][:_LONGEST_PATH], address_of(scope)
+    about = {"event": "refused", "path": path, "address": address, "status": refusal.status, "code": refusal.code}
+    _log.info("%s %s from %s refused: %d %s", method, path, address, refusal.status, refusal.code, extra=about)
 
 
 def _receive_while_admitted(auth: Auth, receive: Receive, admitted: Admitted) -> Receive:

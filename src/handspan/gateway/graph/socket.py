@@ -8,7 +8,7 @@ import msgspec
 
 from handspan.core.values import Json
 from handspan.gateway.clients.transport import EXTENSION, Socket
-from handspan.gateway.entry.auth import Auth
+from handspan.gateway.entry.auth import Auth, log_refusal
 from handspan.gateway.entry.tokens import AGENTFLOW
 from handspan.gateway.graph.chunks import ChunkWriter
 from handspan.gateway.graph.envelope import BODY_BYTES
@@ -49,6 +49,7 @@ class GraphSocketDoor:
             if not self._is_open():
                 raise Refusal(503, "stopping", "The gateway is being stopped: come back in a moment.")
         except Refusal as refused:
+            log_refusal(refused, scope)
             await send_refusal(refused, scope, send)
             return
         offered = scope.get("subprotocols") or ()

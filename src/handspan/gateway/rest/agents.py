@@ -11,18 +11,8 @@ from handspan.gateway.entry.auth import check_agent
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.rest.route import Family, RestRequest
 from handspan.registry.entry import Entry
-from handspan.wire.rest.agents import (
-    AgentChange,
-    AgentList,
-    AgentTools,
-    AgentView,
-    Checkbox,
-    CloneName,
-    DeletedAgent,
-    KeptWhere,
-    NewAgent,
-    Ticks,
-)
+from handspan.wire.rest.agent_requests import AgentChange, CloneName, NewAgent, Ticks
+from handspan.wire.rest.agents import AgentList, AgentTools, AgentView, Checkbox, DeletedAgent, KeptWhere
 
 family: Final = Family("agents")
 

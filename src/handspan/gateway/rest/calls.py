@@ -21,6 +21,8 @@ from handspan.wire.rest.calls import (
     CallRecordView,
     ListedCall,
     NoteView,
+    TimingList,
+    TimingQuery,
     WaitQuery,
 )
 from handspan.wire.rest.status import UsageList, UsageQuery
@@ -46,6 +48,13 @@ async def calls(request: RestRequest, query: CallQuery) -> CallPage:
         after=query.after or None,
     )
     return CallPage([_render_listed(record) for record in found], after)
+
+
+@family.get("/api/calls/timings")
+async def timings(request: RestRequest, query: TimingQuery) -> TimingList:
+    """How long each tool took, over all calls of the caller that are in the journal."""
+    wanted = {"session": query.session or None, "tool": query.tool or None, "origin": query.origin or None}
+    return TimingList(list(await request.parts.store.ledger.timings(owner=request.owner, **wanted)))
 
 
 @family.get("/api/calls/{call_id}")

@@ -46,6 +46,8 @@ async def _findings(request: RestRequest) -> AsyncIterator[Finding]:
         yield finding
     yield await asyncio.to_thread(_workspace, app)
     yield await _check_state(request)
+    async for finding in _check_artifacts(request):
+        yield finding
     yield await _sandbox(app)
     async for finding in _agent_and_model(request):
         yield finding
@@ -120,6 +122,16 @@ async def _check_state(request: RestRequest) -> Finding:
         return Finding("store", not problem, problem or "PostgreSQL takes writes", remedy)
     remedy = "make room, or let this user write the folder; or choose another one: --state" if problem else ""
     return Finding("state", not problem, problem or str(request.parts.app.settings.state), remedy)
+
+
+async def _check_artifacts(request: RestRequest) -> AsyncIterator[Finding]:
+    """Yield whether artifacts can be stored, where they are not in the database."""
+    store = request.parts.app.settings.store
+    if not store.url or store.objects.url:
+        problem = await request.parts.artifacts.check()
+        remedy = "do what the message says" if problem else ""
+        where = store.objects.url if store.url else "the state folder"
+        yield Finding("artifacts", not problem, problem or f"{where} takes them", remedy)
 
 
 def source_findings(name: str, state: SourceState) -> Iterator[Finding]:

@@ -3,7 +3,8 @@
 Holds:   `store.py` (the whole store; read it first), `connections.py` (how a connection is made, and what its errors
          mean), `database.py` (reads) and `writer.py` with `batches.py` (writes: many rows in one statement),
          `leases.py` (which processes live, by the database's clock), `documents.py` (what SQLite's store has as small
-         files), `migrations.py` (the tables, with the same steps as SQLite's).
-Imports: core, the files beside this folder, and asyncpg. Nothing imports this room without the setting `store.url`.
+         files), `artifacts.py` (rows of chunks, and the bucket's rows), `move.py` with `move_artifacts.py` (out of the
+         state folder), `migrations.py` (the tables, with the same steps as SQLite's).
+Imports: config, core, net, the files beside this folder, asyncpg. Nothing imports this room without `store.url`.
 To add:  a table: its step in `migrations.py`. A write that is frequent: its statement for many rows in `batches.py`.
 """

@@ -1,4 +1,4 @@
-"""The tables, as numbered steps: the same as SQLite's, in PostgreSQL's words. A step never changes again.
+"""The tables, as numbered steps: first SQLite's, in PostgreSQL's words, then its own. A step never changes again.
 
 Texts are compared byte by byte, as SQLite does, whatever the language of the database.
 """
@@ -240,6 +240,29 @@ CREATE TABLE journal_time (
     seen     DOUBLE PRECISION NOT NULL
 );
 """
+_ARTIFACTS: Final = """
+CREATE TABLE artifacts (
+    id         TEXT PRIMARY KEY,
+    owner      TEXT NOT NULL,
+    session    TEXT NOT NULL,
+    at         DOUBLE PRECISION NOT NULL,
+    size       BIGINT NOT NULL,
+    media_type TEXT NOT NULL,
+    name       TEXT NOT NULL,
+    place      TEXT NOT NULL,                 -- where the body is: 'rows' (artifact_chunks) or 'bucket'
+    state      TEXT NOT NULL                  -- 'arriving', 'stored' or 'removed'; only a stored one is found
+);
+CREATE INDEX artifacts_by_owner ON artifacts (owner, session, at);
+CREATE INDEX artifacts_by_age ON artifacts (at);
+
+CREATE TABLE artifact_chunks (
+    artifact TEXT NOT NULL REFERENCES artifacts ON DELETE CASCADE,
+    number   INTEGER NOT NULL,
+    body     BYTEA NOT NULL,
+    PRIMARY KEY (artifact, number)
+);
+ALTER TABLE artifact_chunks ALTER COLUMN body SET STORAGE EXTERNAL; -- most are compressed already
+"""
 
 MIGRATIONS: Final = tuple(
     step.replace(" TEXT", ' TEXT COLLATE "C"')
@@ -254,6 +277,7 @@ MIGRATIONS: Final = tuple(
         _SKILLS,
         _CONSENT,
         _JOURNAL_TIME,
+        _ARTIFACTS,
         NODES,
     )
 )

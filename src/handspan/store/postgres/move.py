@@ -7,7 +7,7 @@ be done: the same counts and hashes are there.
 
 import hashlib
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,17 +25,18 @@ from handspan.store.postgres.connections import (
 )
 from handspan.store.postgres.database import PostgresDatabase
 from handspan.store.postgres.leases import RowLeases
+from handspan.store.postgres.move_artifacts import MovedArtifacts
 from handspan.store.sqlite.database import SqliteDatabase
 from handspan.store.sqlite.leases import FileLeases
 from handspan.store.tables.rows import Row
 
-# Messages before their sessions: a trigger would change a session that is there already.
 _TABLES: Final = (
-    *("messages", "sessions", "usage", "calls", "call_notes", "questions", "rules", "agents", "tokens", "devices"),
+    *("sessions", "messages", "usage", "calls", "call_notes", "questions", "rules", "agents", "tokens", "devices"),
     *("browser_tools", "memories", "pins", "journal_time"),
 )
 _FILES: Final = {"disabled": "disabled.json", "skills": "skills.json", "idempotency": "idempotency.key"}
 _ROWS_AT_ONCE: Final = 2000
+_COPY_SECONDS: Final = 24 * 3600.0
 _COLUMNS: Final = (
     "SELECT column_name, data_type FROM information_schema.columns WHERE table_schema = current_schema()"
     " AND table_name = $1 AND is_generated = 'NEVER' AND column_name <> 'rowid' ORDER BY ordinal_position"
@@ -57,6 +58,14 @@ class MoveReport(Struct, frozen=True):
     """The database had all of it already."""
 
 
+class _Source(Struct, frozen=True):
+    """An embedded installation."""
+
+    database: SqliteDatabase
+    state: Path
+    artifacts: MovedArtifacts
+
+
 class _Summing:
     """Sums up rows as they pass."""
 
@@ -74,8 +83,11 @@ class _Summing:
         return TableSum(self.count, f"{self._sum:064x}")
 
 
-async def move_to_postgres(state: Path, address: StoreAddress, tell: Callable[[str], None]) -> MoveReport:
-    """Copy everything of the state folder's database. Raises `StoreError`; then the target is as it was before."""
+async def move_to_postgres(
+    state: Path, address: StoreAddress, tell: Callable[[str], None], artifacts: MovedArtifacts | None = None
+) -> MoveReport:
+    """Copy everything of the state folder. Raises `StoreError`; then the target is as it was before."""
+    artifacts = artifacts or MovedArtifacts(state / "artifacts")
     source = SqliteDatabase(state)
     if not source.file.exists():
         raise StoreError(f"There is no database {str(source.file)!r} to move: name the right folder with --state.")
@@ -84,7 +96,7 @@ async def move_to_postgres(state: Path, address: StoreAddress, tell: Callable[[s
     try:
         await holder.take()
         await _check_unused(state / "runs", holder)
-        return await _move_into(source, state, address, tell)
+        return await _move_into(_Source(source, state, artifacts), address, tell)
     finally:
         await source.close()
         await holder.release()
@@ -96,40 +108,33 @@ async def _check_unused(runs: Path, own: FileLeases) -> None:
             raise StoreError("A gateway or program uses the state folder: stop it first, then move.")
 
 
-async def _move_into(
-    source: SqliteDatabase, state: Path, address: StoreAddress, tell: Callable[[str], None]
-) -> MoveReport:
+async def _move_into(source: _Source, address: StoreAddress, tell: Callable[[str], None]) -> MoveReport:
     target = PostgresDatabase(address)
     await target.open()
     leases = RowLeases(target, is_gateway=True)
     try:
         await leases.take()
-        return await _copy_all(source, state, address, tell)
+        return await _move_rows(source, address, tell)
     finally:
         await leases.release()
         await target.close()
+        if source.artifacts.bucket is not None:
+            await source.artifacts.bucket.close()
 
 
-async def _copy_all(
-    source: SqliteDatabase, state: Path, address: StoreAddress, tell: Callable[[str], None]
-) -> MoveReport:
+async def _move_rows(source: _Source, address: StoreAddress, tell: Callable[[str], None]) -> MoveReport:
     raw: Any = await Connector(address).connect("move")  # asyncpg has no types; here it copies and has cursors
     try:
         async with raw.transaction():
             await raw.execute("SET LOCAL statement_timeout = 0")
             await raw.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
-            wanted = [table for table in _TABLES if not await raw.fetchval(f"SELECT EXISTS (SELECT 1 FROM {table})")]
-            is_empty = len(wanted) == len(_TABLES)
-            sums: dict[str, TableSum] = {}
-            for table in _TABLES:
-                given = await _pass_rows(source, raw, table, is_copied=is_empty)
-                found = await _sum_target(raw, table)
-                if given != found:
-                    raise _differs(table, given, found, is_empty)
-                sums[table] = given
+            is_empty = not [table for table in (*_TABLES, "artifacts") if await _has_rows(raw, table)]
+            sums = {table: await _move_table(source.database, raw, table, is_empty) for table in _TABLES}
+            sums["artifacts"] = await _move_artifacts(source.artifacts, raw, is_empty)
+            for table, given in sums.items():
                 tell(f"{table}: {given.count} rows, sha256 {given.hash[:16]}")
             if is_empty:
-                await _copy_files(raw, state)
+                await _copy_files(raw, source.state)
         return MoveReport(sums, was_done=not is_empty)
     except Exception as error:
         if is_database_error(error):
@@ -139,57 +144,91 @@ async def _copy_all(
         await close_quietly(raw)
 
 
-def _differs(table: str, given: TableSum, found: TableSum, is_empty: bool) -> StoreError:
-    text = f"The table {table!r} has {found.count} rows there and {given.count} here, or other content"
-    if is_empty:
-        return StoreError(f"{text}: nothing was moved. Run it again; if it fails again, look at both databases.")
-    return StoreError(f"{text}: the database is in use already. Move into an empty database or schema.")
+async def _has_rows(raw: Any, table: str) -> bool:
+    return bool(await raw.fetchval(f"SELECT EXISTS (SELECT 1 FROM {table})"))
 
 
-async def _pass_rows(source: SqliteDatabase, raw: Any, table: str, *, is_copied: bool) -> TableSum:
-    """Return the sum of the source's rows. With `is_copied`, copy them as well."""
+async def _move_table(source: SqliteDatabase, raw: Any, table: str, is_empty: bool) -> TableSum:
+    """Copy a table if the target is empty. Return its sum, which both sides share. Raises `StoreError`."""
     columns: dict[str, str] = dict(await raw.fetch(_COLUMNS, table))
     summing = _Summing()
-    async for rows in _read_source(source, table, list(columns)):
-        fitting = list(_convert(rows, list(columns.values())))
-        for row in fitting:
+    rows = _read_source(source, table, columns, summing)
+    if is_empty:
+        # One COPY for all rows: the server works while we read. A trigger would change what is copied.
+        await raw.execute(f"ALTER TABLE {table} DISABLE TRIGGER USER")
+        await raw.copy_records_to_table(table, records=rows, columns=list(columns), timeout=_COPY_SECONDS)
+        await raw.execute(f"ALTER TABLE {table} ENABLE TRIGGER USER")
+    else:
+        async for _ in rows:
+            pass
+    found = await _sum_target(raw, table, list(columns))
+    return _check_equal(table, summing.total, found, is_empty)
+
+
+async def _move_artifacts(artifacts: MovedArtifacts, raw: Any, is_empty: bool) -> TableSum:
+    if is_empty:
+        await artifacts.copy(raw)
+    given, found = _Summing(), _Summing()
+    async for row in artifacts.source_rows():
+        given.add(row)
+    async for row in artifacts.target_rows(raw):
+        found.add(row)
+    return _check_equal("artifacts", given.total, found.total, is_empty)
+
+
+def _check_equal(table: str, given: TableSum, found: TableSum, is_empty: bool) -> TableSum:
+    """Return the sum of both sides. Raises `StoreError` when they differ."""
+    if given == found:
+        return given
+    text = f"The table {table!r} has {found.count} rows there and {given.count} here, or other content"
+    if is_empty:
+        raise StoreError(f"{text}: nothing was moved. Run it again; if it fails again, look at both databases.")
+    raise StoreError(f"{text}: the database is in use already. Move into an empty database or schema.")
+
+
+async def _read_source(
+    source: SqliteDatabase, table: str, columns: dict[str, str], summing: _Summing
+) -> AsyncIterator[Row]:
+    """Yield all rows as PostgreSQL has them, read in parts, and sum them up."""
+    names, kinds = ", ".join(columns), list(columns.values())
+    async for rows in _read_parts(source, table, names):
+        for row in _convert(rows, kinds):
             summing.add(row)
-        if is_copied:
-            await raw.copy_records_to_table(table, records=fitting, columns=list(columns), timeout=3600)
-    return summing.total
+            yield row
 
 
-async def _read_source(source: SqliteDatabase, table: str, columns: list[str]) -> AsyncIterator[list[Row]]:
-    """Return all rows in parts. Tables without a number of their own rows are small: they are read as a whole."""
-    names = ", ".join(columns)
+async def _read_parts(source: SqliteDatabase, table: str, names: str) -> AsyncIterator[Sequence[Row]]:
+    """Yield many rows at once. Tables whose rows have no numbers are small: they are read as a whole."""
     if table not in ("messages", "calls", "call_notes", "questions", "sessions", "memories"):
         yield await source.fetch_all(f"SELECT {names} FROM {table}")
         return
-    after = -1
-    while rows := await source.fetch_all(
-        f"SELECT rowid, {names} FROM {table} WHERE rowid > ? ORDER BY rowid LIMIT ?", (after, _ROWS_AT_ONCE)
-    ):
-        after = rows[-1][0]
-        yield [row[1:] for row in rows]
+    sql, after = f"SELECT {names}, rowid FROM {table} WHERE rowid > ? ORDER BY rowid LIMIT ?", -1
+    while rows := await source.fetch_all(sql, (after, _ROWS_AT_ONCE)):
+        after = rows[-1][-1]
+        yield rows
 
 
 def _convert(rows: Iterable[Row], kinds: list[str]) -> Iterator[Row]:
-    """Return the rows as PostgreSQL has them: SQLite has no booleans, and whole numbers where a time is exact."""
-    converters: list[Callable[[Any], Any] | None] = [{"boolean": bool, "double precision": float}.get(k) for k in kinds]
+    """Yield the rows as PostgreSQL has them: SQLite has no booleans, and whole numbers where a time is exact.
+
+    What is behind the last column is left out.
+    """
+    converters = {"boolean": bool, "double precision": float}
+    changes = [(at, converters[kind]) for at, kind in enumerate(kinds) if kind in converters]
     for row in rows:
-        yield clean_row(
-            tuple(
-                value if value is None or convert is None else convert(value)
-                for value, convert in zip(row, converters, strict=True)
-            )
-        )
+        values = list(row[: len(kinds)])
+        for at, convert in changes:
+            if values[at] is not None:
+                values[at] = convert(values[at])
+        yield clean_row(tuple(values))
 
 
-async def _sum_target(raw: Any, table: str) -> TableSum:
-    columns = [name for name, _ in await raw.fetch(_COLUMNS, table)]
+async def _sum_target(raw: Any, table: str, columns: list[str]) -> TableSum:
     summing = _Summing()
-    async for row in raw.cursor(f"SELECT {', '.join(columns)} FROM {table}", prefetch=_ROWS_AT_ONCE):
-        summing.add(row)
+    cursor = await raw.cursor(f"SELECT {', '.join(columns)} FROM {table}")
+    while rows := await cursor.fetch(_ROWS_AT_ONCE):
+        for row in rows:
+            summing.add(row)
     return summing.total
 
 

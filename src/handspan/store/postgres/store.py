@@ -11,9 +11,11 @@ from msgspec import Struct
 
 from handspan.config.secrets import read_secret
 from handspan.config.settings import Settings, StoreSettings
-from handspan.core.store import ArtifactStore
-from handspan.store.artifacts import FolderArtifacts
+from handspan.net.guard import NetGuard
+from handspan.store.artifacts import ArtifactLimits
 from handspan.store.journal_clock import elapsed_seconds
+from handspan.store.objects.bucket import Bucket, bucket_of
+from handspan.store.postgres.artifacts import RowArtifacts
 from handspan.store.postgres.connections import StoreAddress
 from handspan.store.postgres.database import PostgresDatabase
 from handspan.store.postgres.documents import JsonDocument, StoredIdempotency
@@ -39,16 +41,21 @@ def database_of(settings: Settings) -> PostgresDatabase:
     return PostgresDatabase(address_of(settings.store))
 
 
-def store_of(settings: Settings, artifacts: ArtifactStore, *, is_gateway: bool) -> PostgresStore:
+def artifacts_of(settings: Settings, database: PostgresDatabase, guard: NetGuard) -> RowArtifacts:
+    """Return the artifacts in this database. Raises `ConfigError` for a bucket that can't be meant."""
+    limits, bucket = ArtifactLimits.of(settings.store.artifacts), bucket_of(settings.store.objects, guard)
+    return RowArtifacts(database, settings.state / "artifacts", limits, bucket, settings.store.objects.above)
+
+
+def store_of(settings: Settings, guard: NetGuard, *, is_gateway: bool) -> PostgresStore:
     """Return the store of these settings. Raises `ConfigError` for an address that can't be meant."""
-    days, cluster = settings.journal_days, settings.cluster
-    address = address_of(settings.store)
+    database, cluster = PostgresDatabase(address_of(settings.store)), settings.cluster
+    artifacts = artifacts_of(settings, database, guard)
+    days = settings.journal_days
     if is_gateway and cluster.url:
-        name = NodeName(cluster.name or socket.gethostname(), cluster.role)
-        return postgres_store(
-            address, settings.state, artifacts, journal_days=days, node=name, lease_seconds=cluster.lease
-        )
-    return postgres_store(address, settings.state, artifacts, journal_days=days, is_gateway=is_gateway)
+        node = NodeName(cluster.name or socket.gethostname(), cluster.role)
+        return _store(database, artifacts, journal_days=days, node=node, lease_seconds=cluster.lease)
+    return _store(database, artifacts, journal_days=days, is_gateway=is_gateway)
 
 
 class NodeName(Struct, frozen=True):
@@ -61,7 +68,33 @@ class NodeName(Struct, frozen=True):
 def postgres_store(
     address: StoreAddress,
     folder: Path,
-    artifacts: ArtifactStore | None = None,
+    clock: Callable[[], float] = time.time,
+    journal_days: float | None = None,
+    elapsed: Callable[[], float] = elapsed_seconds,
+    *,
+    is_gateway: bool = False,
+    node: NodeName | None = None,
+    lease_seconds: float = LEASE_SECONDS,
+    limits: ArtifactLimits | None = None,
+    bucket: Bucket | None = None,
+    above: int = 1024 * 1024,
+) -> PostgresStore:
+    """Return a store in this database. `folder`: the state folder. `is_gateway`: only one may be open.
+
+    `node`: several may be open, and this is one of them. `limits`, `bucket` and `above`: see `RowArtifacts`; for the
+    others see `TableStore`.
+    """
+    database = PostgresDatabase(address)
+    artifacts = RowArtifacts(database, folder / "artifacts", limits, bucket, above)
+    seconds = lease_seconds
+    return _store(
+        database, artifacts, clock, journal_days, elapsed, is_gateway=is_gateway, node=node, lease_seconds=seconds
+    )
+
+
+def _store(
+    database: PostgresDatabase,
+    artifacts: RowArtifacts,
     clock: Callable[[], float] = time.time,
     journal_days: float | None = None,
     elapsed: Callable[[], float] = elapsed_seconds,
@@ -70,11 +103,6 @@ def postgres_store(
     node: NodeName | None = None,
     lease_seconds: float = LEASE_SECONDS,
 ) -> PostgresStore:
-    """Return a store in this database. `artifacts`: None stores them in the folder. `is_gateway`: only one may be open.
-
-    `node`: several may be open, and this is one of them. For the others see `TableStore`.
-    """
-    database = PostgresDatabase(address)
     leases: RowLeases | NodeLeases
     if node is None:
         leases, nodes = RowLeases(database, is_gateway=is_gateway, lease_seconds=lease_seconds), None
@@ -82,7 +110,7 @@ def postgres_store(
         leases = NodeLeases(database, name=node.name, role=node.role, lease_seconds=lease_seconds)
         nodes = StoredNodes(database, leases)
     beside = BesideTables(
-        artifacts or FolderArtifacts(folder / "artifacts"),
+        artifacts,
         StoredIdempotency(database),
         JsonSwitches(JsonDocument(database, "disabled", PATTERNS, b"[]")),
         JsonSkillSwitches(JsonDocument(database, "skills", FINGERPRINTS, b"{}")),

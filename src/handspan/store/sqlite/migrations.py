@@ -230,8 +230,6 @@ CREATE TABLE journal_time (                   -- the time by which the journal a
 );
 """
 
-_NODES: Final = "-- Several gateways as one (SPEC K) need PostgreSQL: nothing changes here.\n"
-
 MIGRATIONS: Final = (
     _CONVERSATIONS,
     _AROUND_THEM,
@@ -243,5 +241,4 @@ MIGRATIONS: Final = (
     _SKILLS,
     _CONSENT,
     _JOURNAL_TIME,
-    _NODES,
 )

@@ -58,13 +58,33 @@ class CallFilter(Struct, frozen=True):
     """Calls that began earlier than this."""
 
 
+# A quantile is the smallest time that so many of the calls do not exceed: the call at that place, in whole numbers.
+_TIMINGS: Final = (
+    "SELECT name, COUNT(*) AS calls, SUM(failed), MAX(CASE WHEN place = (total + 1) / 2 THEN duration END),"
+    " MAX(CASE WHEN place = (total * 95 + 99) / 100 THEN duration END)"
+    " FROM (SELECT name, duration, CASE WHEN status = 'success' THEN 0 ELSE 1 END AS failed,"
+    " ROW_NUMBER() OVER (PARTITION BY name ORDER BY duration) AS place, COUNT(*) OVER (PARTITION BY name) AS total"
+    " FROM calls WHERE {} AND state = 'done') AS timed GROUP BY name ORDER BY calls DESC, name"
+)
+
+
+def timings_query(owner: str, wanted: CallFilter) -> tuple[str, Row]:
+    """Return the statement and its values for the times of the owner's finished calls, one row for each tool."""
+    where, values = _where(owner, wanted)
+    return _TIMINGS.format(where), values
+
+
 def page_query(owner: str, wanted: CallFilter, before: PageCursor, limit: int) -> tuple[str, Row]:
     """Return the statement and its values for the owner's calls before the cursor, the newest first."""
-    terms: list[tuple[str, Row]] = [("owner = ?", (sanitize(owner),)), *_terms(wanted)]
-    where = " AND ".join(sql for sql, _ in terms)
-    values = [value for _, given in terms for value in given]
+    where, values = _where(owner, wanted)
     sql = f"SELECT {RECORD} FROM calls WHERE {where} AND (at, id) < (?, ?) ORDER BY at DESC, id DESC LIMIT ?"
     return sql, (*values, before.at, before.id, limit)
+
+
+def _where(owner: str, wanted: CallFilter) -> tuple[str, Row]:
+    """Return the conditions of the owner's calls that fit, and their values."""
+    terms: list[tuple[str, Row]] = [("owner = ?", (sanitize(owner),)), *_terms(wanted)]
+    return " AND ".join(sql for sql, _ in terms), tuple(value for _, given in terms for value in given)
 
 
 def _terms(wanted: CallFilter) -> list[tuple[str, Row]]:

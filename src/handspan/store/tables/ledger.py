@@ -11,13 +11,13 @@ from msgspec import UNSET, Struct, structs
 
 from handspan.core.calls import CallRecord, CallState, Note
 from handspan.core.errors import StoreError, ToolError
-from handspan.core.records import CallStatus
+from handspan.core.records import CallStatus, ToolTiming
 from handspan.core.results import ToolResult
 from handspan.core.store import Leases, NowOrLater
 from handspan.core.values import sanitize
 from handspan.store.late_starts import LateStarts
 from handspan.store.tables.database import Database, TableConnection, UnitOfWork, Work, unit_around
-from handspan.store.tables.journal import CallFilter, add_note, load_notes, page_query
+from handspan.store.tables.journal import CallFilter, add_note, load_notes, page_query, timings_query
 from handspan.store.tables.rows import (
     ENTRY,
     OUTCOME,
@@ -205,6 +205,13 @@ class StoredLedger:
         rows = await self._database.fetch_all(sql, values)
         records = [self._with_result(decode_record(row)) for row in rows[:limit]]
         return records, str(PageCursor(records[-1].at, records[-1].id)) if len(rows) > limit else None
+
+    async def timings(
+        self, *, owner: str, session: str | None = None, tool: str | None = None, origin: str | None = None
+    ) -> Sequence[ToolTiming]:
+        """Return how long the owner's finished calls took, one row for each tool, the most called one first."""
+        sql, values = timings_query(owner, CallFilter(session, tool, origin))
+        return [ToolTiming(*row) for row in await self._database.fetch_all(sql, values)]
 
     async def open_calls(self, *, owner: str, session: str | None = None) -> Sequence[CallRecord]:
         """Return the owner's calls without a result, the oldest first."""

@@ -138,6 +138,7 @@ class TableStore(Generic[_D]):
             await asyncio.wait([self._pruning])
         self.ledger.late_starts.write_all()
         await self.ledger.unwritten_results.close()
+        await self.artifacts.close()
         await self.database.close()
         await self.leases.release()
 

@@ -6,7 +6,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from handspan.core.calls import CallState
 from handspan.core.errors import ErrorCode, ErrorType
-from handspan.core.records import CallStatus
+from handspan.core.records import CallStatus, ToolTiming
 from handspan.core.values import Json, JsonObject
 from handspan.wire.rest.fields import After, Limit, SessionId
 
@@ -149,6 +149,21 @@ class CallPage(Struct, frozen=True):
     calls: list[ListedCall]
     next: str | None
     """Where the next page begins; null at the end."""
+
+
+class TimingQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which calls count; those without a result never do."""
+
+    session: SessionId = ""
+    tool: Annotated[str, Meta(max_length=200)] = ""
+    origin: Annotated[str, Meta(max_length=200)] = ""
+    """A kind (`device`), or a kind with its name (`device(phone)`)."""
+
+
+class TimingList(Struct, frozen=True):
+    """How long tools take, the most called one first."""
+
+    tools: list[ToolTiming]
 
 
 class NoteView(Struct, frozen=True):

@@ -181,7 +181,7 @@ export class PurePlayer implements Player {
       else if (action.do === 'question') {
         if (this.questions.has(action.question.id)) throw new Error('it was asked before');
         this.questions.add(action.question.id);
-      } else if (action.do === 'event') this.events.push(action.event);
+      } else if (action.do === 'event') this.events.push({ ...action.event } as JsonObject);
     }
   }
 }

@@ -173,7 +173,7 @@ export class WiredPlayer implements Player {
     const events = this.device.say(text);
     void (async () => {
       for await (const event of events) {
-        this.events.push(event);
+        this.events.push({ ...event } as JsonObject);
         this.happenings.put(true);
       }
     })();

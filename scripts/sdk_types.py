@@ -1,4 +1,9 @@
-"""Writes the types of REST for the TypeScript SDK, from the OpenAPI document. --check only says if they are stale."""
+"""Writes the types of REST and of a turn's events for the TypeScript SDK; --check only says which file is stale.
+
+    python scripts/sdk_types.py [--check]
+
+REST comes from the OpenAPI document, events from `core/events.py`: a type that changes here changes in the SDK, too.
+"""
 
 import json
 import re
@@ -6,21 +11,28 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
+from handspan.core.events import Event
 from handspan.gateway.rest.door import operations
 from handspan.gateway.rest.openapi import encoded_document
 
-TARGET: Final = Path(__file__).parents[1] / "sdks/typescript/src/rest/types.ts"
-_HEAD: Final = """// Made by scripts/rest_types.py from the OpenAPI document of the gateway. `make docs` writes it anew.
+SOURCES: Final = Path(__file__).parents[1] / "sdks/typescript/src"
+_REST_HEAD: Final = """// Made by scripts/sdk_types.py from the gateway's OpenAPI document. `make docs` writes it anew.
 
-import type { Json, JsonObject } from '../device/frames.js';
+import type { Json, JsonObject } from '../json.js';
+"""
+_EVENTS_HEAD: Final = """// Made by scripts/sdk_types.py from core/events.py. `make docs` writes it anew.
+
+import type { Json, JsonObject } from '../json.js';
 """
 _PLAIN: Final = {"string": "string", "integer": "number", "number": "number", "boolean": "boolean", "null": "null"}
 _JSON: Final = "application/json"
 _NONE: Final = "undefined"
 
 
-def types_file() -> str:
-    """The text of the file."""
+def rest_file() -> str:
+    """The types of REST, as a file of the SDK."""
     document = json.loads(encoded_document(tuple(operations()), ""))
     named = [_interface(name, schema) for name, schema in sorted(document["components"]["schemas"].items())]
     listed = [
@@ -32,7 +44,16 @@ def types_file() -> str:
     table = (
         "/** What each route of REST takes and answers. */\nexport interface Operations {\n" + "".join(listed) + "}\n"
     )
-    return "\n".join([_HEAD, *named, table])
+    return "\n".join([_REST_HEAD, *named, table])
+
+
+def events_file() -> str:
+    """The events of a turn, as a file of the SDK."""
+    (whole,), named = msgspec.json.schema_components([Event], ref_template="#/{name}")
+    types = [_interface(name, schema) for name, schema in sorted(named.items())]
+    union = "".join(f"\n  | {_type(one)}" for one in whole["anyOf"])
+    text = "What happens in a turn (ws.md 3.7); `ended` is the last. A newer gateway may send others: pass them over."
+    return "\n".join([_EVENTS_HEAD, *types, f"/** {text} */\nexport type TurnEvent ={union};\n"])
 
 
 def _interface(name: str, schema: dict[str, Any]) -> str:
@@ -102,13 +123,13 @@ def _answer(operation: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Write the file, or check it."""
-    text = types_file()
-    if "--check" not in sys.argv:
-        TARGET.parent.mkdir(exist_ok=True)
-        TARGET.write_text(text)
-    elif not TARGET.is_file() or TARGET.read_text() != text:
-        sys.exit(f"{TARGET.name} is not what the OpenAPI document says. Run: make docs")
+    """Write the files, or check them."""
+    for name, text in (("rest/types.ts", rest_file()), ("device/events.ts", events_file())):
+        target = SOURCES / name
+        if "--check" not in sys.argv:
+            target.write_text(text)
+        elif not target.is_file() or target.read_text() != text:
+            sys.exit(f"{name} of the SDK is not what the gateway says. Run: make docs")
 
 
 if __name__ == "__main__":

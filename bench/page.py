@@ -1,0 +1,133 @@
+"""How smooth the page is: a trace of the browser beside an empty page, in the same run (SPEC U3).
+
+`web/bench/frames.ts` drives chromium: the chat while 32 tools run and 200 events a second arrive, and a journal of
+10,000 calls that scrolls. A frame that is late on the empty page too is the machine's.
+"""
+
+import asyncio
+import shutil
+import sys
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from bench.figures import Figure
+from handspan.core.calls import CallRecord, ToolFacts, new_call_id
+from handspan.core.principals import BUILTIN, OPERATOR
+from handspan.core.results import succeed
+from handspan.core.values import JsonObject
+from handspan.store.sqlite.store import sqlite_store
+from handspan.store.tables.database import TableConnection
+from handspan.store.tables.ledger import enter_done
+
+ROOT = Path(__file__).parents[1]
+JOURNAL = 10_000
+TOOL = '''
+import asyncio
+
+from handspan import tool
+from handspan.core.context import ToolContext
+
+
+@tool(timeout=None)
+async def work(number: int, ctx: ToolContext) -> str:
+    """Reports all the time: 32 of these are 200 reports a second."""
+    for step in range(10_000):
+        ctx.progress(f"step {step} of number {number}")
+        await asyncio.sleep(0.16)
+    return "ended"
+'''
+
+
+class Smoothness(Struct, frozen=True):
+    """What the trace of one page says."""
+
+    frame_ms: float
+    empty_ms: float
+    longest_task_ms: float
+    tasks: int
+    events_per_s: float = 0.0
+
+
+class Measured(Struct, frozen=True):
+    """What `web/bench/frames.ts` prints."""
+
+    chat: Smoothness
+    journal: Smoothness
+
+
+class ReadyFile(Struct, frozen=True):
+    """What the gateway writes when it answers."""
+
+    url: str
+    token: str
+
+
+async def measure(folder: Path) -> Iterable[Figure]:
+    """`page_frame`, `journal_frame`: median frame against the empty page's. `…_task_ms`: the longest task."""
+    async with _gateway(folder / "page") as ready:
+        found = await _trace(ready)
+    return [
+        Figure("page_events_per_s", found.chat.events_per_s, "events/s that arrived", 190, more_is_better=True),
+        *_figures("page", found.chat),
+        *_figures("journal", found.journal),
+    ]
+
+
+def _figures(name: str, found: Smoothness) -> list[Figure]:
+    return [
+        Figure(f"{name}_frame", found.frame_ms / found.empty_ms, f"x an empty page's {found.empty_ms:.1f} ms", 1.05),
+        Figure(f"{name}_task_ms", found.longest_task_ms, f"ms, longest of {found.tasks:,} tasks", 50),
+    ]
+
+
+@asynccontextmanager
+async def _gateway(folder: Path) -> AsyncIterator[ReadyFile]:
+    """A gateway in a process of its own, with the tool and a long journal."""
+    (folder / "config/tools").mkdir(parents=True)
+    (folder / "config/tools/work.py").write_text(TOOL)
+    await _fill_journal(folder / "state")
+    ready = folder / "ready.json"
+    places = ("--ready-file", ready, "--state", folder / "state", "--workspace", folder / "workspace")
+    limits = ("--set", 'tools.concurrency={"plugin": 64}')
+    command = (sys.executable, "-m", "handspan.testing", *map(str, places), "--config", str(folder / "config"), *limits)
+    process = await asyncio.create_subprocess_exec(*command)
+    try:
+        for _ in range(1200):  # a minute
+            if ready.exists():
+                break
+            await asyncio.sleep(0.05)
+        yield msgspec.json.decode(ready.read_bytes(), type=ReadyFile)
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+async def _fill_journal(state: Path) -> None:
+    async with sqlite_store(state) as store:
+        await store.database.write(_enter_calls)
+
+
+async def _enter_calls(connection: TableConnection) -> None:
+    facts = ToolFacts(BUILTIN, "1.0.0", read_only=True)
+    for number in range(JOURNAL):
+        name = ("read_file", "web_fetch", "exec_shell", "search_files")[number % 4]
+        arguments: JsonObject = {"path": f"notes/{number}.txt"}
+        call = CallRecord(new_call_id(), name, facts, arguments, OPERATOR.owner, "", "General", 1e9 + number)
+        call.duration = number % 97 / 50
+        await enter_done(call, succeed({"content": f"line {number}"}), connection)
+
+
+async def _trace(ready: ReadyFile) -> Measured:
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        raise RuntimeError("There is no chromium in PATH. Run: make system")
+    command = (str(ROOT / "scripts/node"), str(ROOT / "web/bench/frames.ts"), ready.url, ready.token, chromium)
+    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    printed, _ = await process.communicate()
+    if process.returncode:
+        raise RuntimeError("The browser could not be measured: see above.")
+    return msgspec.json.decode(printed, type=Measured)

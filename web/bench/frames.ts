@@ -1,0 +1,130 @@
+// How smooth the page is, by a trace of the browser: `bench/page.py` runs it and reads the JSON that it prints.
+//
+//     node web/bench/frames.ts URL TOKEN
+//
+// The gateway has a tool `work` (32 calls of it report all the time) and a journal of 10,000 calls. Each page is measured
+// beside an empty one, by turns: both draw a frame whenever the browser lets them.
+import { type Browser, chromium, type Page } from 'playwright-core';
+
+const SECONDS = 6;
+const ROUNDS = 2;
+const CALLS = 32;
+const CATEGORIES = ['toplevel', 'devtools.timeline', 'disabled-by-default-devtools.timeline'];
+const [url = '', token = '', executablePath = ''] = process.argv.slice(2);
+
+interface TraceEvent {
+  name: string;
+  pid: number;
+  tid: number;
+  ts: number;
+  dur?: number;
+}
+
+/** Milliseconds between frames, and of each task of the page's main thread. */
+interface Trace {
+  frames: number[];
+  tasks: number[];
+}
+
+/** Lets the page draw all the time; `work` runs before each frame. */
+const DRAW = `(work) => {
+  const draw = () => { work?.(); if (!globalThis.isMeasured) return; requestAnimationFrame(draw); };
+  globalThis.isMeasured = true;
+  requestAnimationFrame(draw);
+}`;
+const SCROLL = `() => { const main = document.querySelector('main'); main.scrollBy(0, globalThis.step ??= 90);
+  if (main.scrollTop + main.clientHeight >= main.scrollHeight - 2) globalThis.step = -90;
+  if (main.scrollTop === 0) globalThis.step = 90; }`;
+
+async function trace(browser: Browser, page: Page, work = 'undefined'): Promise<Trace> {
+  await page.bringToFront();
+  await page.evaluate(`(${DRAW})(${work})`);
+  await browser.startTracing(page, { categories: CATEGORIES });
+  await page.waitForTimeout(SECONDS * 1000);
+  const { traceEvents } = JSON.parse(String(await browser.stopTracing())) as { traceEvents: TraceEvent[] };
+  await page.evaluate('globalThis.isMeasured = false');
+  return read(traceEvents);
+}
+
+/** Only the measured page draws all the time: its process has the most frames. */
+function read(events: TraceEvent[]): Trace {
+  const fired = events.filter(({ name }) => name === 'FireAnimationFrame');
+  const counts = new Map<string, number>();
+  for (const { pid, tid } of fired) counts.set(`${pid}/${tid}`, (counts.get(`${pid}/${tid}`) ?? 0) + 1);
+  const thread = [...counts].sort((one, other) => other[1] - one[1])[0]?.[0];
+  const own = events.filter(({ pid, tid }) => `${pid}/${tid}` === thread);
+  const starts = own.filter(({ name }) => name === 'FireAnimationFrame').map(({ ts }) => ts);
+  starts.sort((one, other) => one - other);
+  return {
+    frames: starts.slice(1).map((at, index) => (at - (starts[index] ?? 0)) / 1000),
+    tasks: own.filter(({ name }) => name.endsWith('RunTask')).map(({ dur = 0 }) => dur / 1000),
+  };
+}
+
+function median(values: number[]): number {
+  return [...values].sort((one, other) => one - other)[Math.floor(values.length / 2)] ?? Number.NaN;
+}
+
+/** The page beside the empty one, by turns. */
+async function compare(browser: Browser, empty: Page, page: Page, work?: string) {
+  const [floor, own]: [Trace[], Trace[]] = [[], []];
+  for (let round = 0; round < ROUNDS; round += 1) {
+    floor.push(await trace(browser, empty));
+    own.push(await trace(browser, page, work));
+  }
+  const frame = (all: Trace[]) => median(all.flatMap(({ frames }) => frames));
+  const tasks = own.flatMap((one) => one.tasks);
+  return { frame_ms: frame(own), empty_ms: frame(floor), longest_task_ms: Math.max(...tasks), tasks: tasks.length };
+}
+
+async function api<Answer>(method: string, path: string): Promise<Answer> {
+  const answer = await fetch(`${url}${path}`, { method, headers: { authorization: `Bearer ${token}` } });
+  if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${await answer.text()}`);
+  return (await answer.json()) as Answer;
+}
+
+/** The chat while 32 tools run and report. */
+async function measureChat(browser: Browser, empty: Page, page: Page) {
+  let events = 0;
+  page.on('websocket', (socket) => socket.on('framereceived', () => (events += 1)));
+  await page.reload();
+  const calls = Array.from({ length: CALLS }, (_, number) => `call work {"number": ${number}}`);
+  await page.getByLabel('Message', { exact: true }).fill(calls.join('\n'));
+  await page.getByRole('button', { name: 'Send' }).click();
+  await page
+    .locator('.call-progress', { hasText: 'step' })
+    .nth(CALLS - 1)
+    .waitFor();
+  const [before, began] = [events, performance.now()];
+  const found = await compare(browser, empty, page);
+  const events_per_s = ((events - before) / (performance.now() - began)) * 1000;
+  await page.getByRole('button', { name: 'Stop' }).click();
+  return { ...found, events_per_s };
+}
+
+/** The journal of 10,000 calls while it scrolls. */
+async function measureJournal(browser: Browser, empty: Page, page: Page) {
+  await page.goto(`${url}/#/journal`);
+  await page.locator('.call-row').first().waitFor();
+  while ((await page.getByText(', and older ones').count()) > 0) {
+    await page.locator('main').evaluate('(main) => main.scrollTo(0, main.scrollHeight)');
+    await page.waitForTimeout(100);
+  }
+  await page.locator('main').evaluate('(main) => main.scrollTo(0, 0)');
+  return compare(browser, empty, page, SCROLL);
+}
+
+const browser = await chromium.launch({ executablePath });
+try {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 800 } });
+  context.setDefaultTimeout(120_000);
+  const page = await context.newPage();
+  const link = await api<{ url: string }>('POST', '/api/signin');
+  await page.goto(link.url);
+  const empty = await (await browser.newContext({ viewport: { width: 1280, height: 800 } })).newPage();
+  const chat = await measureChat(browser, empty, page);
+  const journal = await measureJournal(browser, empty, page);
+  process.stdout.write(`${JSON.stringify({ chat, journal })}\n`);
+} finally {
+  await browser.close();
+}

@@ -1,0 +1,141 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { Device } from 'handspan/device';
+import type { Page } from 'playwright-core';
+import { expect, onTestFinished, test } from 'vitest';
+import { ModelServer } from './support/model-server.ts';
+import { PHONE, say, World } from './support/world.ts';
+
+const world = new World('--model', '');
+
+/** A model that replies as the test says; the gateway uses it from now on. */
+async function useModel(): Promise<ModelServer> {
+  const model = await ModelServer.start();
+  await world.api('PUT', '/api/models/staged', { api: 'openai-chat', model: 'staged', base_url: model.url, key: 'k' });
+  await world.api('POST', '/api/models/use', { model: 'staged' });
+  return model;
+}
+
+function lastReply(page: Page) {
+  return page.getByRole('article', { name: 'Agent' }).last();
+}
+
+test('a reload in the middle of a reply shows what has arrived, and the rest as it comes', async () => {
+  const model = await useModel();
+  const page = await world.open();
+  await say(page, 'tell me');
+  const reply = await model.next();
+  reply.text('The first half');
+  await lastReply(page).getByText('The first half').waitFor();
+  await page.reload();
+  await lastReply(page).getByText('The first half').waitFor();
+  reply.text(', and the second half.');
+  await lastReply(page).getByText('The first half, and the second half.').waitFor();
+  reply.end();
+  await page.getByRole('button', { name: 'Answer again' }).waitFor();
+  await expect.poll(() => page.getByRole('article', { name: 'Agent' }).count()).toBe(1);
+});
+
+test('200 events a second lose nothing, while 32 tools run and report', async () => {
+  const model = await useModel();
+  const { url, token } = world.gateway;
+  const device = new Device({ url, token, label: 'rig', concurrency: 32 });
+  onTestFinished(() => device.close());
+  let release = () => {};
+  const released = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  const reports: ((value: string) => void)[] = [];
+  device.tool({
+    name: 'work',
+    description: 'Works until it is told to end.',
+    annotations: { read_only: true },
+    parameters: { type: 'object', properties: { number: { type: 'integer' } } },
+    handler: async ({ number }: { number: number }, { progress }) => {
+      reports[number] = progress;
+      await released;
+      return `ended ${number}`;
+    },
+  });
+  void device.run();
+  await expect.poll(() => device.state.status).toBe('online');
+
+  const page = await world.open();
+  await page.getByRole('button', { name: 'Compact' }).click();
+  await say(page, 'work');
+  const count = 32;
+  const first = await model.next();
+  const words = Array.from({ length: 400 }, (_, number) => `w${number} `);
+  for (const word of words) {
+    first.text(word);
+    await pause(5);
+  }
+  const shown = async () => (await page.locator('.reply').first().locator('.markdown').textContent())?.trim();
+  await expect.poll(shown).toBe(words.join('').trim());
+  first.call(...Array.from({ length: count }, (_, number): [string, object] => ['rig__work', { number }]));
+  await expect.poll(() => reports.filter(Boolean).length).toBe(count);
+  const calls = page.locator('.call');
+  await expect.poll(() => calls.count()).toBe(count);
+  for (let step = 0; step < 4; step += 1) {
+    for (const report of reports) report(`step ${step}`);
+    await pause(5);
+  }
+  for (const report of reports) report('the last step');
+  await expect.poll(() => page.locator('.call-progress', { hasText: 'the last step' }).count()).toBe(count);
+  release();
+  const second = await model.next();
+  expect(second.request.messages.filter(({ role }) => role === 'tool').length).toBe(count);
+  await expect.poll(() => page.locator('.call.success').count()).toBe(count);
+  second.text('All have ended.');
+  second.end();
+  await lastReply(page).getByText('All have ended.').waitFor();
+  await page.reload();
+  await expect.poll(() => page.locator('.call.success').count()).toBe(count);
+  await expect.poll(shown).toBe(words.join('').trim());
+});
+
+test('a photo of the phone is shown in the chat, and reaches the model as an image', async () => {
+  const model = await useModel();
+  const { code } = await world.api<{ code: string }>('POST', '/api/pairing', { scopes: ['device'] });
+  const phone = await (await world.context({ viewport: PHONE, permissions: ['camera'] })).newPage();
+  await phone.goto(`${world.gateway.url}/device#code=${code}`);
+  await phone.getByText('Connected', { exact: true }).waitFor();
+  const page = await world.open();
+  await say(page, 'take a photo');
+  (await model.next()).call(['browser__camera', {}]);
+  await phone.getByRole('button', { name: 'Allow once' }).click();
+  const reply = await model.next();
+  expect(JSON.stringify(reply.request.messages.slice(2))).toContain('"image_url":{"url":"data:image/');
+  reply.text('A green field.');
+  reply.end();
+  await lastReply(page).getByText('A green field.').waitFor();
+  const photo = page.locator('.call .files img');
+  await expect.poll(() => photo.evaluate((image) => (image as HTMLImageElement).naturalWidth)).toBeGreaterThan(100);
+});
+
+test('a gateway that is killed in the middle is back: chat and phone heal by themselves', async () => {
+  const model = await useModel();
+  const { code } = await world.api<{ code: string }>('POST', '/api/pairing', { scopes: ['device'] });
+  const phone = await (await world.context({ viewport: PHONE })).newPage();
+  await phone.goto(`${world.gateway.url}/device#code=${code}`);
+  await phone.getByText('Connected', { exact: true }).waitFor();
+  const page = await world.open();
+  await say(page, 'hello');
+  const reply = await model.next();
+  reply.text('Hello to you.');
+  reply.end();
+  await page.getByRole('button', { name: 'Answer again' }).waitFor();
+  world.expectErrors(
+    /ERR_CONNECTION_REFUSED|ERR_CONNECTION_RESET|ERR_EMPTY_RESPONSE|ERR_INCOMPLETE_CHUNKED_ENCODING|WebSocket/,
+  );
+  await world.gateway.kill();
+  await page.getByText('reconnecting').waitFor();
+  await phone.getByText('Reconnecting…').waitFor();
+  await world.gateway.restart();
+  await phone.getByText('Connected', { exact: true }).waitFor();
+  await page.getByText('reconnecting').waitFor({ state: 'hidden' });
+  await say(page, 'are you there?');
+  const again = await model.next();
+  again.text('Yes.');
+  again.end();
+  await lastReply(page).getByText('Yes.').waitFor();
+});

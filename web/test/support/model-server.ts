@@ -1,0 +1,88 @@
+import { createServer, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { onTestFinished } from 'vitest';
+
+/** A request of the gateway to its model, as the Chat Completions API has it. */
+export interface ModelRequest {
+  messages: { role: string; content: unknown }[];
+}
+
+/** One reply of the model: it arrives as the test says, piece by piece. */
+export class Reply {
+  constructor(
+    readonly request: ModelRequest,
+    private readonly response: ServerResponse,
+  ) {
+    response.writeHead(200, { 'content-type': 'text/event-stream' });
+  }
+
+  text(content: string): void {
+    this.#send({ content }, null);
+  }
+
+  /** Calls tools, side by side, and ends. */
+  call(...calls: [name: string, args: object][]): void {
+    const tool_calls = calls.map(([name, args], index) => {
+      const called = { name, arguments: JSON.stringify(args) };
+      return { index, id: crypto.randomUUID(), type: 'function', function: called };
+    });
+    this.#send({ tool_calls }, null);
+    this.end('tool_calls');
+  }
+
+  end(reason = 'stop'): void {
+    this.#send({}, reason);
+    this.response.end('data: [DONE]\n\n');
+  }
+
+  #send(delta: object, finish_reason: string | null): void {
+    const chunk = { id: '1', choices: [{ index: 0, delta, finish_reason }] };
+    this.response.write(`data: ${JSON.stringify(chunk)}\n\n`);
+  }
+}
+
+/**
+ * A model of the Chat Completions API whose replies a test writes itself:
+ *
+ *     const model = await ModelServer.start();
+ *     const reply = await model.next(); // the gateway has asked
+ *     reply.text('Half ');
+ */
+export class ModelServer {
+  url = '';
+  readonly #waiting: Reply[] = [];
+  #wake: () => void = () => {};
+
+  static async start(): Promise<ModelServer> {
+    const model = new ModelServer();
+    const server = createServer((request, response) => {
+      let body = '';
+      request.on('data', (part) => {
+        body += part;
+      });
+      request.on('end', () => model.#add(new Reply(JSON.parse(body) as ModelRequest, response)));
+    });
+    await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
+    onTestFinished(() => {
+      server.closeAllConnections();
+      server.close();
+    });
+    model.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
+    return model;
+  }
+
+  /** The next request that waits for its reply. */
+  async next(): Promise<Reply> {
+    while (this.#waiting.length === 0) {
+      await new Promise<void>((wake) => {
+        this.#wake = wake;
+      });
+    }
+    return this.#waiting.shift() as Reply;
+  }
+
+  #add(reply: Reply): void {
+    this.#waiting.push(reply);
+    this.#wake();
+  }
+}
