@@ -14,7 +14,8 @@ from handspan.core.principals import Scope
 from handspan.registry.registry import Registry
 from handspan.sources.nodes import messages
 from handspan.sources.nodes.messages import ClientGone, FromClient, LargeFrames, ToClient
-from handspan.sources.nodes.mirrors import Mirror, Mirrors
+from handspan.sources.nodes.mirror import Mirror
+from handspan.sources.nodes.mirrors import Mirrors
 from handspan.sources.nodes.relay import Relay
 from handspan.sources.offers import OfferRules, SchemaCache
 from handspan.sources.ws.calls import RemoteCalls

@@ -148,6 +148,9 @@ class NodeBook(Protocol):
     def codes(self) -> EntryCodes:
         """Pairing codes and sign-in links."""
 
+    async def claim_request(self, kind: str, owner: str, key: str, seconds: float) -> bool:
+        """Let this node answer the request with this key for so many seconds. Return False when another one does."""
+
     async def revoked_tokens(self, since: float) -> Sequence[tuple[str, str]]:
         """Return owner and hash of the tokens that were revoked since then."""
 

@@ -55,7 +55,8 @@ from handspan.sources.ws.calls import RemoteCalls
 from handspan.wire.ws_frames import FailureFrame, ResultFrame, WireLimits
 
 if TYPE_CHECKING:
-    from handspan.gateway.nodes.cluster import Cluster, ClusterParts
+    from handspan.gateway.nodes.cluster import Cluster
+    from handspan.gateway.nodes.events import ClusterParts
 
 _log = logging.getLogger(__name__)
 

@@ -33,6 +33,10 @@ class OtherGateways(Protocol):
         """Let this limit count the tries on all nodes."""
         ...
 
+    async def claim_request(self, kind: str, owner: str, key: str, seconds: float) -> bool:
+        """Let this node answer the request with this key for so many seconds. Return False when another one does."""
+        ...
+
     async def nodes(self) -> Sequence[NodeRecord]:
         """Return all nodes that count as alive, by name."""
         ...

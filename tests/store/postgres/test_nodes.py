@@ -1,6 +1,7 @@
 """Several nodes on one database: who lives, whose turn counts, where clients are (SPEC K3, K5)."""
 
 import asyncio
+import time
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from handspan.core.errors import StoreError, ToolError
 from handspan.core.messages import AssistantMessage, Text, UserMessage
 from handspan.core.nodes import ClientRecord, EntryCode, NodeBook
 from handspan.store.postgres.connections import StoreAddress
+from handspan.store.postgres.node_leases import NodeLeases
 from handspan.store.postgres.store import NodeName, PostgresStore, postgres_store
 from tests.postgres_engine import schema_url
 from tests.stores import rows_in
@@ -158,3 +160,21 @@ async def test_all_nodes_have_the_same_secrets(state: Path) -> None:
         both = await asyncio.gather(book_of(one).secret("bus"), book_of(two).secret("bus"))
         assert both[0] == both[1] and len(both[0]) == 32
         assert await book_of(one).secret("resume") != both[0]
+
+
+async def test_a_request_with_a_key_is_answered_by_one_node(state: Path) -> None:
+    async with node_at(state, "one") as one, node_at(state, "two") as two:
+        assert await book_of(one).claim_request("webhook", "ann", "k", 60)
+        assert await book_of(one).claim_request("webhook", "ann", "k", 60)
+        assert not await book_of(two).claim_request("webhook", "ann", "k", 60)
+        assert await book_of(two).claim_request("webhook", "bob", "k", 60)
+        assert await book_of(two).claim_request("webhook", "ann", "k", 0)  # its time is over
+        await book_of(one).bury(book_of(two).own)
+        assert await book_of(one).claim_request("webhook", "ann", "k", 60)
+
+
+async def test_all_nodes_go_by_the_clock_of_the_database(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = time.time
+    monkeypatch.setattr("handspan.store.postgres.node_leases.time.time", lambda: real() + 30)
+    async with node_at(state, "ahead") as ahead:
+        assert isinstance(ahead.leases, NodeLeases) and abs(ahead.leases.now() - real()) < 20

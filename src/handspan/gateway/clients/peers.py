@@ -350,10 +350,12 @@ class Peers:
     def dismiss(self, peer: Peer, reason: str = "it was forgotten here") -> None:
         """End the peer and close its connection. It can't come back."""
         _log.info("the client %s was sent away: %s", peer.label or peer.session, reason)
-        socket = peer.socket
+        socket, why = peer.socket, f"The client was sent away ({reason})"
+        if self.others is not None:
+            self.others.end(peer, why)
         if socket is not None:
             self._take_down(peer)
-        self.end(peer, f"The client was sent away ({reason})")
+        self.end(peer, why)
         if socket is not None:
             socket.close(1008, reason)
 

@@ -1,7 +1,8 @@
 """THIS GATEWAY AS ONE OF SEVERAL NODES (SPEC K). Loaded only with the setting `cluster.url`.
 
-Holds:   `cluster.py`, all of it put together; `placing.py`, which tells the others about the clients here; `turns.py`,
-         sessions whose turn runs on another node; `burials.py`, which takes over the work of nodes that are gone.
+Holds:   `cluster.py`, all of it put together; `placing.py`, which tells the others about the clients here; `events.py`,
+         what the others tell; `turns.py`, sessions whose turn runs on another node; `burials.py`, which takes over the
+         work of nodes that are gone.
 Imports: agent, bus, sources, registry, config, core, and the gateway's clients, sessions and entry.
 To add:  what one node has to tell another goes as an event over the bus, if it may be lost; else it is a row.
 """

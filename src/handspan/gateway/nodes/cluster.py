@@ -8,45 +8,32 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
 import msgspec
-from msgspec import Struct
 
-from handspan.agent.sessions import Sessions
 from handspan.bus.link import LinkOptions, NatsLink
 from handspan.bus.memory import STRICT_VARIABLE
 from handspan.bus.nats import NatsBus
 from handspan.config.secrets import read_secret
 from handspan.config.settings import ClusterSettings
 from handspan.core.bus import (
-    AbortRequested,
     DeviceChanged,
-    QuestionEnded,
-    RulesForgotten,
-    SwitchesChanged,
     TokenRevoked,
     ToolsChanged,
-    TryNoted,
-    TurnEvent,
 )
 from handspan.core.errors import ConfigError, HandspanError, StoreError
 from handspan.core.nodes import ClientRecord, NodeBook, NodeRecord
 from handspan.core.records import Recovery
-from handspan.gateway.app import App
-from handspan.gateway.clients.devices import Devices
-from handspan.gateway.clients.peers import Peer, Peers
-from handspan.gateway.clients.unfinished_calls import UnfinishedCalls
-from handspan.gateway.entry.auth import Auth
-from handspan.gateway.entry.pairing import Pairing
+from handspan.gateway.clients.peers import Peer
 from handspan.gateway.entry.rate_limit import TryLimit
 from handspan.gateway.metrics import node_lines
 from handspan.gateway.nodes.burials import Burials
+from handspan.gateway.nodes.events import ClusterParts, NodeEvents
 from handspan.gateway.nodes.placing import Placing
 from handspan.gateway.nodes.turns import TurnsElsewhere
-from handspan.gateway.sessions.questions import AwaitedQuestions
-from handspan.gateway.sessions.resumable_calls import ResumableCalls
 from handspan.registry.registry import Registry
 from handspan.sources.nodes import messages
 from handspan.sources.nodes.messages import LargeFrames
-from handspan.sources.nodes.mirrors import Mirror, Mirrors
+from handspan.sources.nodes.mirror import Mirror
+from handspan.sources.nodes.mirrors import Mirrors
 from handspan.sources.nodes.probes import Probes
 from handspan.sources.offers import OfferRules, SchemaCache
 from handspan.sources.ws.calls import RemoteCalls
@@ -55,6 +42,7 @@ from handspan.wire.ws_frames import Connect, FailureFrame, ResultFrame
 
 _TICK_SECONDS: Final = 0.5
 _DRAIN_TICK: Final = 0.1
+_MAX_REVOKED: Final = 10_000
 _ROLES: Final = {"all": ("chat", "device"), "edge": ("device",), "agent": ("chat",)}
 _REVOKED_OVERLAP: Final = 120.0
 """Seconds that are looked at again: the clocks of nodes differ."""
@@ -65,24 +53,6 @@ _gone: Final = msgspec.msgpack.Decoder(messages.ClientGone)
 _moved: Final = msgspec.msgpack.Decoder(messages.ClientMoved)
 _dismissed: Final = msgspec.msgpack.Decoder(messages.ClientDismissed)
 _probe: Final = msgspec.msgpack.Decoder(messages.Probe)
-
-Late = Callable[[Any, ResultFrame | FailureFrame], None]
-
-
-class ClusterParts(Struct, frozen=True, kw_only=True):
-    """The parts of the gateway that other nodes have to do with."""
-
-    app: App
-    auth: Auth
-    sessions: Sessions
-    questions: AwaitedQuestions
-    devices: Devices
-    peers: Peers
-    unfinished: UnfinishedCalls
-    resumable: ResumableCalls
-    rules: OfferRules
-    pairing: Pairing
-    late: Late
 
 
 class Cluster:
@@ -106,6 +76,7 @@ class Cluster:
         self._probes: Probes
         self._burials: Burials
         self._turns: TurnsElsewhere
+        self._events: NodeEvents
         self._is_open = False
         self.is_draining = False
         self._down_since = 0.0
@@ -141,15 +112,14 @@ class Cluster:
         parts.peers.roles = _ROLES[self._settings.role]
         parts.auth.arrived = self.follow
         parts.pairing.shared = self.book.codes
-        self.share_tries("token", parts.auth.tries)
-        self.share_tries("pairing", parts.pairing.tries)
         parts.sessions.watch = self.bus.follow_session
         parts.sessions.stored_turns.wait_elsewhere = self._turns.wait
         parts.questions.poll_seconds = _TICK_SECONDS * 4
         parts.resumable.is_held_elsewhere = self._is_held_elsewhere
         self.mirrors.unfollowed = self._on_unfollowed
         self.mirrors.is_needed = self._is_needed
-        self._subscribe()
+        self._events = NodeEvents(self.bus, parts, self.mirrors, self._turns, self._revoked)
+        self._events.open(self.start)
         for part in (self.placing, self.mirrors, self._probes, self._burials, self._turns):
             part.open()
         self._ticking = asyncio.create_task(self._tick())
@@ -240,7 +210,8 @@ class Cluster:
 
     def end(self, peer: Peer, why: str) -> None:
         """Tell the others that it will not come back."""
-        self.placing.leave(peer, is_over=True, why=why)
+        comes_back = "resume" in peer.can and not self._parts.peers.is_open  # this node stops: it goes to another one
+        self.placing.leave(peer, is_over=not comes_back, why=why)
 
     # Clients of other nodes: `MirrorHost`.
 
@@ -278,6 +249,14 @@ class Cluster:
         """Tell the live views of this node."""
         self.bus.publish_here(ToolsChanged(owner))
         self.bus.publish_here(DeviceChanged(owner))
+
+    def share_tries(self, kind: str, limit: TryLimit) -> None:
+        """Let this limit count the tries on all nodes."""
+        self._events.share_tries(kind, limit)
+
+    async def claim_request(self, kind: str, owner: str, key: str, seconds: float) -> bool:
+        """Let this node answer the request with this key for so many seconds. Return False when another one does."""
+        return await self.book.claim_request(kind, owner, key, seconds)
 
     async def nodes(self) -> Sequence[NodeRecord]:
         """Return all nodes that count as alive, by name."""
@@ -348,69 +327,6 @@ class Cluster:
         except HandspanError as error:
             _log.error("The token of a forgotten device could not be revoked: %s", error)
 
-    # Events of other nodes.
-
-    def share_tries(self, kind: str, limit: TryLimit) -> None:
-        """Let this limit count the tries on all nodes."""
-
-        def on_try(event: TryNoted) -> None:
-            if self.bus.is_remote and event.kind == kind:
-                limit.count(event.address)
-
-        limit.noted = lambda address: self.bus.publish(TryNoted("", kind, address))
-        self.bus.subscribe(TryNoted, on_try)
-
-    def _subscribe(self) -> None:
-        parts, listen = self._parts, self.bus.subscribe
-
-        def on_tools(event: ToolsChanged) -> None:
-            if self.bus.is_remote:
-                self.mirrors.hint(event.owner)
-
-        def on_switches(event: SwitchesChanged) -> None:
-            if self.bus.is_remote:
-                self.start(self._read_switches())
-
-        def on_device(event: DeviceChanged) -> None:
-            if self.bus.is_remote:
-                parts.devices.mark_stale(event.owner)
-
-        def on_turn(event: TurnEvent) -> None:
-            if self.bus.is_remote:
-                self._turns.on_event(event)
-
-        def on_revoked(event: TokenRevoked) -> None:
-            self._revoked[event.token] = None
-            if self.bus.is_remote:
-                parts.auth.note_revoked(event.token)
-
-        def on_question(event: QuestionEnded) -> None:
-            if self.bus.is_remote:
-                parts.questions.wake(event.id)
-
-        def on_abort(event: AbortRequested) -> None:
-            if self.bus.is_remote:
-                self._turns.on_abort(event)
-
-        def on_rules(event: RulesForgotten) -> None:
-            if self.bus.is_remote:
-                parts.app.engine.forget_answers(event.tool, event.owner)
-
-        listen(ToolsChanged, on_tools)
-        listen(SwitchesChanged, on_switches)
-        listen(DeviceChanged, on_device)
-        listen(TurnEvent, on_turn)
-        listen(TokenRevoked, on_revoked)
-        listen(QuestionEnded, on_question)
-        listen(AbortRequested, on_abort)
-        listen(RulesForgotten, on_rules)
-
-    async def _read_switches(self) -> None:
-        try:
-            await self._parts.app.follow_switches()
-        except HandspanError as error:
-            _log.warning("The switches of tools could not be read: %s", error)
-
     # Work that is taken over.
 
     async def _take_over(self, recovery: Recovery) -> None:
@@ -470,6 +386,8 @@ class Cluster:
         """Revoke here what was revoked elsewhere: the event may be lost."""
         for owner, token in await self.book.revoked_tokens(time.time() - _REVOKED_OVERLAP):
             if token not in self._revoked:
+                while len(self._revoked) > _MAX_REVOKED:
+                    del self._revoked[next(iter(self._revoked))]
                 self._parts.auth.note_revoked(token)
                 self.bus.publish_here(TokenRevoked(owner, token))
 

@@ -90,6 +90,7 @@ def open_door(gateway: GatewayParts) -> Door:
     )
     if gateway.cluster is not None:
         gateway.cluster.share_tries("webhook", parts.webhook_tries)
+        parts.webhook_answers.claim = partial(gateway.cluster.claim_request, "webhook")
     gateway.bus.subscribe(TokenRevoked, lambda event: parts.at_work.drop(event.token))
     return Door(router(parts), drain=parts.drain, count_running=parts.at_work.__len__)
 

@@ -13,7 +13,8 @@ import msgspec
 
 from handspan.core.nodes import LinkDown, NodeBook, NodeLink, NoSuchNode
 from handspan.sources.nodes.messages import PROBE, ClientGone, Probe, Probed, ProbedClient, encode
-from handspan.sources.nodes.mirrors import Mirror, Mirrors
+from handspan.sources.nodes.mirror import Mirror
+from handspan.sources.nodes.mirrors import Mirrors
 
 _PROBE_SECONDS: Final = 0.5
 _ANSWER_SECONDS: Final = 1.0

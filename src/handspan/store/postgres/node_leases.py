@@ -30,11 +30,15 @@ _SAVE: Final = (
     " VALUES ($1, $2, FALSE, pg_backend_pid(), clock_timestamp(), clock_timestamp())"
 )
 _SAVE_NODE: Final = "INSERT INTO nodes (id, name, address, version, role) VALUES ($1, $2, $3, $4, $5)"
-_RENEW: Final = "UPDATE leases SET seen = clock_timestamp() WHERE id = $1"
+_RENEW: Final = (
+    "UPDATE leases SET seen = clock_timestamp() WHERE id = $1"
+    " RETURNING EXTRACT(EPOCH FROM clock_timestamp())::double precision"
+)
 _IS_OVER: Final = "leases.seen <= clock_timestamp() - make_interval(secs => {})"
 _FIND: Final = f"SELECT {_IS_OVER.format('?/*double precision*/')} FROM leases JOIN nodes USING (id) WHERE id = ?"
 _LOST: Final = f"SELECT id FROM leases JOIN nodes USING (id) WHERE {_IS_OVER.format('?/*double precision*/')}"
 _BURY: Final = f"DELETE FROM leases WHERE id = ? AND {_IS_OVER.format('?/*double precision*/')}"
+_FORGET_REQUESTS: Final = "DELETE FROM asked_requests WHERE at < clock_timestamp() - interval '1 hour'"
 _KEY: Final = lock_key("$1::text")
 
 
@@ -63,6 +67,8 @@ class NodeLeases:
         """A node that the others can't reach gives no sign of life."""
         self._raw: Raw | None = None
         self._renewing: asyncio.Task[None] | None = None
+        self._ahead = 0.0
+        """Seconds that the database's clock is ahead of ours."""
         self._renewed_at = -math.inf
         self._steady_since = math.inf
         self.own = os.urandom(16).hex()
@@ -76,11 +82,11 @@ class NodeLeases:
         try:
             await self._others.check_sessions(raw)
             await self._join(raw)
+            await self._renew(raw)
         except Exception as error:
             await close_quietly(raw)
             raise store_error(error, self._connector.address) if is_database_error(error) else error from error
         self._raw = raw
-        self._note_renewal()
         self._renewing = asyncio.create_task(self._renew_often())
 
     async def renew(self) -> None:
@@ -123,8 +129,9 @@ class NodeLeases:
         return now - self._steady_since >= self._seconds and now - self._renewed_at <= self._seconds
 
     async def sweep(self) -> None:
-        """Remove the rows of commands that are gone."""
+        """Remove the rows of commands that are gone, and of requests that were answered long ago."""
         await self._others.sweep(is_node=False)
+        await self._database.execute(_FORGET_REQUESTS)
 
     # The connection that renews.
 
@@ -162,10 +169,17 @@ class NodeLeases:
                     self._raw.terminate()
 
     async def _renew(self, raw: Raw) -> bool:
-        if await raw.execute(_RENEW, self.own) == "UPDATE 0":
+        asked = time.time()
+        database_time = await raw.fetchval(_RENEW, self.own)
+        if database_time is None:
             return False
+        self._ahead = database_time - (asked + time.time()) / 2
         self._note_renewal()
         return True
+
+    def now(self) -> float:
+        """Return the time of day of the database: the clocks of nodes differ, and what expires has to be the same."""
+        return time.time() + self._ahead
 
     async def _return(self) -> Raw:
         """Go on with a new connection."""

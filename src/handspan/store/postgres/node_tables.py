@@ -31,6 +31,14 @@ CREATE TABLE clients (                        -- the clients that are connected,
 CREATE INDEX clients_by_owner ON clients (owner);
 CREATE INDEX clients_by_node ON clients (node);
 CREATE INDEX tokens_revoked ON tokens (revoked) WHERE revoked IS NOT NULL;
+CREATE TABLE asked_requests (                 -- requests with a key of their client, and the node that answers them
+    kind  TEXT NOT NULL,
+    owner TEXT NOT NULL,
+    key   TEXT NOT NULL,
+    node  TEXT NOT NULL REFERENCES nodes (id) ON DELETE CASCADE,
+    at    TIMESTAMPTZ NOT NULL,
+    PRIMARY KEY (kind, owner, key)
+);
 CREATE TABLE entry_codes (                    -- pairing codes and sign-in links, only as hashes
     hash   TEXT PRIMARY KEY,
     kind   TEXT NOT NULL,

@@ -41,6 +41,12 @@ _TAKE_CODE: Final = (
     "DELETE FROM entry_codes WHERE hash = ? AND kind = ? AND until > clock_timestamp() RETURNING owner, scopes"
 )
 _scopes: Final = msgspec.json.Decoder(tuple[str, ...])
+_CLAIM_REQUEST: Final = (
+    "INSERT INTO asked_requests (kind, owner, key, node, at) VALUES (?, ?, ?, ?, clock_timestamp())"
+    " ON CONFLICT (kind, owner, key) DO UPDATE SET node = excluded.node, at = excluded.at"
+    " WHERE asked_requests.node = excluded.node OR asked_requests.at < clock_timestamp() - make_interval(secs => ?)"
+    " RETURNING node"
+)
 _SECRET_BYTES: Final = 32
 _load: Final = msgspec.json.Decoder(dict[str, float])
 
@@ -120,6 +126,12 @@ class StoredNodes:
         """Return the node that works on this call; empty if none does."""
         row = await self._database.fetch_one("SELECT run FROM calls WHERE id = ? AND state <> 'done'", (call_id,))
         return row[0] or "" if row is not None else ""
+
+    async def claim_request(self, kind: str, owner: str, key: str, seconds: float) -> bool:
+        """Let this node answer the request with this key for so many seconds. Return False when another one does."""
+        values = (kind, sanitize(owner), sanitize(key), self.own, seconds)
+        holder = await self._database.write(lambda connection: connection.fetch_value(_CLAIM_REQUEST, values))
+        return holder is not None
 
     async def revoked_tokens(self, since: float) -> Sequence[tuple[str, str]]:
         """Return owner and hash of the tokens that were revoked since then."""

@@ -109,6 +109,7 @@ def _store(
     else:
         leases = NodeLeases(database, name=node.name, role=node.role, lease_seconds=lease_seconds)
         nodes = StoredNodes(database, leases)
+        clock = leases.now if clock is time.time else clock
     beside = BesideTables(
         artifacts,
         StoredIdempotency(database),
