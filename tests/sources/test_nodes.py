@@ -13,7 +13,7 @@ from handspan.core.nodes import ClientPlace, ClientRecord
 from handspan.core.principals import Scope
 from handspan.registry.registry import Registry
 from handspan.sources.nodes import messages
-from handspan.sources.nodes.messages import ClientGone, FromClient, LargeFrames, ToClient
+from handspan.sources.nodes.messages import ClientLost, FromClient, LargeFrames, ToClient
 from handspan.sources.nodes.mirror import Mirror
 from handspan.sources.nodes.mirrors import Mirrors
 from handspan.sources.nodes.relay import Relay
@@ -120,7 +120,7 @@ class Pair:
         assert kind == messages.TO_CLIENT
         message = msgspec.msgpack.decode(body, type=ToClient)
         if message.epoch != self.relay.epoch:
-            self.wire.send("caller", messages.GONE, messages.encode(ClientGone("ann", "p1", message.epoch)))
+            self.wire.send("caller", messages.GONE, messages.encode(ClientLost("ann", "p1", message.epoch)))
         elif message.stored:
             self.start(self._deliver(message))
         else:
@@ -135,7 +135,7 @@ class Pair:
         if kind == messages.FROM_CLIENT:
             self.mirrors.receive(msgspec.msgpack.decode(body, type=FromClient))
         else:
-            self.mirrors.lose(msgspec.msgpack.decode(body, type=ClientGone))
+            self.mirrors.lose(msgspec.msgpack.decode(body, type=ClientLost))
 
 
 @pytest.fixture
@@ -194,7 +194,7 @@ async def test_a_lost_request_and_a_lost_answer_are_repaired_under_the_same_id(p
 async def test_after_a_drop_the_call_is_sent_again_over_the_new_connection(pair: Pair, ctx: ToolContext) -> None:
     running = begin(pair, ctx)
     await until(pair.requests)
-    pair.mirrors.lose(ClientGone("ann", "p1", 1))
+    pair.mirrors.lose(ClientLost("ann", "p1", 1))
     assert [entry for entry in pair.registry if entry.spec.name == "phone__add"] == []
     pair.relay = pair.new_relay(2)
     pair.relay.keep_early(ResultFrame(id="c1", output=6))  # the client sends what was not acknowledged, first of all

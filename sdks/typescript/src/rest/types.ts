@@ -395,6 +395,20 @@ export interface ListedModel {
   is_fixed: boolean;
 }
 
+/** One node. */
+export interface ListedNode {
+  id: string;
+  name: string;
+  address: string;
+  version: string;
+  role: string;
+  started: string;
+  lag: number;
+  draining: boolean;
+  load: Record<string, number>;
+  here: boolean;
+}
+
 /** An answer to all questions of this kind, until the tool's definition changes. */
 export interface ListedRule {
   tool: string;
@@ -634,21 +648,7 @@ export interface NewToken {
 
 /** All nodes that count as alive; none where the gateway is alone. */
 export interface NodeList {
-  nodes: NodeView[];
-}
-
-/** One node. */
-export interface NodeView {
-  id: string;
-  name: string;
-  address: string;
-  version: string;
-  role: string;
-  started: string;
-  lag: number;
-  draining: boolean;
-  load: Record<string, number>;
-  here: boolean;
+  nodes: ListedNode[];
 }
 
 /** A note on something that came after the call had ended. */

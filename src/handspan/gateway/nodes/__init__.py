@@ -3,6 +3,7 @@
 Holds:   `cluster.py`, all of it put together; `placing.py`, which tells the others about the clients here; `events.py`,
          what the others tell; `turns.py`, sessions whose turn runs on another node; `burials.py`, which takes over the
          work of nodes that are gone.
-Imports: agent, bus, sources, registry, config, core, and the gateway's clients, sessions and entry.
+Imports: gateway.app, gateway.clients, gateway.entry, gateway.metrics, gateway.sessions, agent, sources, registry, bus,
+         wire, config, core.
 To add:  what one node has to tell another goes as an event over the bus, if it may be lost; else it is a row.
 """

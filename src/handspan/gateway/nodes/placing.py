@@ -14,7 +14,7 @@ from handspan.gateway.clients.peers import Peer, Peers
 from handspan.sources.nodes.messages import (
     GONE,
     MOVED,
-    ClientGone,
+    ClientLost,
     ClientMoved,
     LargeFrames,
     Probe,
@@ -117,7 +117,7 @@ class Placing:
         if client.relay.epoch:
             self._leaving.append((peer.id, client.relay.epoch))
             self._came.set()
-        gone = encode(ClientGone(peer.who.owner, peer.id, client.relay.epoch, is_over, why))
+        gone = encode(ClientLost(peer.who.owner, peer.id, client.relay.epoch, is_over, why))
         for node in client.callers:
             self.link.send(node, GONE, gone)
 
@@ -135,7 +135,7 @@ class Placing:
         """Give a frame of another node to its client."""
         client = self._clients.get(message.peer)
         if client is None or client.relay.epoch != message.epoch or client.peer.who.owner != message.owner:
-            gone = ClientGone(message.owner, message.peer, message.epoch)
+            gone = ClientLost(message.owner, message.peer, message.epoch)
             self.link.send(message.sender, GONE, encode(gone))
             return
         client.callers.add(message.sender)

@@ -4,7 +4,7 @@ from typing import Final
 
 from handspan.gateway.http.routing import moment
 from handspan.gateway.rest.route import Family, RestRequest
-from handspan.wire.rest.nodes import NodeList, NodeView
+from handspan.wire.rest.nodes import ListedNode, NodeList
 
 family: Final = Family("nodes")
 
@@ -17,7 +17,7 @@ async def nodes(request: RestRequest) -> NodeList:
         return NodeList([])
     return NodeList(
         [
-            NodeView(
+            ListedNode(
                 one.id,
                 one.name,
                 one.address,

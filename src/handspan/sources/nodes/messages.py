@@ -47,7 +47,7 @@ class FromClient(Struct, frozen=True, array_like=True):
     """The call that a stored frame answers."""
 
 
-class ClientGone(Struct, frozen=True, array_like=True):
+class ClientLost(Struct, frozen=True, array_like=True):
     """The connection of a client is gone, or was replaced."""
 
     owner: str

@@ -16,7 +16,7 @@ import msgspec
 from handspan.core.errors import HandspanError, StoreError, WireError
 from handspan.core.nodes import ClientPlace, ClientRecord
 from handspan.sources.nodes.messages import (
-    ClientGone,
+    ClientLost,
     FromClient,
 )
 from handspan.sources.nodes.mirror import GONE, Mirror, MirrorHost
@@ -134,7 +134,7 @@ class Mirrors:
         except WireError as error:  # of a newer version
             _log.warning("A frame of another node is not understood: %s", error)
 
-    def lose(self, message: ClientGone) -> None:
+    def lose(self, message: ClientLost) -> None:
         """Note that a client's connection is gone."""
         mirror = self._mirrors.get(message.peer)
         if mirror is not None and mirror.record.epoch <= message.epoch:

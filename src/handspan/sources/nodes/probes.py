@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from handspan.core.nodes import LinkDown, NodeBook, NodeLink, NoSuchNode
-from handspan.sources.nodes.messages import PROBE, ClientGone, Probe, Probed, ProbedClient, encode
+from handspan.sources.nodes.messages import PROBE, ClientLost, Probe, Probed, ProbedClient, encode
 from handspan.sources.nodes.mirror import Mirror
 from handspan.sources.nodes.mirrors import Mirrors
 
@@ -93,7 +93,7 @@ class Probes:
         for client in asked:
             mirror = self._mirrors.find(client.peer)
             if client.peer in probed.gone and mirror is not None:
-                self._mirrors.lose(ClientGone(mirror.record.owner, client.peer, client.epoch))
+                self._mirrors.lose(ClientLost(mirror.record.owner, client.peer, client.epoch))
 
     async def _strike(self, node: str) -> None:
         if self._link.up_for < _SETTLED_SECONDS:

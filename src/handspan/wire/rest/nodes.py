@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 
-class NodeView(Struct, frozen=True):
+class ListedNode(Struct, frozen=True):
     """One node."""
 
     id: str
@@ -25,4 +25,4 @@ class NodeView(Struct, frozen=True):
 class NodeList(Struct, frozen=True):
     """All nodes that count as alive; none where the gateway is alone."""
 
-    nodes: list[NodeView]
+    nodes: list[ListedNode]
