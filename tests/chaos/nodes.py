@@ -21,7 +21,7 @@ from handspan.testing import GatewayProcess
 from tests.chaos.figures import Figure, none_of
 from tests.nats_engine import NatsEngine
 from tests.nodes.gateways import make_node
-from tests.postgres_engine import run_sql_at, schema_url
+from tests.postgres_engine import PostgresEngine, run_sql_at
 from tests.waiting import until
 
 _NODES: Final = 3
@@ -113,7 +113,16 @@ class _Load:
 
 async def nodes(folder: Path, scale: Scale, seed: int) -> list[Figure]:
     """Every promise of many nodes while all of their parts fail by turns."""
-    database = schema_url(folder / "nodes")
+    engine = PostgresEngine()
+    try:
+        await asyncio.to_thread(engine.start)
+        return await _disturbed(folder, scale, seed, engine)
+    finally:
+        engine.remove()
+
+
+async def _disturbed(folder: Path, scale: Scale, seed: int, engine: PostgresEngine) -> list[Figure]:
+    database = engine.url
     chance = Random(f"{seed}/disturbances")
     done: Counter[str] = Counter()
     with NatsEngine() as nats:
@@ -126,15 +135,15 @@ async def nodes(folder: Path, scale: Scale, seed: int) -> list[Figure]:
                 await until(lambda: _all_list(load))
                 for _ in range(scale.disturbances):
                     await asyncio.sleep(chance.random() * 2)
-                    done[await _disturb(chance, all_nodes, nats)] += 1
+                    done[await _disturb(chance, all_nodes, nats, engine)] += 1
                 await until(lambda: _all_list(load))  # every part is well again
             await until(lambda: not _open_calls(database))
             return _figures(load, done, database)
 
 
-async def _disturb(chance: Random, all_nodes: list[GatewayProcess], nats: NatsEngine) -> str:
+async def _disturb(chance: Random, all_nodes: list[GatewayProcess], nats: NatsEngine, engine: PostgresEngine) -> str:
     node = chance.choice(all_nodes)
-    match chance.randrange(5):
+    match chance.randrange(6):
         case 0:
             await node.kill()
             await asyncio.sleep(chance.random() * 5)
@@ -154,6 +163,11 @@ async def _disturb(chance: Random, all_nodes: list[GatewayProcess], nats: NatsEn
             await asyncio.sleep(chance.random() * 3)
             nats.start()
             return "nats killed"
+        case 4:
+            await asyncio.to_thread(engine.stop)
+            await asyncio.sleep(chance.random() * 6)
+            await asyncio.to_thread(engine.start)
+            return "database stopped"
     nats.freeze()
     await asyncio.sleep(chance.random() * 5)
     nats.thaw()

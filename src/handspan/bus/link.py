@@ -32,6 +32,8 @@ _MAX_WAITING: Final = 20_000
 _PING_SECONDS: Final = 2
 _RETRY_SECONDS: Final = 0.1
 _CONNECT_SECONDS: Final = 2
+_OPEN_SECONDS: Final = 10
+"""Seconds in which a start finds a server, or fails."""
 _FIRST_TRIES: Final = 3
 """How often each server is tried at the start. Later it is tried for ever."""
 _log = logging.getLogger(__name__)
@@ -111,23 +113,26 @@ class NatsLink:
             given["tls"] = tls
         client = Client()
         try:
-            await client.connect(
-                servers=list(options.servers),
-                name=f"handspan {node[:8]}",
-                no_echo=True,
-                allow_reconnect=False,  # a first try that fails says why
-                max_reconnect_attempts=_FIRST_TRIES,
-                reconnect_time_wait=_RETRY_SECONDS,  # type: ignore[arg-type] # it only sleeps so long
-                ping_interval=_PING_SECONDS,
-                max_outstanding_pings=2,
-                connect_timeout=_CONNECT_SECONDS,
-                disconnected_cb=self._on_down,
-                reconnected_cb=self._on_up,
-                error_cb=self._on_error,
-                **{name: value for name, value in given.items() if value is not None},
-            )
+            async with asyncio.timeout(_OPEN_SECONDS):
+                await client.connect(
+                    servers=list(options.servers),
+                    name=f"handspan {node[:8]}",
+                    no_echo=True,
+                    allow_reconnect=False,  # a first try that fails says why
+                    max_reconnect_attempts=_FIRST_TRIES,
+                    reconnect_time_wait=_RETRY_SECONDS,  # type: ignore[arg-type] # it only sleeps so long
+                    ping_interval=_PING_SECONDS,
+                    max_outstanding_pings=2,
+                    connect_timeout=_CONNECT_SECONDS,
+                    disconnected_cb=self._on_down,
+                    reconnected_cb=self._on_up,
+                    error_cb=self._on_error,
+                    **{name: value for name, value in given.items() if value is not None},
+                )
         except (Error, OSError, ValueError, TimeoutError) as error:
-            await client.close()
+            with contextlib.suppress(Exception):
+                async with asyncio.timeout(_CONNECT_SECONDS):
+                    await client.close()
             cause = client.last_error or error
             reason = str(cause) or type(cause).__name__
             text = f"cluster.url: no connection to NATS: {reason}. Start nats-server, or correct the address"
