@@ -15,7 +15,7 @@ BOTH_WAYS := tests/wire tests/vectors tests/gateway/mcp/test_door.py
 # The tests start hundreds of processes. Each would compile every module anew if none might keep what it compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup system serve test pytest sdk web screenshots chaos conformance coverage check release-check format docs bench bench-peers audit lock clean
+.PHONY: help setup system serve test pytest sdk web screenshots chaos conformance coverage check release-check format docs bench scale-sim bench-peers audit lock clean
 .DEFAULT_GOAL := help
 
 help: ## what can be made
@@ -87,6 +87,9 @@ docs: setup ## write what is generated: docs/settings.md, the JSON Schemas of th
 
 bench: setup ## our figures against the floor, as a table and in bench/results/latest.json
 	@cd $(ROOT) && $(BIN)/python -m bench
+
+scale-sim: setup ## what a million devices need, computed from figures that are measured here
+	@cd $(ROOT) && $(BIN)/python -m bench.scale_sim
 
 bench-peers: setup ## the same, beside the peers in virtual environments of their own
 	@cd $(ROOT) && $(BIN)/python -m bench --peers
