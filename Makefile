@@ -15,7 +15,7 @@ BOTH_WAYS := tests/wire tests/vectors tests/gateway/mcp/test_door.py
 # The tests start hundreds of processes. Each would compile every module anew if none might keep what it compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup system serve test pytest sdk web screenshots chaos conformance coverage check release-check format docs bench scale-sim bench-peers audit lock clean
+.PHONY: help setup system serve test pytest sdk web screenshots chaos conformance coverage check release-check format docs recording bench scale-sim bench-peers audit lock clean
 .DEFAULT_GOAL := help
 
 help: ## what can be made
@@ -41,6 +41,7 @@ test: setup system ## every gate and every test; the longest of the four parts b
 
 pytest: setup system ## the tests in Python
 	@$(ROOT)scripts/node-parts
+	@$(ROOT)scripts/fastmcp-client
 	@cd $(ROOT) && $(BIN)/python -m compileall -q src
 	@cd $(ROOT) && [ -d tests/__pycache__ ] || $(BIN)/python -m pytest -q --collect-only >/dev/null || true # compiles all once, not in every worker
 	@cd $(ROOT) && $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
@@ -65,7 +66,7 @@ screenshots: setup system ## pictures of every page in web/screenshots, and thos
 
 chaos: setup ## dropped links, kills, hostile clients, floods, outages, a soak of ten minutes; then properties and floods in their deep form
 	@cd $(ROOT) && $(BIN)/python -m tests.chaos
-	@cd $(ROOT) && $(BIN)/python -m tests.chaos --postgres kills sigterm walks
+	@cd $(ROOT) && $(BIN)/python -m tests.chaos --postgres storm pages kills sigterm walks
 	@cd $(ROOT) && TESTS_PROFILE=deep $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --timeout 3600 -m "hypothesis or flood"
 	@cd $(ROOT) && TESTS_PROFILE=deep $(BIN)/python -m pytest -q --timeout 3600 tests/interaction/test_behaviours.py -k postgres
 
@@ -82,8 +83,11 @@ check: setup ## format, lint, types, import contracts; then the longest files an
 format: setup ## put every file in the house's form
 	@cd $(ROOT) && $(BIN)/ruff check -q --fix . ; $(BIN)/ruff format -q .
 
-docs: setup ## write what is generated: docs/settings.md, the JSON Schemas of the protocol, the types of REST and events of the SDK
-	@cd $(ROOT) && $(BIN)/python scripts/settings_page.py && $(BIN)/python scripts/protocol_schemas.py && $(BIN)/python scripts/sdk_types.py
+docs: setup ## write what is generated: docs/settings.md, docs/troubleshooting.md, the JSON Schemas of the protocol, the types of REST and events of the SDK
+	@cd $(ROOT) && $(BIN)/python scripts/settings_page.py && $(BIN)/python scripts/troubleshooting_page.py && $(BIN)/python scripts/protocol_schemas.py && $(BIN)/python scripts/sdk_types.py
+
+recording: setup ## run the README's story and draw it anew: docs/pictures/terminal.svg
+	@cd $(ROOT) && $(BIN)/python scripts/recording.py
 
 bench: setup ## our figures against the floor, as a table and in bench/results/latest.json
 	@cd $(ROOT) && $(BIN)/python -m bench
@@ -91,7 +95,7 @@ bench: setup ## our figures against the floor, as a table and in bench/results/l
 scale-sim: setup ## what a million devices need, computed from figures that are measured here
 	@cd $(ROOT) && $(BIN)/python -m bench.scale_sim
 
-bench-peers: setup ## the same, beside the peers in virtual environments of their own
+bench-peers: setup ## the same, beside the peers in virtual environments of their own; draws docs/pictures/peers-*.svg
 	@cd $(ROOT) && $(BIN)/python -m bench --peers
 
 audit: setup ## known holes in what we depend on, and the security rules of the linter
@@ -102,5 +106,5 @@ lock: setup ## write constraints.txt anew: the newest versions that fit pyprojec
 	@cd $(ROOT) && scripts/lock
 
 clean: ## remove what make made
-	@cd $(ROOT) && rm -rf .venv .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis bench/results
+	@cd $(ROOT) && rm -rf .venv .venv-fastmcp .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis bench/results
 	@cd $(ROOT) && rm -rf sdks/typescript/node_modules sdks/typescript/dist web/node_modules web/dist web/screenshots

@@ -1,4 +1,5 @@
-"""`python -m bench`: every figure, as a table and in bench/results/latest.json. With --peers the peers beside them.
+"""`python -m bench`: every figure, as a table and in bench/results/latest.json. With --peers the peers beside them,
+and the pictures of docs/pictures drawn anew.
 
 `python -m bench dispatch starting` measures these families only, and keeps nothing.
 """
@@ -11,9 +12,11 @@ from pathlib import Path
 from types import ModuleType
 
 import msgspec
+from scripts.progress import Steps
 
 from bench import (
     bridging,
+    chart,
     dispatch,
     flooding,
     graphing,
@@ -48,8 +51,12 @@ FAMILIES: dict[str, ModuleType] = {
 
 async def measure(names: Sequence[str]) -> list[Figure]:
     """The figures of these families, one family after another."""
-    with tempfile.TemporaryDirectory() as folder:
-        return [figure for name in names for figure in await FAMILIES[name].measure(Path(folder))]
+    figures: list[Figure] = []
+    with tempfile.TemporaryDirectory() as folder, Steps(len(names)) as steps:
+        for name in names:
+            with steps.step(name):
+                figures += await FAMILIES[name].measure(Path(folder))
+    return figures
 
 
 def table(figures: list[Figure]) -> str:
@@ -79,6 +86,8 @@ def main() -> None:
     figures = asyncio.run(measure(given.family or list(FAMILIES)))
     if given.peers:
         figures = beside(figures)
+        if not given.family:
+            chart.keep(chart.collect(figures))
     if not given.family:
         RESULTS.parent.mkdir(exist_ok=True)
         RESULTS.write_bytes(msgspec.json.format(msgspec.json.encode(figures)) + b"\n")

@@ -23,6 +23,7 @@ from mcp.server.context import ServerRequestContext
 from bench.bare import add
 from handspan import tool
 from handspan.core.principals import OPERATOR
+from handspan.core.tool import NO_CLAIMS, READ_ONLY, Annotations
 from handspan.testing.gateway import running_gateway
 from mcp import Client
 
@@ -44,11 +45,11 @@ class SdkServer(uvicorn.Server):
         self.is_ready.set()
 
 
-async def serve_ours(parent: str | None = None) -> None:
-    """Serve `add` at the MCP door of a gateway, whose state is in this folder."""
+async def serve_ours(annotations: Annotations, parent: str | None = None) -> None:
+    """Serve `add` with these annotations at the MCP door of a gateway, whose state is in this folder."""
     with tempfile.TemporaryDirectory(dir=parent) as folder:
         async with running_gateway(Path(folder)) as gateway:
-            gateway.gateway.app.registry.register(tool(add))
+            gateway.gateway.app.registry.register(tool(annotations=annotations)(add))
             token = await gateway.gateway.auth.issue(OPERATOR.owner, ("tools",), "bench")
             await _until_closed(f"{gateway.url}/mcp {token}")
 
@@ -57,7 +58,9 @@ async def serve_sdk() -> None:
     """Serve `add` with the low-level server of the SDK, under uvicorn."""
 
     async def list_tools(ctx: _Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[types.Tool(name="add", description="Add.", input_schema=SCHEMA)])
+        hints = types.ToolAnnotations(read_only_hint=True, idempotent_hint=True)
+        listed = types.Tool(name="add", description="Add.", input_schema=SCHEMA, annotations=hints)
+        return types.ListToolsResult(tools=[listed])
 
     async def call_tool(ctx: _Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         text = str(await add(**(params.arguments or {})))
@@ -104,7 +107,9 @@ async def _until_closed(word: str) -> None:
 if __name__ == "__main__":
     match sys.argv[1:]:
         case ["ours", *parent]:
-            uvloop.run(serve_ours(*parent))
+            uvloop.run(serve_ours(READ_ONLY, *parent))
+        case ["ours_unmarked"]:
+            uvloop.run(serve_ours(NO_CLAIMS))
         case ["sdk"]:
             uvloop.run(serve_sdk())
         case ["client", url, token, mode]:

@@ -51,8 +51,17 @@ def debian_programs() -> Path | None:
 class PostgresEngine:
     """One server. `start` and `stop` it as often as you like; its data stays until `remove`."""
 
-    def __init__(self, *options: str, programs: Path | None = None, parent: Path | None = None) -> None:
-        """`options`: settings of the server, each as `name=value`. `parent`: where its data is; None: in memory."""
+    def __init__(
+        self,
+        *options: str,
+        programs: Path | None = None,
+        parent: Path | None = None,
+        primary: "PostgresEngine | None" = None,
+    ) -> None:
+        """`options`: settings of the server, each as `name=value`. `parent`: where its data is; None: in memory.
+
+        `primary`: a running server, of which this one is a replica until `promote`.
+        """
         memory = Path("/dev/shm")
         parent = parent or (memory if os.access(memory, os.W_OK) else None)
         self.folder = Path(tempfile.mkdtemp(prefix="handspan-pg-", dir=parent))
@@ -62,9 +71,13 @@ class PostgresEngine:
         self._server: subprocess.Popen[bytes] | None = None
         if os.geteuid() == 0:
             os.chown(self.folder, _NOBODY, _NOBODY)
-        self._run(
-            "initdb", "-D", str(self.data), "-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C"
-        )
+        if primary is None:
+            self._run(
+                "initdb", "-D", str(self.data), "-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C"
+            )
+        else:
+            source = f"host=127.0.0.1 port={primary.port} user=postgres application_name=replica"
+            self._run("pg_basebackup", "-D", str(self.data), "-d", source, "-R", "-X", "stream", "-c", "fast")
 
     @property
     def data(self) -> Path:
@@ -95,6 +108,15 @@ class PostgresEngine:
             self._server.send_signal(how)
             self._server.wait(60)
             self._server = None
+
+    def promote(self) -> None:
+        """Make a replica the primary."""
+        self._run("pg_ctl", "-D", str(self.data), "-w", "-t", "60", "promote")
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its main process is there."""
+        return self._server is not None and self._server.poll() is None
 
     def freeze(self) -> None:
         """Let no process of the server run."""

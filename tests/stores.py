@@ -102,23 +102,23 @@ def store_settings(folder: Path) -> dict[str, object]:
 @contextlib.contextmanager
 def refusing_writes(folder: Path, limit: int) -> Iterator[None]:
     """The server says that its disk is full, where a result is larger than this; with 1 to every write of a call."""
-    rows_in(folder, _FULL.format(limit=limit))
+    rows_in(folder, _FULL.format(calls=f"{limit} = 1 OR octet_length(NEW.result) > {limit}", migrations="true"))
     for table in ("calls", "migrations"):
-        rows_in(
-            folder,
-            f"CREATE TRIGGER no_room BEFORE INSERT OR UPDATE ON {table} FOR EACH ROW EXECUTE FUNCTION full_{table}()",
-        )
+        if not rows_in(folder, f"SELECT 1 FROM pg_trigger WHERE tgname = 'no_room' AND tgrelid = '{table}'::regclass"):
+            rows_in(folder, _TRIGGER.format(table=table))
     try:
         yield
     finally:
-        for table in ("calls", "migrations"):
-            rows_in(folder, f"DROP TRIGGER no_room ON {table}")
+        # The triggers stay: to drop them would wait for readers, which wait for the loop that runs this.
+        rows_in(folder, _FULL.format(calls="false", migrations="false"))
 
 
+_TRIGGER: Final = (
+    "CREATE TRIGGER no_room BEFORE INSERT OR UPDATE ON {table} FOR EACH ROW EXECUTE FUNCTION full_{table}()"
+)
 _FULL: Final = """DO $do$ BEGIN
 CREATE OR REPLACE FUNCTION full_calls() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-    IF {limit} = 1 OR octet_length(NEW.result) > {limit} THEN RAISE EXCEPTION 'no room' USING ERRCODE = '53100'; END IF;
-    RETURN NEW; END $$;
+    IF {calls} THEN RAISE EXCEPTION 'no room' USING ERRCODE = '53100'; END IF; RETURN NEW; END $$;
 CREATE OR REPLACE FUNCTION full_migrations() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-    RAISE EXCEPTION 'no room' USING ERRCODE = '53100'; END $$;
+    IF {migrations} THEN RAISE EXCEPTION 'no room' USING ERRCODE = '53100'; END IF; RETURN NEW; END $$;
 END $do$"""

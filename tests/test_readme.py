@@ -165,6 +165,7 @@ def test_the_settings_can_be_used(tmp_path: Path) -> None:
     assert settings.hooks.chain[0].type == "rate_limit"
 
 
-def test_every_link_leads_to_a_file() -> None:
-    links = re.findall(r"\]\(([^)]+)\)", README)
+def test_every_link_and_every_picture_leads_to_a_file() -> None:
+    links = re.findall(r"\]\(([^)]+)\)|(?:src|srcset)=\"([^\"]+)\"", README)
+    links = [link or picture for link, picture in links]
     assert links and all((ROOT / link).is_file() for link in links)

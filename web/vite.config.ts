@@ -37,7 +37,7 @@ export default defineConfig({
     testTimeout: 300_000, // guards, no measures: on a busy machine all tests take long
     hookTimeout: 300_000,
     expect: { poll: { timeout: 90_000, interval: 50 } },
-    fileParallelism: false, // one gateway and one browser at a time
+    maxWorkers: 2, // each file has a gateway and a browser of its own, and waits for both most of the time
     isolate: false,
   },
 });

@@ -34,6 +34,24 @@ def mcp_http() -> None:
     _serve(_mcp_server().streamable_http_app())
 
 
+def mcp_plain_http() -> None:
+    """The low-level server of the MCP SDK, as it comes: the floor of `mcp_server.py`."""
+    import mcp_types as types  # noqa: PLC0415 - only one peer is installed
+    from mcp.server import Server  # noqa: PLC0415 - the same
+
+    schema = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+
+    async def list_tools(*_: Any) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=[types.Tool(name="say", description="Say.", input_schema=schema)])
+
+    async def call_tool(_: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+        text = await say(**(params.arguments or {}))
+        return types.CallToolResult(content=[types.TextContent(text=text)])
+
+    _end_with_input()
+    _serve(Server("bench", on_list_tools=list_tools, on_call_tool=call_tool).streamable_http_app())
+
+
 def fastmcp_http() -> None:
     """FastMCP's streamable HTTP, as it comes."""
     from fastmcp import FastMCP  # noqa: PLC0415 - only one peer is installed
@@ -102,7 +120,13 @@ def quiet() -> None:
     logging.disable(logging.CRITICAL)
 
 
-PEERS = {"socketio": socketio, "mcp_stdio": mcp_stdio, "mcp_http": mcp_http, "fastmcp_http": fastmcp_http}
+PEERS = {
+    "socketio": socketio,
+    "mcp_stdio": mcp_stdio,
+    "mcp_http": mcp_http,
+    "mcp_plain_http": mcp_plain_http,
+    "fastmcp_http": fastmcp_http,
+}
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ async def socketio() -> AsyncIterator[Call]:
     import socketio as peer  # type: ignore[import-not-found]  # noqa: PLC0415 - only one peer is installed
 
     server = peer.AsyncServer(async_mode="asgi")
-    async with _serving(peer.ASGIApp(server)) as port, _other_process("socketio", str(port)) as client:
+    async with _serving(peer.ASGIApp(server)) as port, other_process("socketio", str(port)) as client:
         yield lambda: server.call("say", REQUEST, to=client)
 
 
@@ -66,7 +66,7 @@ async def mcp_http() -> AsyncIterator[Call]:
     """The MCP SDK's client with a server behind streamable HTTP."""
     from mcp import Client  # noqa: PLC0415 - only one peer is installed
 
-    async with _other_process("mcp_http") as port, Client(f"http://127.0.0.1:{port}/mcp") as client:
+    async with other_process("mcp_http") as port, Client(f"http://127.0.0.1:{port}/mcp") as client:
         yield _mcp_call(client)
 
 
@@ -75,7 +75,7 @@ async def fastmcp_http() -> AsyncIterator[Call]:
     """FastMCP's client with a server behind streamable HTTP."""
     from fastmcp import Client  # noqa: PLC0415 - only one peer is installed
 
-    async with _other_process("fastmcp_http") as port, Client(f"http://127.0.0.1:{port}/mcp") as client:
+    async with other_process("fastmcp_http") as port, Client(f"http://127.0.0.1:{port}/mcp") as client:
 
         async def call() -> Any:
             return (await client.call_tool("say", ARGUMENTS)).data
@@ -97,7 +97,7 @@ def _mcp_call(client: Any) -> Call:
 
 
 @contextlib.asynccontextmanager
-async def _other_process(*arguments: str) -> AsyncIterator[str]:
+async def other_process(*arguments: str) -> AsyncIterator[str]:
     """What the far end says when it is there. It is gone afterwards, whatever happens."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, *FAR_END, *arguments, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from msgspec import Struct, structs
+from scripts.progress import Steps
 
 from bench.figures import Figure
 
@@ -65,13 +66,22 @@ COMPARISONS: Final = (
         {"socketio": "socketio", "mcp_stdio": "mcp", "mcp_http": "mcp", "fastmcp_http": "fastmcp"},
         {"remote_call_us": "us", "remote_call_sdk_us": "us"},
     ),
+    Comparison("bench.peers.mcp_server", {"fastmcp": "fastmcp"}, {"mcp_server_call": "ratio"}),
 )
 
 
 def beside(figures: list[Figure]) -> list[Figure]:
     """The figures, with what the peers take for the same work."""
+    with Steps(sum(len(one.peers) for one in COMPARISONS)) as steps:
+        return _beside(figures, steps)
+
+
+def _beside(figures: list[Figure], steps: Steps) -> list[Figure]:
     for comparison in COMPARISONS:
-        said = {peer: _said(comparison.script, peer, place) for peer, place in comparison.peers.items()}
+        said: dict[str, dict[str, float]] = {}
+        for peer, place in comparison.peers.items():
+            with steps.step(f"{comparison.script.rpartition('.')[2]} of {peer}"):
+                said[peer] = _said(comparison.script, peer, place)
         for ours, theirs in comparison.figures.items():
             peers = {peer: values[theirs] for peer, values in said.items() if theirs in values}
             figures = [structs.replace(one, peers=peers) if one.name == ours else one for one in figures]

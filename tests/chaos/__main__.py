@@ -13,8 +13,22 @@ from pathlib import Path
 from typing import Any, Final
 
 from msgspec import structs
+from scripts.progress import Steps
 
-from tests.chaos import floods, hostile, kills, nodes, outages, pages, sigterm, soak, storm, walks
+from tests.chaos import (
+    database_disk,
+    failover,
+    floods,
+    hostile,
+    kills,
+    nodes,
+    outages,
+    pages,
+    sigterm,
+    soak,
+    storm,
+    walks,
+)
 from tests.chaos.figures import Figure, broken, table
 from tests.stores import postgres_variables
 
@@ -26,6 +40,8 @@ SCENARIOS: Final[dict[str, tuple[Callable[[Path, Any, int], Any], Any, Any]]] = 
     "hostile": (hostile.hostile, hostile.Scale(), hostile.SHORT),
     "floods": (floods.floods, floods.Scale(), floods.SHORT),
     "outages": (outages.outages, outages.Scale(), outages.SHORT),
+    "failover": (failover.failover, failover.Scale(), failover.SHORT),
+    "database_disk": (database_disk.database_disk, database_disk.Scale(), database_disk.SHORT),
     "soak": (soak.soak, soak.Scale(), soak.SHORT),
     "walks": (walks.walks, walks.Scale(), walks.SHORT),
     "nodes": (nodes.nodes, nodes.Scale(), nodes.SHORT),
@@ -37,12 +53,16 @@ def main() -> int:
     """Run what was asked for; 1 when a promise is broken."""
     options = _options()
     is_broken = False
-    for name in options.scenarios or SCENARIOS:
-        begun = time.monotonic()
-        figures = _figures(name, options)
-        sys.stdout.write(table(name, options.seed, time.monotonic() - begun, figures) + "\n\n")
-        sys.stdout.flush()
-        is_broken = is_broken or bool(broken(figures))
+    names = options.scenarios or list(SCENARIOS)
+    with Steps(len(names)) as steps:
+        for name in names:
+            begun = time.monotonic()
+            with steps.step(name):
+                figures = _figures(name, options)
+            steps.clear()
+            sys.stdout.write(table(name, options.seed, time.monotonic() - begun, figures) + "\n\n")
+            sys.stdout.flush()
+            is_broken = is_broken or bool(broken(figures))
     sys.stdout.write("A promise is BROKEN.\n" if is_broken else "Every promise was kept.\n")
     return 1 if is_broken else 0
 

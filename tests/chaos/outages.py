@@ -8,7 +8,8 @@ journal, no call stays open, and nothing is pruned.
 import asyncio
 import resource
 import sqlite3
-from collections.abc import AsyncIterator, Iterator
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Final, cast
@@ -20,7 +21,7 @@ from handspan.core.values import JsonObject
 from handspan.testing import DeviceLogic, DeviceRequest, GatewayProcess, offer
 from tests.chaos.figures import Figure, none_of
 from tests.chaos.kills import PLAIN_PROCESS
-from tests.chaos.witness import journal_of, kept
+from tests.chaos.witness import StoredCall, journal_of, kept
 from tests.waiting import until
 
 _CALLERS: Final = 4
@@ -52,7 +53,7 @@ class Outages:
     def __init__(self, gateway: GatewayProcess, folder: Path) -> None:
         self._gateway = gateway
         self._clock = folder / "clock"
-        self._client = httpx2.AsyncClient(
+        self.client = httpx2.AsyncClient(
             base_url=gateway.url, headers={"Authorization": f"Bearer {gateway.token}"}, timeout=60, trust_env=False
         )
         self.told: dict[str, JsonObject] = {}
@@ -67,7 +68,7 @@ class Outages:
         while not self.is_over:
             number += 1
             name, arguments = ("device__work", {"n": number}) if number % 2 else ("get_current_time", {})
-            answer = await self._client.post(f"/api/tools/{name}/call", json={"args": arguments})
+            answer = await self.client.post(f"/api/tools/{name}/call", json={"args": arguments})
             if answer.status_code == 200:
                 self.told[answer.headers["location"].rpartition("/")[2]] = answer.json()
             elif answer.status_code == 503:
@@ -76,7 +77,7 @@ class Outages:
 
     async def is_ready(self) -> bool:
         """Whether the gateway says that it can do work."""
-        return (await self._client.get("/ready")).status_code == 200
+        return (await self.client.get("/ready")).status_code == 200
 
     async def outlast(self, seconds: float) -> None:
         """Let the outage last, then wait until the gateway says that it is over."""
@@ -84,9 +85,25 @@ class Outages:
             await asyncio.sleep(1)
             self.unready += not await self.is_ready()
 
+    async def go_on(self) -> None:
+        """Wait until the gateway says that it can do work, and calls get results again."""
+        await until(self.is_ready)
+        count = len(self.told)
+        await until(lambda: len(self.told) > count + 20)
+
+    async def doctor(self) -> str:
+        """What `handspan doctor` says."""
+        return (await self.client.get("/api/doctor")).text
+
+    async def health_seconds(self) -> float:
+        """How long the gateway takes to say that it lives."""
+        begun = time.monotonic()
+        assert (await self.client.get("/health")).status_code == 200
+        return time.monotonic() - begun
+
     async def close(self) -> None:
         """Let go of the connections."""
-        await self._client.aclose()
+        await self.client.aclose()
 
     @contextmanager
     def full_disk(self) -> Iterator[None]:
@@ -125,10 +142,11 @@ def _prepare(folder: Path) -> None:
 
 
 @asynccontextmanager
-async def _at_work(folder: Path) -> AsyncIterator[tuple[Outages, DeviceLogic]]:
-    """A gateway whose clock can be set, a device and its callers."""
+async def at_work(folder: Path, given: Mapping[str, str] | None = None) -> AsyncIterator[tuple[Outages, DeviceLogic]]:
+    """A gateway whose clock can be set, with these variables too; a device and its callers."""
     await asyncio.to_thread(_prepare, folder)
-    environ = {**PLAIN_PROCESS, "PYTHONPATH": str(folder), "STEPPED_CLOCK": str(folder / "clock")}
+    clock = {"PYTHONPATH": str(folder), "STEPPED_CLOCK": str(folder / "clock")}
+    environ = {**PLAIN_PROCESS, **clock, **(given or {})}
 
     async def work(asked: DeviceRequest) -> str:
         return f"done {asked.args['n']}"
@@ -151,37 +169,42 @@ async def _at_work(folder: Path) -> AsyncIterator[tuple[Outages, DeviceLogic]]:
 async def outages(folder: Path, scale: Scale, seed: int) -> list[Figure]:
     """The figures of all outages."""
     unready: dict[str, int] = {}
-    async with _at_work(folder) as (at_work, device):
-        first = set(at_work.told)
+    async with at_work(folder) as (working, device):
+        first = set(working.told)
         for name, outage in (
-            ("full disk", at_work.full_disk),
-            ("locked database", at_work.locked_database),
-            ("clock a year ahead", at_work.stepped_clock),
+            ("full disk", working.full_disk),
+            ("locked database", working.locked_database),
+            ("clock a year ahead", working.stepped_clock),
         ):
-            before = at_work.unready
+            before = working.unready
             with outage():
-                await at_work.outlast(scale.seconds)
-            unready[name] = at_work.unready - before
-            await until(at_work.is_ready)
-            count = len(at_work.told)
-            await until(lambda count=count: len(at_work.told) > count + 20)  # type: ignore[misc]  # bound early
+                await working.outlast(scale.seconds)
+            unready[name] = working.unready - before
+            await working.go_on()
         ran = len(device.ran)
     journal = kept(await journal_of(folder / "state"))
-    missing = [call_id for call_id in at_work.told if call_id not in journal]
-    differing = [
-        f"{call_id}: told {told}, stored {journal[call_id].envelope}"
-        for call_id, told in at_work.told.items()
-        if call_id in journal and journal[call_id].envelope != told
-    ]
-    codes = [cast(str, told.get("code", "success")) for told in at_work.told.values()]
     return [
-        Figure("calls that were told a result", len(at_work.told), at_least=20),
-        *(Figure(f"  {code}", codes.count(code)) for code in sorted(set(codes))),
-        Figure("requests that were refused (503)", at_work.refused),
         *(Figure(f"seconds not ready: {name}", count) for name, count in unready.items()),
         Figure("calls that the device ran", ran),
+        *told_figures(working, journal),
+        none_of("calls pruned by the step of the clock", [c for c in first if c not in journal]),
+    ]
+
+
+def told_figures(working: Outages, journal: Mapping[str, StoredCall]) -> list[Figure]:
+    """What callers were told, against what is stored."""
+    missing = [call_id for call_id in working.told if call_id not in journal]
+    differing = [
+        f"{call_id}: told {told}, stored {journal[call_id].envelope}"
+        for call_id, told in working.told.items()
+        if call_id in journal and journal[call_id].envelope != told
+    ]
+    codes = [cast(str, told.get("code", "success")) for told in working.told.values()]
+    return [
+        Figure("calls that were told a result", len(working.told), at_least=20),
+        *(Figure(f"  {code}", codes.count(code)) for code in sorted(set(codes))),
+        Figure("requests that were refused (503)", working.refused),
         none_of("results that were told and are not stored", missing),
         none_of("results that were told and are stored otherwise", differing),
         none_of("calls without a result at the end", [c for c, call in journal.items() if call.state != "done"]),
-        none_of("calls pruned by the step of the clock", [c for c in first if c not in journal]),
     ]

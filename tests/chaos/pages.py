@@ -19,6 +19,7 @@ from handspan.testing.process import SPOKEN
 from tests.chaos.figures import Figure, none_of, percentile
 from tests.chaos.kills import PLAIN_PROCESS, started
 from tests.chaos.witness import journal_of, kept
+from tests.stores import store_settings
 from tests.waiting import until
 
 _TOOLS: Final = [{"node_name": "tools", "name": "lift", "description": "", "parameters": {}}]
@@ -112,7 +113,8 @@ async def pages(folder: Path, scale: Scale, seed: int) -> list[Figure]:
     chance = Random(f"{seed}/pages")
     ready: list[float] = []
     is_over = asyncio.Event()
-    async with GatewayProcess(folder, model=SPOKEN, environ=PLAIN_PROCESS) as gateway:
+    store = json.dumps(store_settings(folder / "state"))
+    async with GatewayProcess(folder, "--set", f"store={store}", model=SPOKEN, environ=PLAIN_PROCESS) as gateway:
         tabs = [
             Page(gateway.url, gateway.token, f"tab-{number}", Random(f"{seed}/{number}"))
             for number in range(scale.pages)

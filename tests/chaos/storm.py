@@ -29,6 +29,7 @@ from handspan.testing import (
 )
 from tests.chaos.figures import Figure, none_of, percentile
 from tests.chaos.witness import Witness, kept
+from tests.stores import store_settings
 
 _SILENT_SECONDS: Final = 0.4
 _TOOLS: Final = [offer("work", timeout=20), offer("mute", timeout=_SILENT_SECONDS)]
@@ -156,7 +157,8 @@ def _code(result: ToolResult) -> str:
 
 async def storm(folder: Path, scale: Scale, seed: int) -> list[Figure]:
     """The figures of one storm."""
-    async with running_gateway(folder, gateway={"resume_grace": 10}) as gateway, AsyncExitStack() as stack:
+    store = store_settings(folder / "state")
+    async with running_gateway(folder, gateway={"resume_grace": 10}, store=store) as gateway, AsyncExitStack() as stack:
         proxy = await stack.enter_async_context(FaultProxy(gateway.url, seed=seed))
         proxy.delay(0.0, jitter=0.002)
         proxy.split(200)

@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from tests.chaos import floods, hostile, kills, outages, pages, sigterm, soak, storm, walks
+from tests.chaos import failover, floods, hostile, kills, outages, pages, sigterm, soak, storm, walks
 from tests.chaos.figures import Figure, broken, table
 from tests.chaos.hostile_frames import HOSTILE_REQUESTS, hostile_text
 from tests.postgres_engine import HOW_TO_INSTALL, find_programs
@@ -47,6 +47,13 @@ def in_postgres(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("in_postgres")
 async def test_nothing_acknowledged_is_lost_when_a_gateway_with_postgres_is_killed(tmp_path: Path) -> None:
     check("kills", await kills.kills(tmp_path, kills.SHORT, _SEED))
+
+
+@pytest.mark.anyio
+async def test_nothing_acknowledged_is_lost_when_the_database_fails_over(tmp_path: Path) -> None:
+    if find_programs() is None:
+        pytest.skip(HOW_TO_INSTALL)
+    check("failover", await failover.failover(tmp_path, failover.SHORT, _SEED))
 
 
 @pytest.mark.anyio

@@ -13,6 +13,7 @@ from msgspec import Struct, UnsetType
 from handspan.core.calls import CallRecord
 from handspan.core.principals import OPERATOR
 from handspan.core.results import envelope
+from handspan.core.store import Store
 from handspan.core.values import Json, JsonObject
 from tests.chaos.figures import Figure, none_of
 from tests.stores import open_store
@@ -85,10 +86,15 @@ def kept(records: Iterable[CallRecord]) -> dict[str, StoredCall]:
 async def journal_of(state: Path) -> list[CallRecord]:
     """Every call of the operator in the journal of a gateway that does not run."""
     async with open_store(state) as store:
-        records: list[CallRecord] = []
-        after: str | None = None
-        while True:
-            page, after = await store.ledger.page(owner=OPERATOR.owner, limit=500, after=after)
-            records += page
-            if after is None:
-                return records
+        return await read_journal(store)
+
+
+async def read_journal(store: Store) -> list[CallRecord]:
+    """Every call of the operator in the journal of an open store."""
+    records: list[CallRecord] = []
+    after: str | None = None
+    while True:
+        page, after = await store.ledger.page(owner=OPERATOR.owner, limit=500, after=after)
+        records += page
+        if after is None:
+            return records

@@ -31,7 +31,7 @@ from handspan.core.results import Attachment, succeed
 from handspan.core.store import Store
 from handspan.core.values import encode
 from tests.store.things import Clock, answers, asks, call, count, finished, load, question, says, started, user
-from tests.stores import commits_of, is_sound, open_artifacts, open_store
+from tests.stores import commits_of, is_sound, open_store
 from tests.thoroughness import examples
 from tests.waiting import soon
 
@@ -252,7 +252,7 @@ async def test_deleting_a_session_deletes_all_that_belongs_to_it(
     store: Store, session: SessionRecord, state: Path
 ) -> None:
     other = await soon(store.conversations.create(owner="ann"))
-    artifacts = open_artifacts(state / "artifacts")
+    artifacts = store.artifacts
     for one in (session, other):
         record = call(session=one.id)
         await soon(store.conversations.append(one.id, user("secret"), asks(record.id), answers(record.id), owner="ann"))
@@ -262,7 +262,7 @@ async def test_deleting_a_session_deletes_all_that_belongs_to_it(
     await soon(store.conversations.delete(session.id, owner="ann"))
     for table, left in (("sessions", 1), ("messages", 3), ("calls", 1), ("questions", 1), ("usage", 1)):
         assert await count(store, table) == left, table
-    assert len(_names(state / "artifacts")) == 2
+    assert [one.session for one in await artifacts.all(owner="ann")] == [other.id]
     with pytest.raises(ToolError):
         await load(store, session)
     assert len(await load(store, other)) == 3
@@ -276,10 +276,6 @@ async def test_a_store_without_artifacts_deletes_sessions_too(state: Path) -> No
         session = await soon(store.conversations.create(owner="ann"))
         await soon(store.conversations.delete(session.id, owner="ann"))
         assert (await soon(store.conversations.page(owner="ann"))).sessions == ()
-
-
-def _names(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
 
 
 # Ids that clients choose.

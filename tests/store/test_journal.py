@@ -13,7 +13,7 @@ from handspan.core.principals import Origin
 from handspan.core.records import ToolTiming
 from handspan.core.results import Attachment, Failure, Success, ToolResult, succeed
 from handspan.core.store import Store
-from tests.store.things import call, finished, started
+from tests.store.things import READS, call, finished, started
 from tests.waiting import soon
 
 pytestmark = pytest.mark.anyio
@@ -150,3 +150,13 @@ async def test_every_code_of_the_table_is_the_status_of_its_calls(store: Store, 
 def test_no_value_of_a_tool_can_look_like_an_error(value: Any) -> None:
     encoded = succeed(value).encoded
     assert encoded.startswith(b'{"status":"success"')
+
+
+async def test_a_read_only_call_stands_in_the_journal_as_soon_as_it_runs(store: Store) -> None:
+    record = call(tool=READS)
+    await started(store.ledger, record)  # in SQLite, it does not wait for its write
+    page, _ = await soon(store.ledger.page(owner=record.owner))
+    assert [one.id for one in page] == [record.id] and page[0].state == "started"
+    await finished(store.ledger, record, succeed(1))
+    page, _ = await soon(store.ledger.page(owner=record.owner))
+    assert [(one.id, one.state) for one in page] == [(record.id, "done")]

@@ -2,6 +2,7 @@
 
 import pytest
 
+from handspan.core.channels import OutgoingMessage
 from handspan.core.context import ToolContext
 from handspan.core.errors import ToolError
 from handspan.tools.message import SendMessage
@@ -14,17 +15,22 @@ ARGUMENTS = {"channel": "telegram", "chat_id": "42", "content": "Grüße"}
 class Outbox:
     """A bus that knows one channel and keeps what it was given."""
 
-    def __init__(self) -> None:
-        self.sent: list[tuple[str, str, str]] = []
+    described = " Channels: telegram."
 
-    async def send(self, channel: str, chat_id: str, content: str) -> None:
-        if channel != "telegram":
-            raise ToolError("execution_failed", f"There is no channel {channel!r}.")
-        self.sent.append((channel, chat_id, content))
+    def __init__(self, missing: str = "") -> None:
+        self.missing = missing
+        self.sent: list[OutgoingMessage] = []
+
+    async def send(self, message: OutgoingMessage) -> str:
+        if message.channel != "telegram":
+            raise ToolError("execution_failed", f"There is no channel {message.channel!r}.")
+        self.sent.append(message)
+        return ""
 
 
 async def test_without_a_channel_the_tool_says_what_it_misses(ctx: ToolContext) -> None:
-    assert SendMessage().handling.missing == "no channel is configured, and this version has none"
+    assert SendMessage().handling.missing == "no channel is configured"
+    assert SendMessage(Outbox("its token is missing")).handling.missing == "its token is missing"
     assert SendMessage(Outbox()).handling.missing == ""
     with pytest.raises(ToolError, match="The message was not sent: no channel is configured") as refused:
         await SendMessage().run(ARGUMENTS, ctx)
@@ -41,10 +47,11 @@ async def test_what_the_bus_refuses_is_refused(ctx: ToolContext) -> None:
 async def test_a_message_goes_to_its_chat_and_the_answer_says_so(ctx: ToolContext) -> None:
     outbox = Outbox()
     answer = await SendMessage(outbox).run(ARGUMENTS, ctx)
-    assert outbox.sent == [("telegram", "42", "Grüße")]
+    assert outbox.sent == [OutgoingMessage("telegram", "42", "Grüße", ctx.who.owner, ctx.session, id=ctx.call_id)]
     assert answer == {"status": "sent", "channel": "telegram", "chat_id": "42", "content_length": 7}
 
 
 def test_it_reaches_people_outside() -> None:
+    assert SendMessage(Outbox()).spec.description.endswith(" Channels: telegram.")
     assert SendMessage.spec.annotations.open_world
     assert not SendMessage.spec.annotations.read_only

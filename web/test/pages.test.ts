@@ -3,10 +3,11 @@ import { Device } from 'handspan/device';
 import type { CallPage, ListedCall } from 'handspan/rest';
 import type { Page } from 'playwright-core';
 import { expect, test } from 'vitest';
+import { RawDevice } from './support/raw-device.ts';
 import { checkAccess, photograph, turn, World } from './support/world.ts';
 
 /** A guard, no measure: on a busy machine all takes long. */
-const WAIT = { timeout: 30_000 };
+const WAIT = { timeout: 90_000 };
 
 const PYTHON = fileURLToPath(new URL('../../.venv/bin/python', import.meta.url));
 const MCP_SERVER = fileURLToPath(new URL('../../tests/sources/mcp/server.py', import.meta.url));
@@ -220,6 +221,25 @@ test('devices: a gateway in the network shows a QR code', async () => {
   const code = page.getByRole('img', { name: 'QR code with the link below' });
   await code.waitFor();
   await expect.poll(() => code.evaluate((image) => (image as HTMLImageElement).naturalWidth), WAIT).toBeGreaterThan(0);
+});
+
+test('devices: an app behind a bridge is shown with what it says of itself, and what of it is not offered', async () => {
+  const app = await RawDevice.connect(world.gateway, 'shopping');
+  const parameters = { type: 'object', properties: {} };
+  app.send({ type: 'register_tools', tools: [{ name: 'shopping__list_items', description: 'Lists.', parameters }] });
+  app.send({
+    type: 'about',
+    description: 'Keeps your shopping list.',
+    scopes: [{ name: 'items', description: 'what is on the list' }, { name: 'shops' }],
+    notes: ["The tool 'add_item' is not offered: it says that it writes."],
+  });
+  const page = await world.open('#/devices');
+  await page.getByText('Keeps your shopping list.').waitFor();
+  await page.getByText('items (what is on the list), shops').waitFor();
+  await page.getByText("'add_item' is not offered").waitFor();
+  await page.getByText('1 tool', { exact: true }).click();
+  await page.getByRole('link', { name: 'shopping__list_items' }).waitFor();
+  await look(page, 'devices-app');
 });
 
 test('tokens: one is made, shown once and revoked', async () => {

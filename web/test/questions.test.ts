@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { Device, LoginRequired } from 'handspan/device';
 import type { Page } from 'playwright-core';
 import { afterAll, expect, onTestFinished, test } from 'vitest';
+import { RawDevice } from './support/raw-device.ts';
 import { checkAccess, photograph, say, turn, World } from './support/world.ts';
 
 const config = mkdtempSync(join(tmpdir(), 'handspan-page-'));
@@ -115,33 +116,24 @@ test('a login is asked for where the person is, and the call goes on after it', 
 });
 
 test('a device asks whether something may be trusted: old and new are side by side', async () => {
-  const { url, token } = world.gateway;
-  const socket = new WebSocket(`${url.replace('http', 'ws')}/ws/chat`, ['handspan.v1', `bearer.${token}`]);
-  onTestFinished(() => socket.close());
-  const answers: string[] = [];
-  socket.addEventListener('message', ({ data }) => {
-    const frame = JSON.parse(String(data)) as { type: string; decision?: string };
-    if (frame.type === 'trust_answer') answers.push(frame.decision ?? '');
-  });
-  await new Promise((opened) => socket.addEventListener('open', opened));
-  const send = (frame: object) => socket.send(JSON.stringify(frame));
-  send({ type: 'connect', v: 1, role: 'device', label: 'desk', device_name: 'desk', capabilities: ['trust'] });
+  const desk = await RawDevice.connect(world.gateway, 'desk');
+  const answers = () => desk.received.filter(({ type }) => type === 'trust_answer').map(({ decision }) => decision);
   const subject = 'May the bridge start this app?';
-  send({ type: 'trust_request', id: 'first', subject, new: { program: 'shopping-provider' } });
+  desk.send({ type: 'trust_request', id: 'first', subject, new: { program: 'shopping-provider' } });
   const page = await world.open();
   const first = page.getByRole('dialog', { name: 'desk asks for your trust' });
   await first.getByText('shopping-provider').waitFor();
   expect(await first.getByText('Accepted before').count()).toBe(0);
   await first.getByRole('button', { name: 'Trust it' }).click();
-  await expect.poll(() => answers).toEqual(['allow']);
+  await expect.poll(answers).toEqual(['allow']);
 
   const changed = { old: { program: 'shopping-provider' }, new: { program: 'shopping-provider --all' } };
-  send({ type: 'trust_request', id: 'second', subject, ...changed });
+  desk.send({ type: 'trust_request', id: 'second', subject, ...changed });
   const second = page.getByRole('dialog', { name: 'What desk offers has changed' });
   await second.getByText('Accepted before').waitFor();
   await second.getByText('shopping-provider --all').waitFor();
   await checkAccess(page);
   await photograph(page, 'trust');
   await second.getByRole('button', { name: 'Keep it off' }).click();
-  await expect.poll(() => answers).toEqual(['allow', 'deny']);
+  await expect.poll(answers).toEqual(['allow', 'deny']);
 });

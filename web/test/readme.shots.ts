@@ -41,13 +41,6 @@ async function keep(page: Page, name: string): Promise<void> {
   writeFileSync(join(PICTURES, `${name}.webp`), Buffer.from(data, 'base64'));
 }
 
-async function keepBoth(page: Page, name: string): Promise<void> {
-  for (const colorScheme of ['light', 'dark'] as const) {
-    await page.emulateMedia({ colorScheme });
-    await keep(page, `${name}-${colorScheme}`);
-  }
-}
-
 test('the chat with a phone, an approval, the tools and the journal', async () => {
   const model = await ModelServer.start();
   const about = { api: 'openai-chat', model: 'scripted', base_url: model.url, key: 'k' };
@@ -71,7 +64,7 @@ test('the chat with a phone, an approval, the tools and the journal', async () =
     ['find_files', { pattern: '*plant*' }],
   );
   await phone.getByText('use camera?').waitFor();
-  await keepBoth(phone, 'phone');
+  await keep(phone, 'phone-light');
   await phone.getByRole('button', { name: 'Allow once' }).click();
   const second = await model.next();
   second.text(
@@ -82,7 +75,10 @@ test('the chat with a phone, an approval, the tools and the journal', async () =
   await page.getByRole('button', { name: 'Answer again' }).waitFor();
   await page.locator('.call img').evaluate((image) => (image as HTMLImageElement).decode());
   await page.locator('.talk-scroll').evaluate((box) => box.scrollTo(0, 0));
-  await keepBoth(page, 'chat');
+  await keep(page, 'chat-light');
+  await page.emulateMedia({ colorScheme: 'dark' });
+  await keep(page, 'chat-dark');
+  await page.emulateMedia({ colorScheme: 'light' });
 
   await page.goto(`${world.gateway.url}/#/chat`);
   await page.getByRole('combobox', { name: 'Agent' }).selectOption('Careful');
@@ -92,7 +88,7 @@ test('the chat with a phone, an approval, the tools and the journal', async () =
   third.call(['write_file', { path: 'notes/plant.md', content: 'Friday: water the plant.\n' }]);
   const dialog = page.getByRole('dialog', { name: 'Careful wants to use write_file' });
   await dialog.waitFor();
-  await keepBoth(page, 'approval');
+  await keep(page, 'approval-light');
   await dialog.getByRole('button', { name: 'Allow once' }).click();
   const fourth = await model.next();
   fourth.text('Done.');
@@ -102,5 +98,5 @@ test('the chat with a phone, an approval, the tools and the journal', async () =
   await page.goto(`${world.gateway.url}/#/tools`);
   await page.getByText('phone__camera').waitFor();
   await page.getByText(/tokens of each request/).waitFor();
-  await keepBoth(page, 'tools');
+  await keep(page, 'tools-light');
 });

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { checkAccess, PHONE, photograph, say, World } from './support/world.ts';
 
-const world = new World();
+const world = new World('--set', 'channels.page={}');
 
 test('a browser without a sign-in is told how to get one, and nothing else', async () => {
   const page = await (await world.context()).newPage();
@@ -26,6 +26,15 @@ test('signing out ends it for every tab of this browser', async () => {
   await page.getByText('handspan pair --browser').waitFor();
   await page.reload();
   await page.getByText('handspan pair --browser').waitFor();
+});
+
+test('a message that an agent sends to the person stays on the page until they hide it', async () => {
+  const page = await world.open();
+  await say(page, 'call message {"channel": "page", "chat_id": "all", "content": "Tea is ready."}');
+  const shown = page.getByRole('status').getByText('Tea is ready.');
+  await shown.waitFor();
+  await page.getByRole('button', { name: 'Hide' }).click();
+  await shown.waitFor({ state: 'detached' });
 });
 
 test('no script but the files of the gateway may run', async () => {

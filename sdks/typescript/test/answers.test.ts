@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import {
   AnswerError,
   AuthenticationError,
@@ -17,11 +17,11 @@ import { breaks, data, fails, says, silence, TestServer } from './support/server
 
 let server: TestServer;
 let client: HandspanClient;
-beforeAll(async () => {
+beforeEach(async () => {
   server = await TestServer.start();
   client = new HandspanClient({ baseUrl: `${server.url}/`, token: 'secret', headers: { 'X-Page': 'shop' } });
 });
-afterAll(() => server.close());
+afterEach(() => server.close());
 
 /** What a request throws when the server answers so. */
 async function thrown(...answers: Parameters<TestServer['answers']>): Promise<HandspanError> {

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, test } from 'vitest';
 import {
   AnswerError,
   ConnectionError,
@@ -11,11 +11,11 @@ import { breaks, chunk, fails, lastChunk, message, streams, TestServer } from '.
 
 let server: TestServer;
 let client: HandspanClient;
-beforeAll(async () => {
+beforeEach(async () => {
   server = await TestServer.start();
   client = new HandspanClient({ baseUrl: server.url, timeout: 60_000 });
 });
-afterAll(() => server.close());
+afterEach(() => server.close());
 
 /** What came of a stream: its chunks, then its result or its error. */
 async function watched(answer: Parameters<TestServer['answers']>[0]) {

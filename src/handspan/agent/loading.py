@@ -14,7 +14,7 @@ from handspan.agent.loop import Loop
 from handspan.agent.queue import Tasks
 from handspan.agent.session import Session
 from handspan.agent.stored_turns import PATIENCE, StoredTurns
-from handspan.core.agents import Agent, SkillTools
+from handspan.core.agents import Agent, SkillTools, agent_in_session
 from handspan.core.bus import Bus
 from handspan.core.context import Progress, no_progress
 from handspan.core.errors import ToolError
@@ -130,6 +130,7 @@ class ConversationLoader:
         skill_tools: SkillTools | None = None,
     ) -> Caller:
         """Return a caller for calls in this session; `in_turn`: with the tools of the running turn."""
+        agent = agent_in_session(agent, session_id)
         box = self._registry.toolbox(agent, who, session_id, in_turn=in_turn, skill_tools=skill_tools)
         return Caller(who, agent, box, session_id, progress)
 

@@ -22,7 +22,7 @@ from handspan.agent.refusals import SessionRefused, TurnRefused
 from handspan.agent.session import Session
 from handspan.agent.stored_turns import PATIENCE, shorten
 from handspan.agent.turn_events import QuestionOver, SessionEvent
-from handspan.core.agents import Agent
+from handspan.core.agents import Agent, agent_in_session
 from handspan.core.bus import AbortRequested, Bus, QuestionEnded, QuestionOpened
 from handspan.core.errors import ConfigError, NotYours, ToolError
 from handspan.core.events import QuestionAsked
@@ -263,7 +263,7 @@ class Sessions:
     ) -> tuple[Conversation, SessionRecord]:
         """Return the conversation, ready for a turn; made if it does not exist. Raises `SessionRefused`."""
         record = await self._find(session.id, session.owner)
-        acting = await self._agent(agent, record, session.owner)
+        acting = agent_in_session(await self._agent(agent, record, session.owner), session.id)
         choice = await self._choice(acting.model)
         if record is None:
             session.conversation = None  # it was deleted meanwhile
@@ -281,7 +281,7 @@ class Sessions:
         record = await self._find(session.id, session.owner)
         if record is None:
             return None
-        acting = await self._agent("", record, session.owner)
+        acting = agent_in_session(await self._agent("", record, session.owner), session.id)
         return await self._load(session, record, acting, await self._choice(acting.model), who)
 
     async def _find(self, session_id: str, owner: str) -> SessionRecord | None:

@@ -18,6 +18,7 @@ COMMANDS: Final = {
     "bridge": ("handspan.cli.bridge", "Offer the tools of other apps on this computer to agents."),
     "call": ("handspan.cli.call", "Run one tool, or many."),
     "calls": ("handspan.cli.calls", "See the journal of tool calls."),
+    "channels": ("handspan.cli.channels", "See the ways to people, try one, let a person write to your agents."),
     "chat": ("handspan.cli.chat", "Talk to an agent that uses your tools."),
     "config": ("handspan.cli.config", "See the settings that are in force, and where each comes from."),
     "device": ("handspan.cli.device.command", "Make this computer a device whose tools agents can use."),

@@ -159,8 +159,8 @@ def _pairs(given: tuple[str, ...]) -> dict[str, str]:
 
 def _describe(server: McpServerView) -> str:
     if server.status != "ready":
-        reason = f": {server.reason}" if server.reason else ""
-        return f"The MCP server {server.name!r} is {server.status}{reason}."
+        reason = f": {server.reason.rstrip('.')}" if server.reason else ""
+        return f"The MCP server {server.name!r} is not ready ({server.status}){reason}."
     hidden = " They are hidden until a skill names them." if server.internal_only else ""
     return f"The MCP server {server.name!r} is ready. Its tools: {', '.join(server.tools) or 'none'}.{hidden}"
 

@@ -64,6 +64,7 @@ async def _to_process(path: str, stack: AsyncExitStack) -> "SendToDoor":
 async def _to_gateway(remote: "Remote", path: str, stack: AsyncExitStack) -> "SendToDoor":
     import httpx2  # noqa: PLC0415 - start-up counts
 
+    from handspan.net.exchange import describe_http_error  # noqa: PLC0415 - the same
     from handspan.net.guard import NetGuard  # noqa: PLC0415 - the same
 
     guard = NetGuard(tls=remote.tls).trust(remote.url)
@@ -76,9 +77,8 @@ async def _to_gateway(remote: "Remote", path: str, stack: AsyncExitStack) -> "Se
         try:
             async with http.stream(method, remote.url + path, headers=dict(headers), content=body) as response:
                 yield _HttpResponse(response)
-        except httpx2.HTTPError as error:
-            why = str(error) or type(error).__name__
-            text = f"The gateway at {remote.url} does not answer: {why}. Is it running (`handspan serve`)?"
+        except httpx2.RequestError as error:
+            text = f"The gateway does not answer: {describe_http_error(error)} Is it running (`handspan serve`)?"
             raise GatewayUnreachable(text) from None
 
     return send

@@ -8,7 +8,7 @@ from handspan.cli.door import ask_gateway, place_options
 from handspan.cli.options import json_option, settings_options
 from handspan.cli.render import print_done, print_json, print_rows
 from handspan.cli.requests import segment
-from handspan.cli.terminal_questions import options_of
+from handspan.core.question_checks import options_of
 from handspan.core.values import Json, JsonObject, encode, escape_invisible
 from handspan.wire import strict_json
 from handspan.wire.rest.questions import (

@@ -11,7 +11,7 @@ from typing import Final, TextIO
 import msgspec
 
 from handspan.core.errors import InvalidAnswer, WireError
-from handspan.core.question_checks import check_answer
+from handspan.core.question_checks import check_answer, is_text, options_of
 from handspan.core.questions import Answer, Question, QuestionAction, Questions
 from handspan.core.values import Json, JsonObject, escape_invisible, strip_invisible
 from handspan.engine.questions import RuleAnswers
@@ -182,7 +182,7 @@ def read_value(question: Question, typed: str) -> Json:
         if typed.isdecimal() and 0 < int(typed) <= len(options):
             return options[int(typed) - 1]
         return typed
-    if _is_text(schema):
+    if is_text(schema):
         return typed
     try:
         return strict_json.parse(typed.encode())
@@ -190,24 +190,10 @@ def read_value(question: Question, typed: str) -> Json:
         raise InvalidAnswer(f"This is not JSON: {error}.") from None
 
 
-def options_of(schema: JsonObject) -> list[Json]:
-    """Return the values that a person can choose from; empty when it is not a choice."""
-    match schema:
-        case {"enum": [*options]}:
-            return options
-        case {"oneOf": [*branches]} | {"anyOf": [*branches]} if branches:
-            named = [branch["const"] for branch in branches if isinstance(branch, dict) and "const" in branch]
-            return named if len(named) == len(branches) else []
-        case {"type": "boolean"}:
-            return [True, False]
-        case _:
-            return []
-
-
 def _render_schema(schema: JsonObject) -> str:
     if options := options_of(schema):
         return "".join(f"  {number}. {_option(option)}\n" for number, option in enumerate(options, 1))
-    return "" if _is_text(schema) else _indent(schema)
+    return "" if is_text(schema) else _indent(schema)
 
 
 def _option(option: Json) -> str:
@@ -217,11 +203,7 @@ def _option(option: Json) -> str:
 
 
 def _form(schema: JsonObject) -> str:
-    return "Your answer" if _is_text(schema) else "JSON of this form"
-
-
-def _is_text(schema: JsonObject) -> bool:
-    return schema.get("type") == "string"
+    return "Your answer" if is_text(schema) else "JSON of this form"
 
 
 def _indent(value: JsonObject) -> str:

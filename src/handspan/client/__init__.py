@@ -21,8 +21,11 @@ from handspan.client.errors import GatewayRefused, GatewayUnreachable, LoginRequ
 from handspan.client.pairing import PairedGateway, pair
 from handspan.client.results import Image, ToolCallRequest, ToolCallResult
 from handspan.client.ws import Backoff
+from handspan.core.tool import READ_ONLY, Annotations
 
 __all__ = [
+    "READ_ONLY",
+    "Annotations",
     "Backoff",
     "CallContext",
     "Chat",

@@ -20,6 +20,8 @@ _SECRETS: Final = frozenset(("api_key", "client_secret", "key", "password", "sec
 _SECRET_TABLES: Final = frozenset(("env", "headers", "options"))
 """Tables in which every value may be secret."""
 _SERVERS: Final = ("tools", "mcp_servers")
+_CHANNELS: Final = "channels"
+"""In this section an address may be a key as a whole: those of Apprise are."""
 _REFERENCES: Final = ("env:", "file:")
 """What a key begins with that only says where the key is."""
 _USER_OF_URL: Final = r"(?<=://)[^/@\s]+(?=@)|(?<=password=)[^&\s]+"
@@ -95,7 +97,8 @@ def hide_secret(key: tuple[str, ...], value: Json) -> Json:
     """Return the value as it may be shown."""
     if not value or not isinstance(value, str):
         return "…" if value and _SECRET_TABLES & set(key) else value
-    is_secret = key[-1] in _SECRETS and not value.startswith(_REFERENCES)
+    holds_key = key[-1] in _SECRETS or (key[0], key[-1]) == (_CHANNELS, "url")
+    is_secret = holds_key and not value.startswith(_REFERENCES)
     return "…" if is_secret or _SECRET_TABLES & set(key) else re.sub(_USER_OF_URL, "…", value)
 
 

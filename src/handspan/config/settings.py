@@ -44,6 +44,13 @@ ServerName: TypeAlias = Annotated[
         description="a server name without '__', white space or a '_' at its end: tools are called SERVER__TOOL",
     ),
 ]
+ChannelName: TypeAlias = Annotated[
+    str,
+    Meta(
+        pattern=r"^[a-z][a-z0-9_-]{0,31}$",
+        description="a channel name of up to 32 of a-z 0-9 _ -, beginning with a letter",
+    ),
+]
 Switch: TypeAlias = Annotated[
     Literal["auto", "on", "off"],
     Meta(description="'auto', 'on' or 'off'", extra={"read_as": ((True, "on"), (False, "off"))}),
@@ -475,6 +482,40 @@ class BucketSettings(Struct, frozen=True):
         return f"BucketSettings(url={self.url!r}, bucket={self.bucket!r}, prefix={self.prefix!r})"
 
 
+class ChannelSettings(Struct, frozen=True):
+    """One channel: a way to write to people, and perhaps for people to write to an agent (docs/channels.md)."""
+
+    type: Literal["auto", "page", "telegram", "webhook", "apprise"] = "auto"
+    """`page`: the owner's open pages and WebSocket clients. `telegram`: a bot. `webhook`: signed HTTP to and from a
+    program of yours. `apprise`: everything that the Apprise library knows. `auto`: what the channel's name says."""
+    token: str = ""
+    """Telegram: the token of the bot; it may be `env:NAME` or `file:PATH`."""
+    url: str = ""
+    """Webhook: the http or https address that gets messages. Apprise: the address of the service, in which
+    `{chat_id}` stands for the chat. It may be `env:NAME` or `file:PATH`."""
+    secret: str = ""
+    """Webhook: the key of the signatures, 16 characters at least; it may be `env:NAME` or `file:PATH`."""
+    owner: Text = "operator"
+    """The owner whose agents send here, and whose sessions the people of `allow` open."""
+    agent: str = ""
+    """The agent that answers; empty: the default agent. It asks at least before destructive calls."""
+    allow: tuple[Text, ...] = ()
+    """Ids of senders who may write to the agent, and of chats that it may write to, beside those that were paired;
+    `*` for all."""
+    receive: bool = True
+    """False: people can't write to the agent here."""
+    queue: Count = 1024
+    """How many messages may wait in each direction; then senders are told to wait."""
+    per_minute: Count = 20
+    """How many messages a minute are taken of one sender."""
+    base_url: WebAddress = "https://api.telegram.org"
+    """Telegram: where its Bot API is."""
+
+    def __repr__(self) -> str:
+        """Without token, secret and address: they are keys or hold one (SPEC S5)."""
+        return f"ChannelSettings(type={self.type!r}, owner={self.owner!r}, agent={self.agent!r})"
+
+
 class StoreSettings(Struct, frozen=True):
     """Where everything that must last is stored (SPEC K1)."""
 
@@ -484,6 +525,11 @@ class StoreSettings(Struct, frozen=True):
     in the state folder."""
     connections: Annotated[int, Meta(ge=3, description="a whole number of 3 or more")] = 10
     """How many connections to PostgreSQL may be open: one writes, one holds the lease, the others read."""
+    application_name: Annotated[
+        str, Meta(pattern=r"^[\x20-\x7e]{1,40}$", description="a text of 1 to 40 characters of ASCII")
+    ] = "handspan"
+    """What the server calls our connections, with their purpose and the number of the process behind it, as in
+    `handspan writer 4711`."""
     timeout: Seconds = 10.0
     """PostgreSQL: how long one statement may take, and how long a request waits for a database that can't be reached.
     Then it is refused."""
@@ -584,6 +630,8 @@ class Settings(Struct, frozen=True):
     hooks: HookChain = HookChain()
     agents: dict[Text, AgentSettings] = field(default_factory=lambda: {"General": AgentSettings()})
     """Agents by name. `General` is always there."""
+    channels: dict[ChannelName, ChannelSettings] = {}
+    """Channels by name: where the tool `message` delivers, and where people write to an agent."""
     gateway: GatewaySettings = GatewaySettings()
     log: LogSettings = LogSettings()
     bridge: BridgeSettings = BridgeSettings()

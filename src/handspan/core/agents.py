@@ -2,8 +2,9 @@
 
 from typing import Annotated, Literal, TypeAlias
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
+from handspan.core.channels import CHANNEL_SESSION
 from handspan.core.tool import NO_EFFECTS, Annotations
 
 Mode: TypeAlias = Literal["automatic", "ask_destructive", "ask_always", "read_only"]
@@ -72,3 +73,13 @@ def mode_asks(mode: Mode, annotations: Annotations) -> bool:
     if annotations is NO_EFFECTS:
         return False
     return mode == "ask_always" or (mode == "ask_destructive" and annotations.destructive)
+
+
+def agent_in_session(agent: Agent, session_id: str) -> Agent:
+    """Return the agent as it acts in this session: one that a channel opened asks at least before destructive calls.
+
+    A person on a channel shows no token, and a message may be forwarded by anyone.
+    """
+    if agent.mode == "automatic" and session_id.startswith(CHANNEL_SESSION):
+        return structs.replace(agent, mode="ask_destructive")
+    return agent

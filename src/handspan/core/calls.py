@@ -39,6 +39,8 @@ class ToolFacts(Struct, frozen=True, omit_defaults=True):
     outlives: bool = False
     """The outcome may still come when this process is gone, because the client can come back (ws.md 6.7)."""
     answered_by: AnsweredBy = "tool"
+    internal: bool = False
+    """The tool is hidden from models: a skill showed it for this call, or the operator called it by `mcp call`."""
 
 
 UNKNOWN_TOOL = ToolFacts(None, "", False)

@@ -4,6 +4,7 @@ HandspanError                   core     the root of all our errors
 ├── ToolError                   core     a call can't succeed; carries a code of the table below
 │   ├── NotYours                core     … because the session is another owner's
 │   ├── LoginRequired           client   … before the person has logged in; says how
+│   ├── Unsent                  channels  … because a message did not arrive; it may be sent again
 │   ├── ScopeMissing            sources  … because the login at an MCP server does not reach so far
 │   └── StoreError              core     … because what must last can't be kept or read
 ├── DefinitionError             core     a tool can't be defined or registered as it is

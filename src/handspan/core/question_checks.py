@@ -7,7 +7,7 @@ from msgspec import structs
 from handspan.core.errors import DefinitionError, InvalidAnswer
 from handspan.core.questions import Answer, Question
 from handspan.core.schema import Validator
-from handspan.core.values import strip_invisible
+from handspan.core.values import Json, JsonObject, strip_invisible
 
 _MAX_PROBLEMS: Final = 5
 
@@ -56,3 +56,22 @@ def check_answer(question: Question, answer: Answer) -> None:
     problems = Validator(question.schema, whole="the value").problems(answer.value)
     if problems:
         raise InvalidAnswer(f"The answer does not fit the question: {'; '.join(problems[:_MAX_PROBLEMS])}.")
+
+
+def options_of(schema: JsonObject) -> list[Json]:
+    """Return the values that a person can choose from; empty when it is not a choice."""
+    match schema:
+        case {"enum": [*options]}:
+            return options
+        case {"oneOf": [*branches]} | {"anyOf": [*branches]} if branches:
+            named = [branch["const"] for branch in branches if isinstance(branch, dict) and "const" in branch]
+            return named if len(named) == len(branches) else []
+        case {"type": "boolean"}:
+            return [True, False]
+        case _:
+            return []
+
+
+def is_text(schema: JsonObject) -> bool:
+    """Whether the value is any text."""
+    return schema.get("type") == "string"

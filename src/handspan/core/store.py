@@ -14,6 +14,7 @@ from typing import Final, Protocol, Self, TypeAlias, TypeVar
 from handspan.core.agents import Agent
 from handspan.core.artifacts import Artifacts, StoredArtifact
 from handspan.core.calls import CallRecord, Note, ToolFacts
+from handspan.core.channels import ChannelSender, InboxMessage, InboxState, Receipt
 from handspan.core.messages import AssistantMessage, Message, UserMessage
 from handspan.core.nodes import NodeBook
 from handspan.core.questions import Answer, Question, Questions
@@ -404,6 +405,46 @@ class MemoryBook(Protocol):
         """Remove the memories that fit the filter and return their number."""
 
 
+class ChannelBook(Protocol):
+    """What channels remember: people who may write, chats with their sessions, messages that wait for an answer."""
+
+    async def senders(self, channel: str) -> Sequence[ChannelSender]:
+        """Return the people who were paired with this channel, the first paired first."""
+
+    async def find_sender(self, channel: str, sender: str) -> ChannelSender | None:
+        """Return this person, or None if they were never paired, or not any more."""
+
+    async def pair(self, sender: ChannelSender) -> None:
+        """Let this person write, in place of what was stored of them."""
+
+    async def unpair(self, channel: str, sender: str) -> bool:
+        """Let this person write no more. Return False if they could not."""
+
+    async def session_of(self, channel: str, chat: str, *, owner: str) -> str:
+        """Return the session of this chat; empty if it has none."""
+
+    async def use_session(self, channel: str, chat: str, session: str, *, owner: str) -> None:
+        """Continue this chat in this session."""
+
+    async def chats(self, channel: str, *, owner: str) -> Sequence[str]:
+        """Return the chats in which this owner's people wrote."""
+
+    async def position(self, channel: str) -> str:
+        """Return how far the channel has read its feed; empty at its first start."""
+
+    async def take(self, channel: str, messages: Sequence[InboxMessage], position: str = "") -> Sequence[Receipt]:
+        """Store these messages and the new position, all or none. Return for each whether it is new.
+
+        A message is known for a day at least, also when it was answered.
+        """
+
+    async def unanswered(self, channel: str) -> Sequence[InboxMessage]:
+        """Return the messages that are not `done`, the oldest first."""
+
+    async def set_state(self, channel: str, message_id: str, state: InboxState) -> None:
+        """Note how far the answer is. With `done` the content is removed: the session has it."""
+
+
 class Idempotency(Protocol):
     """Call ids for requests with a client's idempotency key. The ledger knows a repeated request by its id."""
 
@@ -481,6 +522,8 @@ class Store(Protocol):
     def browser_tools(self) -> ToolSetBook: ...
     @property
     def memories(self) -> MemoryBook: ...
+    @property
+    def channels(self) -> ChannelBook: ...
     @property
     def idempotency(self) -> Idempotency: ...
     @property

@@ -4,10 +4,11 @@ Holds:   `app.py`, all parts put together from the settings (read it first); `ga
          door gets and gives; `server.py`, the port, with `http_protocol.py`, `tls_listener.py` and
          `idle_connections.py`; `inside.py`, the gateway for one command of this process, without a port. Rooms:
          `entry/` (which requests are let in), `http/` (the kit of all doors for HTTP), `sessions/` (what waits for a
-         person or a client), `clients/` (WebSockets and devices), `rest/` (HTTP for programs and the page), `graph/`
-         (runs whose tools live in a web page), `mcp/` (tools for MCP clients), `log/` (what is written about all that).
-Imports: agent, engine, sources, mcp, skills, registry, tools, models, store, bus, net, media, wire, config, core. No
-         rules of its own: a door translates, the engine decides.
+         person or a client), `clients/` (WebSockets and devices), `channels/` (people on other networks), `rest/`
+         (HTTP for programs and the page), `graph/` (runs whose tools live in a web page), `mcp/` (tools for MCP
+         clients), `log/` (what is written about all that).
+Imports: agent, engine, sources, mcp, channels, skills, registry, tools, models, store, bus, net, media, wire, config,
+         core. No rules of its own: a door translates, the engine decides.
 To add:  a new part of the product is made in `app.py` or `gateway.py` and handed to the parts that need it. A door for
          HTTP is a module with `open_door(parts) -> Door` and its line in the table of `gateway.py`.
 """

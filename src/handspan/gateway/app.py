@@ -14,6 +14,8 @@ from msgspec import structs
 from handspan.agent.agents import Agents
 from handspan.agent.instructions import DefaultInstructions
 from handspan.agent.loading import ConversationLoader
+from handspan.channels.bus import MessageBus
+from handspan.channels.page import ShowMessage, show_nowhere
 from handspan.config import mcp_file
 from handspan.config.listing import SettingsAtStart
 from handspan.config.load import LoadedSettings
@@ -35,6 +37,7 @@ from handspan.engine.caller import Caller
 from handspan.engine.engine import Engine
 from handspan.engine.gates import Gates
 from handspan.engine.hooks import Hooks
+from handspan.gateway.channels.outlet import ChannelOutlet
 from handspan.gateway.listening import browser_url
 from handspan.gateway.setting_notes import setting_notes
 from handspan.media.attachments import OwnerImages
@@ -65,6 +68,8 @@ if TYPE_CHECKING:
     from handspan.store.postgres.move import MoveReport
 
 _OLLAMA_SECONDS: Final = 2.0
+_CHANNELS: Final = "handspan.channels.setup"
+"""Loaded only with the setting `channels`."""
 _POSTGRES: Final = "handspan.store.postgres.store"
 _MOVE: Final = "handspan.store.postgres.move"
 """Loaded only with the setting `store.url`."""
@@ -92,13 +97,15 @@ class App:
         sources: "Callable[[App], Sequence[ToolSource]] | None" = None,
         starts_servers: bool = True,
         loaded: LoadedSettings | None = None,
+        show_message: ShowMessage = show_nowhere,
     ) -> None:
         """`durable` stores calls and conversations; without it they end with the process. `alone`: no other such app
         may use the same database server (SPEC K1).
 
         `bus` gets an event for every call that has its result. `sources` makes the tool sources, in place of the
         built-in tools, the plugins and the person's own tools folder. `starts_servers`: MCP servers are started by
-        `open`, else by the first `mcp.settle`. `loaded` says where the settings come from.
+        `open`, else by the first `mcp.settle`. `loaded` says where the settings come from. `show_message`
+        shows a message to the owner's clients.
         """
         self.settings = settings
         self._starts_servers = starts_servers
@@ -136,6 +143,9 @@ class App:
         self.agents = Agents(settings, self.store.agents if self.store else None)
         self.skills = skills_of(settings, config_folder, self.store.skill_switches if self.store else None)
         self._loader: ConversationLoader | None = None
+        self.messages = _make_bus(settings, self.guard, show_message)
+        """The channels to people."""
+        self._outlet = ChannelOutlet(self.messages, self.store.channels if self.store else None)
         changed = partial(_tell_of_tools, bus, "") if bus else None
         self._folder = FolderTools(self.registry, config_folder / "tools", changed) if config_folder else None
         self._models: list[_Closable] = []
@@ -143,7 +153,7 @@ class App:
             list(sources(self))
             if sources is not None
             else [
-                BuiltinTools(self.registry, settings, self.sandbox, self.guard, self.media),
+                BuiltinTools(self.registry, settings, self.sandbox, self.guard, self.media, self._outlet),
                 PluginTools(self.registry),
                 *([self._folder] if self._folder else []),
             ]
@@ -211,6 +221,7 @@ class App:
         await self.mcp.close()
         for source in reversed(self.sources):
             await source.close()
+        await self.messages.close()
         await self._pinned.close()
         if self.store:
             await self.store.close()
@@ -365,6 +376,16 @@ def _make_store(settings: Settings, guard: NetGuard, alone: bool) -> Store:
 
 def _folder_artifacts(settings: Settings) -> FolderArtifacts:
     return FolderArtifacts(settings.state / "artifacts", ArtifactLimits.of(settings.store.artifacts))
+
+
+def _make_bus(settings: Settings, guard: NetGuard, show: ShowMessage) -> MessageBus:
+    """Return the channels that the settings name."""
+    if not settings.channels:
+        return MessageBus({})
+    made: MessageBus = (
+        importlib.import_module(_CHANNELS).ChannelMaker(guard, os.environ, show).make_bus(settings.channels)
+    )
+    return made
 
 
 def skills_of(settings: Settings, config_folder: Path | None, switches: SkillSwitches | None = None) -> Skills:

@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from handspan.agent.sessions import Sessions
 from handspan.bus.memory import STRICT_VARIABLE, MemoryBus
+from handspan.channels.page import EVERY_CLIENT
 from handspan.config.load import LoadedSettings
 from handspan.config.settings import Settings
 from handspan.core.bus import (
@@ -26,6 +27,7 @@ from handspan.core.bus import (
     ToolsChanged,
     TurnEvent,
 )
+from handspan.core.channels import OutgoingMessage
 from handspan.core.errors import ConfigError, HandspanError
 from handspan.core.events import CallStarted, Ended, RoundBegan, Titled, UsageCounted
 from handspan.core.principals import OPERATOR
@@ -52,7 +54,10 @@ from handspan.models.choice import OFFLINE, Choice
 from handspan.models.model import Model
 from handspan.sources.offers import OfferRules
 from handspan.sources.ws.calls import RemoteCalls
-from handspan.wire.ws_frames import FailureFrame, ResultFrame, WireLimits
+from handspan.wire.ws_frames import ChannelMessageFrame, FailureFrame, ResultFrame, WireLimits
+
+if TYPE_CHECKING:
+    from handspan.gateway.channels.door import ChannelDoor
 
 if TYPE_CHECKING:
     from handspan.gateway.nodes.cluster import Cluster
@@ -69,6 +74,8 @@ _DOORS: Final = {
 """Doors for HTTP. Each is loaded by its first request: a gateway that only serves devices needs none of them."""
 _CLUSTER: Final = "handspan.gateway.nodes.cluster"
 """Loaded only with the setting `cluster.url`."""
+_CHANNELS: Final = "handspan.gateway.channels.door"
+"""Loaded only with the setting `channels`."""
 _FILES: Final = ("/page/", "/sdk/", "/examples/")
 _EXPIRY_INTERVAL: Final = 5.0
 """Seconds between two searches for expired calls."""
@@ -123,13 +130,14 @@ class Gateway:
             bus=self.bus,
             starts_servers=not is_inside,
             loaded=loaded,
+            show_message=self._show_message,
         )
         assert self.app.store is not None  # it is durable
         self.store: Store = self.app.store
         self.auth = Auth(settings, self.store.tokens, settings.state, self.bus)
         self.pairing = Pairing(self.auth)
         self.devices = Devices(self.store.devices)
-        self.app.registry.explain_absence = self.devices.explain_absence
+        self.app.registry.explain_absence = self._explain_absence
         self._choosing: asyncio.Task[Choice] | None = None
         self._model = model
         self._is_inside = is_inside
@@ -144,11 +152,17 @@ class Gateway:
         self._trust: DeviceTrust
         self._resumable: ResumableCalls
         self._ws: WebSocketDoor
+        self.channels: ChannelDoor | None = None
+        """The way in for people on other networks; None without a channel."""
 
     @property
     def operator_token(self) -> str:
         """The token of the person who runs this gateway; set by `open`."""
         return self.auth.operator_token
+
+    def _explain_absence(self, owner: str, tool: str) -> str:
+        """Return why this tool is not here, if a device or an MCP server that is away has it; else an empty text."""
+        return self.devices.explain_absence(owner, tool) or self.app.mcp.explain_absence(tool)
 
     # Open and close.
 
@@ -187,6 +201,9 @@ class Gateway:
             base_url = self.settings.gateway.public_url.rstrip("/") or url
             self.app.mcp.logins.open(self.questions, self._withdraw_question, base_url)
         self._subscribe()
+        if len(app.messages):
+            make_door: type[ChannelDoor] = importlib.import_module(_CHANNELS).ChannelDoor
+            self.channels = make_door(app.messages, store.channels, self.sessions, self.questions, self.bus)
         if self._is_inside:
             return
         if self.cluster is not None:
@@ -194,6 +211,8 @@ class Gateway:
         await self._unfinished.open(self.settings.gateway.resume_grace)
         self.sessions.cut_off.update(app.recovery.closed)
         await self._resumable.recover(app.recovery)
+        if self.channels is not None:
+            await self.channels.open()
         self._watch()
 
     async def _open_app(self, url: str) -> None:
@@ -221,8 +240,12 @@ class Gateway:
             await self.cluster.drain(seconds / 2)
             seconds /= 2
         self.peers.stop()
+        if self.channels is not None:
+            await self.channels.stop()
         self.app.engine.is_stopping = True
         await asyncio.gather(self.sessions.drain(seconds), *(door.drain(seconds) for door in self.doors.values()))
+        if self.channels is not None:
+            await self.channels.drain(seconds)
 
     def work_left(self) -> tuple[int, int]:
         """Return how many turns and how many other calls run: a gateway that stops waits for them."""
@@ -238,6 +261,8 @@ class Gateway:
         self.peers.close()
         for door in self.doors.values():
             await door.close()
+        if self.channels is not None:
+            await self.channels.close()
         await self._unfinished.close()
         await self._trust.close()
         await asyncio.gather(*self._notes, return_exceptions=True)
@@ -323,6 +348,7 @@ class Gateway:
             choice_at_once=self.choice_at_once,
             forget_models=self.forget_models,
             cluster=self.cluster,
+            channels=self.channels,
         )
 
     # Events, and the parts that need them.
@@ -378,6 +404,19 @@ class Gateway:
 
     def _show_question(self, owner: str, question_id: str, *, is_open: bool) -> None:
         self.live.publish(owner, "questions", {"id": question_id, "open": is_open})
+
+    def _show_message(self, message: OutgoingMessage) -> int:
+        """Show a message of an agent to the owner's pages and clients, and return how many there are."""
+        data = {"channel": message.channel, "chat_id": message.chat_id, "content": message.content}
+        shown = self.live.count(message.owner)
+        self.live.publish(message.owner, "messages", {**data, "session": message.session})
+        frame = ChannelMessageFrame(message.channel, message.chat_id, message.content)
+        for peer in self.peers:
+            is_meant = message.chat_id in (EVERY_CLIENT, peer.session)
+            if peer.who.owner == message.owner and "messages" in peer.can and peer.socket is not None and is_meant:
+                peer.send(frame)
+                shown += 1
+        return shown
 
     async def _withdraw_question(self, question_id: str, decision: Decision) -> bool:
         """End a question of the operator: the person has done what it asked for, or can't any more."""

@@ -13,7 +13,9 @@ from msgspec import Struct
 from handspan.core.errors import HandspanError
 from handspan.core.values import Json, encode
 
-Topic: TypeAlias = Literal["sessions", "calls", "questions", "devices", "tools", "agents", "tokens", "models"]
+Topic: TypeAlias = Literal[
+    "sessions", "calls", "questions", "devices", "tools", "agents", "tokens", "models", "messages"
+]
 ALL_OWNERS: Final = ""
 """In place of an owner: the update is for all owners, such as a tool that is switched off."""
 
@@ -109,6 +111,10 @@ class Live:
             update = Update(topic, data, encode(data))
             for stream in listening:
                 stream.put(update)
+
+    def count(self, owner: str) -> int:
+        """Return how many listeners this owner has."""
+        return len(self._streams.get(owner, ()))
 
     def subscribe(self, owner: str, token: str = "") -> Stream:
         """Return an open stream for this owner. Raises `TooManyListeners` when there are too many."""

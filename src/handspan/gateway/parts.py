@@ -1,7 +1,7 @@
 """What a door gets from the gateway, and what it gives in return. Each door's module has one `open_door`."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from msgspec import Struct
 from starlette.types import ASGIApp
@@ -21,6 +21,9 @@ from handspan.gateway.metrics import Metrics
 from handspan.gateway.sessions.questions import AwaitedQuestions
 from handspan.models.choice import Choice
 from handspan.sources.offers import OfferRules
+
+if TYPE_CHECKING:
+    from handspan.gateway.channels.door import ChannelDoor
 
 
 class OtherGateways(Protocol):
@@ -69,6 +72,8 @@ class GatewayParts(Struct, frozen=True, kw_only=True):
     """Returns the model for agents that name none."""
     choice_at_once: Callable[[], Choice]
     """Returns the same as far as it is known now, without a search for a local model."""
+    channels: "ChannelDoor | None"
+    """None without a channel."""
     forget_models: Callable[[], None]
     """Lets the next request choose its model anew: the models have changed."""
     cluster: OtherGateways | None = None

@@ -3,7 +3,8 @@
 Holds:   `provider.py`: `ToolProvider`, and `CompositeToolProvider`, which joins several under prefixes (read it first);
          `offer.py`: all that a client may ask for; `shell.py`: `McpServerShell`, which serves it over standard input
          and output, or over HTTP; `asking_calls.py`: calls that ask the person at the client; `protocol.py`: the same
-         in the words of the SDK, which only this module, `answers.py` and `fast_calls.py` (plain calls) import.
+         in the words of the SDK, which only this module, `answers.py`, `fast_calls.py` and `fast_sessions.py` (plain
+         calls of the newer and of the older era) import; `fast_response.py`: how these two answer.
 Imports: core.
 To add:  another thing that clients can ask for: a method of `McpOffer`, and its function in `protocol.py`.
 """

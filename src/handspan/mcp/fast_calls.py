@@ -7,6 +7,7 @@ the request. Every request that is not exactly of this form takes the library's 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final, Literal
 
 import msgspec
@@ -14,20 +15,19 @@ from mcp_types import SERVER_INFO_META_KEY
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from msgspec import UNSET, Struct, UnsetType, field
 
+from handspan.core.context import no_progress
 from handspan.core.fast import IS_FAST
 from handspan.core.results import Failure, ToolResult
 from handspan.core.values import Json, JsonObject
 from handspan.mcp.answers import encode_result, failure_meta, is_structured
+from handspan.mcp.fast_response import ClientWatch, PlainResponse
+from handspan.mcp.fast_sessions import SESSION, FastSessions
 from handspan.mcp.offer import ClientRequest, McpOffer
 from handspan.mcp.shell import AsgiApp, Receive, Scope, Send
 
 _VERSION: Final = b"mcp-protocol-version"
 _METHOD: Final = b"mcp-method"
 _NAME: Final = b"mcp-name"
-_PING_SECONDS: Final = 15.0
-"""Silence after which the response begins as an event stream: a proxy would cut off a longer one."""
-_JSON: Final = [(b"content-type", b"application/json")]
-_EVENTS: Final = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache, no-transform")]
 
 
 class _ClientInfo(Struct, frozen=True):
@@ -68,38 +68,66 @@ class FastCalls:
     """Answers plain calls, and leaves all other requests to the library."""
 
     def __init__(
-        self, offer: McpOffer, library: AsgiApp, server: Mapping[str, Json], is_plain: Callable[[str], bool]
+        self,
+        offer: McpOffer,
+        library: AsgiApp,
+        server: Mapping[str, Json],
+        is_plain: Callable[[str], bool],
+        sessions: FastSessions | None,
     ) -> None:
-        """`server` is what each result says about the server; `is_plain`: no header has to repeat a tool's argument."""
+        """`server` is what each result says about the server; `is_plain`: no header has to repeat a tool's argument.
+
+        `sessions` answers plain calls of the older era; None: the library does.
+        """
         self._offer = offer
+        self._sessions = sessions
         self._is_plain = is_plain
         self._library = library
         self._meta = {SERVER_INFO_META_KEY: dict(server)}
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        if not IS_FAST or scope["method"] != "POST" or not _may_be_plain(scope["headers"]):
+        if not IS_FAST or scope["method"] != "POST":
+            self._forget_session(scope)
+            await self._library(scope, receive, send)
+            return
+        is_modern = _may_be_plain(scope["headers"])
+        session = "" if is_modern or self._sessions is None else self._sessions.find(scope)
+        if not is_modern and not session:
             await self._library(scope, receive, send)
             return
         message = await receive()
-        call = None if message.get("more_body") else _read(scope["headers"], message.get("body", b""))
-        if call is None or not self._is_plain(call.params.name):
+        body = b"" if message.get("more_body") else message.get("body", b"")
+        if not (
+            await self._answer_call(body, scope, receive, send)
+            if self._sessions is None or not session
+            else await self._sessions.answer(session, body, scope, send)
+        ):
             await self._library(scope, _again(message, receive), send)
-            return
-        response = _Response(send)
+
+    def _forget_session(self, scope: Scope) -> None:
+        """Forget the session that this request ends."""
+        if self._sessions is not None and scope["method"] == "DELETE":
+            for name, value in scope["headers"]:
+                if name == SESSION:
+                    self._sessions.forget(value.decode("latin-1"))
+
+    async def _answer_call(self, body: bytes, scope: Scope, receive: Receive, send: Send) -> bool:
+        """Answer a call of the newer era. Return False, with nothing done, when the library has to."""
+        call = _read(scope["headers"], body)
+        if call is None or not self._is_plain(call.params.name):
+            return False
+        response = PlainResponse(send)
         with suppress(_Disconnected):
             result = await _while_connected(self._call(call, scope), receive, response)
             meta = {**failure_meta(result), **self._meta} if isinstance(result, Failure) else self._meta
-            body = {"jsonrpc": "2.0", "id": call.id, "result": {**encode_plain(result), "_meta": meta}}
-            await response.end(msgspec.json.encode(body))
+            answer = {"jsonrpc": "2.0", "id": call.id, "result": {**encode_plain(result), "_meta": meta}}
+            await response.end(msgspec.json.encode(answer))
+        return True
 
     async def _call(self, call: PlainCall, scope: Scope) -> ToolResult:
-        request = ClientRequest(scope, _ignore, None)
+        request = ClientRequest(scope, no_progress, None)
         return await self._offer.call_tool(call.params.name, call.params.arguments, request)
-
-
-def _ignore(value: Json) -> None:
-    """Drop progress: the client did not ask for it."""
 
 
 def _may_be_plain(headers: list[tuple[bytes, bytes]]) -> bool:
@@ -159,61 +187,22 @@ class _Disconnected(Exception):
     """The client has closed the connection."""
 
 
-class _Response:
-    """One message: as JSON, or as the last event of a stream if it took long."""
-
-    def __init__(self, send: Send) -> None:
-        self._send = send
-        self._is_stream = False
-
-    async def ping(self) -> None:
-        """Show that the request is alive."""
-        if not self._is_stream:
-            self._is_stream = True
-            await self._send({"type": "http.response.start", "status": 200, "headers": _EVENTS})
-        await self._send({"type": "http.response.body", "body": b": ping\r\n\r\n", "more_body": True})
-
-    async def end(self, body: bytes) -> None:
-        """Write the message."""
-        if self._is_stream:
-            body = b"event: message\r\ndata: %b\r\n\r\n" % body
-        else:
-            head = [*_JSON, (b"content-length", b"%d" % len(body))]
-            await self._send({"type": "http.response.start", "status": 200, "headers": head})
-        await self._send({"type": "http.response.body", "body": body})
-
-
-async def _while_connected(work: Awaitable[ToolResult], receive: Receive, response: _Response) -> ToolResult:
+async def _while_connected(work: Awaitable[ToolResult], receive: Receive, response: PlainResponse) -> ToolResult:
     """Return the outcome of `work`. Cancel it and raise `_Disconnected` when the client leaves meanwhile."""
     task = asyncio.current_task()
     assert task is not None
-    watching = asyncio.create_task(_watch(receive, task.cancel))
-    pings: list[asyncio.Task[None]] = []
-    pinging = asyncio.get_running_loop().call_later(_PING_SECONDS, _start_pings, response, pings)
+    watch = ClientWatch(response, partial(_wait_for_end, receive), task.cancel)
     try:
         return await work
     except asyncio.CancelledError:
-        if watching.done() and not watching.cancelled():
+        if watch.has_left:
             task.uncancel()
             raise _Disconnected from None
         raise
     finally:
-        pinging.cancel()
-        for other in (watching, *pings):
-            other.cancel()
+        watch.end()
 
 
-async def _watch(receive: Receive, leave: Callable[[], object]) -> None:
+async def _wait_for_end(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-    leave()
-
-
-def _start_pings(response: _Response, pings: list["asyncio.Task[None]"]) -> None:
-    pings.append(asyncio.create_task(_ping(response)))
-
-
-async def _ping(response: _Response) -> None:
-    while True:
-        await response.ping()
-        await asyncio.sleep(_PING_SECONDS)

@@ -7,7 +7,6 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 import mcp_types as types
 from mcp.server import Server
-from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import NotificationOptions
 from mcp.server.models import InitializationOptions
@@ -34,6 +33,7 @@ from handspan.mcp.answers import (
 )
 from handspan.mcp.asking_calls import AskingCall, AskingCalls
 from handspan.mcp.fast_calls import FastCalls
+from handspan.mcp.fast_sessions import FastSessions, client_of
 from handspan.mcp.offer import ClientRequest, McpOffer
 from handspan.mcp.shell import AsgiApp, Receive, Scope, Send
 from mcp import MCPError
@@ -76,6 +76,7 @@ class ProtocolServer:
         self._sessions: dict[str, ServerSession] = {}
         """Connections of the older era by their ids: each is told by itself when a list has changed."""
         self._asking = AskingCalls()
+        self._fast_sessions = FastSessions(offer)
         self._server: Server[Any] = _ChangingServer(
             name,
             version=version,
@@ -131,7 +132,9 @@ class ProtocolServer:
         async with http.run():
             try:
                 stamp: JsonObject = self._server.server_info_stamp
-                yield FastCalls(self._offer, _trim_headers(http.handle_request), stamp, self._is_plain).answer
+                with_session = self._fast_sessions if events is None else None  # only the library stores what it sends
+                library = _trim_headers(http.handle_request)
+                yield FastCalls(self._offer, library, stamp, self._is_plain, with_session).answer
             finally:
                 await self._asking.close()
 
@@ -157,6 +160,9 @@ class ProtocolServer:
     def _remember(self, ctx: _Context) -> None:
         """Remember the connection. The oldest ones are forgotten: whether one has ended is not told."""
         name = "" if ctx.request is None else ctx.request.headers.get(MCP_SESSION_ID_HEADER, "")
+        capabilities = ctx.session.client_capabilities
+        if name and (capabilities is None or capabilities.elicitation is None):
+            self._fast_sessions.add(name, _client_id(ctx), ctx.protocol_version)
         self._sessions[name] = ctx.session
         if len(self._sessions) > _MAX_SESSIONS:
             del self._sessions[next(iter(self._sessions))]
@@ -175,6 +181,8 @@ class ProtocolServer:
     async def _call_tool(
         self, ctx: _Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
+        if not _is_modern(ctx):
+            self._remember(ctx)
         async with _Progress(ctx.session) as progress:
             if params.request_state is not None or _asks_by_result(ctx):
                 return await self._step(self._asking_call(ctx, params), progress.show)
@@ -277,8 +285,7 @@ def _asks_by_result(ctx: _Context) -> bool:
 
 def _client_id(ctx: _Context) -> str:
     """Return the client that authentication found; empty over standard input and output, which have one client."""
-    user = None if ctx.request is None else ctx.request.scope.get("user")
-    return user.access_token.client_id if isinstance(user, AuthenticatedUser) else ""
+    return "" if ctx.request is None else client_of(ctx.request.scope)
 
 
 def _asker(ctx: _Context) -> Callable[[str, JsonObject], Awaitable[Answer]]:

@@ -82,7 +82,12 @@ class Entry:
         self.missing = handling.missing
         self.is_read_only = handling.is_read_only
         self.facts = ToolFacts(
-            origin, spec.version, spec.annotations.read_only, handling.outlives, handling.answered_by
+            origin,
+            spec.version,
+            spec.annotations.read_only,
+            handling.outlives,
+            handling.answered_by,
+            handling.internal,
         )
         self.run: Any = tool.run
         self.function = _find_function(tool, self.placement)

@@ -1,8 +1,11 @@
 """Messages to people on other channels: `message` (SPEC B)."""
 
 from collections.abc import Mapping
-from typing import Final, Protocol
+from typing import Protocol
 
+from msgspec import structs
+
+from handspan.core.channels import OutgoingMessage
 from handspan.core.context import ToolContext
 from handspan.core.errors import ToolError
 from handspan.core.tool import Annotations, Handling, ToolSpec
@@ -12,15 +15,25 @@ from handspan.core.values import Json, JsonObject
 class MessageOutlet(Protocol):
     """Sends messages to channels."""
 
-    async def send(self, channel: str, chat_id: str, content: str) -> None:
-        """Return when the channel has accepted the message. Raises `ToolError` when it refuses or does not exist."""
+    @property
+    def missing(self) -> str:
+        """Why no message can be sent; empty when a channel can be used."""
+        ...
+
+    @property
+    def described(self) -> str:
+        """The channels and what a chat is in each, as the end of the tool's description."""
+        ...
+
+    async def send(self, message: OutgoingMessage) -> str:
+        """Return when the channel has delivered the message. Raises `ToolError` when it refuses or does not exist."""
         ...
 
 
 class SendMessage:
     """Sends one message to one chat."""
 
-    spec: Final = ToolSpec(
+    spec = ToolSpec(
         name="message",
         description="Send a message to a chat on a configured channel.",
         parameters={
@@ -38,14 +51,16 @@ class SendMessage:
 
     def __init__(self, outlet: MessageOutlet | None = None) -> None:
         self._outlet = outlet
-        missing = "" if outlet else "no channel is configured, and this version has none"
-        self.handling = Handling(missing=missing)
+        self.handling = Handling(missing="no channel is configured" if outlet is None else outlet.missing)
+        if outlet is not None:
+            self.spec = structs.replace(self.spec, description=f"{self.spec.description}{outlet.described}")
 
     async def run(self, arguments: Mapping[str, Json], ctx: ToolContext) -> JsonObject:
         """Return the channel, the chat and the length of the content in bytes."""
         channel, chat_id, content = (str(arguments[name]) for name in ("channel", "chat_id", "content"))
         if self._outlet is None:  # the engine calls no tool that misses something
             raise ToolError("tool_not_available", f"The message was not sent: {self.handling.missing}.")
-        await self._outlet.send(channel, chat_id, content)
+        about = (channel, chat_id, content, ctx.who.owner, ctx.session)
+        await self._outlet.send(OutgoingMessage(*about, id=ctx.call_id))
         length = len(content.encode("utf-8", "replace"))
         return {"status": "sent", "channel": channel, "chat_id": chat_id, "content_length": length}

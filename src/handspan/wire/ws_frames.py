@@ -26,6 +26,7 @@ Capability: TypeAlias = Literal[
     "events",
     "questions",
     "question_kinds",
+    "messages",
 ]
 CAPABILITIES: Final[frozenset[str]] = frozenset(get_args(Capability))
 
@@ -469,6 +470,15 @@ class Acknowledged(_Frame, frozen=True, tag="result_acknowledged"):
     ids: list[str] = []
 
 
+class ChannelMessageFrame(_Frame, frozen=True, tag="channel_message"):
+    """A message that an agent sends to the person, outside of any answer (ws.md 3.9)."""
+
+    channel: str
+    chat_id: str
+    """A session id, or `all`."""
+    content: str
+
+
 class PongFrame(_Frame, frozen=True, tag="pong"):
     """The answer to `ping`."""
 
@@ -508,6 +518,7 @@ ServerFrame: TypeAlias = (
     | LoginStart
     | TrustAnswer
     | Acknowledged
+    | ChannelMessageFrame
     | PongFrame
     | ErrorFrame
 )

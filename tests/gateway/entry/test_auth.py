@@ -147,9 +147,23 @@ class TestTokens:
         assert token.encode() not in kept and auth.operator_token.encode() not in kept
 
     async def test_a_store_that_cannot_answer_is_said_to_be_busy_not_wrong(self, auth: Auth, store: Store) -> None:
+        token = await soon(auth.issue("ann", ("chat",)))
         await soon(store.close())
-        refused = await refusal(auth, scope(authorization=f"Bearer {auth.operator_token}"))
-        assert (refused.status, refused.code, refused.retry_after) == (503, "unavailable", 5)
+        for given in (token, "wrong"):
+            refused = await refusal(auth, scope(authorization=f"Bearer {given}"))
+            assert (refused.status, refused.code, refused.retry_after) == (503, "unavailable", 5)
+
+    async def test_the_operator_can_ask_what_is_wrong_with_a_store_that_cannot_answer(
+        self, auth: Auth, store: Store
+    ) -> None:
+        await soon(store.close())
+        admitted = await auth.admit(scope(authorization=f"Bearer {auth.operator_token}"))
+        assert admitted.who == OPERATOR
+
+    async def test_not_with_a_token_that_was_revoked_before(self, auth: Auth, store: Store) -> None:
+        await soon(auth.revoke(hash_of(auth.operator_token), OPERATOR.owner))
+        await soon(store.close())
+        assert (await refusal(auth, scope(authorization=f"Bearer {auth.operator_token}"))).status == 503
 
 
 class TestTooManyTries:

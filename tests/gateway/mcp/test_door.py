@@ -17,6 +17,7 @@ from mcp.client.streamable_http import streamable_http_client
 from handspan.client import Client, Image
 from handspan.client.errors import GatewayRefused
 from handspan.core.calls import CallRecord
+from handspan.core.context import ToolContext
 from handspan.core.function_tool import tool
 from handspan.core.principals import OPERATOR
 from handspan.core.questions import Answer
@@ -25,7 +26,7 @@ from handspan.core.tool import READ_ONLY
 from handspan.testing.gateway import RunningGateway, running_gateway
 from mcp import Client as McpClient
 from mcp import MCPError
-from tests.waiting import until
+from tests.waiting import soon, until
 
 pytestmark = pytest.mark.anyio
 
@@ -296,3 +297,64 @@ async def test_a_gateway_that_stops_ends_the_calls_of_its_clients(tmp_path: Path
         assert isinstance(ended, MCPError) or "being stopped" in texts(ended)  # type: ignore[arg-type]  # a result
         await gateway.open()
         assert await codes(gateway) == ["cancelled"]
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_the_path_and_the_query_name_the_agent(tmp_path: Path, mode: str) -> None:
+    agents = {"Reader": {"tools": ["read_file"]}, "Clock": {"tools": ["get_current_time"]}}
+    async with running_gateway(tmp_path, agents=agents) as gateway:
+        for path, only in (("/mcp/Clock", {"get_current_time"}), ("/mcp?agent=Reader", {"read_file"})):
+            async with mcp_client(gateway, mode, path) as client:
+                assert await names(client) == only
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_skills_are_prompts(tmp_path: Path, mode: str) -> None:
+    async with running_gateway(tmp_path) as gateway:
+        skills, folder = (
+            gateway.gateway.app.skills,
+            gateway.gateway.settings.workspace / ".handspan" / "skills" / "tidy",
+        )
+        folder.mkdir(parents=True)
+        (folder / "SKILL.md").write_text(
+            "---\nname: tidy\ndescription: Tidy up.\nvariables: [room]\n---\nTidy the {{room}}."
+        )
+        await skills.enable("tidy", skills.find_any("tidy").fingerprint)
+        async with mcp_client(gateway, mode) as client:
+            [prompt] = [one for one in (await client.list_prompts()).prompts if one.name == "tidy"]
+            assert prompt.description == "Tidy up." and [one.name for one in prompt.arguments or ()] == ["room"]
+            content = (await client.get_prompt("tidy", {"room": "kitchen"})).messages[0].content
+            assert isinstance(content, types.TextContent) and "Tidy the kitchen." in content.text
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_the_progress_of_a_long_call_reaches_the_client(tmp_path: Path, mode: str) -> None:
+    seen: list[tuple[float, str | None]] = []
+    has_seen = asyncio.Event()
+
+    @tool
+    async def steps(ctx: ToolContext) -> str:
+        """Tell each step."""
+        ctx.progress({"progress": 1, "total": 2, "message": "half"})
+        await has_seen.wait()
+        return "done"
+
+    async def show(progress: float, total: float | None, message: str | None) -> None:
+        seen.append((progress, message))
+        has_seen.set()
+
+    async with running_gateway(tmp_path) as gateway, mcp_client(gateway, mode) as client:
+        gateway.gateway.app.registry.register(steps)
+        result = await soon(client.call_tool("steps", {}, progress_callback=show))
+        assert texts(result) == "done" and seen[0] == (1, "half")
+
+
+async def test_the_tools_of_a_page_are_its_own(tmp_path: Path) -> None:
+    entry = {"type": "function", "function": {"name": "page_tool", "description": "A page.", "parameters": {}}}
+    async with running_gateway(tmp_path) as gateway, mcp_client(gateway) as client:
+        headers = {"authorization": f"Bearer {gateway.token}"}
+        async with httpx2.AsyncClient(base_url=gateway.url, headers=headers, timeout=60) as http:
+            answer = await http.post("/v1/graph/setup", json={"tools": [entry]})
+            assert answer.status_code == 200, answer.text
+        assert "page_tool" not in await names(client)
+        assert (await client.call_tool("page_tool", {})).is_error

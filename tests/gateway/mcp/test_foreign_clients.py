@@ -16,13 +16,15 @@ from tests.sources.mcp.test_real_servers import NODE, PACKAGES, ROOT
 pytestmark = pytest.mark.anyio
 
 SCRIPT = ROOT / "tests" / "node" / "client.mjs"
+FASTMCP = ROOT / ".venv-fastmcp" / "bin" / "python"
+"""Made by scripts/fastmcp-client."""
 INSPECTOR = PACKAGES / "inspector-cli" / "build" / "index.js"
 
 
-async def run(*words: str) -> Any:
+async def run(*words: str, program: Path = NODE) -> Any:
     """Return what this program prints, read as JSON."""
     process = await asyncio.create_subprocess_exec(
-        *(str(NODE), *words),
+        *(str(program), *words),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         stdin=asyncio.subprocess.DEVNULL,
@@ -58,3 +60,14 @@ async def test_the_inspector_over_http_and_through_a_program(tmp_path: Path) -> 
         variables = (f"HANDSPAN_URL={gateway.url}", f"HANDSPAN_TOKEN={gateway.token}")
         program = ("env", *variables, sys.executable, "-m", "handspan.cli.main", "mcp", "serve")
         assert photo(await run(str(INSPECTOR), *program, *call)) == PIXEL
+
+
+@pytest.mark.parametrize(("mode", "protocol"), [("legacy", "2025-11-25"), ("auto", "2026-07-28")])
+async def test_the_client_of_fastmcp(tmp_path: Path, mode: str, protocol: str) -> None:
+    script = str(ROOT / "tests" / "fastmcp" / "client.py")
+    async with running_gateway(tmp_path) as gateway, phone(gateway):
+        answer = await run(script, mode, f"{gateway.url}/mcp", gateway.token, "phone__camera", program=FASTMCP)
+    assert answer["protocol"] == protocol
+    assert {"read_file", "phone__camera"} <= set(answer["tools"])
+    assert photo(answer["result"]) == PIXEL
+    assert answer["failure"]["is_error"] and "File not found" in answer["failure"]["text"]

@@ -10,7 +10,7 @@ import pytest
 from handspan.core.calls import ToolCall
 from handspan.core.context import ToolContext
 from handspan.core.principals import OPERATOR, Principal
-from handspan.core.results import Pending, Success
+from handspan.core.results import Attachment, Pending, Success
 from handspan.core.values import Arguments
 from tests.gateway.rest.served import STRANGER, Rest, RestClient, TestTool, is_error, session_of
 
@@ -127,6 +127,18 @@ async def test_a_call_is_shown_whole_with_its_notes(client: RestClient, rest: Re
     assert call["arguments"] == {"path": "none"} and call["result"]["code"] == "file_not_found"
     assert call["true_result"] is None and call["expires_at"] is None
     assert [note["text"] for note in call["notes"]] == ["It came late."]
+
+
+async def test_the_files_of_a_result_are_read_by_their_number(client: RestClient, rest: Rest) -> None:
+    async def shoot(arguments: Arguments, ctx: ToolContext) -> Success:
+        return Success("a photo", (Attachment("image", "image/png", b"pixels", name="photo.png"),))
+
+    rest.app.registry.register(TestTool("shoot", shoot))
+    await rest.app.engine.call(ToolCall("shoot", {}, "photo"), rest.app.caller(who=OPERATOR))
+    answer = await client.get("/api/calls/photo/files/0")
+    assert (answer.status_code, answer.content, answer.headers["content-type"]) == (200, b"pixels", "image/png")
+    for missing in ("photo/files/1", "photo/files/-1", "photo/files/x", "never/files/0"):
+        assert is_error(await client.get(f"/api/calls/{missing}"), 404, "not_found")
 
 
 async def test_a_call_whose_outcome_comes_from_elsewhere_is_waited_for(client: RestClient, rest: Rest) -> None:

@@ -8,9 +8,12 @@ import msgspec
 import pytest
 
 from handspan.config.mcp_file import read_servers
+from handspan.config.settings import McpServer
 from handspan.core.errors import ConfigError
+from handspan.core.results import Failure
 from handspan.core.values import Json
 from handspan.registry.pins import DefinitionChange
+from handspan.testing.gateway import running_gateway
 from tests.gateway.rest.served import Rest, serving, settings
 from tests.sources.mcp.serving import PROGRAM
 
@@ -34,6 +37,16 @@ async def test_a_server_is_added_tried_called_and_removed(tmp_path: Path) -> Non
         assert (await client.get("/api/mcp")).json() == {"servers": []}
         assert (await client.ask("DELETE", "/api/mcp/bad")).status_code == 404
         assert read_servers(file) == {}
+
+
+async def test_a_tool_of_a_server_that_is_not_up_is_not_available_and_says_where_to_look(tmp_path: Path) -> None:
+    async with running_gateway(tmp_path) as gateway:
+        await gateway.gateway.app.mcp.add("bad", McpServer(command="no-such-program"))
+        refused = await gateway.call("bad__echo", text="hi")
+        assert isinstance(refused, Failure) and refused.code == "tool_not_available"
+        assert "the MCP server 'bad' is not up. `handspan mcp` says why." in refused.message
+        unknown = await gateway.call("none__echo")
+        assert isinstance(unknown, Failure) and unknown.code == "tool_not_found"
 
 
 async def test_only_an_admin_changes_servers_and_sees_how_they_start(tmp_path: Path) -> None:
@@ -126,3 +139,15 @@ async def test_a_changed_definition_is_shown_beside_the_accepted_one(tmp_path: P
         assert [(one["tool"], one["old"]["description"], one["is_blocked"]) for one in told] == [
             ("bad__echo", "Before.", True)
         ]
+
+
+async def test_the_journal_says_that_a_tool_is_internal(tmp_path: Path) -> None:
+    async with serving(Rest(settings(tmp_path))) as client:
+        await client.ask("PUT", "/api/mcp/bad", {**SERVER, "internal_only": True})
+        await client.ask("PUT", "/api/mcp/open", SERVER)
+        for name in ("bad", "open"):
+            called = await client.ask("POST", f"/api/mcp/{name}/call", {"tool": "echo", "args": {"text": "hi"}})
+            assert called.json()["result"]["status"] == "success", called.text
+        calls = (await client.get("/api/calls")).json()["calls"]
+        internal = {one["tool"]: (await client.get(f"/api/calls/{one['id']}")).json()["internal"] for one in calls}
+        assert internal == {"bad__echo": True, "open__echo": False}

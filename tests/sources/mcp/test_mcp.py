@@ -19,7 +19,7 @@ from handspan.core.results import Failure, Success
 from handspan.core.values import Json
 from handspan.sources.mcp.connection import describe_failure
 from tests.sources.mcp.serving import PROGRAM, app_with, call, connection, ready, server, until_status
-from tests.waiting import until
+from tests.waiting import soon, until
 
 pytestmark = pytest.mark.anyio
 
@@ -346,3 +346,37 @@ async def test_a_server_that_can_t_be_reached_is_told_in_words_not_by_the_class_
             await http.get("http://127.0.0.1:1/mcp")
     told = describe_failure(ExceptionGroup("of a task group", [failed.value]))
     assert told.startswith("Connection refused by '127.0.0.1' port 1.") and "ConnectError" not in told
+    assert describe_failure(PermissionError(13, "Permission denied")) == (
+        "the operating system refuses it: Permission denied"
+    )
+    assert describe_failure(RuntimeError("It broke.\nTrace")) == "it failed: It broke."
+
+
+async def test_the_reason_of_a_program_that_ends_at_once_quotes_what_it_said_last(tmp_path: Path) -> None:
+    words = "import sys; sys.exit('a certificate is missing\\nhint: look there')"
+    async with app_with(tmp_path, bad=McpServer(command=sys.executable, args=("-I", "-S", "-c", words))) as app:
+        await until_status(connection(app, "bad"), "failed")
+        assert connection(app, "bad").state.reason == (
+            "its process ended with exit code 1. It said last: a certificate is missing | hint: look there"
+        )
+        refused = await call(app, "bad__tool")
+        assert isinstance(refused, Failure) and "certificate" not in refused.message, "only the operator sees it"
+
+
+async def test_the_command_of_a_server_wins_over_its_address(tmp_path: Path) -> None:
+    async with app_with(tmp_path, bad=server(url="http://127.0.0.1:1/mcp")) as app:
+        await ready(app)
+        assert isinstance(await call(app, "bad__echo", text="x"), Success)
+
+
+async def test_no_more_calls_run_at_a_server_than_its_settings_allow(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    async with app_with(tmp_path, bad=server("--log", str(log), concurrency=1)) as app:
+        await ready(app)
+        hanging = asyncio.create_task(call(app, "bad__hang"))
+        await until(lambda: log.exists() and "tools/call" in log.read_text())
+        waiting = asyncio.create_task(call(app, "bad__echo", text="x"))
+        assert not (await asyncio.wait([waiting], timeout=0.2))[0], "the place is taken"
+        hanging.cancel()
+        await asyncio.gather(hanging, return_exceptions=True)
+        assert isinstance(await soon(waiting), Success)

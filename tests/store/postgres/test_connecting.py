@@ -59,6 +59,13 @@ async def test_sessions_of_the_server_have_a_name_and_bounds(state: Path) -> Non
         assert await store.database.fetch_one("SHOW statement_timeout") == ("7s",)
 
 
+async def test_the_settings_of_the_gateway_reach_its_connections(tmp_path: Path, state: Path) -> None:
+    settings = {"url": schema_url(state), "connections": 3, "timeout": 9, "application_name": "my gateway"}
+    async with running_gateway(tmp_path, store=settings):
+        names = rows_in(state, "SELECT application_name FROM pg_stat_activity")
+        assert len([name for (name,) in names if str(name).startswith("my gateway ")]) in (2, 3)
+
+
 async def test_a_second_gateway_is_refused_and_told_which_one_has_the_database(tmp_path: Path, state: Path) -> None:
     settings = {"url": schema_url(state)}
     async with running_gateway(tmp_path / "one", store=settings):
@@ -87,7 +94,7 @@ async def test_two_starts_at_once_make_the_tables_once(state: Path) -> None:
 
 def test_postgresql_has_the_steps_of_sqlite_and_some_of_its_own() -> None:
     own = MIGRATIONS[len(SQLITE_MIGRATIONS) :]
-    assert [step.split("CREATE TABLE ")[1].split(" ")[0] for step in own] == ["artifacts", "nodes"]
+    assert [step.split("CREATE TABLE ")[1].split(" ")[0] for step in own] == ["nodes"]
 
 
 async def test_a_database_of_a_newer_version_is_refused_with_words(state: Path) -> None:

@@ -3,6 +3,7 @@ import { memo } from 'preact/compat';
 import { duration } from '../parts/ago.tsx';
 import { asText, Code } from '../parts/code.tsx';
 import { Icon, type IconName } from '../parts/icon.tsx';
+import { href } from '../router.ts';
 import { Files } from './files.tsx';
 import { type CallView, readEnvelope } from './view.ts';
 
@@ -86,6 +87,10 @@ function CallDetails({ call }: { call: CallView }) {
           <Code text={asText(value)} label="Copy the result" />
         </>
       )}
+      <p class="call-links">
+        <a href={href('tools', call.tool)}>About this tool</a>
+        {call.state !== 'writing' && <a href={href('journal', 'calls', call.id)}>In the journal</a>}
+      </p>
     </div>
   );
 }

@@ -12,6 +12,7 @@ import {
   progressText,
   storedEntries,
   storedRounds,
+  withProgress,
 } from './view.ts';
 
 /** A message of this page that is not part of the session yet. */
@@ -76,11 +77,13 @@ export class Conversation {
   /** What is shown, the oldest first. */
   readonly entries = computed<EntryView[]>(() => {
     const messages = this.messages.value;
-    const live = this.#rounds.value.filter(({ turn, number }) => number > storedRounds(messages, turn)).map(liveEntry);
+    const rounds = this.#rounds.value;
+    const live = rounds.filter(({ turn, number }) => number > storedRounds(messages, turn)).map(liveEntry);
+    const calls = new Map(rounds.flatMap((round) => round.calls.map((call) => [call.id, call])));
     const known = new Set(messages.map(({ id }) => id));
     const unsent = this.#unsent.value.filter(({ id }) => !known.has(id));
     return [
-      ...this.#stored.value,
+      ...this.#stored.value.map((entry) => withProgress(entry, calls)),
       ...live,
       ...unsent.map(({ id, text, attachments }): EntryView => {
         return { kind: 'person', key: id, text, attachments, isWaiting: true };

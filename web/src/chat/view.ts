@@ -107,6 +107,16 @@ export function liveEntry(round: LiveRound): ReplyView {
   return { kind: 'reply', key: `${round.turn}/${round.number}`, text, thinking, model: '', calls, isLive: true };
 }
 
+/** A stored reply whose calls still run, with what events told of them: messages have no progress. */
+export function withProgress(entry: EntryView, live: ReadonlyMap<string, CallView>): EntryView {
+  if (entry.kind === 'person' || !entry.calls.some((call) => !call.envelope && live.has(call.id))) return entry;
+  const calls = entry.calls.map((call) => {
+    const told = call.envelope ? undefined : live.get(call.id);
+    return told ? { ...told, origin: call.origin } : call;
+  });
+  return { ...entry, calls };
+}
+
 /** Gives a call its result. */
 export function finishCall(call: CallView, envelope: string): void {
   call.envelope = envelope;
@@ -149,7 +159,7 @@ function storedCall(call: { id: string; name: string; arguments: string }, recor
     id: call.id,
     tool: call.name,
     arguments: call.arguments,
-    state: 'running',
+    state: record?.state === 'accepted' ? 'waiting' : 'running', // accepted, and not begun: a person is asked first
     origin: record?.origin ?? '',
     duration: record && !isOpen ? record.duration : undefined,
   };

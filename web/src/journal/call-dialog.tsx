@@ -1,6 +1,7 @@
 import type { FailedCall, SucceededCall } from 'handspan/rest';
+import { Files } from '../chat/files.tsx';
 import { useLive } from '../gateway/live.ts';
-import { artifactUrl, rest } from '../gateway/rest.ts';
+import { rest } from '../gateway/rest.ts';
 import { Facts, originTitle } from '../pages/shared.tsx';
 import { Ago, duration } from '../parts/ago.tsx';
 import { asText, Code } from '../parts/code.tsx';
@@ -40,7 +41,7 @@ function CallRecord({ id }: { id: string }) {
       <h3>Arguments</h3>
       <Code text={asText(call.arguments)} label="Copy the arguments" />
       <h3>Result</h3>
-      {call.result ? <Envelope result={call.result} /> : <p class="muted">It has none yet.</p>}
+      {call.result ? <Envelope result={call.result} call={call.id} /> : <p class="muted">It has none yet.</p>}
       {call.true_result && (
         <>
           <h3>The tool’s own result</h3>
@@ -56,18 +57,23 @@ function CallRecord({ id }: { id: string }) {
   );
 }
 
-function Envelope({ result }: { result: SucceededCall | FailedCall }) {
+interface EnvelopeProps {
+  result: SucceededCall | FailedCall;
+  /** The call whose files these are; without it they are not shown. */
+  call?: string;
+}
+
+function Envelope({ result, call }: EnvelopeProps) {
   if (result.status === 'error') return <Problem text={`${result.message} (${result.code})`} />;
-  const artifacts = (result.attachments ?? []).flatMap((one) => (typeof one.id === 'string' ? [one.id] : []));
+  const files = (result.attachments ?? []).map(({ kind, name }, index) => {
+    const url = rest.url(`/api/calls/${encodeURIComponent(call ?? '')}/files/${index}`);
+    return { kind: String(kind), name: String(name ?? ''), url };
+  });
   return (
     <>
       <Code text={asText(result.result)} label="Copy the result" />
       {result.notice && <p class="muted">{result.notice}</p>}
-      {artifacts.map((one) => (
-        <a key={one} href={artifactUrl(one)} target="_blank" rel="noreferrer">
-          Artifact {one.slice(0, 8)}
-        </a>
-      ))}
+      {call && <Files files={files} />}
     </>
   );
 }

@@ -5,13 +5,21 @@ import { rest } from '../gateway/rest.ts';
 import { Choose, count, Section } from '../pages/shared.tsx';
 import { Empty, Problem } from '../parts/empty.tsx';
 
-const DAYS = { today: 0, week: 6, month: 29 } as const;
-type Span = keyof typeof DAYS | 'all';
+const SPANS = [
+  ['today', 'Today'],
+  ['week', 'This week'],
+  ['month', 'This month'],
+  ['all', 'All'],
+] as const;
+type Span = (typeof SPANS)[number][0];
 
-/** The first day (UTC) of a span; empty for all. */
+/** The first day of a span, as the gateway counts days (UTC); a week begins on Monday. Empty for all. */
 function firstDay(span: Span): string {
   if (span === 'all') return '';
-  return new Date(Date.now() - DAYS[span] * 86_400_000).toISOString().slice(0, 10);
+  const day = new Date();
+  if (span === 'week') day.setUTCDate(day.getUTCDate() - ((day.getUTCDay() + 6) % 7));
+  if (span === 'month') day.setUTCDate(1);
+  return day.toISOString().slice(0, 10);
 }
 
 /** Tokens and cost by model, and by day as small charts. What a model did not report is left empty, never 0. */
@@ -28,12 +36,7 @@ export function Usage() {
         <Choose
           label="Time"
           value={span.value}
-          options={[
-            ['today', 'Today'],
-            ['week', 'Last 7 days'],
-            ['month', 'Last 30 days'],
-            ['all', 'All'],
-          ]}
+          options={SPANS.map(([value, shown]) => [value, shown])}
           onChange={(value) => (span.value = value as Span)}
         />
       </div>
@@ -64,21 +67,50 @@ function UsageTable({ sums }: { sums: UsageSum[] }) {
           </thead>
           <tbody>
             {sums.map((sum) => (
-              <tr key={sum.of}>
-                <th scope="row">{sum.of || 'unknown'}</th>
-                <td>{count(sum.replies)}</td>
-                <Known total={sum.input} />
-                <Known total={sum.cached} />
-                <Known total={sum.output} />
-                <Known total={sum.reasoning} />
-                <Known total={sum.cost} write={money} />
-              </tr>
+              <UsageRow key={sum.of} sum={sum} />
             ))}
           </tbody>
+          {sums.length > 1 && (
+            <tfoot>
+              <UsageRow sum={allOf(sums)} />
+            </tfoot>
+          )}
         </table>
       </section>
     </Section>
   );
+}
+
+function UsageRow({ sum }: { sum: UsageSum }) {
+  return (
+    <tr>
+      <th scope="row">{sum.of || 'unknown'}</th>
+      <td>{count(sum.replies)}</td>
+      <Known total={sum.input} />
+      <Known total={sum.cached} />
+      <Known total={sum.output} />
+      <Known total={sum.reasoning} />
+      <Known total={sum.cost} write={money} />
+    </tr>
+  );
+}
+
+/** The sums of all models. A count that none of them reported stays unknown. */
+function allOf(sums: UsageSum[]): UsageSum {
+  const total = (of: (sum: UsageSum) => Total): Total => {
+    const known = sums.map((sum) => of(sum).known).filter((one) => one !== null);
+    const unknown = sums.reduce((number, sum) => number + of(sum).unknown, 0);
+    return { known: known.length ? known.reduce((one, other) => one + other, 0) : null, unknown };
+  };
+  return {
+    of: 'All models',
+    replies: sums.reduce((number, { replies }) => number + replies, 0),
+    input: total(({ input }) => input),
+    output: total(({ output }) => output),
+    cached: total(({ cached }) => cached),
+    reasoning: total(({ reasoning }) => reasoning),
+    cost: total(({ cost }) => cost),
+  };
 }
 
 function money(dollars: number): string {

@@ -150,7 +150,7 @@ function OneServer({ server, reload }: { server: McpServerView; reload: () => Pr
                 label="Show its tools to agents"
                 isOn={!internal_only}
                 isDisabled={!can_change || !isAdmin()}
-                onChange={(isOn) => void change({ internal_only: !isOn })}
+                onChange={(isOn) => change({ internal_only: !isOn })}
               />
             }
           />
@@ -161,7 +161,7 @@ function OneServer({ server, reload }: { server: McpServerView; reload: () => Pr
                 label="Accept changed definitions without a question"
                 isOn={trusted}
                 isDisabled={!can_change || !isAdmin()}
-                onChange={(isOn) => void change({ trusted: isOn })}
+                onChange={(isOn) => change({ trusted: isOn })}
               />
             }
           />

@@ -107,7 +107,7 @@ function SkillRow({ skill, agent, onRead, reload }: SkillProps) {
           label={`${name} is on for ${agent?.name ?? 'the agent'}`}
           isOn={isOn}
           isDisabled={!agent || agent.kept === 'settings' || (!enabled && !isOn)}
-          onChange={(on) => void turn(on)}
+          onChange={(on) => turn(on)}
         />
       }
     />

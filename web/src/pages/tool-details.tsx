@@ -10,7 +10,7 @@ import { Icon } from '../parts/icon.tsx';
 import { Badge, List, Row, Sheet } from '../parts/list.tsx';
 import { defaultsOf, type JsonObject, missingIn, SchemaForm } from '../parts/schema-form.tsx';
 import { href } from '../router.ts';
-import { Back, Choose, Facts, originTitle, Section } from './shared.tsx';
+import { Back, Choose, Facts, originTitle, plural, Section } from './shared.tsx';
 
 const APIS: Record<string, string> = {
   openai: 'OpenAI and most others',
@@ -91,7 +91,15 @@ function TryIt({ tool }: { tool: ToolView }) {
 
 function Outcome({ outcome }: { outcome: SucceededCall | FailedCall | PendingCall }) {
   if (outcome.status === 'error') return <Problem text={`${outcome.message} (${outcome.code})`} />;
-  if (outcome.status === 'success') return <Code text={asText(outcome.result)} label="Copy the result" />;
+  if (outcome.status === 'success') {
+    const files = outcome.attachments?.length ?? 0;
+    return (
+      <>
+        <Code text={asText(outcome.result)} label="Copy the result" />
+        {files > 0 && <p class="muted">{`It gave ${plural(files, 'file')}, too: open the call below to see them.`}</p>}
+      </>
+    );
+  }
   return (
     <p>
       It waits for a person or a device. <a href={href('journal', 'calls', outcome.call_id)}>Its record</a> will have

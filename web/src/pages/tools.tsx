@@ -36,7 +36,10 @@ function ToolList({ tools = [], problem, reload }: ListProps) {
   const wanted = useSignal('');
   const agent = useSignal('');
   const agents = useLive(['agents'], () => rest.get('/api/agents')).data.value;
-  const switches = useLive(['tools'], () => rest.get('/api/switches')).data.value;
+  const switches = useLive(['tools'], () => rest.get('/api/switches'));
+  const reloadAll = async () => {
+    await Promise.all([reload(), switches.reload()]);
+  };
   const costs = useLive(
     ['tools', 'agents'],
     () => rest.get('/api/tools/cost', { query: { agent: agent.value } }),
@@ -66,7 +69,7 @@ function ToolList({ tools = [], problem, reload }: ListProps) {
         <Section
           key={origin}
           title={originTitle(origin)}
-          side={<OriginSwitch origin={origin} off={switches} reload={reload} />}
+          side={<OriginSwitch origin={origin} off={switches.data.value} reload={reloadAll} />}
         >
           <List label={originTitle(origin)}>
             {group.map((tool) => (
@@ -74,7 +77,7 @@ function ToolList({ tools = [], problem, reload }: ListProps) {
                 key={`${tool.name} ${tool.scope.id}`}
                 tool={tool}
                 tokens={tokens.get(tool.name)}
-                reload={reload}
+                reload={reloadAll}
               />
             ))}
           </List>
@@ -131,7 +134,7 @@ function ToolSwitch({ tool, reload }: { tool: ToolView; reload: () => Promise<vo
       label={label}
       isOn={tool.enabled}
       isDisabled={!isOwn || !isAdmin()}
-      onChange={(isOn) => void switchTools(tool.name, isOn, reload)}
+      onChange={(isOn) => switchTools(tool.name, isOn, reload)}
     />
   );
 }
@@ -148,7 +151,7 @@ function OriginSwitch(props: {
       label={`All of ${originTitle(props.origin)}`}
       isOn={!isFixed && !(props.off?.disabled.includes(pattern) ?? false)}
       isDisabled={isFixed || !isAdmin()}
-      onChange={(isOn) => void switchTools(pattern, isOn, props.reload)}
+      onChange={(isOn) => switchTools(pattern, isOn, props.reload)}
     />
   );
 }

@@ -1,3 +1,4 @@
+import { useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useId } from 'preact/hooks';
 import { Icon } from './icon.tsx';
@@ -12,11 +13,9 @@ export function Sheet(props: {
   return (
     <div class="sheet">
       <header class="sheet-head">
-        <div class="grow">
-          <h1>{props.title}</h1>
-          {props.text && <p class="muted">{props.text}</p>}
-        </div>
+        <h1>{props.title}</h1>
         {props.actions}
+        {props.text && <p class="muted">{props.text}</p>}
       </header>
       {props.children}
     </div>
@@ -70,23 +69,36 @@ export function Row({ title, text, side, actions, href, onOpen }: RowProps) {
   );
 }
 
-/** A switch with its name for a screen reader. */
-export function Switch(props: {
+interface SwitchProps {
   label: string;
   isOn: boolean;
-  onChange: (isOn: boolean) => void;
+  /** Until its promise is kept, the switch shows what the person wants. */
+  onChange: (isOn: boolean) => unknown;
   isDisabled?: boolean;
-}) {
+}
+
+/** A switch with its name for a screen reader. */
+export function Switch(props: SwitchProps) {
+  const wanted = useSignal<boolean | undefined>(undefined);
+  const isOn = wanted.value ?? props.isOn;
+  const change = async (value: boolean) => {
+    wanted.value = value;
+    try {
+      await props.onChange(value);
+    } finally {
+      wanted.value = undefined;
+    }
+  };
   return (
     <label class="switch" title={props.label}>
       <input
         type="checkbox"
         role="switch"
         aria-label={props.label}
-        aria-checked={props.isOn}
-        checked={props.isOn}
+        aria-checked={isOn}
+        checked={isOn}
         disabled={props.isDisabled ?? false}
-        onChange={(event) => props.onChange(event.currentTarget.checked)}
+        onChange={(event) => void change(event.currentTarget.checked)}
       />
       <span />
     </label>

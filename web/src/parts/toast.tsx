@@ -12,12 +12,12 @@ const SECONDS = 6;
 const toasts = signal<Toast[]>([]);
 let last = 0;
 
-/** Shows a sentence for some seconds. */
-export function toast(text: string, { isProblem = false } = {}): void {
+/** Shows a sentence for some seconds; one that `stays`, until the person hides it. */
+export function toast(text: string, { isProblem = false, stays = false } = {}): void {
   last += 1;
   const id = last;
   toasts.value = [...toasts.value.slice(-3), { id, text, isProblem }];
-  setTimeout(() => hide(id), SECONDS * (isProblem ? 2000 : 1000));
+  if (!stays) setTimeout(() => hide(id), SECONDS * (isProblem ? 2000 : 1000));
 }
 
 /** Does it, and shows why not if it fails. Returns whether it was done. */

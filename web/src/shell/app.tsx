@@ -2,12 +2,12 @@ import { effect, useSignal } from '@preact/signals';
 import type { ComponentType } from 'preact';
 import { useEffect } from 'preact/hooks';
 import { account, unreachable } from '../gateway/account.ts';
-import { followUpdates } from '../gateway/live.ts';
+import { followUpdates, onUpdate } from '../gateway/live.ts';
 import { messageOf } from '../gateway/rest.ts';
 import { PAGES, type PageProps } from '../pages.ts';
 import { ConfirmDialog } from '../parts/confirm.tsx';
 import { Empty } from '../parts/empty.tsx';
-import { Toasts } from '../parts/toast.tsx';
+import { Toasts, toast } from '../parts/toast.tsx';
 import { QuestionDialog } from '../questions/dialog.tsx';
 import { route } from '../router.ts';
 import { MenuDrawer, SideNav, TabBar } from './nav.tsx';
@@ -18,6 +18,11 @@ effect(() => {
   if (!account.value || isFollowing) return;
   isFollowing = true;
   followUpdates();
+});
+
+// A message that an agent sends to the person by a channel of the type `page`.
+onUpdate(({ topic, data }) => {
+  if (topic === 'messages') toast(String(data.content), { stays: true });
 });
 
 /** The whole page: navigation, the page that the address names, and what lies over it. */

@@ -3,7 +3,7 @@ import { AuthenticationError } from '../errors/authentication-error.js';
 import { PermissionError } from '../errors/permission-error.js';
 import type { Connection } from '../http/connection.js';
 
-/** The lists that change; `ready` says that a connection begins. */
+/** The lists that change; `ready` says that a connection begins, `messages` has a message of an agent to the person. */
 export type LiveTopic =
   | 'ready'
   | 'sessions'
@@ -13,7 +13,8 @@ export type LiveTopic =
   | 'tools'
   | 'agents'
   | 'tokens'
-  | 'models';
+  | 'models'
+  | 'messages';
 
 /** One change of one list. */
 export interface LiveUpdate {

@@ -178,6 +178,7 @@ export interface CallRecordView {
   true_result: SucceededCall | FailedCall | null;
   expires_at: string | null;
   notes: NoteView[];
+  internal: boolean;
 }
 
 /** Progress of the tool while it runs. */
@@ -212,6 +213,46 @@ export interface ChangedTool {
 export interface ChangedTools {
   name: string;
   tools: ChangedTool[];
+}
+
+/** All channels. */
+export interface ChannelList {
+  channels: ChannelView[];
+}
+
+/** Whether a channel works, and why not. */
+export interface ChannelState {
+  kind: 'apprise' | 'page' | 'telegram' | 'webhook';
+  status: 'closed' | 'failed' | 'listening' | 'ready' | 'retrying';
+  reason: string;
+  delivered: number;
+  received: number;
+  retry_in: number | null;
+}
+
+/** A message to try a channel with. */
+export interface ChannelTest {
+  chat_id: string;
+  content?: string | undefined;
+}
+
+/** The message was delivered. */
+export interface ChannelTested {
+  channel: string;
+  chat_id: string;
+  sent: boolean;
+}
+
+/** A channel and the people who may write there. */
+export interface ChannelView {
+  name: string;
+  kind: 'apprise' | 'page' | 'telegram' | 'webhook';
+  owner: string;
+  agent: string;
+  receives: boolean;
+  state: ChannelState;
+  allow: string[];
+  senders: SenderView[];
 }
 
 /** One tool in the selection of an agent, without its parameters (SPEC A1). */
@@ -633,6 +674,12 @@ export interface NewName {
   name: string;
 }
 
+/** A person who may write to agents from now on. */
+export interface NewSender {
+  sender: string;
+  name?: string | undefined;
+}
+
 /** A session to create. */
 export interface NewSession {
   name?: string | undefined;
@@ -830,6 +877,21 @@ export interface SeenDevice {
   looked: boolean;
 }
 
+/** Whether this person may write now. */
+export interface SenderChanged {
+  channel: string;
+  sender: string;
+  paired: boolean;
+}
+
+/** A person who was paired with a channel. */
+export interface SenderView {
+  sender: string;
+  owner: string;
+  name: string;
+  paired: string;
+}
+
 /** Sessions, the last active first. */
 export interface SessionList {
   sessions: SessionView[];
@@ -891,6 +953,19 @@ export interface SignInLink {
 /** The code of a sign-in link. */
 export interface SignInQuery {
   code?: string | undefined;
+}
+
+/** The signature over time and body. */
+export interface SignatureHeaders {
+  'x-handspan-timestamp'?: string | undefined;
+  'x-handspan-signature'?: string | undefined;
+}
+
+/** What came of the message. The agent's answer comes to the channel's own address. */
+export interface SignedAnswer {
+  status: 'accepted' | 'answered' | 'duplicate';
+  id: string;
+  text: string;
 }
 
 /** Whether a skill of the workspace may be used. */
@@ -973,6 +1048,7 @@ export interface Status {
   tools: number;
   agent: string;
   sources: Record<string, SourceState>;
+  channels: Record<string, ChannelState>;
 }
 
 /** The call succeeded. */
@@ -1248,6 +1324,7 @@ export interface Operations {
   'GET /api/calls': { path: undefined; query: { session?: string | undefined; tool?: string | undefined; origin?: string | undefined; status?: '' | 'error' | 'open' | 'success' | 'approval_denied' | 'auth_required' | 'busy' | 'cancelled' | 'disconnected' | 'execution_failed' | 'file_not_found' | 'file_too_large' | 'hook_cancelled' | 'internal_error' | 'interrupted' | 'invalid_arguments' | 'invalid_path' | 'network_error' | 'permission_denied' | 'permission_denied_forever' | 'policy_denied' | 'question_expired' | 'rate_limited' | 'timeout' | 'tool_disabled' | 'tool_not_available' | 'tool_not_found' | 'unknown_outcome' | undefined; since?: string | undefined; until?: string | undefined; limit?: number | undefined; after?: string | undefined }; body: undefined; answer: CallPage };
   'GET /api/calls/timings': { path: undefined; query: { session?: string | undefined; tool?: string | undefined; origin?: string | undefined }; body: undefined; answer: TimingList };
   'GET /api/calls/{call_id}': { path: { call_id: string }; query: { wait?: number | undefined }; body: undefined; answer: CallRecordView };
+  'GET /api/calls/{call_id}/files/{index}': { path: { call_id: string; index: string }; query: undefined; body: undefined; answer: Blob };
   'POST /api/calls/{call_id}/cancel': { path: { call_id: string }; query: undefined; body: undefined; answer: CallRecordView };
   'GET /api/usage': { path: undefined; query: { by?: 'day' | 'model' | 'session' | undefined; session?: string | undefined; since?: string | undefined }; body: undefined; answer: UsageList };
   'GET /api/questions': { path: undefined; query: { session?: string | undefined }; body: undefined; answer: QuestionList };
@@ -1286,5 +1363,9 @@ export interface Operations {
   'PUT /api/models/{name}': { path: { name: string }; query: undefined; body: NewModel; answer: Models };
   'DELETE /api/models/{name}': { path: { name: string }; query: undefined; body: undefined; answer: RemovedModel };
   'POST /api/models/use': { path: undefined; query: undefined; body: ModelUse; answer: ChosenModel };
+  'GET /api/channels': { path: undefined; query: undefined; body: undefined; answer: ChannelList };
+  'POST /api/channels/{name}/test': { path: { name: string }; query: undefined; body: ChannelTest; answer: ChannelTested };
+  'POST /api/channels/{name}/senders': { path: { name: string }; query: undefined; body: NewSender; answer: SenderChanged };
+  'DELETE /api/channels/{name}/senders/{sender}': { path: { name: string; sender: string }; query: undefined; body: undefined; answer: SenderChanged };
   'GET /api/nodes': { path: undefined; query: undefined; body: undefined; answer: NodeList };
 }

@@ -1,7 +1,7 @@
 """What an MCP client gets from the gateway: the tools of one agent, through the engine and its policy."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any, Final
@@ -15,7 +15,6 @@ from handspan.core.results import Attachment, Failure, Pending, Success, ToolRes
 from handspan.core.values import Arguments, Json, JsonObject, encode
 from handspan.engine.caller import Caller, QuestionListener, ignore_question
 from handspan.gateway.entry.auth import Admitted
-from handspan.gateway.http.calls import RunningCall, RunningCalls
 from handspan.gateway.parts import GatewayParts
 from handspan.mcp.offer import ClientRequest, ProvidedPrompt, ProvidedResource, ResourceTemplate
 from handspan.mcp.provider import ProvidedTool
@@ -35,13 +34,55 @@ _DECISION: Final[JsonObject] = {
 }
 
 
+class RunningRequests:
+    """The requests that run a call now. Each call runs in the task of its request: another task would cost time."""
+
+    def __init__(self) -> None:
+        self.is_open = True
+        """False when the gateway stops: running calls may end, and no new one begins (SPEC G3)."""
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._cancelled: set[asyncio.Task[Any]] = set()
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    async def run(self, call: Coroutine[Any, Any, ToolResult | Pending]) -> ToolResult | Pending:
+        """Return the outcome of the call; a failure when `cancel_all` ended it."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            return await call
+        except asyncio.CancelledError:
+            if task not in self._cancelled:
+                raise
+            task.uncancel()
+            return Failure("cancelled", "The gateway is being stopped: try again in a moment.")
+        finally:
+            self._tasks.discard(task)
+            self._cancelled.discard(task)
+
+    async def wait(self, seconds: float) -> None:
+        """Wait at most so long for the calls to end."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=seconds)
+
+    async def cancel_all(self) -> None:
+        """Cancel the calls, and wait for their requests. The engine gives each call its result."""
+        tasks = [*self._tasks]
+        self._cancelled.update(tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
 class AgentOffer:
     """The tools of the agent that a request names, its skills as prompts, its owner's artifacts as resources."""
 
     def __init__(self, parts: GatewayParts) -> None:
         self._parts = parts
         self._toolbox = lru_cache(_KEPT_BOXES)(parts.app.registry.toolbox)
-        self.at_work = RunningCalls()
+        self.at_work = RunningRequests()
         """The calls that run now. The door ends them."""
 
     async def list_tools(self, request: ClientRequest) -> Sequence[ProvidedTool]:
@@ -69,7 +110,8 @@ class AgentOffer:
 
         caller = self._caller(request, ask)
         try:
-            result = await self._run(ToolCall(name, arguments, new_call_id()), caller)
+            call = ToolCall(name, arguments, new_call_id())
+            result = await self.at_work.run(self._parts.app.engine.call(call, caller))
         finally:
             for task in asking:
                 task.cancel()
@@ -110,19 +152,6 @@ class AgentOffer:
         agent: Agent = request.scope["state"][AGENT]
         who = admitted_of(request).who
         return Caller(who, agent, self._toolbox(agent, who), "", request.progress, asked)
-
-    async def _run(self, call: ToolCall, caller: Caller) -> ToolResult | Pending:
-        """Run the call in a task that the door can end. It ends with the request, too."""
-        running = RunningCall(call.id, caller.who.owner)
-        running.task = asyncio.create_task(self._parts.app.engine.call(call, caller))
-        self.at_work.add(running)
-        request = asyncio.current_task()
-        try:
-            return await running.task
-        except asyncio.CancelledError:
-            if request is not None and request.cancelling():
-                raise
-            return Failure("cancelled", "The gateway is being stopped: try again in a moment.")
 
     async def _ask_client(self, request: ClientRequest, question: Question) -> None:
         """Ask the person at the client, too. The first answer counts, wherever it is given (SPEC P5)."""

@@ -30,7 +30,7 @@ _scope: ContextVar[Scope] = ContextVar("_scope")
 def open_door(parts: GatewayParts) -> Door:
     """Return the door for MCP clients that authentication let in."""
     door = McpDoor(parts)
-    return Door(door.answer, drain=door.drain, close=door.close)
+    return Door(door.answer, drain=door.drain, close=door.close, count_running=door.count_running)
 
 
 class McpDoor:
@@ -55,7 +55,8 @@ class McpDoor:
         except Refusal as refusal:
             await send_refusal(refusal, scope, send)
             return
-        application = await asyncio.shield(self._application)
+        ready = self._application
+        application = ready.result() if ready.done() else await asyncio.shield(ready)
         _scope.set(scope)
         await application({**scope, "user": _session_owner(admitted.token)}, receive, send)
 
@@ -63,7 +64,11 @@ class McpDoor:
         """Wait so long for running calls, then cancel them: each gets its result."""
         self._offer.at_work.is_open = False
         await self._offer.at_work.wait(seconds)
-        await self._offer.at_work.close()
+        await self._offer.at_work.cancel_all()
+
+    def count_running(self) -> int:
+        """Return how many calls run now."""
+        return len(self._offer.at_work)
 
     async def close(self) -> None:
         """End everything."""

@@ -1,12 +1,15 @@
 """Artifacts: images, sounds and files. Uploaded, and read by range (SPEC X3, X4; ws.md 5.10)."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from handspan.core.artifacts import StoredArtifact
 from handspan.core.errors import ToolError
+from handspan.core.results import Attachment
 from handspan.gateway.http.bodies import read_pieces
-from handspan.gateway.http.files import BINARY, download, file_name, media_type_of
+from handspan.gateway.http.files import BINARY, download, file_name, media_type_of, respond_bytes
 from handspan.gateway.http.message import AsgiResponse
+from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import moment
 from handspan.gateway.rest.route import Family, RestRequest
 from handspan.wire.rest.artifacts import ArtifactList, ArtifactView, ListedArtifact, UploadQuery
@@ -33,6 +36,18 @@ async def upload(request: RestRequest, query: UploadQuery) -> ArtifactView:
             await artifacts.forget_session(query.session, owner=request.owner)
         raise
     return ArtifactView(ref.id, ref.size, ref.media_type, ref.name)
+
+
+async def respond_attachment(request: RestRequest, attachments: Sequence[Attachment], index: str) -> AsgiResponse:
+    """The file of this number, as the path names it. Raises `Refusal` (404) when there is none."""
+    number = int(index) if index.isdecimal() and len(index) < 10 else -1
+    if not 0 <= number < len(attachments):
+        raise Refusal(404, "not_found", f"There is no file {index[:20]!r}: it has {len(attachments)}, counted from 0.")
+    wanted = attachments[number]
+    if wanted.artifact is None:
+        return respond_bytes(wanted.data, wanted.media_type, wanted.name or "file")
+    ref = await request.parts.artifacts.get(wanted.artifact.id, owner=request.owner)
+    return download(request.asgi, request.parts.artifacts, ref, request.owner)
 
 
 @family.get("/api/artifacts")

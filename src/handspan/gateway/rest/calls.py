@@ -7,11 +7,14 @@ from typing import Final
 from msgspec import UnsetType, structs
 
 from handspan.core.calls import CallRecord
-from handspan.core.results import Failure, ToolResult
+from handspan.core.results import Failure, Success, ToolResult
 from handspan.core.values import Json
 from handspan.gateway.http.calls import wait_for_first
+from handspan.gateway.http.files import BINARY
+from handspan.gateway.http.message import AsgiResponse
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import moment
+from handspan.gateway.rest.artifacts import respond_attachment
 from handspan.gateway.rest.call_events import render_result
 from handspan.gateway.rest.route import Family, RestRequest
 from handspan.wire.rest.calls import (
@@ -69,6 +72,15 @@ async def call(request: RestRequest, call_id: str, query: WaitQuery) -> CallReco
         await _wait(request, call_id, query.wait)
         record = await ledger.get(call_id, owner=request.owner)
     return await _render_record(request, record)
+
+
+@family.get("/api/calls/{call_id}/files/{index}", media_type=BINARY)
+async def call_file(request: RestRequest, call_id: str, index: str) -> AsgiResponse:
+    """An image, a sound or a file of the call's result: `attachments` of the result lists them, counted from 0."""
+    record = await request.parts.store.ledger.get(call_id, owner=request.owner)
+    return await respond_attachment(
+        request, record.result.attachments if isinstance(record.result, Success) else (), index
+    )
 
 
 @family.post("/api/calls/{call_id}/cancel", also_refuses=(409,))
@@ -161,6 +173,7 @@ async def _render_record(request: RestRequest, record: CallRecord) -> CallRecord
         true_result=_envelope(record.true_result),
         expires_at=None if record.expires_at is None else moment(record.expires_at),
         notes=[NoteView(moment(note.at), note.text) for note in notes],
+        internal=record.tool.internal,
     )
 
 

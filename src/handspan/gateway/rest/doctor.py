@@ -54,6 +54,8 @@ async def _findings(request: RestRequest) -> AsyncIterator[Finding]:
     yield Finding("tools", True, f"{len(await visible_entries(request, ''))}; `handspan tools` lists them")
     for note in app.setting_notes:
         yield Finding("setting", False, note, "correct the setting, or take it out")
+    for finding in _channels(app):
+        yield finding
     for source in app.all_sources:
         for finding in source_findings(source.name, source.state):
             yield finding
@@ -132,6 +134,16 @@ async def _check_artifacts(request: RestRequest) -> AsyncIterator[Finding]:
         remedy = "do what the message says" if problem else ""
         where = store.objects.url if store.url else "the state folder"
         yield Finding("artifacts", not problem, problem or f"{where} takes them", remedy)
+
+
+def _channels(app: App) -> Iterator[Finding]:
+    """Yield whether each channel works. A command that asks for itself does not listen, and so can't be down."""
+    for lane in app.messages:
+        state = lane.state
+        is_ok = state.status in ("ready", "listening")
+        text = f"{state.kind}, {state.status}" + (f": {state.reason}" if state.reason else "")
+        remedy = "" if is_ok else "do what the message says; `handspan channels test` tries it"
+        yield Finding(f"channel {lane.name}", is_ok, text, remedy)
 
 
 def source_findings(name: str, state: SourceState) -> Iterator[Finding]:

@@ -33,6 +33,7 @@ _MODULES: Final = (
     "mcp",
     "mcp_logins",
     "models",
+    "channels",
     "nodes",
 )
 """Every module of this folder that has a `family` of routes."""
@@ -40,6 +41,7 @@ _MODULES_BELOW: Final = {
     "agents": ("agents",),
     "artifacts": ("artifacts",),
     "calls": ("calls",),
+    "channels": ("channels",),
     "devices": ("devices",),
     "mcp": ("mcp", "mcp_logins"),
     "doctor": ("doctor",),
@@ -83,6 +85,7 @@ def open_door(gateway: GatewayParts) -> Door:
         pairing=gateway.pairing,
         live=gateway.live,
         metrics=gateway.metrics,
+        channels=gateway.channels,
         model_choice=gateway.model_choice,
         choice_at_once=gateway.choice_at_once,
         forget_models=gateway.forget_models,

@@ -1,7 +1,7 @@
 """The parts of the gateway that the routes of REST use. `door.py` fills it."""
 
 from collections.abc import Awaitable, Callable
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec import Struct, field
 
@@ -22,6 +22,9 @@ from handspan.gateway.metrics import Metrics
 from handspan.gateway.parts import OtherGateways
 from handspan.gateway.sessions.questions import AwaitedQuestions
 from handspan.models.choice import Choice
+
+if TYPE_CHECKING:
+    from handspan.gateway.channels.door import ChannelDoor
 
 BodySize: TypeAlias = Literal["tiny", "small", "large", "upload"]
 
@@ -66,6 +69,8 @@ class RestParts(Struct, kw_only=True):
     metrics: Metrics
     cluster: OtherGateways | None = None
     """The other nodes, where there are any."""
+    channels: "ChannelDoor | None" = None
+    """None: a door without channels."""
     model_choice: Callable[[], Awaitable[Choice]] | None = None
     """Chooses the model for agents that name none. None: the settings choose."""
     choice_at_once: Callable[[], Choice] | None = None

@@ -6,11 +6,11 @@ from typing import Final
 from handspan.core.messages import AssistantMessage, Media, Message, Part, ResultsMessage, Text, Thinking, UserMessage
 from handspan.core.records import SessionRecord
 from handspan.core.results import Attachment
-from handspan.gateway.http.files import BINARY, download, respond_bytes
+from handspan.gateway.http.files import BINARY
 from handspan.gateway.http.message import AsgiResponse
-from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import moment
 from handspan.gateway.rest.agents import find_agent
+from handspan.gateway.rest.artifacts import respond_attachment
 from handspan.gateway.rest.route import Family, RestRequest
 from handspan.wire.rest.sessions import (
     AbortStatus,
@@ -112,16 +112,9 @@ async def messages(request: RestRequest, session_id: str, query: MessagesQuery) 
 async def message_file(request: RestRequest, session_id: str, seq: str, index: str) -> AsgiResponse:
     """An image, a sound or a file of a message or of the results of its calls."""
     await _find(request, session_id)
-    places = [int(text) if text.isdecimal() and len(text) < 10 else -1 for text in (seq, index)]
-    found = await request.parts.store.conversations.load(session_id, owner=request.owner, after=max(0, places[0] - 1))
-    attachments = _attachments(found[0]) if found and places[0] > 0 else []
-    if not 0 <= places[1] < len(attachments):
-        raise Refusal(404, "not_found", f"The message {seq[:20]!r} has no file {index[:20]!r}.")
-    wanted = attachments[places[1]]
-    if wanted.artifact is not None:
-        ref = await request.parts.artifacts.get(wanted.artifact.id, owner=request.owner)
-        return download(request.asgi, request.parts.artifacts, ref, request.owner)
-    return respond_bytes(wanted.data, wanted.media_type, wanted.name or "file")
+    place = int(seq) if seq.isdecimal() and len(seq) < 10 else 0
+    found = await request.parts.store.conversations.load(session_id, owner=request.owner, after=max(0, place - 1))
+    return await respond_attachment(request, _attachments(found[0]) if found and place > 0 else [], index)
 
 
 @family.get("/api/sessions/{session_id}/state")

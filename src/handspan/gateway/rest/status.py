@@ -5,7 +5,10 @@ import logging
 import os
 from typing import Final
 
+from msgspec import structs
+
 from handspan.config.settings import Settings
+from handspan.core.channels import ChannelState
 from handspan.core.context import ToolContext, no_progress
 from handspan.core.errors import ConfigError
 from handspan.core.principals import Principal
@@ -70,7 +73,16 @@ async def status(request: RestRequest) -> Status:
         tools=len(app.registry.toolbox(agent, request.who).specs()),
         agent=agent.name,
         sources={source.name: _visible_state(request, source.state) for source in app.all_sources},
+        channels=channel_states(request),
     )
+
+
+def channel_states(request: RestRequest) -> dict[str, ChannelState]:
+    """Return the state of each channel. Only `admin` tokens see why one does not work."""
+    states = {lane.name: lane.state for lane in request.parts.app.messages}
+    if may(request.who, ADMIN):
+        return states
+    return {name: structs.replace(state, reason="") for name, state in states.items()}
 
 
 @family.get("/api/models/which", also_refuses=(404,))

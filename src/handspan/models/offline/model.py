@@ -34,6 +34,8 @@ _MAX_ANSWER: Final = 4000
 _ENOUGH: Final = 2.0  # the score from which a tool is meant
 _EXAMPLES: Final = "- What time is it in Tokyo?\n- list the files here\n- write 'hi' to notes.txt then read notes.txt"
 _BY_HAND: Final = "Any tool can be called by hand: /name {json} or /name key=value."
+_LINE: Final = 90
+"""Characters of a description that fit on a line."""
 _DIRECT: Final = r"\s*/([^\W\d][\w-]*)(?:\s+|$)"
 _MAX_QUERY: Final = 400
 _Round: TypeAlias = tuple[AssistantMessage, ResultsMessage]
@@ -271,8 +273,14 @@ def _depends(task: _Task, step: Sequence[_Task]) -> bool:
     return bool(task.tool) and (task.clause.has_pronoun or bool(shared and not all(tool.is_harmless for tool in both)))
 
 
+def _first_words(description: str) -> str:
+    """Return the first sentence of a description; of a long one as many whole words as fit on a line."""
+    sentence = description.partition(". ")[0].rstrip(".")
+    return f"{sentence}." if len(sentence) <= _LINE else f"{sentence[:_LINE].rpartition(' ')[0]} …"
+
+
 def _list_abilities(tools: Sequence[KnownTool]) -> str:
-    lines = "\n".join(f"- /{tool.name}: {tool.spec.description[:80]}" for tool in tools[:8])
+    lines = "\n".join(f"- /{tool.name}: {_first_words(tool.spec.description)}" for tool in tools[:8])
     many = (
         f"I have {len(tools)} tool{'s' if len(tools) != 1 else ''}; try for example:\n{_EXAMPLES}\n{lines}\n{_BY_HAND}"
     )

@@ -163,15 +163,16 @@ class McpConnection:
     # The task.
 
     async def _supervise(self) -> None:
-        failures, told = 0, ""
+        failures, told, said = 0, "", ""
         while True:
             began = time.monotonic()
             try:
                 async with self._open_link() as link:
                     await self._serve(link)
-                reason = ""
+                reason = said = ""
             except Exception as error:  # code and answers of others: whatever they do, the gateway goes on
                 reason = describe_failure(error)
+                said = error.said if isinstance(error, ServerLost) else ""
             finally:
                 self._link = None
             if self._is_closing:  # a link that fails while it is cancelled raises its failure instead
@@ -181,20 +182,22 @@ class McpConnection:
             if reason and reason != told:
                 _log.warning("MCP server %s: %s", self.server_name, reason)
             told = reason
-            await (self._pause(failures, reason) if failures else self._rest(reason))
+            await (self._pause(failures, reason, said) if failures else self._rest(reason))
 
     async def _rest(self, reason: str) -> None:
         """After a good link: try again at once if it was lost, else wait until a call needs it."""
         if not reason:
             await self._wanted.wait()
 
-    async def _pause(self, failures: int, reason: str) -> None:
+    async def _pause(self, failures: int, reason: str, said: str) -> None:
         """Wait before the next try. The first one comes at once: the tools stay until it has failed, too."""
         if failures == 1:
             return
         self._registry.replace(self.origin, [])
         pause = min(_LONGEST_PAUSE, 2.0 ** (failures - 2)) * random.uniform(0.8, 1.2)
-        self._state = SourceState("failed", reason=reason, next_try=time.time() + pause)
+        # What the server said is for the operator alone: calls that wait get the reason without it.
+        told = f"{reason}. It said last: {said}" if said else reason
+        self._state = SourceState("failed", reason=told, next_try=time.time() + pause)
         self._refuse_waiting(reason)
         try:
             async with asyncio.timeout(pause):
@@ -264,7 +267,7 @@ class McpConnection:
             if process.fault or await process.ends_within(
                 _EXIT_SECONDS
             ):  # that is the true reason, whatever else went wrong
-                raise ServerLost(process.exit_reason) from error
+                raise ServerLost(process.exit_reason, await process.last_lines()) from error
             raise
         finally:
             await asyncio.shield(process.close())
@@ -323,7 +326,11 @@ class McpConnection:
 
 
 class ServerLost(HandspanError):
-    """The link to an MCP server ended, or can't be opened."""
+    """The link to an MCP server ended, or can't be opened. `said` is what its process wrote to standard error last."""
+
+    def __init__(self, reason: str, said: str = "") -> None:
+        super().__init__(reason)
+        self.said = said
 
 
 async def load_sdk() -> Any:
@@ -350,4 +357,7 @@ def describe_failure(error: BaseException) -> str:
             return str(error)
         case httpx2.RequestError():
             return describe_http_error(error)
-    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+        case OSError(strerror=str(why)):
+            return f"the operating system refuses it: {why}"
+    # The name of a class says nothing to a person, unless there is nothing else.
+    return f"it failed: {str(error).partition(chr(10))[0] or type(error).__name__}"

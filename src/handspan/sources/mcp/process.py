@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -31,6 +32,11 @@ _FAREWELL_SECONDS: Final = 2.0
 _LOGGED_LINES: Final = 200
 """Lines of a server's standard error that are logged at once; each second allows one more."""
 _LOGGED_CHARACTERS: Final = 500
+_LAST_LINES: Final = 3
+"""Lines of its standard error that the reason of a failed server quotes, each up to `_QUOTED_CHARACTERS`."""
+_QUOTED_CHARACTERS: Final = 200
+_LAST_LINES_SECONDS: Final = 0.5
+"""How long the end of standard error may lag behind the end of the process."""
 
 
 class Cleaner:
@@ -96,6 +102,8 @@ class ServerProcess:
         self.stdout: asyncio.StreamReader
         self._pipes: list[tuple[asyncio.BaseTransport, _Pipe]] = []
         self._logging: asyncio.Task[None] | None = None
+        self._last_lines: deque[str] = deque(maxlen=_LAST_LINES)
+        """The end of what it wrote to standard error."""
         self._exited = asyncio.Event()
         loop = asyncio.get_running_loop()
         threading.Thread(target=_wait_for, args=(process, loop, self._exited.set), daemon=True).start()
@@ -131,7 +139,7 @@ class ServerProcess:
         self.stdin = asyncio.StreamWriter(transport, protocol, None, loop)
         self.stdout, stderr = (pipe.reader for _, pipe in self._pipes)
         self._pipes.append((transport, protocol))
-        self._logging = asyncio.create_task(_log_lines(self._name, stderr))
+        self._logging = asyncio.create_task(_log_lines(self._name, stderr, self._last_lines))
 
     @property
     def exit_reason(self) -> str:
@@ -140,6 +148,12 @@ class ServerProcess:
         if self.fault or code is None:
             return self.fault or "it closed its standard output"
         return f"its process ended with exit code {code}" if code >= 0 else f"its process was killed (signal {-code})"
+
+    async def last_lines(self) -> str:
+        """Return what the process wrote to standard error last, for the operator: that is often the true reason."""
+        if self._logging is not None:  # it reads on until the pipe ends, which what the server started may hold
+            await asyncio.wait([self._logging], timeout=_LAST_LINES_SECONDS)
+        return " | ".join(self._last_lines)
 
     async def close(self) -> None:
         """End the server: first its input is closed, then it is asked to end, then its whole group is killed."""
@@ -187,14 +201,19 @@ def _wait_for(process: subprocess.Popen[bytes], loop: asyncio.AbstractEventLoop,
         loop.call_soon_threadsafe(exited)
 
 
-async def _log_lines(name: str, stream: asyncio.StreamReader) -> None:
-    """Log what the server writes to standard error. A flood is read and dropped, and the log says how much."""
+async def _log_lines(name: str, stream: asyncio.StreamReader, last: deque[str]) -> None:
+    """Log what the server writes to standard error. A flood is read and dropped, and the log says how much.
+
+    `last` gets its last lines.
+    """
     loop = asyncio.get_running_loop()
     allowance, since, dropped = float(_LOGGED_LINES), loop.time(), 0
     while chunk := await stream.read(64 * 1024):
         now = loop.time()
         allowance, since = min(_LOGGED_LINES, allowance + now - since), now
-        for line in chunk.decode(errors="replace").splitlines():
+        lines = chunk.decode(errors="replace").splitlines()
+        last.extend(strip_invisible(line).strip()[:_QUOTED_CHARACTERS] for line in lines[-_LAST_LINES:] if line.strip())
+        for line in lines:
             if allowance < 1:
                 dropped += 1
                 continue

@@ -66,6 +66,14 @@ class McpServers:
         """Return the server of this name."""
         return self._connections.get(name)
 
+    def explain_absence(self, tool: str) -> str:
+        """Return why this tool is not here, if it is the tool of a server that is not up; else an empty text."""
+        name, separator, _ = tool.partition(SEPARATOR)
+        connection = self._connections.get(name) if separator else None
+        if connection is None or connection.state.status == "ready":
+            return ""
+        return f"the MCP server {name!r} is not up. `handspan mcp` says why."
+
     async def open(self) -> None:
         """Begin to connect to all servers, side by side."""
         for name, server in self._settings.items():

@@ -83,6 +83,8 @@ class StoreAddress(Struct, frozen=True):
     url: str
     connections: int = 10
     timeout: float = 10.0
+    application: str = "handspan"
+    """What `application_name` begins with."""
 
     def __repr__(self) -> str:
         """Without the password (SPEC S5)."""
@@ -118,7 +120,7 @@ class Connector:
                 self.address.url,
                 timeout=timeout,
                 command_timeout=timeout + _GRACE,
-                server_settings={"application_name": f"handspan {purpose} {os.getpid()}"},
+                server_settings={"application_name": f"{self.address.application} {purpose} {os.getpid()}"},
             )
         except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, ValueError) as error:
             self._down_since = self._down_since or time.monotonic()
@@ -228,6 +230,11 @@ def is_database_error(error: BaseException) -> bool:
 def can_try_again(error: BaseException) -> bool:
     """Whether a transaction failed because of another one."""
     return isinstance(error, asyncpg.PostgresError) and error.sqlstate in _AGAIN
+
+
+def lacks_resources(error: BaseException) -> bool:
+    """Whether the server has no room, no memory or a failing disk: other writes may still succeed, but not all."""
+    return isinstance(error, asyncpg.PostgresError) and (error.sqlstate or "").startswith(("53", "58", "XX"))
 
 
 def needs_new_connection(error: BaseException, raw: Raw) -> bool:

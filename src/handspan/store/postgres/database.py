@@ -111,6 +111,8 @@ class PostgresDatabase:
             return self._stopped
         if self._writer is None:
             return self._closed_error().message
+        if time.monotonic() - self._writer.lacked_at < _PROOF_SECONDS:
+            return self._writer.lack
         if time.monotonic() - self._writer.wrote_at < _PROOF_SECONDS:
             return ""
         if self.connector.problem:

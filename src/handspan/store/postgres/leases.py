@@ -59,7 +59,10 @@ _UNDECIDED: Final = (
 )
 _SWEEP: Final = f"DELETE FROM leases WHERE NOT {_LOCKED} AND seen <= clock_timestamp() - make_interval(secs => $1)"
 _HOLDER: Final = f"SELECT holder, taken FROM leases WHERE (is_gateway OR id IN (SELECT id FROM nodes)) AND {_LOCKED}"
-_END_OLD: Final = "SELECT pg_terminate_backend(backend) FROM leases WHERE id = $1 AND backend <> pg_backend_pid()"
+_END_OLD: Final = (  # after a failover that number is another process of another server: its name tells them apart
+    "SELECT pg_terminate_backend(pid) FROM leases JOIN pg_stat_activity ON pid = backend"
+    " WHERE id = $1 AND pid <> pg_backend_pid() AND application_name = current_setting('application_name')"
+)
 
 
 class RowLeases:

@@ -263,6 +263,40 @@ CREATE TABLE artifact_chunks (
 );
 ALTER TABLE artifact_chunks ALTER COLUMN body SET STORAGE EXTERNAL; -- most are compressed already
 """
+_CHANNELS: Final = """
+CREATE TABLE channel_senders (
+    channel TEXT NOT NULL,
+    sender  TEXT NOT NULL,
+    owner   TEXT NOT NULL,
+    name    TEXT NOT NULL,
+    at      DOUBLE PRECISION NOT NULL,
+    PRIMARY KEY (channel, sender)
+);
+CREATE TABLE channel_chats (
+    channel TEXT NOT NULL,
+    chat    TEXT NOT NULL,
+    owner   TEXT NOT NULL,
+    session TEXT NOT NULL,
+    PRIMARY KEY (channel, chat, owner)
+);
+CREATE TABLE channel_inbox (
+    channel TEXT NOT NULL,
+    id      TEXT NOT NULL,
+    proof   TEXT NOT NULL,
+    owner   TEXT NOT NULL,
+    at      DOUBLE PRECISION NOT NULL,
+    number  BIGINT NOT NULL,
+    state   TEXT NOT NULL,
+    body    BYTEA,
+    PRIMARY KEY (channel, id)
+);
+CREATE UNIQUE INDEX channel_inbox_proofs ON channel_inbox (channel, proof) WHERE proof <> '';
+CREATE INDEX channel_inbox_open ON channel_inbox (channel, at, number) WHERE state <> 'done';
+CREATE TABLE channel_positions (
+    channel  TEXT PRIMARY KEY,
+    position TEXT NOT NULL
+);
+"""
 
 MIGRATIONS: Final = tuple(
     step.replace(" TEXT", ' TEXT COLLATE "C"')
@@ -278,6 +312,7 @@ MIGRATIONS: Final = tuple(
         _CONSENT,
         _JOURNAL_TIME,
         _ARTIFACTS,
+        _CHANNELS,
         NODES,
     )
 )

@@ -33,6 +33,7 @@ from handspan.store.tables.rows import Row
 _TABLES: Final = (
     *("sessions", "messages", "usage", "calls", "call_notes", "questions", "rules", "agents", "tokens", "devices"),
     *("browser_tools", "memories", "pins", "journal_time"),
+    *("channel_senders", "channel_chats", "channel_inbox", "channel_positions"),
 )
 _FILES: Final = {"disabled": "disabled.json", "skills": "skills.json", "idempotency": "idempotency.key"}
 _ROWS_AT_ONCE: Final = 2000
@@ -129,9 +130,13 @@ async def _move_rows(source: _Source, address: StoreAddress, tell: Callable[[str
             await raw.execute("SET LOCAL statement_timeout = 0")
             await raw.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
             is_empty = not [table for table in (*_TABLES, "artifacts") if await _has_rows(raw, table)]
-            sums = {table: await _move_table(source.database, raw, table, is_empty) for table in _TABLES}
-            sums["artifacts"] = await _move_artifacts(source.artifacts, raw, is_empty)
-            for table, given in sums.items():
+            sums: dict[str, TableSum] = {}
+            for table in (*_TABLES, "artifacts"):
+                if table == "artifacts":
+                    given = await _move_artifacts(source.artifacts, raw, is_empty)
+                else:
+                    given = await _move_table(source.database, raw, table, is_empty)
+                sums[table] = given
                 tell(f"{table}: {given.count} rows, sha256 {given.hash[:16]}")
             if is_empty:
                 await _copy_files(raw, source.state)

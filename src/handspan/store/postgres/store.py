@@ -31,7 +31,7 @@ PostgresStore: TypeAlias = TableStore[PostgresDatabase]
 def address_of(settings: StoreSettings) -> StoreAddress:
     """Return the address. Raises `ConfigError` when it can't be meant."""
     url = read_secret(settings.url, os.environ, "store.url")
-    address = StoreAddress(url, settings.connections, settings.timeout)
+    address = StoreAddress(url, settings.connections, settings.timeout, settings.application_name)
     address.check()
     return address
 

@@ -25,6 +25,7 @@ from handspan.store.postgres.connections import (
     clean_row,
     close_quietly,
     is_database_error,
+    lacks_resources,
     needs_new_connection,
     store_error,
 )
@@ -76,6 +77,10 @@ class PostgresWriter:
         self.commits = 0
         self.wrote_at = -math.inf
         """When the last transaction was committed, by the monotonic clock. A failed one after it voids that."""
+        self.lacked_at = -math.inf
+        """When the server last refused a write because it lacks room or another resource."""
+        self.lack = ""
+        """What it lacked then, for people."""
 
     def open(self) -> None:
         """Start the task."""
@@ -214,7 +219,10 @@ class PostgresWriter:
             return error
         if not is_database_error(error):
             _log.error("A work of the store failed", exc_info=error)
-        return store_error(error, self._address)
+        failure = store_error(error, self._address)
+        if lacks_resources(error):
+            self.lacked_at, self.lack = time.monotonic(), failure.message
+        return failure
 
 
 async def _run_group(raw: Raw, group: BatchGroup) -> list[WriteOutcome | None]:

@@ -229,6 +229,41 @@ CREATE TABLE journal_time (                   -- the time by which the journal a
     seen     REAL NOT NULL
 );
 """
+_ARTIFACTS: Final = ""  # files of the state folder; a step all the same, so that both databases have the same numbers
+_CHANNELS: Final = """
+CREATE TABLE channel_senders (                -- people who may write to agents on a channel
+    channel TEXT NOT NULL,
+    sender  TEXT NOT NULL,                    -- the channel's own id of the person
+    owner   TEXT NOT NULL,
+    name    TEXT NOT NULL,
+    at      REAL NOT NULL,
+    PRIMARY KEY (channel, sender)
+);
+CREATE TABLE channel_chats (
+    channel TEXT NOT NULL,
+    chat    TEXT NOT NULL,
+    owner   TEXT NOT NULL,
+    session TEXT NOT NULL,
+    PRIMARY KEY (channel, chat, owner)
+);
+CREATE TABLE channel_inbox (                  -- what came, until it is answered; ids and signatures for a day more
+    channel TEXT NOT NULL,
+    id      TEXT NOT NULL,
+    proof   TEXT NOT NULL,
+    owner   TEXT NOT NULL,
+    at      REAL NOT NULL,
+    number  BIGINT NOT NULL,                  -- the order inside one moment
+    state   TEXT NOT NULL,
+    body    BLOB,                             -- IncomingMessage, as JSON; NULL when it is done
+    PRIMARY KEY (channel, id)
+);
+CREATE UNIQUE INDEX channel_inbox_proofs ON channel_inbox (channel, proof) WHERE proof <> '';
+CREATE INDEX channel_inbox_open ON channel_inbox (channel, at, number) WHERE state <> 'done';
+CREATE TABLE channel_positions (
+    channel  TEXT PRIMARY KEY,
+    position TEXT NOT NULL
+);
+"""
 
 MIGRATIONS: Final = (
     _CONVERSATIONS,
@@ -241,4 +276,6 @@ MIGRATIONS: Final = (
     _SKILLS,
     _CONSENT,
     _JOURNAL_TIME,
+    _ARTIFACTS,
+    _CHANNELS,
 )

@@ -1,6 +1,7 @@
 """Sessions and their messages as rows. Messages are only appended; the results follow their calls (SPEC A2, M4)."""
 
 import asyncio
+import contextlib
 import itertools
 import os
 import time
@@ -47,6 +48,9 @@ _BEGIN_TURN: Final = (
     "UPDATE sessions SET state = 'running', run = ?, active = ? WHERE id = ? AND owner = ? AND state <> 'running'"
     f" RETURNING {SESSION}"
 )
+_END_OWN_TURN: Final = (
+    "UPDATE sessions SET state = ?, run = NULL WHERE id = ? AND owner = ? AND state = 'running' AND run = ?"
+)
 _END_TURN: Final = (
     "UPDATE sessions SET state = ?, run = NULL WHERE id = ? AND owner = ? AND (?/*text*/ IS NULL OR run = ?)"
 )
@@ -75,6 +79,8 @@ class StoredConversations:
         self._turns: dict[str, str] = {}
         """The lease of each turn that this process runs, by session: what the turn writes counts only with it."""
         self._artifacts = artifacts
+        self._lost_ends: dict[str, Row] = {}
+        """Turns whose end could not be stored, by session: the values of `_END_OWN_TURN`."""
         self._clock = clock
         self._new: dict[str, SessionRecord] = {}
         """Sessions of a unit of work that is not committed yet."""
@@ -162,6 +168,8 @@ class StoredConversations:
 
         Inside a unit of work the error may come only from the commit; then nothing of the unit is stored.
         """
+        if self._lost_ends:
+            await self.end_lost_turns()
         lease = self._leases.own
         work, unit = BeginTurn(session, owner, lease, self._clock()), unit_around(self._database)
         if unit is None:
@@ -176,11 +184,24 @@ class StoredConversations:
     async def end_turn(self, session: str, *, owner: str, waiting: bool = False) -> None:
         """Mark the session as idle, or as `waiting` for results of its open calls."""
         state: SessionState = "waiting" if waiting else "idle"
-        await join_unit(self._database, EndTurn(session, owner, state, self._turns.pop(session, None)))
-        if (
-            unit := unit_around(self._database)
-        ) is not None:  # the next turn may run in a process that reads the database
-            await unit.flush()
+        lease = self._turns.pop(session, None)
+        try:
+            await join_unit(self._database, EndTurn(session, owner, state, lease))
+            if (unit := unit_around(self._database)) is not None:
+                await unit.flush()  # the next turn may run in a process that reads the database
+        except StoreError:
+            # The rest of the unit may have been too large. The turn is over all the same: the next one depends on it.
+            whose = lease or self._leases.own
+            self._lost_ends[session] = (state, sanitize(session), sanitize(owner), whose)
+            with contextlib.suppress(StoreError):
+                await self.end_lost_turns()
+            raise
+
+    async def end_lost_turns(self) -> None:
+        """Mark the sessions as idle whose turns have ended while the store took no writes. Raises `StoreError`."""
+        for session, values in tuple(self._lost_ends.items()):
+            await self._database.execute(_END_OWN_TURN, values)
+            self._lost_ends.pop(session, None)
 
     async def rename(self, session: str, name: str, *, owner: str) -> None:
         """Change the name."""

@@ -89,7 +89,7 @@ class StoredLedger:
         """Pending writes of read-only calls. A reader waits for them."""
         self._uncertain: set[str] = set()
         """Calls whose entry failed: nothing says whether the database has it."""
-        self.late_starts = LateStarts[Work[None]](self._write_start)
+        self.late_starts = LateStarts[CallRecord](self._write_late_start)
         """Starts of read-only calls that are not written yet."""
         self._collected: dict[str, CallRecord] = {}
         """Calls that were suspended or finished in a unit of work that is not committed yet."""
@@ -116,18 +116,19 @@ class StoredLedger:
         needs_no_disk = self._find_now is not None and _needs_no_disk(record)
         if before is None and self._find_now is not None and needs_no_disk:
             self._check_unused(record.id, self._find_now)
-        work = self._enter(record, "started") if before is None else start_call(record, self._leases.own)
         self._submit_unit()
         record.state = "started"
-        if not needs_no_disk:
-            self.late_starts.write(record.id)
-            return self._await_start(self._database.write(work), record, before)
-        self._at_work[record.id] = record
-        if before is None:
-            self.late_starts.add(record.id, work)
-        else:
+        if needs_no_disk and before is None:
+            self._at_work[record.id] = record
+            self.late_starts.add(record.id, record)
+            return None
+        work = self._enter(record, "started") if before is None else start_call(record, self._leases.own)
+        if needs_no_disk:
+            self._at_work[record.id] = record
             self._write_start(record.id, work)
-        return None
+            return None
+        self.late_starts.write(record.id)
+        return self._await_start(self._database.write(work), record, before)
 
     async def suspend(self, record: CallRecord) -> None:
         """Record that the outcome comes later, until `record.expires_at`. An unknown call is entered now."""
@@ -199,7 +200,7 @@ class StoredLedger:
         after: str | None = None,
     ) -> tuple[Sequence[CallRecord], str | None]:
         """Return the owner's calls that fit the filter, the newest first, and the cursor of the next page."""
-        self.late_starts.write_all()
+        await self._write_late_starts()
         cursor, limit = PageCursor.parse(after), clamp_limit(limit)
         sql, values = page_query(owner, CallFilter(session, tool, origin, status, since, until), cursor, limit + 1)
         rows = await self._database.fetch_all(sql, values)
@@ -215,9 +216,7 @@ class StoredLedger:
 
     async def open_calls(self, *, owner: str, session: str | None = None) -> Sequence[CallRecord]:
         """Return the owner's calls without a result, the oldest first."""
-        self.late_starts.write_all()
-        if self._entering:
-            await asyncio.wait(self._entering.values())
+        await self._write_late_starts()
         where, values = _owner_filter(owner, session)
         sql = f"SELECT {RECORD} FROM calls WHERE state <> 'done' AND {where} ORDER BY at, id"
         rows = await self._database.fetch_all(sql, values)
@@ -324,6 +323,15 @@ class StoredLedger:
         except ToolError:
             record.state = None  # another call has this id: the refusal of this one must not end it
             raise
+
+    async def _write_late_starts(self) -> None:
+        """Wait until every start is stored, for a reader of many calls."""
+        self.late_starts.write_all()
+        if self._entering:
+            await asyncio.wait(self._entering.values())
+
+    def _write_late_start(self, call_id: str, record: CallRecord) -> None:
+        self._write_start(call_id, self._enter(record, "started"))
 
     def _write_start(self, call_id: str, work: Work[None]) -> None:
         """Write the start of a read-only call. Its caller does not wait for that."""

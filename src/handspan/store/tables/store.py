@@ -16,6 +16,7 @@ from handspan.core.records import Recovery
 from handspan.core.store import ArtifactStore, Idempotency, Leases, SkillSwitches, Switches
 from handspan.store.journal_clock import JournalClock, elapsed_seconds
 from handspan.store.tables.agents import StoredAgents
+from handspan.store.tables.channels import StoredChannels
 from handspan.store.tables.check import StoreCheck, check_tables
 from handspan.store.tables.clients import StoredBrowserTools, StoredDevices
 from handspan.store.tables.conversations import StoredConversations
@@ -120,6 +121,7 @@ class TableStore(Generic[_D]):
         self.devices = StoredDevices(database)
         self.browser_tools = StoredBrowserTools(database)
         self.threads = StoredThreads(database, clock)
+        self.channels = StoredChannels(database, clock)
         self.memories = StoredMemories(database, clock)
 
     async def open(self) -> None:
@@ -166,6 +168,7 @@ class TableStore(Generic[_D]):
     async def expire(self) -> tuple[str, ...]:
         """Give calls that waited too long their result, and return their ids. Call it now and then."""
         now, lost = self._clock(), await lost_leases(self.database, self.leases)
+        await self.conversations.end_lost_turns()
         kept = self.ledger.unwritten_results
         expired = await self.database.write(lambda connection: UnfinishedWork(connection, now, lost, kept).expire())
         self._begin_pruning()

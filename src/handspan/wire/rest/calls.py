@@ -197,6 +197,8 @@ class CallRecordView(Struct, frozen=True):
     """The tool's own result, if a hook replaced it."""
     expires_at: str | None
     notes: list[NoteView]
+    internal: bool
+    """The tool is hidden from models: a skill showed it for this call, or the operator called it by its server."""
 
 
 class WaitQuery(Struct, frozen=True, forbid_unknown_fields=True):

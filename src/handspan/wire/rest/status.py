@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from handspan.core.channels import ChannelState
 from handspan.core.records import UsageSum
 from handspan.core.sources import SourceState
 from handspan.core.values import Json
@@ -38,6 +39,8 @@ class Status(Struct, frozen=True):
     """The default agent."""
     sources: dict[str, SourceState]
     """The sources of tools, by name. Only `admin` tokens see the details of an error."""
+    channels: dict[str, ChannelState] = {}
+    """The channels to people, by name. Only `admin` tokens see why one does not work."""
 
 
 class SourceList(Struct, frozen=True):

@@ -1,0 +1,224 @@
+"""The message bus: takes messages to channels through bounded queues. It knows nothing of any network.
+
+Not the `Bus` of `core/bus.py`: that one takes events between parts of the gateway, and may lose them.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from typing import Protocol, runtime_checkable
+
+from handspan.config.settings import ChannelSettings
+from handspan.core.channels import ChannelKind, ChannelState, ChannelStatus, Inbox, OutgoingMessage
+from handspan.core.errors import ConfigError, ToolError
+from handspan.core.names import did_you_mean
+
+_log = logging.getLogger(__name__)
+
+
+class Channel(Protocol):
+    """A way to write to people."""
+
+    async def deliver(self, message: OutgoingMessage) -> str:
+        """Deliver a message and return the channel's own id of it, if it has one. Raises `ToolError` if it fails."""
+        ...
+
+
+@runtime_checkable
+class Listening(Protocol):
+    """A channel that asks its network for messages of people."""
+
+    async def listen(self, inbox: Inbox, note_up: Callable[[], None]) -> None:
+        """Give the inbox what people write, until it is cancelled. Raises `ToolError` when the network is down.
+
+        Calls `note_up` whenever the network has answered.
+        """
+        ...
+
+
+@runtime_checkable
+class Editing(Protocol):
+    """A channel that can take the buttons of a message away."""
+
+    async def remove_buttons(self, chat_id: str, message_ref: str) -> None:
+        """Remove the buttons of a message that `deliver` returned. Raises `ToolError` if it fails."""
+        ...
+
+
+@runtime_checkable
+class HoldsConnections(Protocol):
+    """A channel that keeps connections open."""
+
+    async def close(self) -> None:
+        """Close them."""
+        ...
+
+
+@runtime_checkable
+class Checkable(Protocol):
+    """A channel whose settings take long to check."""
+
+    def check(self) -> None:
+        """Raise `ConfigError` when the settings can't be used. May block."""
+        ...
+
+
+class Unsent(ToolError):
+    """A message did not arrive, or its receiver would know it by its id: it may be sent again."""
+
+    def __init__(self, message: str, wait: float = 0.0) -> None:
+        super().__init__("network_error", message)
+        self.wait = wait
+        """Seconds that the channel asks to wait; 0: it says nothing."""
+
+
+class ChannelLane:
+    """One channel with its queue: messages are delivered one after another, in their order."""
+
+    def __init__(self, name: str, kind: ChannelKind, settings: ChannelSettings, channel: "Channel | str") -> None:
+        """`channel` is a text where there is none: why the settings can't be used."""
+        self.name = name
+        self.kind: ChannelKind = kind
+        self.settings = settings
+        self.channel: Channel | None = None if isinstance(channel, str) else channel
+        self.problem = channel if isinstance(channel, str) else ""
+        self.status: ChannelStatus = "failed" if self.problem else "ready"
+        self.reason = self.problem
+        self.delivered = 0
+        self.received = 0
+        self.retry_at: float | None = None
+        """On the clock of the event loop."""
+        self._queue: asyncio.Queue[tuple[OutgoingMessage, asyncio.Future[str]]] = asyncio.Queue(settings.queue)
+        self._worker: asyncio.Task[None] | None = None
+
+    @property
+    def state(self) -> ChannelState:
+        """Whether it works, and why not."""
+        left = None if self.retry_at is None else max(0.0, self.retry_at - asyncio.get_running_loop().time())
+        return ChannelState(self.kind, self.status, self.reason, self.delivered, self.received, left)
+
+    @property
+    def listener(self) -> "Listening | None":
+        """The channel, if people can write there."""
+        channel = self.channel
+        if channel is None or not self.settings.receive:
+            return None
+        return channel if isinstance(channel, Listening) else None
+
+    async def check(self) -> None:
+        """Check settings that take long to check, on a thread."""
+        channel = self.channel
+        if channel is not None and isinstance(channel, Checkable):
+            try:
+                await asyncio.to_thread(channel.check)
+            except ConfigError as error:
+                self.channel, self.problem = None, str(error)
+                self.status, self.reason = "failed", self.problem
+
+    def note_up(self) -> None:
+        """Note that its network has answered: it listens."""
+        if self.status != "listening":
+            self.status, self.reason, self.retry_at = "listening", "", None
+
+    async def send(self, message: OutgoingMessage) -> str:
+        """Return the channel's own id of the message when it is delivered. Raises `ToolError` if it is not."""
+        if self.channel is None:
+            raise ToolError("tool_not_available", f"The channel {self.name!r} can't be used: {self.problem}")
+        delivered: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        try:
+            self._queue.put_nowait((message, delivered))
+        except asyncio.QueueFull:
+            text = f"outbound channel full (backpressure): {self._queue.maxsize} messages wait for {self.name!r}."
+            raise ToolError("busy", f"{text} Try again later.") from None
+        if self._worker is None or self._worker.done():
+            self._worker = asyncio.create_task(self._deliver_all(self.channel))
+        return await delivered
+
+    async def close(self) -> None:
+        """Stop. Messages that still wait are not delivered, and their senders get an error."""
+        if self._worker is not None:
+            self._worker.cancel()
+            await asyncio.gather(self._worker, return_exceptions=True)
+        while not self._queue.empty():
+            _, delivered = self._queue.get_nowait()
+            if not delivered.done():
+                delivered.set_exception(ToolError("interrupted", "The gateway stops: the message was not sent."))
+        channel, self.status = self.channel, "closed"
+        if channel is not None and isinstance(channel, HoldsConnections):
+            await channel.close()
+
+    async def _deliver_all(self, channel: Channel) -> None:
+        """Deliver what waits. The task ends with the last message: a channel without messages has none."""
+        while not self._queue.empty():
+            message, delivered = self._queue.get_nowait()
+            if not delivered.done():  # else its sender was cancelled while it waited
+                await self._deliver(channel, message, delivered)
+
+    async def _deliver(self, channel: Channel, message: OutgoingMessage, delivered: "asyncio.Future[str]") -> None:
+        try:
+            reference = await channel.deliver(message)
+        except asyncio.CancelledError:
+            if not delivered.done():
+                text = "The gateway stopped while the message was sent: it may have arrived."
+                delivered.set_exception(ToolError("unknown_outcome", text))
+            raise
+        except ToolError as error:
+            self.reason = f"The last message was not delivered: {error.message}"
+            _settle(delivered, error)
+        except Exception as error:  # an adapter's library: the queue goes on
+            _log.exception("A message to the channel %r failed", self.name)
+            self.reason = f"The last message was not delivered: {type(error).__name__}; the log says more."
+            _settle(delivered, ToolError("execution_failed", f"{self.name!r}: {type(error).__name__}: {error}"))
+        else:
+            self.delivered += 1
+            if self.status == "ready":
+                self.reason = ""
+            if not delivered.done():
+                delivered.set_result(reference)
+
+
+class MessageBus:
+    """All channels by name."""
+
+    def __init__(self, lanes: Mapping[str, ChannelLane]) -> None:
+        self._lanes = dict(lanes)
+
+    def __iter__(self) -> Iterator[ChannelLane]:
+        return iter(self._lanes.values())
+
+    def __len__(self) -> int:
+        return len(self._lanes)
+
+    @property
+    def missing(self) -> str:
+        """Why no message can be sent; empty when a channel can be used."""
+        if not self._lanes:
+            return "no channel is configured: the operator has to add one to the setting `channels`"
+        if all(lane.problem for lane in self):
+            problems = "; ".join(f"{lane.name}: {lane.problem.rstrip('.')}" for lane in self)
+            return f"no channel can be used ({problems})"
+        return ""
+
+    def find(self, name: str) -> ChannelLane | None:
+        """Return the channel of this name."""
+        return self._lanes.get(name)
+
+    async def send(self, message: OutgoingMessage) -> str:
+        """Return when the channel has delivered it. Raises `ToolError`; for an unknown channel it lists the others."""
+        lane = self._lanes.get(message.channel)
+        if lane is None or lane.settings.owner not in (message.owner, "*"):
+            known = [one.name for one in self if one.settings.owner in (message.owner, "*")]
+            listed = f"The channels are: {', '.join(known)}." if known else "There is none."
+            hint = did_you_mean(message.channel, known)
+            raise ToolError("invalid_arguments", f"There is no channel {message.channel[:60]!r}.{hint} {listed}")
+        return await lane.send(message)
+
+    async def close(self) -> None:
+        """Stop all channels."""
+        for lane in self:
+            await lane.close()
+
+
+def _settle(delivered: "asyncio.Future[str]", error: ToolError) -> None:
+    if not delivered.done():
+        delivered.set_exception(error)

@@ -1,0 +1,31 @@
+"""The owner's own pages and WebSocket clients as a channel."""
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from handspan.core.channels import OutgoingMessage
+from handspan.core.errors import ToolError
+
+ShowMessage: TypeAlias = Callable[[OutgoingMessage], int]
+"""Shows a message to the owner's clients, and returns how many there are. Never waits."""
+EVERY_CLIENT: Final = "all"
+
+
+def show_nowhere(_: OutgoingMessage) -> int:
+    """Show a message where there is no gateway, and so no client."""
+    return 0
+
+
+class PageChannel:
+    """Shows messages on open pages and in connected clients."""
+
+    def __init__(self, show: ShowMessage) -> None:
+        self._show = show
+
+    async def deliver(self, message: OutgoingMessage) -> str:
+        """Show the message. Raises `ToolError` when no client is there to show it."""
+        if self._show(message):
+            return ""
+        where = "" if message.chat_id == EVERY_CLIENT else f" in the session {message.chat_id[:60]!r}"
+        text = f"No page or client of the person is connected{where}. Send it on another channel, or with"
+        raise ToolError("disconnected", f"{text} chat_id {EVERY_CLIENT!r} to all clients.")

@@ -1,0 +1,66 @@
+"""Listens on the channels that people write to, and again after each failure, more and more slowly."""
+
+import asyncio
+import logging
+import random
+from typing import Final
+
+from handspan.channels.bus import ChannelLane, Listening, MessageBus, Unsent
+from handspan.core.channels import Inbox
+from handspan.core.errors import ToolError
+
+_FIRST_SECONDS: Final = 1.0
+_MOST_SECONDS: Final = 60.0
+_GOOD_SECONDS: Final = 60.0
+"""After so long without a failure the next one is waited for as briefly as the first."""
+_log = logging.getLogger(__name__)
+
+
+class ChannelSupervisor:
+    """Owns one task for each channel that listens."""
+
+    def __init__(self, bus: MessageBus, inbox: Inbox, first_seconds: float = _FIRST_SECONDS) -> None:
+        self._bus = bus
+        self._inbox = inbox
+        self._first_seconds = first_seconds
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def open(self) -> None:
+        """Begin to listen."""
+        for lane in self._bus:
+            self._tasks.append(asyncio.create_task(lane.check()))
+            if lane.listener is not None:
+                lane.status, lane.reason = "retrying", "It has not answered yet."
+                self._tasks.append(asyncio.create_task(self._listen(lane, lane.listener)))
+
+    async def close(self) -> None:
+        """Listen no more."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _listen(self, lane: ChannelLane, channel: Listening) -> None:
+        loop, wait = asyncio.get_running_loop(), self._first_seconds
+        while True:
+            began = loop.time()
+            try:
+                await channel.listen(self._inbox, lane.note_up)
+                error = ToolError("network_error", "The channel ended.")
+            except ToolError as failed:
+                error = failed
+            except Exception as failed:  # an adapter's fault must not end the channel for good
+                _log.exception("The channel %r failed", lane.name)
+                error = ToolError("internal_error", f"{type(failed).__name__}: {failed}")
+            if loop.time() - began >= _GOOD_SECONDS:
+                wait = self._first_seconds
+            await self._pause(lane, error, wait)
+            wait = min(2 * wait, _MOST_SECONDS)
+
+    async def _pause(self, lane: ChannelLane, error: ToolError, wait: float) -> None:
+        asked = error.wait if isinstance(error, Unsent) else 0.0
+        seconds = max(asked, wait * random.uniform(0.75, 1.25))
+        if lane.reason != error.message:  # once for each reason, however long it lasts
+            _log.warning("The channel %r is down: %s", lane.name, error.message)
+        lane.status, lane.reason = "retrying", error.message
+        lane.retry_at = asyncio.get_running_loop().time() + seconds
+        await asyncio.sleep(seconds)

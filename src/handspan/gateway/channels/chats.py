@@ -1,0 +1,193 @@
+"""Chats of people with agents: one worker for each chat answers its messages one after another.
+
+A message stays in the store until its answer is delivered. After a crash it is said again under the same id: the
+session answers it once, and an answer that it has is only sent.
+"""
+
+import asyncio
+import contextlib
+import logging
+import secrets
+from collections import deque
+from typing import Final
+
+from handspan.agent.refusals import GatewayStops, SessionBusy, TurnRefused
+from handspan.agent.sessions import Sessions
+from handspan.agent.turn_events import SessionEvent
+from handspan.channels.bus import ChannelLane, MessageBus, Unsent
+from handspan.core.channels import CHANNEL_SESSION, InboxMessage, OutgoingMessage
+from handspan.core.errors import StoreError, ToolError
+from handspan.core.events import Ended
+from handspan.core.messages import Text, UserMessage
+from handspan.core.principals import Principal
+from handspan.core.store import ChannelBook
+from handspan.gateway.channels.questions import ChannelQuestions, ChatPlace
+
+_log = logging.getLogger(__name__)
+_SCOPES: Final = ("chat",)
+_FIRST_PAUSE: Final = 1.0
+_LONGEST_PAUSE: Final = 60.0
+_LOOK_SECONDS: Final = 30.0
+_NO_TEXT: Final = "(no answer)"
+
+
+class TurnEnds:
+    """A listener that waits for the end of one turn."""
+
+    def __init__(self) -> None:
+        self._ends: dict[str, asyncio.Future[Ended]] = {}
+
+    def __call__(self, event: SessionEvent, turn: str) -> None:
+        """Note the end of a turn that does not wait any more."""
+        if isinstance(event, Ended) and event.reason != "pending" and not self._of(turn).done():
+            self._of(turn).set_result(event)
+
+    async def wait(self, turn: str) -> Ended:
+        """Return the end of this turn."""
+        return await self._of(turn)
+
+    def _of(self, turn: str) -> "asyncio.Future[Ended]":
+        return self._ends.setdefault(turn, asyncio.get_running_loop().create_future())
+
+
+class ChannelChats:
+    """The chats with messages that are not answered yet."""
+
+    def __init__(
+        self, messages: MessageBus, book: ChannelBook, sessions: Sessions, questions: ChannelQuestions
+    ) -> None:
+        self._messages = messages
+        self._book = book
+        self._sessions = sessions
+        self._questions = questions
+        self._waiting: dict[ChatPlace, deque[InboxMessage]] = {}
+        self._workers: dict[ChatPlace, asyncio.Task[None]] = {}
+        self._is_open = True
+
+    def count(self, channel: str) -> int:
+        """Return how many messages of this channel wait for their answer."""
+        return sum(len(waiting) for place, waiting in self._waiting.items() if place.channel == channel)
+
+    async def session_of(self, place: ChatPlace, *, is_new: bool = False) -> str:
+        """Return the session of this chat; with `is_new` another one from now on."""
+        known = "" if is_new else await self._book.session_of(place.channel, place.chat_id, owner=place.owner)
+        if known:
+            return known
+        made = f"{CHANNEL_SESSION}{place.channel}-{secrets.token_hex(12)}"
+        await self._book.use_session(place.channel, place.chat_id, made, owner=place.owner)
+        return made
+
+    def add(self, taken: InboxMessage) -> None:
+        """Answer this message after those that its chat has before it."""
+        message = taken.message
+        place = ChatPlace(message.channel, message.chat_id, taken.owner)
+        self._waiting.setdefault(place, deque()).append(taken)
+        if self._is_open and place not in self._workers:
+            self._workers[place] = asyncio.create_task(self._answer_all(place))
+
+    async def drain(self, seconds: float) -> None:
+        """Wait so long for answers that are on their way. No turn begins any more."""
+        if self._workers:
+            await asyncio.wait(self._workers.values(), timeout=seconds)
+
+    async def close(self) -> None:
+        """Stop the workers. What is not answered stays in the store."""
+        self._is_open = False
+        workers = list(self._workers.values())
+        for worker in workers:
+            worker.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
+
+    async def _answer_all(self, place: ChatPlace) -> None:
+        waiting = self._waiting[place]
+        try:
+            while waiting and self._is_open:
+                await self._answer_one(place, waiting[0])
+                waiting.popleft()
+        except GatewayStops:  # the next process answers the rest
+            self._is_open = False
+        except Exception:  # a fault of ours must be seen, and the chat must go on with its next message
+            _log.exception("The chat %r of %r failed", place.chat_id, place.channel)
+            waiting.popleft()
+        finally:
+            del self._workers[place]
+            if not waiting:
+                del self._waiting[place]
+            elif self._is_open:
+                self._workers[place] = asyncio.create_task(self._answer_all(place))
+
+    async def _answer_one(self, place: ChatPlace, taken: InboxMessage) -> None:
+        """Run the turn of one message and send its answer. Raises `GatewayStops` when it has to wait."""
+        lane = self._messages.find(place.channel)
+        if lane is None or taken.state == "replying":  # sent before a crash: it may have arrived, so not again
+            await self._book.set_state(place.channel, taken.message.id, "done")
+            return
+        session = await self.session_of(place)
+        self._questions.watch(session, place)
+        try:
+            text = await self._run_turn(lane, place, taken, session)
+        finally:
+            self._questions.unwatch(session)
+        await self._reply(lane, place, taken, session, text)
+
+    async def _run_turn(self, lane: ChannelLane, place: ChatPlace, taken: InboxMessage, session: str) -> str:
+        """Return the text of the answer. Tries again while the session is busy with something else."""
+        while True:
+            try:
+                ended = await self._say(lane, taken, session)
+            except GatewayStops:
+                raise
+            except SessionBusy:
+                await asyncio.sleep(_FIRST_PAUSE)
+                continue
+            except (TurnRefused, StoreError) as refused:
+                return f"I could not answer: {refused}"
+            if ended.reason == "aborted" and not self._sessions.is_open:
+                raise GatewayStops
+            return _text_of(ended)
+
+    async def _say(self, lane: ChannelLane, taken: InboxMessage, session_id: str) -> Ended:
+        message, session, ends = taken.message, self._sessions.get(session_id, taken.owner), TurnEnds()
+        said = UserMessage((Text(message.content),), f"{message.channel}-{message.id}")
+        unlisten = session.listen(ends)
+        try:
+            while True:
+                handle = session.say(Principal(taken.owner, _SCOPES), said, ends, agent=lane.settings.agent)
+                ended = await handle.end()
+                if ended.reason != "pending":
+                    return ended
+                await self._questions.show_open(session_id)  # an earlier process may have asked
+                with contextlib.suppress(TimeoutError):  # then it is said again: the session may have been deleted
+                    async with asyncio.timeout(_LOOK_SECONDS):
+                        return await ends.wait(handle.turn.id)
+        finally:
+            unlisten()
+
+    async def _reply(self, lane: ChannelLane, place: ChatPlace, taken: InboxMessage, session: str, text: str) -> None:
+        """Deliver the answer. As long as it certainly did not arrive, it is tried again."""
+        message, pause = taken.message, _FIRST_PAUSE
+        about = (place.channel, place.chat_id, text, place.owner, session, message.reply_to)
+        answer = OutgoingMessage(*about, id=f"{message.id}-answer")
+        while True:
+            await self._book.set_state(place.channel, message.id, "replying")
+            try:
+                await lane.send(answer)
+            except Unsent as error:
+                await self._book.set_state(place.channel, message.id, "waiting")
+                await asyncio.sleep(max(error.wait, pause))
+                pause = min(2 * pause, _LONGEST_PAUSE)
+                continue
+            except ToolError as error:
+                _log.warning("An answer on the channel %r was not delivered: %s", place.channel, error.message)
+            await self._book.set_state(place.channel, message.id, "done")
+            return
+
+
+def _text_of(ended: Ended) -> str:
+    match ended.reason:
+        case "error":
+            return f"I could not answer: {ended.text}"
+        case "aborted":
+            return f"{ended.text}\n(stopped)".strip()
+        case _:
+            return ended.text.strip() or _NO_TEXT

@@ -1,0 +1,63 @@
+"""All that the gateway does with channels: it listens, goes on after a restart, and takes signed requests."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Final
+
+from handspan.agent.sessions import Sessions
+from handspan.channels.bus import ChannelLane, MessageBus
+from handspan.channels.supervisor import ChannelSupervisor
+from handspan.channels.webhook import WebhookChannel
+from handspan.core.bus import Bus
+from handspan.core.channels import IncomingMessage, MessageTaken
+from handspan.core.store import ChannelBook
+from handspan.gateway.channels.chats import ChannelChats
+from handspan.gateway.channels.inbox import ChannelInbox
+from handspan.gateway.channels.questions import ChannelQuestions
+from handspan.gateway.sessions.questions import AwaitedQuestions
+
+_DRAIN_SECONDS: Final = 5.0
+
+
+class ChannelDoor:
+    """The way in for people on other networks."""
+
+    def __init__(
+        self, messages: MessageBus, book: ChannelBook, sessions: Sessions, questions: AwaitedQuestions, bus: Bus
+    ) -> None:
+        self.messages = messages
+        self.book = book
+        self._questions = ChannelQuestions(messages, questions, bus)
+        self._chats = ChannelChats(messages, book, sessions, self._questions)
+        self.inbox = ChannelInbox(messages, book, sessions, self._chats, self._questions)
+        self._supervisor = ChannelSupervisor(messages, self.inbox)
+
+    def __iter__(self) -> Iterator[ChannelLane]:
+        return iter(self.messages)
+
+    async def open(self) -> None:
+        """Go on with messages of an earlier process, then listen."""
+        await self.inbox.recover()
+        self._supervisor.open()
+
+    async def stop(self) -> None:
+        """Listen no more: the gateway stops. Answers that are on their way still go out."""
+        await self._supervisor.close()
+
+    async def drain(self, seconds: float) -> None:
+        """Wait so long for answers that are on their way, after the last turn has ended."""
+        await self._chats.drain(min(seconds, _DRAIN_SECONDS))
+
+    async def close(self) -> None:
+        """Stop all work. What is not answered stays in the store."""
+        await asyncio.gather(self._supervisor.close(), self._chats.close(), self._questions.close())
+
+    def find_webhook(self, name: str) -> WebhookChannel | None:
+        """Return the channel of this name, if it takes signed requests."""
+        lane = self.messages.find(name)
+        channel = None if lane is None or not lane.settings.receive else lane.channel
+        return channel if isinstance(channel, WebhookChannel) else None
+
+    async def receive(self, message: IncomingMessage) -> MessageTaken:
+        """Return what came of a message that was signed. Raises `ToolError` (`busy`) when too many wait."""
+        return (await self.inbox.receive(message.channel, [message]))[0]

@@ -1,0 +1,154 @@
+"""What people write on channels: who may, how much, and what each message means."""
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+from handspan.agent.sessions import Sessions
+from handspan.channels.bus import ChannelLane, MessageBus
+from handspan.core.channels import ANYONE, InboxMessage, IncomingMessage, MessageTaken
+from handspan.core.errors import ToolError
+from handspan.core.store import ChannelBook
+from handspan.gateway.channels.chats import ChannelChats
+from handspan.gateway.channels.questions import ChannelQuestions, ChatPlace
+from handspan.gateway.entry.rate_limit import TryLimit
+
+_MINUTE: Final = 60.0
+_TOLD_SECONDS: Final = 600.0
+"""A stranger is told how to be paired once in this time."""
+_LONGEST: Final = 32_000
+_COMMANDS: Final = frozenset(("/start", "/help", "/new", "/stop"))
+_HELP: Final = (
+    "Write to me as to any agent. I ask before I do something that can't be undone: answer with the buttons, or with "
+    "yes or no. /new begins a new conversation, /stop ends what I do now."
+)
+
+
+class ChannelInbox:
+    """Takes what channels receive: stores it first, then answers questions, obeys commands or begins turns."""
+
+    def __init__(
+        self,
+        messages: MessageBus,
+        book: ChannelBook,
+        sessions: Sessions,
+        chats: ChannelChats,
+        questions: ChannelQuestions,
+    ) -> None:
+        self._messages = messages
+        self._book = book
+        self._sessions = sessions
+        self._chats = chats
+        self._questions = questions
+        self._rates = {lane.name: TryLimit(lane.settings.per_minute, _MINUTE) for lane in messages}
+        self._told = TryLimit(1, _TOLD_SECONDS)
+
+    async def recover(self) -> None:
+        """Go on with what an earlier process had taken and not answered."""
+        for lane in (one for one in self._messages if not one.problem):  # else no answer could be delivered
+            for taken in await self._book.unanswered(lane.name):
+                await self._route(taken, is_new=False)
+
+    async def position(self, channel: str) -> str:
+        """Return the position that was stored last; empty at the first start."""
+        return await self._book.position(channel)
+
+    async def receive(
+        self, channel: str, messages: Sequence[IncomingMessage], position: str = ""
+    ) -> Sequence[MessageTaken]:
+        """Return what came of each message, once all are stored with the position. Raises `ToolError` (`busy`)."""
+        lane = self._messages.find(channel)
+        assert lane is not None, "a channel receives only while it is on the bus"
+        self._check_room(lane, len(messages))
+        judged = [await self._judge(lane, one) for one in messages]
+        accepted = [one for one in judged if isinstance(one, InboxMessage)]
+        receipts = iter(await self._book.take(channel, accepted, position))
+        taken: list[MessageTaken] = []
+        for one in judged:
+            if isinstance(one, MessageTaken):
+                taken.append(one)
+                continue
+            receipt = next(receipts)
+            if receipt == "new":
+                lane.received += 1
+                taken.append(await self._route(one))
+            else:
+                taken.append(MessageTaken("duplicate" if receipt == "known" else "replayed"))
+        return taken
+
+    def _check_room(self, lane: ChannelLane, count: int) -> None:
+        if self._chats.count(lane.name) + count > lane.settings.queue:
+            text = f"inbound channel full (backpressure): {lane.settings.queue} messages of {lane.name!r} wait."
+            raise ToolError("busy", f"{text} Try again later.")
+
+    async def _judge(self, lane: ChannelLane, message: IncomingMessage) -> InboxMessage | MessageTaken:
+        """Return the message with its owner, or why it is not taken. Nothing has happened yet."""
+        owner = await self._owner_of(lane, message)
+        who = f"{message.sender_id}@{lane.name}"
+        if owner is None:
+            return self._refuse_stranger(lane, message, who)
+        if wait := self._rates[lane.name].wait(who):
+            text = f"Too many messages: wait {math.ceil(wait)} s."
+            return MessageTaken("limited", text if self._may_tell(f"{who} rate") else "")
+        self._rates[lane.name].note(who)
+        if not message.content.strip() and not message.pressed:
+            return MessageTaken("refused", "I can read text only.")
+        if len(message.content) > _LONGEST:
+            return MessageTaken("refused", f"This is too long: {_LONGEST} characters at most.")
+        return InboxMessage(message, owner)
+
+    async def _owner_of(self, lane: ChannelLane, message: IncomingMessage) -> str | None:
+        if message.sender_id in lane.settings.allow or ANYONE in lane.settings.allow:
+            return lane.settings.owner
+        sender = await self._book.find_sender(lane.name, message.sender_id)
+        return None if sender is None else sender.owner
+
+    def _refuse_stranger(self, lane: ChannelLane, message: IncomingMessage, who: str) -> MessageTaken:
+        text = (
+            f"I don't know you yet. Your id is {message.sender_id}. The operator of this gateway can let you in with:\n"
+            f"handspan channels pair {lane.name} {message.sender_id}"
+        )
+        return MessageTaken("refused", text if self._may_tell(who) else "")
+
+    def _may_tell(self, who: str) -> bool:
+        """Whether this person was not told lately: a flood gets no flood of answers."""
+        may = not self._told.wait(who)
+        if may:
+            self._told.note(who)
+        return may
+
+    async def _route(self, taken: InboxMessage, *, is_new: bool = True) -> MessageTaken:
+        """Answer a question, obey a command, or begin a turn.
+
+        `is_new`: only a message that has just come may answer a question. One of an earlier process may be the very
+        message for whose turn the question was asked.
+        """
+        message = taken.message
+        place = ChatPlace(message.channel, message.chat_id, taken.owner)
+        if taken.state == "replying":
+            self._chats.add(taken)
+            return MessageTaken("accepted")
+        session = await self._book.session_of(place.channel, place.chat_id, owner=place.owner)
+        word = message.content.strip().split("@")[0].split(" ")[0].lower()
+        if message.pressed:
+            text: str | None = await self._questions.press(message, taken.owner, session)
+        elif word in _COMMANDS:
+            text = await self._obey(word, place, session)
+        else:
+            text = await self._questions.take_words(message, taken.owner, session) if is_new else None
+        if text is None:
+            self._chats.add(taken)
+            return MessageTaken("accepted")
+        await self._book.set_state(message.channel, message.id, "done")
+        return MessageTaken("answered", text)
+
+    async def _obey(self, command: str, place: ChatPlace, session: str) -> str:
+        match command:
+            case "/new":
+                await self._chats.session_of(place, is_new=True)
+                return "A new conversation. What can I do?"
+            case "/stop":
+                is_stopped = bool(session) and self._sessions.abort(session, place.owner)
+                return "Stopped." if is_stopped else "Nothing runs now."
+            case _:
+                return _HELP

@@ -1,0 +1,58 @@
+"""The way of the tool `message`: to which chats an owner's agents may write."""
+
+from handspan.channels.bus import ChannelLane, MessageBus
+from handspan.channels.page import EVERY_CLIENT
+from handspan.core.channels import ANYONE, OutgoingMessage
+from handspan.core.errors import ToolError
+from handspan.core.store import ChannelBook
+
+_CHATS = {
+    "page": f"{EVERY_CLIENT!r}, or a session id",
+    "telegram": "the id of a chat that was paired",
+    "webhook": "a chat of the program behind it",
+    "apprise": "'default', or what its address takes",
+}
+
+
+class ChannelOutlet:
+    """Sends messages of agents. A network of strangers, such as Telegram, gets them in known chats only."""
+
+    def __init__(self, bus: MessageBus, book: ChannelBook | None) -> None:
+        """`book`: None for an app without a store, which knows only the chats of the settings."""
+        self._bus = bus
+        self._book = book
+
+    @property
+    def missing(self) -> str:
+        """Why no message can be sent; empty when a channel can be used."""
+        return self._bus.missing
+
+    @property
+    def described(self) -> str:
+        """The channels and what a chat is in each, for the tool's description; empty without one."""
+        usable = [f"{lane.name} (chat_id: {_CHATS[lane.kind]})" for lane in self._bus if not lane.problem]
+        return f" Channels: {'; '.join(usable)}." if usable else ""
+
+    async def send(self, message: OutgoingMessage) -> str:
+        """Return when the channel has delivered it. Raises `ToolError` for unknown channels and chats."""
+        lane = self._bus.find(message.channel)
+        if lane is not None and lane.kind == "telegram" and message.chat_id not in lane.settings.allow:
+            await self._check_chat(lane, message)
+        return await self._bus.send(message)
+
+    async def _check_chat(self, lane: ChannelLane, message: OutgoingMessage) -> None:
+        if ANYONE in lane.settings.allow or lane.settings.owner not in (message.owner, ANYONE):  # the bus refuses these
+            return
+        known: list[str] = []
+        if self._book is not None:
+            senders = await self._book.senders(lane.name)
+            known = [one.sender for one in senders if one.owner == message.owner]
+            known += await self._book.chats(lane.name, owner=message.owner)
+        if message.chat_id in known:
+            return
+        chats = ", ".join(dict.fromkeys([*known, *lane.settings.allow][:20])) or "none"
+        raise ToolError(
+            "policy_denied",
+            f"The chat {message.chat_id[:60]!r} is not known on {lane.name!r}. Known are: {chats}. The operator pairs "
+            f"the person (handspan channels pair {lane.name} ID), or adds the chat to channels.{lane.name}.allow.",
+        )

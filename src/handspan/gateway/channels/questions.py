@@ -1,0 +1,145 @@
+"""Questions in chats: shown where the message came from, answered there by a button or a word (SPEC P5)."""
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from handspan.channels.bus import Editing, MessageBus
+from handspan.core.bus import Bus, QuestionEnded, QuestionOpened
+from handspan.core.channels import IncomingMessage, OutgoingMessage
+from handspan.core.errors import HandspanError, InvalidAnswer, ToolError
+from handspan.core.questions import Answer, Question
+from handspan.gateway.channels.answers import buttons_of, mark_of, read_press, read_words, render_question
+from handspan.gateway.sessions.questions import AwaitedQuestions
+
+_log = logging.getLogger(__name__)
+_OVER = "This question is not open any more."
+
+
+class ChatPlace(Struct, frozen=True):
+    """A chat of an owner."""
+
+    channel: str
+    chat_id: str
+    owner: str
+
+
+class _Shown(Struct, frozen=True):
+    place: ChatPlace
+    reference: str
+
+
+class ChannelQuestions:
+    """Shows the questions of sessions whose turn a chat has asked for."""
+
+    def __init__(self, messages: MessageBus, questions: AwaitedQuestions, bus: Bus) -> None:
+        self._messages = messages
+        self._questions = questions
+        self._places: dict[str, ChatPlace] = {}
+        """The chats of the sessions that answer a message now."""
+        self._shown: dict[str, _Shown | None] = {}
+        """The questions that were shown in chats, by their ids; None while one is being sent."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        bus.subscribe(QuestionOpened, lambda event: self._open(event.question))
+        bus.subscribe(QuestionEnded, lambda event: self._end(event.id))
+
+    def watch(self, session: str, place: ChatPlace) -> None:
+        """Show the questions of this session in this chat until `unwatch`."""
+        self._places[session] = place
+
+    def unwatch(self, session: str) -> None:
+        """Show no more of them."""
+        self._places.pop(session, None)
+
+    async def show_open(self, session: str) -> None:
+        """Show the questions of this session that were asked before, perhaps by an earlier process."""
+        place = self._places[session]
+        for question in await self._questions.open_for(owner=place.owner, session=session):
+            self._open(question)
+
+    async def close(self) -> None:
+        """Send nothing more."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def press(self, message: IncomingMessage, owner: str, session: str) -> str:
+        """Answer the question whose button was pressed. Return what the person should read."""
+        mark, _, word = message.pressed.partition(":")
+        question = next((one for one in await self._open_in(owner, session) if mark_of(one) == mark), None)
+        answer = None if question is None else read_press(question, word)
+        return _OVER if question is None or answer is None else await self._answer(question, answer)
+
+    async def take_words(self, message: IncomingMessage, owner: str, session: str) -> str | None:
+        """Answer the open question with these words. Return what the person should read; None without a question."""
+        found = await self._open_in(owner, session)
+        if not found:
+            return None
+        number, _, rest = message.content.strip().partition(" ")
+        if len(found) == 1:
+            number, rest = "1", message.content
+        if not (number.isdecimal() and 0 < int(number) <= len(found)):
+            listed = "\n\n".join(f"[{n}] {render_question(one)}" for n, one in enumerate(found, 1))
+            return f"Several questions are open. Answer as in '1 yes':\n\n{listed}"
+        question = found[int(number) - 1]
+        answer = read_words(question, rest)
+        if answer is None:
+            return f"I wait for your answer first (/stop ends this):\n\n{render_question(question)}"
+        return await self._answer(question, answer)
+
+    async def _open_in(self, owner: str, session: str) -> Sequence[Question]:
+        return await self._questions.open_for(owner=owner, session=session) if session else ()
+
+    async def _answer(self, question: Question, answer: Answer) -> str:
+        try:
+            is_taken = await self._questions.answer(question.id, answer, owner=question.owner)
+        except InvalidAnswer as error:
+            return str(error)
+        if not is_taken:
+            return _OVER
+        return "Thank you." if answer.decision == "allow" else "It will not be done."
+
+    def _open(self, question: Question) -> None:
+        place = self._places.get(question.session)
+        if place is not None and not question.device and question.id not in self._shown:
+            self._shown[question.id] = None
+            self._do(self._show(question, place))
+
+    def _end(self, question_id: str) -> None:
+        shown = self._shown.pop(question_id, None)
+        if shown is not None and shown.reference:
+            self._do(self._remove_buttons(shown))
+
+    async def _show(self, question: Question, place: ChatPlace) -> None:
+        text, buttons = render_question(question), buttons_of(question)
+        about = (place.channel, place.chat_id, text, place.owner, question.session)
+        reference = await self._messages.send(OutgoingMessage(*about, buttons=buttons, id=mark_of(question)))
+        shown = _Shown(place, reference)
+        if question.id in self._shown:
+            self._shown[question.id] = shown
+        elif reference:  # it was answered elsewhere while it was sent
+            await self._remove_buttons(shown)
+
+    async def _remove_buttons(self, shown: _Shown) -> None:
+        lane = self._messages.find(shown.place.channel)
+        channel = None if lane is None else lane.channel
+        if channel is not None and isinstance(channel, Editing):
+            await channel.remove_buttons(shown.place.chat_id, shown.reference)
+
+    def _do(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(_log_failure(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+async def _log_failure(work: Coroutine[Any, Any, None]) -> None:
+    """Do this work. What fails is logged: the question is open on the page, too."""
+    try:
+        await work
+    except ToolError as error:
+        _log.warning("A question could not be shown in a chat: %s", error.message)
+    except HandspanError as error:
+        _log.error("A question could not be shown in a chat: %s", error)

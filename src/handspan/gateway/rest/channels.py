@@ -1,0 +1,142 @@
+"""Channels: their state, a test, the people who may write; and `POST /channels/{name}`, signed messages (SPEC S5)."""
+
+from typing import Final
+
+import msgspec
+
+from handspan.channels.bus import ChannelLane
+from handspan.channels.signatures import VALID_SECONDS, check_signature
+from handspan.core.channels import ChannelSender, IncomingMessage, OutgoingMessage
+from handspan.core.errors import ToolError, WireError
+from handspan.gateway.channels.door import ChannelDoor
+from handspan.gateway.http.bodies import read_body
+from handspan.gateway.http.refusals import Refusal
+from handspan.gateway.http.routing import moment
+from handspan.gateway.rest.errors import not_found
+from handspan.gateway.rest.route import Family, Reply, RestRequest
+from handspan.gateway.rest.status import channel_states
+from handspan.wire import strict_json
+from handspan.wire.rest.channels import (
+    ChannelList,
+    ChannelTest,
+    ChannelTested,
+    ChannelView,
+    NewSender,
+    SenderChanged,
+    SenderView,
+    SignatureHeaders,
+    SignedAnswer,
+    SignedMessage,
+)
+
+family: Final = Family("channels")
+_RECEIVES: Final = frozenset(("telegram", "webhook"))
+_REFUSALS: Final = {"refused": (403, "sender_refused"), "limited": (429, "rate_limited"), "replayed": (409, "replayed")}
+
+
+@family.get("/api/channels")
+async def channels(request: RestRequest) -> ChannelList:
+    """The channels, whether each works, and who may write there."""
+    door, states = request.parts.channels, channel_states(request)
+    found = []
+    for lane in door or ():
+        assert door is not None
+        senders = [one for one in await door.book.senders(lane.name) if one.owner == request.owner]
+        views = [SenderView(one.sender, one.owner, one.name, moment(one.at)) for one in senders]
+        settings = lane.settings
+        receives = settings.receive and lane.kind in _RECEIVES
+        about = (settings.owner, settings.agent, receives, states[lane.name], settings.allow, views)
+        found.append(ChannelView(lane.name, lane.kind, *about))
+    return ChannelList(found)
+
+
+@family.post("/api/channels/{name}/test", "admin", also_refuses=(502,))
+async def test_channel(request: RestRequest, name: str, body: ChannelTest) -> ChannelTested:
+    """Send a message through a channel, to see whether it works."""
+    lane = _find(request, name)
+    try:
+        await lane.send(OutgoingMessage(name, body.chat_id, body.content, request.owner))
+    except ToolError as error:
+        raise Refusal(502, "not_delivered", f"The message was not delivered: {error.message}") from None
+    return ChannelTested(name, body.chat_id)
+
+
+@family.post("/api/channels/{name}/senders", "admin", status=201)
+async def pair_sender(request: RestRequest, name: str, body: NewSender) -> SenderChanged:
+    """Let a person write to agents on this channel, for the caller's owner."""
+    lane = _find(request, name)
+    if lane.kind not in _RECEIVES:
+        raise Refusal(422, "invalid_request", f"No person can write to an agent on {name!r}, which is {lane.kind!r}.")
+    await _door(request).book.pair(ChannelSender(name, body.sender, request.owner, body.name))
+    return SenderChanged(name, body.sender, True)
+
+
+@family.delete("/api/channels/{name}/senders/{sender}", "admin")
+async def unpair_sender(request: RestRequest, name: str, sender: str) -> SenderChanged:
+    """Let a person write no more. The ids of the settings stay."""
+    _find(request, name)
+    if not await _door(request).book.unpair(name, sender):
+        raise not_found("sender", sender)
+    return SenderChanged(name, sender, False)
+
+
+@family.post(
+    "/channels/{name}", "open", status=202, also={200: SignedAnswer}, also_refuses=(400, 401, 403, 408, 409, 413, 429)
+)
+async def take_signed(request: RestRequest, name: str, headers: SignatureHeaders) -> SignedAnswer | Reply:
+    """Take a message of a person, signed by the program that passes it on. A signature is good once, for 5 minutes."""
+    limits = request.parts.limits
+    body = await read_body(request.asgi, limits.of("small"), limits.seconds)
+    channel = None if request.parts.channels is None else request.parts.channels.find_webhook(name)
+    # An unknown channel is refused like a wrong signature: without the secret nothing can be learned.
+    secret = channel.secret if channel is not None else ""
+    try:
+        proof = check_signature(secret, body, headers.x_handspan_timestamp, headers.x_handspan_signature)
+    except WireError as error:
+        raise Refusal(401, "bad_signature", str(error)) from None
+    if channel is None:
+        raise Refusal(401, "bad_signature", "The signature is wrong.")
+    return await _take(request, _read(name, body, proof))
+
+
+async def _take(request: RestRequest, message: IncomingMessage) -> SignedAnswer | Reply:
+    try:
+        taken = await _door(request).receive(message)
+    except ToolError as error:
+        if error.code != "busy":
+            raise
+        raise Refusal(429, "busy", error.message, 5) from None
+    if taken.status in _REFUSALS:
+        text = taken.text or "It was not taken."
+        if taken.status == "replayed":
+            text = f"This request came before: each is taken once. Sign it again, with a new {VALID_SECONDS} s to live."
+        raise Refusal(*_REFUSALS[taken.status], text)
+    assert taken.status in ("accepted", "answered", "duplicate")
+    answer = SignedAnswer(taken.status, message.id, taken.text)
+    return answer if taken.status == "accepted" else Reply(answer, 200)
+
+
+def _read(name: str, body: bytes, proof: str) -> IncomingMessage:
+    try:
+        read = msgspec.convert(strict_json.parse(body), SignedMessage)
+    except (WireError, msgspec.ValidationError) as error:
+        raise Refusal(400, "invalid_json", f"The body can't be read. {error}") from None
+    if read.media:
+        raise Refusal(400, "invalid_request", "Only text is read: leave `media` empty.")
+    chat = read.chat_id or read.sender_id
+    about = (read.sender_id, chat, read.content, read.sender_name, read.button, proof, read.id)
+    return IncomingMessage(name, read.id or proof, *about)
+
+
+def _door(request: RestRequest) -> ChannelDoor:
+    door = request.parts.channels
+    if door is None:
+        raise not_found("channel", "")
+    return door
+
+
+def _find(request: RestRequest, name: str) -> ChannelLane:
+    lane = _door(request).messages.find(name)
+    if lane is None:
+        raise not_found("channel", name)
+    return lane

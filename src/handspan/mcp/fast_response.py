@@ -1,0 +1,80 @@
+"""The response to one call over HTTP, for the short ways of plain calls; and the watch over its client."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+from handspan.mcp.shell import Send
+
+_WATCH_SECONDS: Final = 0.05
+"""How long a call runs before its client is watched."""
+_PING_SECONDS: Final = 15.0
+"""Silence after which the response begins as an event stream: a proxy would cut off a longer one."""
+_JSON: Final = [(b"content-type", b"application/json")]
+_EVENTS: Final = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache, no-transform")]
+
+
+class PlainResponse:
+    """One message: as JSON, or as the last event of a stream if it took long."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._is_stream = False
+
+    async def ping(self) -> None:
+        """Show that the request is alive."""
+        if not self._is_stream:
+            self._is_stream = True
+            await self._send({"type": "http.response.start", "status": 200, "headers": _EVENTS})
+        await self._send({"type": "http.response.body", "body": b": ping\r\n\r\n", "more_body": True})
+
+    async def end(self, body: bytes) -> None:
+        """Write the message."""
+        if self._is_stream:
+            body = b"event: message\r\ndata: %b\r\n\r\n" % body
+        else:
+            head = [*_JSON, (b"content-length", b"%d" % len(body))]
+            await self._send({"type": "http.response.start", "status": 200, "headers": head})
+        await self._send({"type": "http.response.body", "body": body})
+
+
+class ClientWatch:
+    """Watches over the client of a call that takes long: shows it that the call is alive, and sees when it leaves.
+
+    It begins after a moment: most calls are over before, and a task for each would cost more than the rest.
+    """
+
+    def __init__(
+        self,
+        response: PlainResponse,
+        wait_for_end: Callable[[], Coroutine[Any, Any, None]] | None = None,
+        leave: Callable[[], object] | None = None,
+    ) -> None:
+        """`wait_for_end` returns when the client has left; then `leave` is called. None: the call goes on then."""
+        self._response = response
+        self._wait_for_end = wait_for_end
+        self._leave = leave
+        self.has_left = False
+        self._tasks: list[asyncio.Task[None]] = []
+        self._timer = asyncio.get_running_loop().call_later(_WATCH_SECONDS, self._begin)
+
+    def end(self) -> None:
+        """Stop: the call is over."""
+        self._timer.cancel()
+        for task in self._tasks:
+            task.cancel()
+
+    def _begin(self) -> None:
+        self._tasks.append(asyncio.create_task(self._ping()))
+        if self._wait_for_end is not None and self._leave is not None:
+            self._tasks.append(asyncio.create_task(self._watch(self._wait_for_end, self._leave)))
+
+    async def _watch(self, wait_for_end: Callable[[], Coroutine[Any, Any, None]], leave: Callable[[], object]) -> None:
+        await wait_for_end()
+        self.has_left = True
+        leave()
+
+    async def _ping(self) -> None:
+        while True:
+            await asyncio.sleep(_PING_SECONDS)
+            await self._response.ping()
