@@ -247,3 +247,15 @@ async def test_an_answer_that_is_late_or_of_another_owner_is_no_answer(pair: Pai
     pair.mirrors.receive(FromClient("ann", "p1", b"not a frame"))
     pair.relay.take_answer(ResultFrame(id="c1", output=7))
     assert await soon(running) == 7
+
+
+async def test_the_node_of_the_client_takes_over_a_call_of_a_lost_node_without_sending_it_again(pair: Pair) -> None:
+    pair.relay.deliver("lost", b'{"type":"tool_call_request","id":"c1","name":"add","args":{}}')
+    pair.relay.deliver("lost", b'{"type":"tool_call_request","id":"c2","name":"add","args":{}}')
+    pair.wire.ends["lost"] = lambda kind, body: None
+    pair.relay.take_answer(ResultFrame(id="c1", output=8))
+    answer = pair.relay.release("c1")
+    assert isinstance(answer, ResultFrame) and answer.output == 8
+    assert pair.relay.release("c2") is True
+    assert pair.relay.release("c2") is False and pair.relay.release("c9") is False
+    assert len(pair.requests()) == 2

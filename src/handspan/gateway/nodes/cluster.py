@@ -340,6 +340,8 @@ class Cluster:
             client = parts.peers.find(peer_id) or self.mirrors.find(peer_id)
             if client is not None and client.tools is not None:
                 parts.unfinished.adopt(peer_id, client.calls)
+                if isinstance(client, Peer):
+                    self.placing.release_calls(client, taken)
                 client.tools.resume_calls()
         await parts.resumable.recover(recovery)
 

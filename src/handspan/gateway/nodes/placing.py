@@ -2,12 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
 
+from handspan.core.calls import CallRecord
 from handspan.core.errors import StoreError
 from handspan.core.nodes import ClientRecord, NodeBook, NodeLink
 from handspan.gateway.clients.peers import Peer, Peers
@@ -162,6 +163,18 @@ class Placing:
             if missing:
                 unknown.append(ProbedClient(one.peer, one.epoch, missing))
         return Probed(tuple(unknown), tuple(gone))
+
+    def release_calls(self, peer: Peer, records: Sequence[CallRecord]) -> None:
+        """Give this node the calls of a lost node that its own client has, or has answered already."""
+        client = self._clients.get(peer.id)
+        for record in records if client is not None else ():
+            call = peer.calls.open.get(record.id)
+            found = client.relay.release(record.id) if client is not None and call is not None else False
+            if call is None or found is False:
+                continue
+            call.name = peer.tools.own_name(record.name)  # so it is not sent a second time
+            if found is not True:
+                peer.calls.receive_answer(found)
 
     def is_older(self, record: ClientRecord) -> bool:
         """Whether the connection of this client here is older than the one in the record."""

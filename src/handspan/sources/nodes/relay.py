@@ -21,6 +21,7 @@ from handspan.sources.nodes.messages import (
     read_head,
 )
 from handspan.sources.ws.calls import RemoteCalls
+from handspan.wire.ws import decode_client
 from handspan.wire.ws import encode as encode_frame
 from handspan.wire.ws_frames import FailureFrame, PermissionAnswer, ProgressFrame, ResultFrame
 
@@ -134,6 +135,17 @@ class Relay:
         for call in self.carried.values():
             if call.answer and call.caller and call.answered_at < before:
                 self._respond(call)
+
+    def release(self, call_id: str) -> ResultFrame | FailureFrame | bool:
+        """Let this node have a call of a node that is gone. Return its answer; True while the client runs it.
+
+        False: the call never came over this connection.
+        """
+        call = self.carried.pop(call_id, None)
+        if call is None or not call.answer:
+            return call is not None
+        answer = decode_client(call.answer)
+        return answer if isinstance(answer, ResultFrame | FailureFrame) else True
 
     # From the client.
 

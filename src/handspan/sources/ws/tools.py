@@ -158,6 +158,10 @@ class RemoteTools:
         for own_name, tool in self._tools.items():
             self.calls.resume_tool(tool.spec.name, own_name)
 
+    def own_name(self, known_as: str) -> str:
+        """Return the client's own name of the tool that models know by this name; empty: it has none."""
+        return next((name for name, tool in self._tools.items() if tool.spec.name == known_as), "")
+
     def unregister(self, names: Sequence[str]) -> int:
         """Remove these tools. Return how many there were."""
         gone = [tool for name in names if (tool := self._tools.pop(name, None)) is not None]
