@@ -15,7 +15,7 @@ BOTH_WAYS := tests/wire tests/vectors tests/gateway/mcp/test_door.py
 # The tests start hundreds of processes. Each would compile every module anew if none might keep what it compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup system serve test pytest sdk web screenshots chaos conformance coverage check release-check format docs recording bench scale-sim bench-peers audit lock clean
+.PHONY: help setup system serve test pytest sdk web screenshots test-android chaos conformance coverage check release-check format docs recording bench scale-sim bench-peers audit lock clean
 .DEFAULT_GOAL := help
 
 help: ## what can be made
@@ -63,6 +63,9 @@ web: setup system ## the page: checked, built and tested in a browser with a rea
 
 screenshots: setup system ## pictures of every page in web/screenshots, and those of the README in docs/pictures
 	@$(ROOT)scripts/screenshots
+
+test-android: setup ## the Kotlin kit for Android: compiled, and its logic tested on a JVM (JDK 17) with a real gateway; not part of `test`
+	@$(ROOT)scripts/android-test
 
 chaos: setup ## dropped links, kills, hostile clients, floods, outages, a soak of ten minutes; then properties and floods in their deep form
 	@cd $(ROOT) && $(BIN)/python -m tests.chaos

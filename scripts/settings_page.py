@@ -6,7 +6,6 @@
 and the exit code is 1 when the page differs from what would be written.
 """
 
-import ast
 import inspect
 import sys
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ import msgspec
 from msgspec import NODEFAULT, Struct
 from msgspec.structs import FieldInfo
 
+from handspan.config.example import meanings_of
 from handspan.config.setting_types import describe_wanted, form_of, section_of
 from handspan.config.settings import Settings
 
@@ -51,7 +51,7 @@ def _section(section: type[Struct], key: str, variable: str) -> Iterator[str]:
     fields = msgspec.structs.fields(section)
     yield f"## `{key}`\n\n{_line(inspect.getdoc(section) or '')}\n" if key else "## Top level\n"
     if plain := [field for field in fields if not section_of(field.type)]:
-        meanings = _meanings(section)
+        meanings = meanings_of(section)
         rows = (_row(field, _joined(key, field.name), variable, meanings[field.name]) for field in plain)
         yield "\n".join([TABLE, *rows, ""])
     for field in fields:
@@ -104,18 +104,6 @@ def _default(field: FieldInfo) -> str:
             return f"`{str(value).lower()}`"
         case value:
             return f"`{value}`"
-
-
-def _meanings(section: type[Struct]) -> dict[str, str]:
-    """The sentence under each field; a KeyError names a field without one."""
-    body = ast.parse(inspect.getsource(section)).body[0]
-    assert isinstance(body, ast.ClassDef)
-    return {
-        field.target.id: _line(doc.value.value)
-        for field, doc in zip(body.body, body.body[1:], strict=False)
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
-        if isinstance(doc, ast.Expr) and isinstance(doc.value, ast.Constant) and isinstance(doc.value.value, str)
-    }
 
 
 def _line(text: str) -> str:

@@ -61,11 +61,17 @@ class Shell:
     @contextlib.contextmanager
     def at_terminal(self, *words: str, **environ: str) -> Iterator["Terminal"]:
         """The command at a terminal of its own; whatever is left of it is ended."""
-        terminal = Terminal(words, self.environ(TERM="dumb", COLUMNS="120", **environ))
+        terminal = Terminal(words, self.environ(**{"TERM": "dumb", "COLUMNS": "120", **environ}))
         try:
             yield terminal
         finally:
             terminal.close()
+
+    def on_screen(self, *words: str, **environ: str) -> str:
+        """All that a terminal shows of a command, which succeeds."""
+        with self.at_terminal(*words, **environ) as terminal:
+            assert terminal.ended() == 0, terminal.seen
+            return terminal.seen.replace("\r\n", "\n")
 
     def environ(self, **more: str) -> dict[str, str]:
         """The environment; nothing answers where it says that Ollama is."""

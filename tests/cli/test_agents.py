@@ -115,7 +115,8 @@ def test_an_agent_is_shown_with_checkboxes_and_no_parameters(run: Shell) -> None
     assert "[ ] spawn (needs shell; off for all owners) - Run one program" in shown
     assert "[ ] web_fetch (needs network) - Fetch" in shown
     assert "encoding" not in shown and "command:" not in shown
-    assert max(map(len, run("agents", "show", "reader", COLUMNS="80").stdout.splitlines())) <= 80
+    assert max(map(len, run.on_screen("agents", "show", "reader", COLUMNS="80").splitlines())) <= 80
+    assert max(map(len, shown.splitlines())) > 200, "a pipe gets all of it"
 
 
 def test_the_same_as_json(run: Shell) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import subprocess
 from pathlib import Path
@@ -147,12 +148,15 @@ def test_nobody_to_ask_means_no_and_yes_means_yes(run: Shell) -> None:
 
 
 def test_the_list_of_tools_fits_the_terminal_and_names_what_each_is(run: Shell) -> None:
-    done = run("tools", COLUMNS="100")
-    assert done.returncode == 0
-    lines = done.stdout.splitlines()
+    _, *lines = run.on_screen("tools", COLUMNS="100").splitlines()
     assert lines[0].split() == ["name", "origin", "version", "permissions", "description"]
     assert len(lines) == 20
     assert max(map(len, lines)) <= 100
+    cut = [line for line in lines if line.endswith("…")]
+    assert cut
+    whole = run("tools").stdout
+    for line in cut:  # at the end of a word; a pipe gets all words
+        assert re.search(re.escape(line[:-1]) + r"\s", whole), line
 
 
 def test_the_list_as_json_has_what_the_table_has_and_the_schema(run: Shell) -> None:

@@ -112,7 +112,7 @@ def test_a_question_in_the_chat_calls_the_tool_on_the_device_through_the_gateway
         done = run("chat", ASKED)
         assert done.returncode == 0 and "[laptop__device_info: ok," in done.stdout
         assert f"host: {os.uname().nodename}" in done.stdout and f"cpus: {os.cpu_count()}" in done.stdout
-        assert f"(gateway {address(run)})" in done.stderr
+        assert done.stderr == ""
         laptop.until(r"device_info: ok, \d+ ms")
         laptop.type("\x03")
         assert laptop.ended() == 0 and "Traceback" not in laptop.seen

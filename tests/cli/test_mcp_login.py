@@ -78,4 +78,4 @@ def test_a_server_that_takes_no_login_says_so(run: Shell) -> None:
         (line,) = done.stdout.splitlines()
         assert done.returncode == 1 and json.loads(line)["status"] == "error", words
     done = run("mcp", "login", "gone", "--json")
-    assert done.returncode == 1 and "only a server at an address" in done.stderr
+    assert done.returncode == 1 and "only a server at an address" in json.loads(done.stdout)["error"]

@@ -114,37 +114,37 @@ def test_what_answers_but_is_no_gateway_is_said_to_be_none() -> None:
 # Which it is.
 
 
-def test_each_command_says_where_it_works(run: Shell) -> None:
+def test_each_command_says_at_a_terminal_where_it_works_and_in_a_pipe_nothing(run: Shell) -> None:
     commands = (("tools",), ("call", "get_current_time"), ("agents",), ("chat", TIME), ("tools", "why", "spawn"))
     for words in commands:
-        assert "(no gateway is running: embedded)" in run(*words).stderr
+        assert "(no gateway is running: embedded)" in run.on_screen(*words)
+        assert run(*words).stderr == ""
     with serving(run) as gateway:
         there = f"(gateway {address(run)})"
         for words in commands:
+            assert there in run.on_screen(*words)
             done = run(*words)
-            assert done.returncode == 0 and there in done.stderr, words
-            assert "(embedded)" in run(*words, "--embedded").stderr
+            assert (done.returncode, done.stderr) == (0, ""), words
+        assert "(embedded)" in run.on_screen("tools", "--embedded")
         for words in (("tools", "--json"), ("agents", "--json"), ("chat", "--json", TIME)):
             done = run(*words)
             assert done.stderr == "" and json.loads(done.stdout.splitlines()[0] if words[0] == "chat" else done.stdout)
         elsewhere = ("--state", str(run.home / "other"))
-        assert "(no gateway is running: embedded)" in run("tools", *elsewhere).stderr
-        named = run("tools", *elsewhere, "--url", f"{address(run)}/", "--token", token(run))
-        assert there in named.stderr and token(run) not in named.stderr + named.stdout
-        by_environ = run("tools", *elsewhere, HANDSPAN_URL=address(run), HANDSPAN_TOKEN=token(run))
-        assert there in by_environ.stderr
-        assert there in run("tools", "--url", address(run)).stderr  # its token is in the state folder
-        same = run("call", "get_current_time", "--workspace", str(run.workspace))
-        assert same.returncode == 0 and there in same.stderr
+        assert "(no gateway is running: embedded)" in run.on_screen("tools", *elsewhere)
+        named = run.on_screen("tools", *elsewhere, "--url", f"{address(run)}/", "--token", token(run))
+        assert there in named and token(run) not in named
+        assert there in run.on_screen("tools", *elsewhere, HANDSPAN_URL=address(run), HANDSPAN_TOKEN=token(run))
+        assert there in run.on_screen("tools", "--url", address(run))  # its token is in the state folder
+        assert there in run.on_screen("call", "get_current_time", "--workspace", str(run.workspace))
         for words in (("call", "get_current_time"), ("chat", "hi"), ("tools",)):
             refused = run(*words, "--workspace", str(run.home))
             assert (refused.returncode, refused.stdout) == (2, "")
             assert f"works in {str(run.workspace)!r}" in refused.stderr and "--embedded" in refused.stderr
         assert run("tools", "--workspace", str(run.home / "w"), "--embedded").returncode == 0
-        by_variable = run("tools", HANDSPAN_WORKSPACE=str(run.home)).stderr
+        by_variable = run.on_screen("tools", HANDSPAN_WORKSPACE=str(run.home))
         assert f"(gateway {address(run)}; its workspace is {str(run.workspace)!r})" in by_variable
         gateway.kill()
-        assert "(no gateway is running: embedded)" in run("tools").stderr
+        assert "(no gateway is running: embedded)" in run.on_screen("tools")
 
 
 # call
@@ -364,8 +364,7 @@ def test_an_agent_is_named_and_kept_and_a_lost_one_is_asked_for(run: Shell) -> N
 
 @pytest.mark.usefixtures("gateway")
 def test_another_model_than_the_gateways_answers_here(run: Shell) -> None:
-    same = run("chat", "--model", "offline", TIME)
-    assert same.returncode == 0 and f"(gateway {address(run)})" in same.stderr
+    assert f"(gateway {address(run)})" in run.on_screen("chat", "--model", "offline", TIME)
     other = run("chat", "--model", "anthropic:claude-sonnet-5", TIME, ANTHROPIC_API_KEY="")
     assert other.returncode == 1 and "Set ANTHROPIC_API_KEY" in other.stderr
 
@@ -390,8 +389,8 @@ def test_commands_work_in_a_conversation_over_the_gateway(run: Shell) -> None:
         assert "get_current_time" in tools and "write_file" not in tools
         terminal.say(FILES)
         assert "write_file" not in terminal.prompt().partition(FILES)[2].replace("notes", "")
-        terminal.say("/skill")
-        assert "(none)" in terminal.prompt()
+        terminal.say("/skills")
+        assert "off  summarise-file" in terminal.prompt()
         terminal.say("/skill clock")
         assert "There is no skill 'clock'." in terminal.prompt()
         terminal.say("/help")

@@ -6,7 +6,7 @@ import json
 import pytest
 from msgspec import structs
 
-from handspan.cli.render_chat import JsonLines, TerminalRenderer
+from handspan.cli.chat.lines import JsonLines, TerminalRenderer
 from handspan.core.events import (
     CallFinished,
     CallProgress,
@@ -126,3 +126,22 @@ def test_json_lines_are_one_value_each() -> None:
         {"type": "text", "text": "a\nb"},
         {"type": "told", "text": "note"},
     ]
+
+
+def test_the_link_and_images_are_lines_and_nothing_moves() -> None:
+    for show, told in (
+        (TerminalRenderer(Screen(), io.StringIO()), None),
+        (JsonLines(out := io.StringIO()), '{"type":"link","up":false}\n{"type":"link","up":true}\n'),
+    ):
+        show.link(False)
+        show.link(True)
+        show.image("photo.png", b"12345")
+        with show.hold():
+            show.rest()
+        assert told is None or out.getvalue() == told
+    plain = io.StringIO()
+    renderer = TerminalRenderer(plain, io.StringIO())
+    renderer.link(False)
+    renderer.link(True)
+    renderer.image("photo.png", b"12345")
+    assert plain.getvalue() == ("(the gateway is away: reconnecting…)\n(connected again)\n[image photo.png, 5 bytes]\n")

@@ -283,11 +283,16 @@ def test_settings_that_changed_since_the_start_are_not_shown_as_in_force(run: Sh
     rows = {row["key"]: row for row in shown["settings"]}
     assert (rows["tools.result_limit"]["value"], shown["is_changed"]) == (5000, True)
     assert rows["gateway.port"]["source"] == "command line"
-    assert "changed since start; restart the gateway to apply it" in run("config").stdout
+    assert shown["reloadable"] == ["tools.result_limit"] and shown["needs_restart"] == []
+    assert "changed since start; `handspan reload` applies tools.result_limit" in run("config").stdout
     found = {finding["what"]: finding for finding in json.loads(run("doctor", "--json").stdout)}
-    assert found["settings"]["ok"] and "restart the gateway" in found["settings"]["remedy"]
-    assert re.search(r"^note  settings: .*has changed since the gateway started$", run("doctor").stdout, re.M)
+    assert found["settings"]["ok"] and "handspan reload" in found["settings"]["remedy"]
+    pattern = r"^note  settings: .*has changed since the gateway started: tools.result_limit$"
+    assert re.search(pattern, run("doctor").stdout, re.M)
     assert "6000" in run("config", "--embedded").stdout
+    for words in (("tools",), ("model", "which")):
+        assert "the settings have changed since the gateway started" in run.on_screen(*words)
+        assert run(*words).stderr == ""
     run.config("tools.result_limit = 5000\n")
     assert "changed since start" not in run("config").stdout
 

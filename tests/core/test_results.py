@@ -83,7 +83,7 @@ def _cycle() -> list[object]:
 
 def _deep() -> object:
     deep: object = 1
-    for _ in range(5000):
+    for _ in range(20_000):
         deep = [deep]
     return deep
 

@@ -78,7 +78,7 @@ async def test_denied_for_ever_says_how_to_enable_it_and_is_remembered(make_kit:
     )
     assert second.message == (
         "The permission 'camera' is refused by a rule of the user (\"never\"); the user was not asked again. "
-        "It can be enabled in Settings > Apps > Camera. `handspan questions forget photo` takes the rule back."
+        "It can be enabled in Settings > Apps > Camera. `handspan rules forget photo` takes the rule back."
     )
     assert len(person.asked) == 1
 
@@ -233,7 +233,7 @@ async def test_a_rule_refuses_approval_in_its_own_name_and_a_person_may_say_why(
         "The call of 'photo' was not approved, so it did not run: Too dark.",
         "The user did not approve the call of 'photo', so it did not run.",
         "The call of 'photo' is refused by a rule of the user (\"never\"); the user was not asked again. "
-        "`handspan questions forget photo` takes the rule back.",
+        "`handspan rules forget photo` takes the rule back.",
     ]
 
 
@@ -275,19 +275,21 @@ async def test_the_caller_is_told_which_person_is_asked_and_where(make_kit: Make
             return "picture"
 
     kit.add(Camera(), Origin("device", "phone"))
+    ids: list[str] = []
     for name, agent, asked in (("photo", CAREFUL, questions), ("camera", GENERAL, device)):
         known = len(progress)
         task = kit.start(name, caller=kit.caller(agent, progress=progress.append))
         await until(lambda known=known: len(progress) > known)  # type: ignore[misc] # bound now
         [question] = asked.open_for("operator")
         assert question.agent == agent.name
+        ids.append(question.id)
         assert asked.answer(question.id, ALLOW, owner="operator")
         await outcome_of([task])
     notes = [find_waiting_note(value) for value in progress]
     assert notes == [
         (
             "Waiting for your answer: may 'photo' run? The agent 'Careful' asks before it uses 'photo' (mode "
-            "'ask_always'). Answer in a chat, or with `handspan questions`.\n",
+            f"'ask_always'). Answer in a chat, or with `handspan questions answer {ids[0]} allow` (or deny).\n",
             "",
         ),
         ("Waiting for your answer on the device 'phone': may 'camera' use the permission 'camera'?\n", "phone"),

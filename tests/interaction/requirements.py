@@ -524,11 +524,17 @@ REQUIREMENTS: Final = {
             "cli/test_cli.py::test_wrong_usage_is_explained",
             "cli/test_cli.py::test_a_failing_call_prints_its_envelope_and_exits_with_1",
             "cli/test_cli.py::test_a_batch_answers_every_line_in_order_and_later_lines_see_what_earlier_ones_did",
+            "cli/test_both_ways.py::test_each_command_answers_the_same_with_and_without_a_gateway",
+            "cli/test_everyday.py::test_an_error_under_json_is_json",
+            "cli/test_rich_chat.py::test_a_conversation_from_the_first_prompt_to_the_end",
         ),
     ),
     "U4": Requirement(
-        "Settings in TOML, or JSON with the same keys.",
-        ("config/test_load.py::test_the_command_line_wins_over_the_environment_and_that_over_the_file",),
+        "Settings in TOML, or JSON with the same keys; a running gateway takes changed ones.",
+        (
+            "config/test_load.py::test_the_command_line_wins_over_the_environment_and_that_over_the_file",
+            "cli/test_reload.py::test_a_reload_applies_what_it_can_and_says_what_needs_a_restart",
+        ),
     ),
     "U5": Requirement(
         "A Python program has an agent with its own functions as tools in five lines, typed, and documented.",

@@ -196,7 +196,7 @@ class TestTheProcess:
 
 def test_no_start_of_ours_loads_the_libraries() -> None:
     code = (
-        "import sys, handspan.cli.main, handspan.cli.chat, handspan.cli.serve, handspan.gateway.app\n"
+        "import sys, handspan.cli.main, handspan.cli.chat.command, handspan.cli.serve, handspan.gateway.app\n"
         "import handspan.gateway.gateway, handspan.media.workers, handspan.media.attachments\n"
         "print(sorted({'PIL', 'pypdf'} & set(sys.modules)))"
     )

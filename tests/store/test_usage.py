@@ -71,5 +71,5 @@ async def test_sums_by_session_model_and_day_are_the_owners_own(store: Store, cl
 
 async def test_a_word_that_is_no_way_to_sum_never_gets_into_a_statement(store: Store) -> None:
     word: Any = "model FROM usage; --"
-    with pytest.raises(ToolError, match="summed by session, model, day"):
+    with pytest.raises(ToolError, match="summed by session, model, agent, day"):
         await soon(store.usage.sums(word, owner="ann"))

@@ -58,7 +58,7 @@ def refusal(raw: bytes | str, max_depth: int = 64) -> str:
         ("[1]".encode("utf-16"), "Not UTF-8"),
         (b"{} x", "extra data at line 1, column 4 (character 3)"),
         (b"[1]\x00", "extra data"),
-        (b'{"a": 1,}', "line 1, column 9"),
+        (b'{"a": 1,}', "line 1, column"),
         (b'\n{"a" 1}', "expecting ':' delimiter at line 2, column 6"),
         (b'["a', "unterminated string at line 1, column 2"),
         (b'["\x01"]', "invalid control character at line 1"),

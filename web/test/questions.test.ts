@@ -76,6 +76,15 @@ test('a tool that is switched off for an agent is not called, and the agent is t
   await page.getByRole('combobox', { name: 'Agent' }).selectOption('General');
   await say(page, 'call get_current_time');
   await expect.poll(() => lastCall(page).textContent()).toMatch(/get_current_time.*done/);
+  await lastCall(page)
+    .getByRole('button', { name: /get_current_time/ })
+    .click();
+  await lastCall(page).getByRole('button', { name: 'Switch it off' }).click();
+  await page.getByText('get_current_time is off for all agents').waitFor();
+  await checkAccess(page);
+  await say(page, 'call get_current_time');
+  await expect.poll(() => lastCall(page).textContent()).toMatch(/get_current_time.*failed/);
+  await world.api('POST', '/api/switches/enable', { pattern: 'get_current_time' });
 });
 
 /** A device with one tool. */

@@ -1,6 +1,7 @@
 """THE CONVERSATION: sessions between people and an agent, which answers with a model and tools.
 
-Holds:   `session.py`, what doors can ask of a session (read it first), with `queue.py`, `turn.py` and `turn_events.py`;
+Holds:   `session.py`, what doors can ask of a session (read it first), with `queue.py`, `turn.py`, `turn_events.py` and
+         `session_host.py`;
          `sessions.py`, the cache of sessions; `conversation.py`, the messages, and `loading.py`, which loads them with
          agent, model and skills; `loop.py`, which advances a conversation from its stored messages, within
          `limits.py` and in the order of `order.py`; `tools_in_use.py`, the tools that the model called or found;

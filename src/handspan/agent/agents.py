@@ -30,6 +30,10 @@ class Agents:
         self._settings = settings
         self._book = book
 
+    def use(self, settings: Settings) -> None:
+        """Find the agents of these settings from now on."""
+        self._settings = settings
+
     def of_settings(self, name: str | None = None) -> Agent:
         """Return the settings' agent of this name, or their default. Raises `ConfigError` when there is none.
 

@@ -10,16 +10,15 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
 from handspan.agent.conversation import Conversation, open_calls, waits_for
-from handspan.agent.loop import Loop
-from handspan.agent.queue import TurnHost, TurnQueue
+from handspan.agent.queue import TurnQueue
 from handspan.agent.refusals import NoUserMessage, SessionBusy
-from handspan.agent.stored_turns import StoredTurns
+from handspan.agent.session_host import SessionHost
 from handspan.agent.turn import Handle, Listener, Turn, tell_each
 from handspan.agent.turn_events import RoundSoFar, SessionEvent, last_turn, render_prompt
-from handspan.core.bus import AbortRequested, Bus, TurnEvent
+from handspan.core.bus import AbortRequested, TurnEvent
 from handspan.core.errors import StoreError, ToolError
 from handspan.core.events import Ended, Event, QuestionAsked, RoundBegan, Titled
 from handspan.core.messages import Message, UserMessage
@@ -37,30 +36,6 @@ NOTHING_TO_DO: Final = Ended("pending")
 """The end of a request that found nothing to go on with."""
 GIVEN_UP: Final = Ended("aborted")
 """The end of a turn that waited and was given up."""
-
-
-class SessionHost(TurnHost, Protocol):
-    """Loads the conversations of sessions, and releases sessions that are not used any more."""
-
-    loop: Loop
-    stored_turns: StoredTurns
-    bus: Bus | None
-    watch: Callable[[str], Callable[[], None]] | None
-    """Begins to listen for the turns of a session on other nodes, and returns how that ends; None: there are none."""
-
-    async def open(
-        self, session: "Session", who: Principal, *, agent: str = "", name: str = ""
-    ) -> tuple[Conversation, SessionRecord]:
-        """Return the conversation, ready for a turn; made if it does not exist. Raises `SessionRefused`."""
-        ...
-
-    async def reopen(self, session: "Session", who: Principal | None = None) -> Conversation | None:
-        """Return the same for an existing session; None when it does not exist."""
-        ...
-
-    def release(self, session: "Session") -> None:
-        """Release the session if it is not needed: see `is_used`."""
-        ...
 
 
 def _equip_nothing(conversation: Conversation) -> AbstractContextManager[None]:
@@ -198,6 +173,15 @@ class Session:
         """
         turn = self._queue.line_up(Turn(checks_first=True))
         task = asyncio.create_task(self._queue.run(turn, partial(self._give_up, who, expired)))
+        return self._queue.follow(turn, task, raises=(ToolError,))
+
+    def undo(self, who: Principal) -> Handle:
+        """Remove the person's last message and all that follows it; the end is `NOTHING_TO_DO`.
+
+        What its calls did stays done. The handle's end raises `NoUserMessage`, and `SessionBusy` while a call is open.
+        """
+        turn = self._queue.line_up(Turn(checks_first=True))
+        task = asyncio.create_task(self._queue.run(turn, partial(self._undo, who)))
         return self._queue.follow(turn, task, raises=(ToolError,))
 
     def abort(self) -> bool:
@@ -350,6 +334,18 @@ class Session:
             ended = stored.end(await host.loop.advance(conversation, emit))
         self._tell_title(emit, stored.title)
         return ended
+
+    async def _undo(self, who: Principal, turn: Turn) -> Ended:
+        host = self._host
+        conversation = await host.reopen(self, who)
+        if conversation is None:
+            raise NoUserMessage
+        async with host.stored_turns.turn(conversation) as stored:
+            if waited_for := open_calls(conversation.last):
+                raise ToolError("busy", waits_for(waited_for))
+            await host.stored_turns.rewind(conversation, with_message=True)
+            stored.waits = False
+        return NOTHING_TO_DO
 
     async def _resume(self, who: Principal | None, equip: Equip, first: First, cut_off: bool, turn: Turn) -> Ended:
         conversation = await self._host.reopen(self, who)

@@ -74,16 +74,16 @@ class StoredTurns:
                     conversation.removed = _UNKNOWN
                     raise
 
-    async def rewind(self, conversation: Conversation, *, before: int = 0) -> None:
+    async def rewind(self, conversation: Conversation, *, before: int = 0, with_message: bool = False) -> None:
         """Remove the messages after the person's last one, or the person's message of this number and all after it.
 
-        Raises `NoUserMessage` when there is no such message.
+        `with_message`: the person's last message, too. Raises `NoUserMessage` when there is no such message.
         """
         messages = conversation.messages
         places = [place for place, message in enumerate(messages, 1) if type(message) is UserMessage]
         if not places or (before and before not in places):
             raise NoUserMessage
-        left = before - 1 if before else places[-1]
+        left = before - 1 if before else places[-1] - with_message
         await self._conversations.rewind(conversation.id, left, owner=conversation.owner)
         conversation.rewrite(messages[:left], conversation.removed + len(messages) - left)
 

@@ -217,7 +217,11 @@ class Bridge:
     async def _ask_start(self, app: ProviderApp, argv: list[str]) -> bool:
         rule = self._memory.start_rule(app.id)
         old = None if rule is None or rule.decision != "allow" else _start(app, rule.argv)
-        _log.info("%s: may it be started? Answer in a chat, or with `handspan questions`", app.id)
+        _log.info(
+            "%s: may it be started? Answer in a chat; or `handspan questions` shows the question with its id, and "
+            "`handspan questions answer ID allow` answers it (or deny)",
+            app.id,
+        )
         decision = await self._client.ask_trust(
             TrustRequest(
                 start_id(app.id, argv, 0 if rule is None else rule.asked),

@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 
 from handspan.agent.agents import tick_tool, untick_tool
 from handspan.cli.door import ask_gateway, place_options
-from handspan.cli.options import json_option, settings_options
+from handspan.cli.options import completes, json_option, settings_options
 from handspan.cli.render import plain_agent, print_agent, print_agents, print_json
 from handspan.cli.requests import RemoteRefused, Requests, find_agent, segment
 from handspan.core.agents import GENERAL, Agent, Mode
@@ -72,7 +72,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
 
 
 @command.command("show")
-@click.argument("name")
+@click.argument("name", shell_complete=completes("agents"))
 @json_option
 @settings_options
 @place_options
@@ -82,7 +82,7 @@ def show(name: str, as_json: bool) -> None:
 
 
 @command.command("create")
-@click.argument("name")
+@click.argument("name", shell_complete=completes("agents"))
 @_agent_options
 @json_option
 @settings_options
@@ -101,7 +101,7 @@ def create(name: str, as_json: bool, **given: Any) -> None:
 
 
 @command.command("edit")
-@click.argument("name")
+@click.argument("name", shell_complete=completes("agents"))
 @click.option("--name", "new_name", help="Another name; its sessions follow.")
 @_agent_options
 @click.option("--enable", multiple=True, metavar="TOOL", help="Tick this tool. May be given several times.")
@@ -123,7 +123,7 @@ def edit(name: str, new_name: str | None, as_json: bool, **given: Any) -> None:
 
 
 @command.command("clone")
-@click.argument("name")
+@click.argument("name", shell_complete=completes("agents"))
 @click.argument("new_name")
 @json_option
 @settings_options
@@ -139,7 +139,7 @@ def clone(name: str, new_name: str, as_json: bool) -> None:
 
 
 @command.command("delete")
-@click.argument("name")
+@click.argument("name", shell_complete=completes("agents"))
 @json_option
 @settings_options
 @place_options

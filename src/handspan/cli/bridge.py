@@ -40,7 +40,7 @@ def command(ctx: click.Context, pair: str | None, yes: bool, android: bool | Non
 
     Apps declare themselves by a manifest: `handspan provider list` shows what is found. The gateway is the one that
     serves the state folder, or the one at --url. Before an app is started for the first time you are asked, in a chat
-    or with `handspan questions`. With --android (setting `bridge.android`) apps on the phones that adb knows are
+    or with `handspan questions answer`. With --android (setting `bridge.android`) apps on the phones that adb knows are
     bridged, too.
     """
     if ctx.invoked_subcommand is not None:

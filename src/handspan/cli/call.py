@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from handspan.cli.door import ask_gateway, place_options
-from handspan.cli.options import settings_options
+from handspan.cli.options import completes, settings_options
 from handspan.cli.render import print_broken
 from handspan.cli.requests import RemoteRefused, Requests, segment
 from handspan.cli.terminal_questions import ask_here, questions_for
@@ -62,10 +62,14 @@ class _Record(Struct, frozen=True):
 
 
 @click.command("call")
-@click.argument("tool", required=False)
+@click.argument("tool", required=False, shell_complete=completes("tools"))
 @click.argument("arguments", required=False)
 @click.option("--batch", is_flag=True, help='Read lines {"tool": …, "args": {…}} and answer each with a line.')
-@click.option("--agent", help="Call as this agent; default: the default agent of the settings.")
+@click.option(
+    "--agent",
+    shell_complete=completes("agents"),
+    help="Call as this agent; default: the default agent of the settings.",
+)
 @click.option(
     "--yes",
     is_flag=True,

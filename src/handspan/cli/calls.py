@@ -1,45 +1,67 @@
-"""`handspan calls`: the journal of tool calls, and one call with its arguments and result (SPEC E8, U2)."""
+"""`handspan calls`: the journal of tool calls, one call in full, and calls as they end (SPEC E8, U2)."""
+
+import asyncio
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from typing import Final
 
 import click
+import msgspec
 
-from handspan.cli.door import ask_gateway, place_options
-from handspan.cli.options import json_option, settings_options
-from handspan.cli.render import print_json, print_rows, render_time
-from handspan.cli.requests import segment
-from handspan.wire.rest.calls import CallPage, CallRecordView, TimingList
+from handspan.cli.door import ask_gateway, find_gateway, place_options
+from handspan.cli.options import completes, json_option, settings_options
+from handspan.cli.render import print_json, print_line, print_rows, render_columns, render_time
+from handspan.cli.requests import Requests, segment
+from handspan.core.errors import HandspanError
+from handspan.core.values import Json, escape_invisible, strip_invisible
+from handspan.wire.rest.calls import CallPage, CallRecordView, ListedCall, TimingList
+
+_COLUMNS: Final = ("id", "tool", "origin", "agent", "status", "at", "took", "waited")
+_FOLLOWED: Final = ("at", "tool", "status", "took", "waited", "agent", "id")
+_WIDTHS: Final = (16, 24, 18, 9, 7, 12, 36)
+
+
+def _moment(_: click.Context, param: click.Parameter, given: str) -> str:
+    """Return the time as the gateway reads it. Raises `BadParameter` for what is no time."""
+    try:
+        if given in ("", "today"):
+            return datetime.combine(date.today(), datetime.min.time()).astimezone().isoformat() if given else ""
+        return datetime.fromisoformat(given).astimezone(UTC).isoformat()
+    except ValueError:
+        text = f"{given!r} is no time: say today, 2026-01-31, or 2026-01-31T12:00."
+        raise click.BadParameter(text, param=param) from None
 
 
 @click.group("calls", invoke_without_command=True)
 @click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many at most.")
-@click.option("--session", default="", help="Only calls of this session.")
-@click.option("--tool", default="", help="Only calls of this tool.")
+@click.option("--session", default="", shell_complete=completes("sessions"), help="Only calls of this session.")
+@click.option("--tool", default="", shell_complete=completes("tools"), help="Only calls of this tool.")
+@click.option("--origin", default="", help="Only of this origin: a kind (device), or with a name (device(phone)).")
+@click.option("--status", default="", help="Only with this status: success, error, open, or a code such as timeout.")
+@click.option("--since", default="", callback=_moment, help="Only calls that began then or later.")
+@click.option("--until", default="", callback=_moment, help="Only calls that began earlier.")
+@click.option("--follow", "-f", is_flag=True, help="Go on with each call that ends, until Ctrl-C.")
 @json_option
 @settings_options
 @place_options
 @click.pass_context
-def command(ctx: click.Context, limit: int, session: str, tool: str, as_json: bool) -> None:
+def command(ctx: click.Context, /, limit: int, follow: bool, as_json: bool, **filters: str) -> None:
     """List the calls, the last one first: id, tool, origin, agent, status, when, how long, how long for a person."""
     if ctx.invoked_subcommand is not None:
         return
-    query = {"limit": str(limit), "session": session, "tool": tool}
+    if follow:
+        _follow(filters, limit, as_json)
+        return
+    query = {"limit": str(limit), **filters}
     found = ask_gateway(lambda requests: requests.get("/api/calls", CallPage, **query), says=not as_json)
     if as_json:
         print_json(found.calls)
         return
     rows = [
-        (
-            call.id,
-            call.tool,
-            call.origin,
-            call.agent,
-            call.status,
-            render_time(call.at),
-            f"{call.duration:.3f} s",
-            f"{call.waited:.0f} s" if call.waited else "",
-        )
+        (call.id, call.tool, call.origin, call.agent, call.status, render_time(call.at), *_times(call))
         for call in found.calls
     ]
-    print_rows(("id", "tool", "origin", "agent", "status", "at", "took", "waited"), rows)
+    print_rows(_COLUMNS, rows)
 
 
 @command.command("timings")
@@ -65,6 +87,95 @@ def timings(session: str, tool: str, as_json: bool) -> None:
 @settings_options
 @place_options
 def show(call_id: str, as_json: bool) -> None:
-    """Print all that is known of the call ID, as JSON."""
+    """Print all that is known of the call ID: who called what, with which arguments, and its result."""
     path = f"/api/calls/{segment(call_id)}"
-    print_json(ask_gateway(lambda requests: requests.get(path, CallRecordView), says=not as_json))
+    record = ask_gateway(lambda requests: requests.get(path, CallRecordView), says=not as_json)
+    if as_json:
+        print_json(record)
+        return
+    for line in _lines(record):
+        click.echo(line)
+
+
+def _lines(call: CallRecordView) -> Iterator[str]:
+    took, waited = _times(call)
+    facts = {
+        "call": call.id,
+        "tool": f"{call.tool} {call.version}".rstrip(),
+        "origin": call.origin,
+        "agent": call.agent,
+        "session": call.session,
+        "status": call.status,
+        "at": render_time(call.at),
+        "took": f"{took}{f', and {waited} for a person' if waited else ''}",
+        "expires": "" if call.expires_at is None else render_time(call.expires_at),
+    }
+    yield from render_columns([(f"{name}:", strip_invisible(value)) for name, value in facts.items() if value])
+    yield f"arguments:\n{_indent(call.arguments)}"
+    yield "result:\n" + (_indent(msgspec.to_builtins(call.result)) if call.result is not None else "  none yet")
+    if call.true_result is not None:
+        yield "what the tool itself answered, before a hook replaced it:"
+        yield _indent(msgspec.to_builtins(call.true_result))
+    for note in call.notes:
+        yield strip_invisible(f"{render_time(note.at)}  {note.text}")
+
+
+def _times(call: ListedCall | CallRecordView) -> tuple[str, str]:
+    """Return how long the call took, and how long it waited for a person."""
+    return f"{call.duration:.3f} s", f"{call.waited:.0f} s" if call.waited else ""
+
+
+def _indent(value: Json) -> str:
+    text = msgspec.json.format(msgspec.json.encode(value)).decode()
+    return "\n".join(f"  {escape_invisible(line)}" for line in text.split("\n"))
+
+
+# Calls as they end.
+
+
+def _follow(filters: dict[str, str], limit: int, as_json: bool) -> None:
+    if find_gateway(says=False) is None:
+        raise HandspanError("No gateway is running, so there is nothing to follow: `handspan serve` starts one.")
+    if not as_json:
+        print_line(_followed_line(_FOLLOWED))
+    ask_gateway(lambda requests: _print_ended(requests, filters, limit, as_json), says=False)
+
+
+async def _print_ended(requests: Requests, filters: dict[str, str], limit: int, as_json: bool) -> None:
+    """Print the last calls, then each one that ends. An update only says that something changed: the journal has it."""
+    changed, printed = asyncio.Event(), set[str]()
+    following = asyncio.create_task(requests.follow("/api/live", lambda line: _note(line, changed)))
+    try:
+        while not following.done():
+            await asyncio.wait(
+                (following, waiting := asyncio.create_task(changed.wait())), return_when="FIRST_COMPLETED"
+            )
+            waiting.cancel()
+            changed.clear()
+            page = await requests.get("/api/calls", CallPage, **filters, limit=str(limit))
+            for call in reversed(page.calls):
+                if call.id not in printed and (call.status != "open" or filters["status"] == "open"):
+                    printed.add(call.id)
+                    _print_followed(call, as_json)
+        await following
+    finally:
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+
+
+def _note(line: bytes, changed: asyncio.Event) -> None:
+    if line.strip() in (b"event: ready", b"event: calls"):
+        changed.set()
+
+
+def _print_followed(call: ListedCall, as_json: bool) -> None:
+    if as_json:
+        click.echo(escape_invisible(msgspec.json.encode(call).decode()))
+    else:
+        print_line(_followed_line((render_time(call.at), call.tool, call.status, *_times(call), call.agent, call.id)))
+
+
+def _followed_line(cells: tuple[str, ...]) -> str:
+    """Return a line of a table whose further rows are not known yet."""
+    padded = (strip_invisible(cell).ljust(width) for cell, width in zip(cells, _WIDTHS, strict=True))
+    return "  ".join(padded).rstrip()

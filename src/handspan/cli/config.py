@@ -1,34 +1,101 @@
-"""`handspan config`: the settings that are in force, each with its source (SPEC U2, U4)."""
+"""`handspan config`: where the settings are, which are in force and why, and whether they can be used (SPEC U2, U4)."""
+
+from pathlib import Path
 
 import click
 import msgspec
 
 from handspan.cli.door import find_gateway, place_options
-from handspan.cli.options import json_option, read_loaded_settings, settings_options
-from handspan.cli.render import print_json, print_rows
+from handspan.cli.options import config_folder, json_option, read_loaded_settings, settings_options
+from handspan.cli.render import print_done, print_json, print_rows
+from handspan.config.example import example_file
 from handspan.config.listing import setting_rows
+from handspan.config.load import load_with_sources
 from handspan.core.values import Json
 from handspan.wire.rest.status import SettingsInForce, SettingView
 
 
-@click.command("config")
+@click.group("config", invoke_without_command=True)
 @json_option
 @settings_options
 @place_options
-def command(as_json: bool) -> None:
+@click.pass_context
+def command(ctx: click.Context, as_json: bool) -> None:
     """Print every setting, its value and its source: those of the gateway that runs, else those of this command.
 
     Keys and passwords are shown as '…'.
     """
+    if ctx.invoked_subcommand is None:
+        _show((), as_json)
+
+
+@command.command("show")
+@click.argument("keys", metavar="[KEY]…", nargs=-1)
+@json_option
+@settings_options
+@place_options
+def show(keys: tuple[str, ...], as_json: bool) -> None:
+    """Print every setting with its value and its source, or only those below each KEY, such as tools.sandbox."""
+    _show(keys, as_json)
+
+
+def _show(keys: tuple[str, ...], as_json: bool) -> None:
     remote = find_gateway(says=not as_json)
     shown = _read_here() if remote is None else remote.get("/api/settings", SettingsInForce)
+    rows = [row for row in shown.settings if not keys or any(_is_below(row.key, key) for key in keys)]
+    if not rows:
+        raise click.UsageError(f"There is no setting {', '.join(keys)}: `handspan config show` lists all.")
     if as_json:
-        print_json(shown)
+        print_json(msgspec.structs.replace(shown, settings=rows))
         return
     click.echo(f"File: {shown.file or 'none'}")
-    if shown.is_changed:
-        click.echo("      changed since start; restart the gateway to apply it")
-    print_rows(("setting", "value", "source"), [(row.key, _render(row.value), row.source) for row in shown.settings])
+    for line in describe_changes(shown):
+        click.echo(f"      {line}")
+    print_rows(("setting", "value", "source"), [(row.key, _render(row.value), row.source) for row in rows])
+
+
+@command.command("path")
+@json_option
+@settings_options
+def path(as_json: bool) -> None:
+    """Print the path of the settings file; of the usual one if there is none yet."""
+    loaded = read_loaded_settings()
+    file = loaded.file or config_folder() / "config.toml"
+    print_done({"file": str(file), "exists": loaded.file is not None}, str(file), as_json=as_json)
+
+
+@command.command("check")
+@click.argument("file", required=False, type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@json_option
+@settings_options
+def check(file: Path | None, as_json: bool) -> None:
+    """Say whether the settings, or those of FILE, can be used. Exit code 1: they can't, with every reason."""
+    loaded = read_loaded_settings() if file is None else load_with_sources(file)
+    text = f"{loaded.file}: no error." if loaded.file else "There is no settings file, and no error elsewhere."
+    answer = {"file": None if loaded.file is None else str(loaded.file), "ok": True}
+    print_done(answer, text, as_json=as_json)
+
+
+@command.command("example")
+def example() -> None:
+    """Print a settings file (TOML) with every setting, its meaning and its default, all as comments."""
+    click.echo(example_file(), nl=False)
+
+
+def describe_changes(shown: SettingsInForce) -> list[str]:
+    """Return what the settings file says that is not in force, and how to apply it."""
+    if shown.problem:
+        return [f"changed since start, and can't be used: {shown.problem}"]
+    lines = []
+    if shown.reloadable:
+        lines.append(f"changed since start; `handspan reload` applies {', '.join(shown.reloadable)}")
+    if shown.needs_restart:
+        lines.append(f"changed since start; restart the gateway to apply {', '.join(shown.needs_restart)}")
+    return lines
+
+
+def _is_below(key: str, wanted: str) -> bool:
+    return key == wanted or key.startswith(f"{wanted}.")
 
 
 def _read_here() -> SettingsInForce:

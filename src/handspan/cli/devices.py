@@ -3,7 +3,7 @@
 import click
 
 from handspan.cli.door import ask_gateway, place_options
-from handspan.cli.options import json_option, settings_options
+from handspan.cli.options import completes, json_option, settings_options
 from handspan.cli.render import print_done, print_json, print_rows, render_time
 from handspan.cli.requests import segment
 from handspan.wire.rest.devices import DeviceList, DeviceView, ForgottenDevice, Relabelled
@@ -45,7 +45,7 @@ def _about(device: DeviceView) -> list[str]:
 
 
 @command.command("rename")
-@click.argument("label")
+@click.argument("label", shell_complete=completes("devices"))
 @click.argument("new_label")
 @json_option
 @settings_options
@@ -58,7 +58,7 @@ def rename(label: str, new_label: str, as_json: bool) -> None:
 
 
 @command.command("forget")
-@click.argument("label")
+@click.argument("label", shell_complete=completes("devices"))
 @json_option
 @settings_options
 @place_options

@@ -5,6 +5,7 @@ import contextlib
 import gc
 import os
 import signal
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -16,7 +17,7 @@ from handspan.cli.options import config_folder, read_settings
 from handspan.cli.requests import GatewayAnswer, Method, OnLine, Requests, check_answer
 from handspan.cli.running import find_running
 from handspan.config.settings import Settings
-from handspan.core.errors import ConfigError
+from handspan.core.errors import ConfigError, HandspanError
 
 if TYPE_CHECKING:
     import ssl
@@ -139,7 +140,7 @@ def _inside_requests(inside: "InsideGateway") -> Requests:
     async def send(
         method: Method, path: str, body: object, headers: Mapping[str, str], on_line: OnLine | None
     ) -> GatewayAnswer:
-        data = b"" if body is None else msgspec.json.encode(body)
+        data = b"" if body is None else body if isinstance(body, bytes) else msgspec.json.encode(body)
         given = headers if body is None else {"Content-Type": "application/json", **headers}
         answer = await inside.send(method, path, data, given, on_line)
         return check_answer("This gateway", answer.status, answer.body)
@@ -256,4 +257,25 @@ def given_token() -> str:
 
 def _say(words: str, says: bool) -> None:
     if says:
+        say_aside(words)
+
+
+class _ChangedSettings(msgspec.Struct, frozen=True):
+    """What matters here of the settings in force: whether their file says something else."""
+
+    is_changed: bool
+
+
+async def note_changed_settings(requests: Requests) -> None:
+    """Say at a terminal that the settings file says something else than the gateway that runs."""
+    if not (sys.stdout.isatty() and sys.stderr.isatty()):
+        return
+    with contextlib.suppress(HandspanError):  # only the operator may see the settings
+        if (await requests.get("/api/settings", _ChangedSettings)).is_changed:
+            say_aside("(the settings have changed since the gateway started: `handspan config` says what)")
+
+
+def say_aside(words: str) -> None:
+    """Print a note on standard error to a person who sees the output, too. In a pipe it would only be in the way."""
+    if sys.stdout.isatty() and sys.stderr.isatty():
         click.echo(words, err=True)

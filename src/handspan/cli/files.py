@@ -1,4 +1,4 @@
-"""What commands read from files: JSON, messages, tools."""
+"""What commands read from files and write to them: JSON, messages, tools."""
 
 import sys
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Final
 import click
 import msgspec
 
-from handspan.core.errors import WireError
+from handspan.core.errors import HandspanError, WireError
 from handspan.core.messages import Message
 from handspan.core.tool import ToolSpec
 from handspan.core.values import Json, JsonObject
@@ -30,6 +30,15 @@ def read_json(given: str) -> Json:
     except WireError as error:
         what = f"The file {given!r}" if is_file else f"{given[:60]!r} is no file, and as JSON it"
         raise click.UsageError(f"{what} can't be read: {error}") from None
+
+
+def write_new_file(file: Path, content: bytes) -> None:
+    """Write a file that is not there yet. Raises `HandspanError` when that is not possible."""
+    try:
+        with file.open("xb") as new:
+            new.write(content)
+    except OSError as error:
+        raise HandspanError(f"{str(file)!r} can't be written: {error.strerror}.") from None
 
 
 def as_messages(value: Json) -> list[Message]:

@@ -15,12 +15,15 @@ from handspan.core.version import VERSION
 # Loaded when used, so that `handspan --help` answers at once.
 COMMANDS: Final = {
     "agents": ("handspan.cli.agents", "List agents, make and change them, tick their tools."),
+    "artifacts": ("handspan.cli.artifacts", "List stored images, files and large results, get and add them."),
+    "backup": ("handspan.cli.backup", "Put everything that must last into one file."),
     "bridge": ("handspan.cli.bridge", "Offer the tools of other apps on this computer to agents."),
     "call": ("handspan.cli.call", "Run one tool, or many."),
     "calls": ("handspan.cli.calls", "See the journal of tool calls."),
     "channels": ("handspan.cli.channels", "See the ways to people, try one, let a person write to your agents."),
-    "chat": ("handspan.cli.chat", "Talk to an agent that uses your tools."),
-    "config": ("handspan.cli.config", "See the settings that are in force, and where each comes from."),
+    "chat": ("handspan.cli.chat.command", "Talk to an agent that uses your tools."),
+    "completion": ("handspan.cli.completion", "Let your shell complete commands, tools, agents and sessions."),
+    "config": ("handspan.cli.config", "See and check the settings, and where each comes from."),
     "device": ("handspan.cli.device.command", "Make this computer a device whose tools agents can use."),
     "devices": ("handspan.cli.devices", "List your devices, rename and forget them."),
     "doctor": ("handspan.cli.doctor", "See whether everything works here, and what to do where it does not."),
@@ -29,16 +32,22 @@ COMMANDS: Final = {
     "nodes": ("handspan.cli.nodes", "List the gateways that are one with this one."),
     "pair": ("handspan.cli.pair", "Let a device, a program or a browser in: a new code or link."),
     "provider": ("handspan.cli.provider", "Offer an app's data to agents: make a provider, test and install it."),
-    "questions": ("handspan.cli.questions", "Answer what agents ask; see and take back what you always answer."),
+    "questions": ("handspan.cli.questions", "See and answer what agents ask."),
+    "reload": ("handspan.cli.reload", "Let the gateway that runs take the settings as they are now."),
+    "restore": ("handspan.cli.backup", "Put back what `handspan backup` saved."),
+    "rules": ("handspan.cli.rules", "See and take back what you answered with always or never."),
     "schema": ("handspan.cli.schema", "Check JSON Schemas, and see how model APIs get them."),
     "serve": ("handspan.cli.serve", "Serve agents to people, and tools of any device to agents."),
-    "sessions": ("handspan.cli.sessions", "List your conversations, show, rename and delete them."),
+    "sessions": ("handspan.cli.sessions", "List your conversations, show, rename, export and delete them."),
     "skills": ("handspan.cli.skills", "List skills, and let those of the workspace be used."),
     "store": ("handspan.cli.store", "Check what is stored, and move it into PostgreSQL."),
     "tokens": ("handspan.cli.tokens", "List tokens, make one for a page or a program, revoke one."),
     "tools": ("handspan.cli.tools", "List the tools, say why one can't be used, switch them on and off."),
     "usage": ("handspan.cli.usage", "See what replies used: tokens and cost."),
+    "version": ("handspan.cli.version", "Print the version."),
 }
+_OBJECTS: Final = {"restore": "restore"}
+"""Names in their modules, where it is not `command`."""
 
 
 class _Commands(click.Group):
@@ -50,7 +59,8 @@ class _Commands(click.Group):
             return None
         gc.disable()  # nothing that is loaded here becomes garbage: looking for it is a tenth of the time
         try:
-            command: click.Command = importlib.import_module(COMMANDS[cmd_name][0]).command
+            module = importlib.import_module(COMMANDS[cmd_name][0])
+            command: click.Command = vars(module)[_OBJECTS.get(cmd_name, "command")]
         finally:
             gc.freeze()  # nor is it looked at later
             gc.enable()
@@ -98,13 +108,33 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):  # what a terminal can't show or say right is no reason to fail
             stream.reconfigure(errors="replace")
     try:
-        handspan(prog_name="handspan")
+        code = handspan(prog_name="handspan", standalone_mode=False)
+    except click.ClickException as error:
+        if not _print_as_json(error):
+            error.show()
+        code = error.exit_code
     except HandspanError as error:
-        click.echo(f"handspan: {error}", err=True)
-        sys.exit(1)
+        if not _print_as_json(error):
+            click.echo(f"handspan: {error}", err=True)
+        code = 1
+    except click.Abort:  # no more input, where a question was asked
+        click.echo("Aborted.", err=True)
+        code = 1
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         sys.stderr.close()
-        sys.exit(0)
+        code = 0
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _print_as_json(error: HandspanError | click.ClickException) -> bool:
+    """Print the error as JSON if `--json` is given: then standard output is JSON, whatever happens."""
+    words = sys.argv[1:]
+    if "--json" not in (words[: words.index("--")] if "--" in words else words):
+        return False
+    from handspan.cli.json_errors import render_error  # noqa: PLC0415 - only a mistake needs it
+
+    click.echo(render_error(error))
+    return True
 
 
 if __name__ == "__main__":

@@ -5,9 +5,9 @@ import sys
 import click
 import msgspec
 
-from handspan.cli.door import ask_gateway, place_options
+from handspan.cli.door import ask_gateway, note_changed_settings, place_options
 from handspan.cli.files import as_messages, as_specs, read_json
-from handspan.cli.options import json_option, settings_options
+from handspan.cli.options import completes, json_option, settings_options
 from handspan.cli.requests import Requests, find_agent
 from handspan.core.errors import HandspanError, WireError
 from handspan.core.messages import Api, UnpairedCalls
@@ -27,8 +27,8 @@ def command() -> None:
 
 
 @command.command("which")
-@click.option("--agent", help="As for `handspan chat`.")
-@click.option("--model", "named", default="", help="As for `handspan chat`.")
+@click.option("--agent", shell_complete=completes("agents"), help="As for `handspan chat`.")
+@click.option("--model", "named", default="", shell_complete=completes("models"), help="As for `handspan chat`.")
 @json_option
 @settings_options
 @place_options
@@ -40,6 +40,7 @@ def which(agent: str | None, named: str, as_json: bool) -> None:
 
 
 async def _choose(requests: Requests, agent: str, named: str) -> ChosenModel:
+    await note_changed_settings(requests)
     acting = await find_agent(requests, agent)
     return await requests.get("/api/models/which", ChosenModel, model=named, agent="" if named else acting.name)
 

@@ -4,9 +4,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Final
 
-import click
-
-from handspan.cli.door import named_gateway, running_gateway
+from handspan.cli.door import named_gateway, running_gateway, say_aside
 from handspan.cli.options import read_settings
 from handspan.cli.remote import Remote
 from handspan.cli.requests import RemoteRefused
@@ -32,11 +30,11 @@ def as_operator(*, says: bool) -> Iterator[Remote]:
             "with --url and --token."
         )
     if says:
-        click.echo(f"(gateway {remote.url})", err=True)
+        say_aside(f"(gateway {remote.url})")
     try:
         yield remote
     except RemoteRefused as refused:
-        raise RemoteRefused(refused.status, _explain(refused, remote, settings)) from None
+        raise RemoteRefused(refused.status, _explain(refused, remote, settings), refused.code) from None
     finally:
         remote.close()
 

@@ -1,9 +1,10 @@
 """The options that every command takes, before or after its name: --config, --workspace, --state; and --json."""
 
+import importlib
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import click
 
@@ -11,11 +12,26 @@ from handspan.config.load import LoadedSettings, find_file, folder_of, load_with
 from handspan.config.settings import Settings
 from handspan.core.values import Json
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
 F = TypeVar("F", bound=Callable[..., Any])
+CompleteWord: TypeAlias = "Callable[[click.Context, click.Parameter, str], list[CompletionItem]]"
 
 OF_COMMANDS: Final = frozenset(("HANDSPAN_URL", "HANDSPAN_TOKEN", "HANDSPAN_DEVICE_INFO_DELAY"))
 """Variables that commands read themselves: they are no settings."""
+_COMPLETION: Final = "handspan.cli.completion"
 json_option: Final = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def completes(kind: str) -> CompleteWord:
+    """Return what lets a shell complete an argument with names of this kind. Its module is loaded when a shell asks."""
+
+    def complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+        found: list[CompletionItem] = importlib.import_module(_COMPLETION).complete(kind, ctx, incomplete)
+        return found
+
+    return complete
 
 
 def settings_options(function: F) -> F:

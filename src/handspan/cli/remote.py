@@ -57,9 +57,9 @@ class Remote:
         import http.client  # noqa: PLC0415 - only where a gateway runs, and start-up counts
 
         given = {"Authorization": f"Bearer {self.token}", **(headers or {})} if self.token else dict(headers or {})
-        data = None if body is None else msgspec.json.encode(body)
+        data = body if body is None or isinstance(body, bytes) else msgspec.json.encode(body)
         if data is not None:
-            given["Content-Type"] = "application/json"
+            given.setdefault("Content-Type", "application/json")
         if on_line is not None:
             return self._stream(method, path, data, given, on_line)
         may_repeat = method == "GET" or "Idempotency-Key" in given

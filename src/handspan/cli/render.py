@@ -1,6 +1,8 @@
 """Tools, agents and tokens as a terminal shows them, and what `--json` prints."""
 
 import shutil
+import sys
+import unicodedata
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Final
@@ -36,8 +38,12 @@ def print_done(answer: object, text: str, *, as_json: bool) -> None:
 
 def render_columns(lines: Sequence[Sequence[str]]) -> list[str]:
     """Return the lines with each column as wide as its widest text."""
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return ["  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+    widths = [max(map(width_of, column)) for column in zip(*lines, strict=True)]
+    return ["  ".join(_pad(text, width) for text, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+
+
+def _pad(text: str, width: int) -> str:
+    return text + " " * (width - width_of(text))
 
 
 def print_rows(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
@@ -47,8 +53,26 @@ def print_rows(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None
 
 
 def print_line(text: str) -> None:
-    """Print one line, no wider than the terminal."""
-    click.echo(text[: shutil.get_terminal_size((120, 24)).columns])
+    """Print one line. A terminal gets no more than fits; a file or a program gets all of it."""
+    click.echo(shorten_line(text, shutil.get_terminal_size((120, 24)).columns) if sys.stdout.isatty() else text)
+
+
+def shorten_line(text: str, width: int) -> str:
+    """Return the line if it fits; else as many of its words as fit, and an ellipsis."""
+    if width_of(text) <= width:
+        return text
+    cut = text[: max(0, width - 1)]
+    while width_of(cut) > width - 1:
+        cut = cut[:-1]
+    words = cut if text[len(cut)].isspace() else cut.rpartition(" ")[0]
+    return f"{words.rstrip() if width_of(words) > width // 2 else cut}…"  # one long word: what fits of it
+
+
+def width_of(text: str) -> int:
+    """Return how many columns of a terminal the text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if unicodedata.combining(char) else 1 + (unicodedata.east_asian_width(char) in "WF") for char in text)
 
 
 def one_line(text: str) -> str:
@@ -88,11 +112,9 @@ def print_tools(tools: Sequence[ToolView]) -> None:
         for tool in tools
     ]
     words = [_remark_on(tool) + one_line(tool.description) for tool in tools]
-    lines = [("name", "origin", "version", "permissions"), *cells]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for line, description in zip(lines, ["description", *words], strict=True):
-        cut = (text.ljust(width) for text, width in zip(line, widths, strict=True))
-        print_line("  ".join([*cut, description]).rstrip())
+    rows = [(*cell, description) for cell, description in zip(cells, words, strict=True)]
+    for line in render_columns([("name", "origin", "version", "permissions", "description"), *rows]):
+        print_line(line)
 
 
 def _remark_on(tool: ToolView) -> str:
@@ -233,6 +255,14 @@ def token_uses(made: MadeToken, url: str) -> Iterator[str]:
 def token_words(token: TokenView) -> str:
     """Return the token as sentences name it."""
     return f"{strip_invisible(token.id)} ({quote_label(token.label)})"
+
+
+def render_size(size: int) -> str:
+    """Return a number of bytes as people read it."""
+    for unit, one in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if size >= one:
+            return f"{size / one:.1f} {unit}"
+    return f"{size} byte{'' if size == 1 else 's'}"
 
 
 def render_time(at: str) -> str:

@@ -1,7 +1,7 @@
 """Requests of a command to a gateway, running or inside this process, and its typed answers."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -10,20 +10,25 @@ from msgspec import Struct
 from handspan.core.errors import HandspanError
 from handspan.core.values import strip_invisible
 from handspan.wire.rest.agents import AgentList, AgentView
+from handspan.wire.rest.sessions import SessionList, SessionView
 
 if TYPE_CHECKING:
     from handspan.client.client import Client
 
 T = TypeVar("T")
+LAST: Final = "last"
+"""In place of the id of the session that was active last."""
 Method: TypeAlias = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 
 class RemoteRefused(HandspanError):
     """The gateway refused a request; the message is the gateway's own."""
 
-    def __init__(self, status: int, message: str) -> None:
+    def __init__(self, status: int, message: str, code: str = "gateway") -> None:
         super().__init__(message)
         self.status = status
+        self.code = code
+        """The gateway's word for it."""
 
 
 class GatewayAnswer(Struct, frozen=True):
@@ -35,14 +40,15 @@ class GatewayAnswer(Struct, frozen=True):
 
 class _Refusal(Struct, frozen=True):
     error: str
+    code: str = "gateway"
 
 
 OnLine: TypeAlias = Callable[[bytes], None]
 """Gets each line of an answer as it comes."""
 SendRequest: TypeAlias = Callable[[Method, str, object, Mapping[str, str], OnLine | None], Awaitable[GatewayAnswer]]
-"""One request: method, path, body as an object, headers. Raises `RemoteRefused` when the gateway refuses it.
+"""One request: method, path, body (bytes as they are, an object as JSON), headers.
 
-With an `OnLine`, the answer has no body: its lines go there.
+Raises `RemoteRefused` when the gateway refuses it. With an `OnLine`, the answer has no body: its lines go there.
 """
 
 
@@ -71,6 +77,14 @@ class Requests:
         """Post a request whose answer comes line by line; returns after the last line."""
         await self._send("POST", path, body, headers, on_line)
 
+    async def follow(self, path: str, on_line: OnLine) -> None:
+        """Get an answer that comes line by line; returns when the gateway ends it."""
+        await self._send("GET", path, None, {}, on_line)
+
+    async def upload(self, path: str, data: bytes, media_type: str, form: type[T]) -> T:
+        """Post these bytes, and return the answer, read as `form`. Raises `RemoteRefused`."""
+        return read_answer(self.url, await self._send("POST", path, data, {"Content-Type": media_type}, None), form)
+
 
 def with_query(path: str, query: Mapping[str, str]) -> str:
     """Return the path with those parts of the query that are not empty."""
@@ -92,10 +106,10 @@ def check_answer(url: str, status: int, body: bytes) -> GatewayAnswer:
     if 200 <= status < 300:
         return GatewayAnswer(status, body)
     try:
-        text = strip_invisible(msgspec.json.decode(body, type=_Refusal).error)
+        refusal = msgspec.json.decode(body, type=_Refusal)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        text = f"{url} answers with HTTP {status}: is it a gateway, and is its path right?"
-    raise RemoteRefused(status, text)
+        refusal = _Refusal(f"{url} answers with HTTP {status}: is it a gateway, and is its path right?")
+    raise RemoteRefused(status, strip_invisible(refusal.error), refusal.code)
 
 
 def segment(name: str) -> str:
@@ -107,3 +121,13 @@ async def find_agent(requests: Requests, name: str) -> AgentView:
     """Return the agent of this name, or the default one; raises `RemoteRefused` when there is none."""
     named = name or (await requests.get("/api/agents", AgentList)).default
     return await requests.get(f"/api/agents/{segment(named)}", AgentView)
+
+
+async def find_session(requests: Requests, session_id: str) -> SessionView:
+    """Return the session of this id; 'last' is the one that was active last. Raises when there is none."""
+    if session_id != LAST:
+        return await requests.get(f"/api/sessions/{segment(session_id)}", SessionView)
+    found = (await requests.get("/api/sessions", SessionList, limit="1")).sessions
+    if not found:
+        raise HandspanError("There is no session yet to go on with: begin one.")
+    return found[0]

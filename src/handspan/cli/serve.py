@@ -14,6 +14,7 @@ import msgspec
 
 from handspan.cli.http_request import ask, certificate_of, own_tls
 from handspan.cli.options import config_folder, read_loaded_settings, settings_options
+from handspan.cli.reload import describe_reload
 from handspan.cli.running import StateInUse, announce, claim_state, find_running, write_ready
 from handspan.config.load import LoadedSettings
 from handspan.config.settings import Settings
@@ -70,7 +71,11 @@ def command(
     log_format: str | None,
     log_file: Path | None,
 ) -> None:
-    """Serve agents to people, and tools of any device to agents. Ctrl-C ends it in order, a second one at once."""
+    """Serve agents to people, and tools of any device to agents. Ctrl-C ends it in order, a second one at once.
+
+    SIGHUP, as `handspan reload`, takes the settings as they are now. A terminal that is closed ends the gateway in
+    order, unless `nohup` started it.
+    """
     gc.disable()  # what is made from here to the first answer stays: `serve` lets Python look for garbage after that
     if lan and host:
         raise click.UsageError("--lan, or --host: --lan listens on every network of this computer.")
@@ -109,7 +114,11 @@ def _with_certificate(loaded: LoadedSettings) -> LoadedSettings:
     certificates = LanCertificates(settings.state / TLS_FOLDER)
     certificates.renew()
     gateway = msgspec.structs.replace(settings.gateway, tls_cert=certificates.certificate)
-    return loaded._replace(settings=msgspec.structs.replace(settings, gateway=gateway))
+    read_again = loaded.reload
+    assert read_again is not None  # they come from files
+    return loaded._replace(
+        settings=msgspec.structs.replace(settings, gateway=gateway), reload=lambda: _with_certificate(read_again())
+    )
 
 
 def _own_certificates(settings: Settings) -> "LanCertificates | None":
@@ -155,7 +164,11 @@ async def _serve(loaded: LoadedSettings, model: str, ready_file: Path | None, *,
 
         try:
             await serve(
-                gateway, settings.gateway, on_ready=on_ready, on_stopping=lambda: _say_what_is_waited_for(gateway)
+                gateway,
+                settings.gateway,
+                on_ready=on_ready,
+                on_stopping=lambda: _say_what_is_waited_for(gateway),
+                on_reload=lambda: saying.append(asyncio.create_task(_reload(gateway))),
             )
             _log.info("stopped")
         finally:
@@ -163,6 +176,17 @@ async def _serve(loaded: LoadedSettings, model: str, ready_file: Path | None, *,
             for task in saying:
                 task.cancel()
             await asyncio.gather(*saying, return_exceptions=True)
+
+
+async def _reload(gateway: "Gateway") -> None:
+    """Take the settings as they are now, and print what came of it."""
+    try:
+        applied, needs_restart = await gateway.reload()
+    except ConfigError as problem:
+        click.echo(f"Settings can't be used, so those from before stay in force. {problem}", err=True)
+        return
+    for line in describe_reload(applied, needs_restart):
+        click.echo(f"Settings {line}")
 
 
 def _say_what_is_waited_for(gateway: "Gateway") -> None:

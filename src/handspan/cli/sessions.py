@@ -1,13 +1,19 @@
-"""`handspan sessions`: list your conversations, show one, rename and delete them (SPEC A2, U2)."""
+"""`handspan sessions`: list your conversations, show, rename, export and delete them (SPEC A2, U2)."""
+
+from pathlib import Path
+from typing import Final
 
 import click
 
 from handspan.cli.door import ask_gateway, place_options
-from handspan.cli.options import json_option, settings_options
+from handspan.cli.files import write_new_file
+from handspan.cli.options import completes, json_option, settings_options
 from handspan.cli.render import print_done, print_json, print_rows, render_time
-from handspan.cli.requests import segment
-from handspan.core.values import strip_invisible
-from handspan.wire.rest.sessions import DeletedSession, MessageList, Renamed, SessionList
+from handspan.cli.requests import Requests, find_session, segment
+from handspan.cli.session_text import export_text, load_document, render_markdown
+from handspan.wire.rest.sessions import DeletedSession, FoundSessions, Renamed, SessionList
+
+_ID: Final = click.argument("session_id", metavar="ID", shell_complete=completes("sessions"))
 
 
 @click.group("sessions", invoke_without_command=True)
@@ -31,43 +37,82 @@ def command(ctx: click.Context, limit: int, as_json: bool) -> None:
     print_rows(("id", "agent", "messages", "last active", "name"), rows)
 
 
+@command.command("search")
+@click.argument("words")
+@json_option
+@settings_options
+@place_options
+def search(words: str, as_json: bool) -> None:
+    """List the sessions with these WORDS in their name or in what was said."""
+    found = ask_gateway(
+        lambda requests: requests.get("/api/sessions/search", FoundSessions, query=words), says=not as_json
+    )
+    if as_json:
+        print_json(found.found)
+        return
+    rows = [(one.session.session_id, one.session.name, one.excerpt) for one in found.found]
+    print_rows(("id", "name", "words"), rows)
+
+
 @command.command("show")
-@click.argument("session_id", metavar="ID")
+@_ID
 @json_option
 @settings_options
 @place_options
 def show(session_id: str, as_json: bool) -> None:
-    """Print the messages of the session ID, with calls and their results."""
-    path = f"/api/sessions/{segment(session_id)}/messages"
-    found = ask_gateway(lambda requests: requests.get(path, MessageList, full="true"), says=not as_json)
+    """Print the messages of the session ID, with calls and their results. 'last' is the one that was active last."""
+    document = ask_gateway(lambda requests: load_document(requests, session_id), says=not as_json)
     if as_json:
-        print_json(found.messages)
+        print_json(document.messages)
+    else:
+        click.echo(render_markdown(document.session, document.messages), nl=False)
+
+
+@command.command("export")
+@_ID
+@click.option("--output", "-o", type=click.Path(path_type=Path, dir_okay=False), help="Write it to this new file.")
+@json_option
+@settings_options
+@place_options
+def export(session_id: str, output: Path | None, as_json: bool) -> None:
+    """Print the session ID as Markdown, or with --json as JSON; or write it to a file."""
+    document = ask_gateway(lambda requests: load_document(requests, session_id), says=False)
+    text = export_text(document, as_json=as_json)
+    if output is None:
+        click.echo(text, nl=False)
         return
-    for message in found.messages:
-        calls = "".join(f"\n  {call.name} {call.arguments}" for call in message.calls)
-        click.echo(strip_invisible(f"{message.role}: {message.content}{calls}"))
+    write_new_file(output, text.encode())
+    click.echo(f"The session is in {str(output)!r}.", err=True)
 
 
 @command.command("rename")
-@click.argument("session_id", metavar="ID")
+@_ID
 @click.argument("name")
 @json_option
 @settings_options
 @place_options
 def rename(session_id: str, name: str, as_json: bool) -> None:
     """Give the session ID another NAME."""
-    path, body = f"/api/sessions/{segment(session_id)}", {"name": name}
-    renamed = ask_gateway(lambda requests: requests.change("PUT", path, Renamed, body), says=not as_json)
+    renamed = ask_gateway(lambda requests: _rename(requests, session_id, name), says=not as_json)
     print_done(renamed, f"The session {renamed.session_id} is called {renamed.name!r}.", as_json=as_json)
 
 
 @command.command("delete")
-@click.argument("session_id", metavar="ID")
+@_ID
 @json_option
 @settings_options
 @place_options
 def delete(session_id: str, as_json: bool) -> None:
     """Remove the session ID with its calls, artifacts and usage."""
-    path = f"/api/sessions/{segment(session_id)}"
-    deleted = ask_gateway(lambda requests: requests.change("DELETE", path, DeletedSession), says=not as_json)
+    deleted = ask_gateway(lambda requests: _delete(requests, session_id), says=not as_json)
     print_done(deleted, f"The session {deleted.session_id} is deleted.", as_json=as_json)
+
+
+async def _rename(requests: Requests, session_id: str, name: str) -> Renamed:
+    found = await find_session(requests, session_id)
+    return await requests.change("PUT", f"/api/sessions/{segment(found.session_id)}", Renamed, {"name": name})
+
+
+async def _delete(requests: Requests, session_id: str) -> DeletedSession:
+    found = await find_session(requests, session_id)
+    return await requests.change("DELETE", f"/api/sessions/{segment(found.session_id)}", DeletedSession)

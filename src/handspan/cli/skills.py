@@ -3,16 +3,16 @@
 import click
 
 from handspan.cli.door import ask_gateway, place_options
-from handspan.cli.options import settings_options
-from handspan.cli.render import print_json
+from handspan.cli.options import completes, json_option, settings_options
+from handspan.cli.render import one_line, print_done, print_json, print_line
 from handspan.cli.requests import Requests, segment
 from handspan.core.errors import ConfigError
-from handspan.core.values import JsonObject
+from handspan.core.values import JsonObject, strip_invisible
 from handspan.wire.rest.status import SkillList, SkillState, SkillText
 
 
 @click.group("skills", invoke_without_command=True)
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+@json_option
 @settings_options
 @place_options
 @click.pass_context
@@ -26,29 +26,35 @@ def command(ctx: click.Context, as_json: bool) -> None:
         return
     for skill in listed:
         state = "on " if skill.enabled else "off"
-        click.echo(f"{state}  {skill.name:<24} {skill.where:<10} {' '.join(skill.description.split())}")
+        print_line(f"{state}  {skill.name:<24} {skill.where:<10} {one_line(strip_invisible(skill.description))}")
         for problem in skill.problems:
             click.echo(f"     {problem}")
 
 
 @command.command("show")
-@click.argument("name")
+@click.argument("name", shell_complete=completes("skills"))
+@json_option
 @settings_options
 @place_options
-def show(name: str) -> None:
+def show(name: str, as_json: bool) -> None:
     """Print the instructions of the skill NAME, as a model would get them."""
-    click.echo(ask_gateway(lambda requests: requests.get(_path(name), SkillText)).instructions)
+    skill = ask_gateway(lambda requests: requests.get(_path(name), SkillText), says=not as_json)
+    print_done(skill, skill.instructions, as_json=as_json)
 
 
 @command.command("enable")
-@click.argument("name")
+@click.argument("name", shell_complete=completes("skills"))
 @click.option("--yes", is_flag=True, help="Do not show it and ask first.")
+@json_option
 @settings_options
 @place_options
-def enable(name: str, yes: bool) -> None:
+def enable(name: str, yes: bool, as_json: bool) -> None:
     """Let the skill NAME of the workspace be used, as it is now. A changed file is off again."""
-    state = ask_gateway(lambda requests: _enable(requests, name, is_confirmed=yes))
-    click.echo(f"{name} can be used." if state.changed else f"{name} could be used already.")
+    if as_json and not yes:
+        raise click.UsageError("--json asks nothing: give --yes, too.")
+    state = ask_gateway(lambda requests: _enable(requests, name, is_confirmed=yes), says=not as_json)
+    text = f"{name} can be used." if state.changed else f"{name} could be used already."
+    print_done(state, text, as_json=as_json)
 
 
 async def _enable(requests: Requests, name: str, *, is_confirmed: bool) -> SkillState:
@@ -61,15 +67,17 @@ async def _enable(requests: Requests, name: str, *, is_confirmed: bool) -> Skill
 
 
 @command.command("disable")
-@click.argument("name")
+@click.argument("name", shell_complete=completes("skills"))
+@json_option
 @settings_options
 @place_options
-def disable(name: str) -> None:
+def disable(name: str, as_json: bool) -> None:
     """Take back `enable`."""
-    state = ask_gateway(lambda requests: requests.change("PUT", _path(name), SkillState, {"enabled": False}))
+    change: JsonObject = {"enabled": False}
+    state = ask_gateway(lambda requests: requests.change("PUT", _path(name), SkillState, change), says=not as_json)
     if not state.changed:
         raise ConfigError(f"The skill {name!r} was not enabled here: `handspan skills` lists those that are on.")
-    click.echo(f"{name} can't be used any more.")
+    print_done(state, f"{name} can't be used any more.", as_json=as_json)
 
 
 def _path(name: str) -> str:

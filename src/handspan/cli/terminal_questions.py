@@ -6,7 +6,8 @@ import math
 import sys
 import termios
 import time
-from typing import Final, TextIO
+from collections.abc import Callable
+from typing import Final, TextIO, TypeAlias
 
 import msgspec
 
@@ -27,16 +28,17 @@ _MAX_SHOWN: Final = 1000
 _ONCE: Final = {"y": _ANSWERS["y"], "n": _ANSWERS["n"]}
 _CALL_PROMPT: Final = "  [y]es, this call; [a]lways; [n]o, not this call; or the word never? "
 _GRANT_PROMPT: Final = "  [y]es, this and later calls of this tool; [n]o, not this call; or the word never? "
+RenderQuestion: TypeAlias = Callable[[Question], str]
 _REACTION: Final = 5.0
 """Seconds in which a person may still type an answer to the question that was there before."""
 
 
-def questions_for(yes: bool) -> Questions:
+def questions_for(yes: bool, render: "RenderQuestion | None" = None) -> Questions:
     """Return what answers questions: "yes" to all (--yes), the person at the terminal, or no answer."""
     if yes:
         return RuleAnswers(Answer("allow"))
     if sys.stdin.isatty() and sys.stderr.isatty():
-        return TerminalQuestions(sys.stdin, sys.stderr)
+        return TerminalQuestions(sys.stdin, sys.stderr, render=render or render_question)
     return RuleAnswers(Answer("expired", reason="the command has no terminal to ask at (--yes answers every question)"))
 
 
@@ -51,8 +53,19 @@ async def ask_here(question: Question, questions: Questions) -> Answer:
 class TerminalQuestions:
     """Asks on a terminal, one question after another. A question that is cancelled is taken back visibly."""
 
-    def __init__(self, read_from: TextIO, write_to: TextIO, *, grants_once: bool = False) -> None:
-        """`grants_once`: a permission is granted for one call. A gateway remembers those that it asks for (P2)."""
+    def __init__(
+        self,
+        read_from: TextIO,
+        write_to: TextIO,
+        *,
+        grants_once: bool = False,
+        render: "RenderQuestion | None" = None,
+    ) -> None:
+        """`grants_once`: a permission is granted for one call. A gateway remembers those that it asks for (P2).
+
+        `render` returns the lines that come before the prompt.
+        """
+        self._render = render or render_question
         self._read_from = read_from
         self._write_to = write_to
         self._grants_once = grants_once
@@ -66,7 +79,7 @@ class TerminalQuestions:
         async with self._one_at_a_time:
             self._forget_typed()
             self._is_doubtful = time.monotonic() - self._taken_back_at < _REACTION
-            self._write_to.write(render_question(question))
+            self._write_to.write(self._render(question))
             try:
                 async with asyncio.timeout(question.expires_in):
                     return await (

@@ -5,9 +5,9 @@ from typing import Final
 
 import click
 
-from handspan.cli.door import ask_gateway, place_options
-from handspan.cli.options import json_option, settings_options
-from handspan.cli.render import print_broken, print_costs, print_json, print_tools, print_why, tool_row
+from handspan.cli.door import ask_gateway, note_changed_settings, place_options
+from handspan.cli.options import completes, json_option, settings_options
+from handspan.cli.render import print_broken, print_costs, print_done, print_json, print_tools, print_why, tool_row
 from handspan.cli.render_tool import print_tool
 from handspan.cli.requests import Requests, segment
 from handspan.core.errors import ConfigError
@@ -23,8 +23,8 @@ FOLDER: Final = "tools folder"
 
 
 @click.group("tools", invoke_without_command=True)
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
-@click.option("--agent", help="Only what this agent may use.")
+@json_option
+@click.option("--agent", shell_complete=completes("agents"), help="Only what this agent may use.")
 @click.option("--cost", "is_cost", is_flag=True, help="About how many tokens each tool takes in every request.")
 @settings_options
 @place_options
@@ -48,7 +48,7 @@ def command(ctx: click.Context, as_json: bool, agent: str | None, is_cost: bool)
 
 
 @command.command("show")
-@click.argument("name")
+@click.argument("name", shell_complete=completes("tools"))
 @json_option
 @settings_options
 @place_options
@@ -62,8 +62,12 @@ def show(name: str, as_json: bool) -> None:
 
 
 @command.command("why")
-@click.argument("name")
-@click.option("--agent", help="The agent to ask about; default: the default agent of the settings.")
+@click.argument("name", shell_complete=completes("tools"))
+@click.option(
+    "--agent",
+    shell_complete=completes("agents"),
+    help="The agent to ask about; default: the default agent of the settings.",
+)
 @json_option
 @settings_options
 @place_options
@@ -79,23 +83,27 @@ def why(name: str, agent: str | None, as_json: bool) -> None:
 
 
 @command.command("disable")
-@click.argument("pattern")
+@click.argument("pattern", shell_complete=completes("tools"))
+@json_option
 @settings_options
 @place_options
-def disable(pattern: str) -> None:
+def disable(pattern: str, as_json: bool) -> None:
     """Switch off for all owners what PATTERN names: a tool, a glob, origin:KIND or origin:KIND(NAME)."""
-    is_changed = ask_gateway(lambda requests: _switch_off(requests, pattern))
-    click.echo(f"{pattern} is off." if is_changed else f"{pattern} was already off.")
+    switched = ask_gateway(lambda requests: _switch_off(requests, pattern), says=not as_json)
+    print_done(switched, f"{pattern} is off." if switched.changed else f"{pattern} was already off.", as_json=as_json)
 
 
 @command.command("enable")
-@click.argument("pattern")
+@click.argument("pattern", shell_complete=completes("tools"))
+@json_option
 @settings_options
 @place_options
-def enable(pattern: str) -> None:
+def enable(pattern: str, as_json: bool) -> None:
     """Take back `disable` of exactly this PATTERN."""
-    is_changed = ask_gateway(lambda requests: _switch_on(requests, pattern))
-    click.echo(f"{pattern} is on." if is_changed else f"{pattern} was not switched off.")
+    switched = ask_gateway(lambda requests: _switch_on(requests, pattern), says=not as_json)
+    print_done(
+        switched, f"{pattern} is on." if switched.changed else f"{pattern} was not switched off.", as_json=as_json
+    )
 
 
 @command.command("reload")
@@ -124,6 +132,7 @@ async def _find(requests: Requests, name: str) -> ToolView:
 
 async def _list(requests: Requests, agent: str | None) -> list[ToolView]:
     """Return the tools; with an agent, those that it may use outside of any session."""
+    await note_changed_settings(requests)
     for state in (await requests.get("/api/sources", SourceList)).sources.values():
         print_broken(state)
     if agent is not None:
@@ -132,19 +141,19 @@ async def _list(requests: Requests, agent: str | None) -> list[ToolView]:
     return [tool for tool in tools if agent is None or (agent in tool.agents and tool.scope.kind != "session")]
 
 
-async def _switch_off(requests: Requests, pattern: str) -> bool:
+async def _switch_off(requests: Requests, pattern: str) -> Switched:
     switched = await requests.change("POST", "/api/switches/disable", Switched, {"pattern": pattern})
     tools = (await requests.get("/api/tools", ToolList)).tools
     if not any(_names(pattern, tool) for tool in tools):
         hint = did_you_mean(pattern, [tool.name for tool in tools])
         click.echo(f"Note: {pattern!r} names no tool that is here now.{hint}", err=True)
-    return switched.changed
+    return switched
 
 
-async def _switch_on(requests: Requests, pattern: str) -> bool:
+async def _switch_on(requests: Requests, pattern: str) -> Switched:
     if pattern in (await requests.get("/api/switches", SwitchList)).by_settings:
         raise ConfigError(f"{pattern!r} is switched off in the settings (tools.disabled): remove it there")
-    return (await requests.change("POST", "/api/switches/enable", Switched, {"pattern": pattern})).changed
+    return await requests.change("POST", "/api/switches/enable", Switched, {"pattern": pattern})
 
 
 def _names(pattern: str, tool: ToolView) -> bool:

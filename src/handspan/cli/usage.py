@@ -1,4 +1,4 @@
-"""`handspan usage`: what replies used, by model, session or day (SPEC M6, U2)."""
+"""`handspan usage`: what replies used, by model, agent, session or day (SPEC M6, U2)."""
 
 from datetime import UTC, date, datetime, timedelta
 
@@ -6,7 +6,7 @@ import click
 
 from handspan.agent.loading import usage_lines
 from handspan.cli.door import ask_gateway, place_options
-from handspan.cli.options import json_option, settings_options
+from handspan.cli.options import completes, json_option, settings_options
 from handspan.cli.render import print_json
 from handspan.wire.rest.status import UsageList
 
@@ -22,8 +22,14 @@ def _day(_: click.Context, __: click.Parameter, given: str) -> str:
 
 
 @click.command("usage")
-@click.option("--by", type=click.Choice(["model", "session", "day"]), default="model", show_default=True)
-@click.option("--session", default="", help="Only this session.")
+@click.option(
+    "--by",
+    type=click.Choice(["model", "agent", "session", "day"]),
+    default="model",
+    show_default=True,
+    help="One line for each.",
+)
+@click.option("--session", default="", shell_complete=completes("sessions"), help="Only this session.")
 @click.option("--since", default="", callback=_day, help="Only since this day (UTC): today, yesterday, or 2026-01-31.")
 @json_option
 @settings_options

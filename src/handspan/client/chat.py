@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
 from typing import Final, TypeAlias
 
@@ -25,6 +25,7 @@ from handspan.wire.ws_frames import (
     Connect,
     Connected,
     Decision,
+    MediaPart,
     QuestionClosed,
     Regenerate,
     Say,
@@ -92,9 +93,11 @@ class Chat:
         agent: str,
         name: str,
         on_question: AnswerInChat | None = None,
+        on_state: Callable[[State], None] | None = None,
     ) -> None:
         self._options = options
         self._on_question = on_question
+        self._on_state = on_state
         self._asking: set[asyncio.Task[None]] = set()
         self._chat_state = ChatState()
         self._chat_state.session_id = session
@@ -137,6 +140,11 @@ class Chat:
         return self._state
 
     @property
+    def is_over(self) -> bool:
+        """Whether it was closed, or given up after the link was down for too long. It can't be used any more."""
+        return self._serving.done()
+
+    @property
     def rejected(self) -> dict[str, str]:
         """Tools that the gateway did not take, and why."""
         return dict(self._client_state.rejected)
@@ -171,15 +179,18 @@ class Chat:
                 asking.cancel()
             await asyncio.gather(*self._asking, return_exceptions=True)
 
-    def send(self, text: str, *, join: bool = False, debug: bool = False) -> EventStream:
+    def send(
+        self, text: str, *, join: bool = False, debug: bool = False, parts: Sequence[MediaPart] = ()
+    ) -> EventStream:
         """Send a message, and iterate over the events of the turn that answers it, up to its `Ended`.
 
-        The first `anext` raises `MessageTooLarge` when the message does not fit into one frame.
+        `parts` are the images and files of the message, inline or as artifacts that were uploaded. The first `anext`
+        raises `MessageTooLarge` when the message does not fit into one frame.
 
         One turn runs at a time: a second one begins when the first has ended. With `join` the message becomes part of
         the turn that runs, if one does, and the iterator gets the events of that turn from then on.
         """
-        return EventStream(self, Say(text, debug, join, new_call_id()))
+        return EventStream(self, Say(text, debug, join, new_call_id(), list(parts)))
 
     def regenerate(self) -> EventStream:
         """Let the model give its last answer again."""
@@ -279,6 +290,8 @@ class Chat:
     def on_state(self, state: State) -> None:
         """The state of the connection has changed."""
         self._state = state
+        if self._on_state is not None:
+            self._on_state(state)
         if state == "connected" and self._give_up_timer is not None:
             self._give_up_timer.cancel()
             self._give_up_timer = None

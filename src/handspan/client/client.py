@@ -250,15 +250,17 @@ class Client:
         *,
         name: str = "",
         on_question: AnswerInChat | None = None,
+        on_state: Callable[[State], None] | None = None,
     ) -> Chat:
         """Return a conversation, on a connection of its own: `async with client.chat() as chat`.
 
         `on_question` answers the questions of its session; without it they are events (`QuestionAsked`, `chat.answer`).
+        `on_state` is called with each new state of its connection, such as "reconnecting".
         It offers this client's tools to its session, unless the client runs and offers them to every session already.
         """
         tools = ClientTools() if self._connection is not None else self._tools.copy()
         capabilities: list[str] = [*CAPABILITIES, "events", "questions", "question_kinds"]
-        return Chat(self._options, capabilities, tools, session or "", agent or "", name, on_question)
+        return Chat(self._options, capabilities, tools, session or "", agent or "", name, on_question, on_state)
 
     def send_message(self, content: str, debug: bool = False) -> None:
         """Send a message in the session of a client with role `chat`. The callbacks get the answer.

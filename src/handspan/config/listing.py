@@ -22,6 +22,9 @@ _SECRET_TABLES: Final = frozenset(("env", "headers", "options"))
 _SERVERS: Final = ("tools", "mcp_servers")
 _CHANNELS: Final = "channels"
 """In this section an address may be a key as a whole: those of Apprise are."""
+_AT_START: Final = frozenset(("workspace", "state", "store", "journal_days", "gateway", "log", "channels"))
+"""What is read once, at the start: folders, the database, the port, the log, channels. See `with_reloadable`."""
+_TOOLS_AT_START: Final = (("tools", "sandbox"), ("tools", "media"))
 _REFERENCES: Final = ("env:", "file:")
 """What a key begins with that only says where the key is."""
 _USER_OF_URL: Final = r"(?<=://)[^/@\s]+(?=@)|(?<=password=)[^&\s]+"
@@ -33,6 +36,14 @@ class SettingRow(NamedTuple):
     key: str
     value: Json
     source: str
+
+
+class SettingChanges(NamedTuple):
+    """Keys of settings whose files say something that is not in force."""
+
+    reloadable: list[str]
+    """They can take effect while the gateway runs."""
+    needs_restart: list[str]
 
 
 class SettingsAtStart:
@@ -58,19 +69,44 @@ class SettingsAtStart:
         servers = folder_of(file, os.environ) / mcp_file.NAME
         return (servers,) if file is None else (file, servers)
 
-    def read_servers(self) -> Mapping[str, McpServer]:
-        """Read the files again, and return their MCP servers: the one setting that changes without a restart.
+    def changes(self) -> SettingChanges:
+        """Read the files again, and return what they say that is not in force. `problem` says if they can't be read."""
+        if not self.is_changed:
+            return SettingChanges([], [])
+        try:
+            return compare_settings(self.loaded.settings, self.read_fresh().settings)
+        except ConfigError:  # it is in `problem`
+            return SettingChanges([], [])
 
-        Raises `ConfigError` when the files can't be used.
-        """
-        assert self.loaded.reload is not None  # only settings of files are read again
-        content = _content(self._file)
+    def read_fresh(self) -> LoadedSettings:
+        """Read the files again. Raises `ConfigError` when they can't be used; `problem` says why, too."""
+        if self.loaded.reload is None:
+            raise ConfigError("A program made the settings of this gateway: there is no file to read again.")
         try:
             fresh = self.loaded.reload()
         except ConfigError as error:
             self.problem = str(error)
             raise
         self.problem = ""
+        return fresh
+
+    def take(self, fresh: LoadedSettings) -> None:
+        """Note that these settings are in force now, without those that need a restart."""
+        in_force = with_reloadable(self.loaded.settings, fresh.settings)
+        sources = {key: source for key, source in fresh.sources.items() if not _needs_restart(key)}
+        sources |= {key: source for key, source in self.loaded.sources.items() if _needs_restart(key)}
+        content = _content(fresh.file or _default_file())
+        self.loaded = LoadedSettings(in_force, fresh.file, sources, self.loaded.reload)
+        if in_force == fresh.settings:
+            self._content = content
+
+    def read_servers(self) -> Mapping[str, McpServer]:
+        """Read the files again, and return their MCP servers: they change as soon as their file does.
+
+        Raises `ConfigError` when the files can't be used.
+        """
+        content = _content(self._file)
+        fresh = self.read_fresh()
         before, servers = self.loaded, fresh.settings.tools.mcp_servers
         in_force = replace(before.settings, tools=replace(before.settings.tools, mcp_servers=servers))
         sources = {key: source for key, source in fresh.sources.items() if key[:2] == _SERVERS}
@@ -83,6 +119,35 @@ class SettingsAtStart:
     @property
     def _file(self) -> Path | None:
         return self.loaded.file or _default_file()
+
+
+def with_reloadable(before: Settings, fresh: Settings) -> Settings:
+    """Return the fresh settings with those values of before that only a restart changes."""
+    tools = replace(fresh.tools, sandbox=before.tools.sandbox, media=before.tools.media)
+    return replace(
+        fresh,
+        workspace=before.workspace,
+        state=before.state,
+        store=before.store,
+        journal_days=before.journal_days,
+        gateway=before.gateway,
+        log=before.log,
+        tools=tools,
+    )
+
+
+def compare_settings(before: Settings, fresh: Settings) -> SettingChanges:
+    """Return the keys whose values differ, in their order."""
+    old, new = (dict(_values(msgspec.to_builtins(one, enc_hook=str))) for one in (before, fresh))
+    keys = [key for key in (*old, *(key for key in new if key not in old)) if old.get(key) != new.get(key)]
+    return SettingChanges(
+        [".".join(key) for key in keys if not _needs_restart(key)],
+        [".".join(key) for key in keys if _needs_restart(key)],
+    )
+
+
+def _needs_restart(key: tuple[str, ...]) -> bool:
+    return key[0] in _AT_START or key[:2] in _TOOLS_AT_START
 
 
 def setting_rows(loaded: LoadedSettings) -> list[SettingRow]:

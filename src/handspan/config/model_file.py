@@ -27,6 +27,10 @@ class StoredModels:
         self._file = settings.state / NAME
         self._stored: _ModelFile | None = None
 
+    def use(self, settings: Settings) -> None:
+        """Take the models of these settings from now on."""
+        self._settings = settings
+
     @property
     def settings(self) -> Settings:
         """The settings with these models and this choice."""

@@ -528,8 +528,7 @@ class StoreSettings(Struct, frozen=True):
     application_name: Annotated[
         str, Meta(pattern=r"^[\x20-\x7e]{1,40}$", description="a text of 1 to 40 characters of ASCII")
     ] = "handspan"
-    """What the server calls our connections, with their purpose and the number of the process behind it, as in
-    `handspan writer 4711`."""
+    """What the server calls our connections. Their purpose and the number of the process follow it: `… writer 4711`."""
     timeout: Seconds = 10.0
     """PostgreSQL: how long one statement may take, and how long a request waits for a database that can't be reached.
     Then it is refused."""

@@ -41,11 +41,11 @@ ERROR_HELP: Final[dict[ErrorCode, ErrorHelp]] = {
     ),
     "permission_denied_forever": ErrorHelp(
         "The person denied it for ever.",
-        "`handspan questions forget NAME` takes the answer back. What a phone's platform keeps, its settings change.",
+        "`handspan rules forget NAME` takes the answer back. What a phone's platform keeps, its settings change.",
     ),
     "approval_denied": ErrorHelp(
         "The agent's mode asks before such a call, and the person said no.",
-        "Nothing, if no was meant. `handspan questions rules` lists what is always answered with no.",
+        "Nothing, if no was meant. `handspan rules` lists what is always answered with no.",
     ),
     "question_expired": ErrorHelp(
         "No person answered the question in time (`tools.question_timeout`, 300 s), or none could be asked.",

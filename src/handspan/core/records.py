@@ -16,7 +16,7 @@ SessionState: TypeAlias = Literal["idle", "running", "waiting"]
 CallStatus: TypeAlias = Literal["open", "success", "error"] | ErrorCode
 """How a call ended, or `open`; `error` stands for every code."""
 
-SumBy: TypeAlias = Literal["session", "model", "day"]
+SumBy: TypeAlias = Literal["session", "model", "agent", "day"]
 
 
 class SessionRecord(Struct, frozen=True):
@@ -85,7 +85,7 @@ class Total(Struct, frozen=True):
 
 
 class UsageSum(Struct, frozen=True):
-    """What the replies of one session, model or day used."""
+    """What the replies of one session, model, agent or day used."""
 
     of: str
     replies: int

@@ -66,11 +66,13 @@ class Engine:
         self._policy = policy or ModePolicy()
         self._asker = Asker(questions or OpenQuestions(), question_timeout)
         self._hooks = hooks or None  # None skips their stations: most gateways have no hooks
+        self._replaced_hooks: list[Hooks] = []
+        """Calls that began before a change of the settings still end with these."""
         self._ledger = ledger or MemoryLedger()
         self._result_limit = result_limit
         self._result_preview = min(result_preview, result_limit)
         self._bus = bus
-        gates = gates or Gates()
+        self.gates = gates = gates or Gates()
         self.runner = Runner(artifacts, workspace, gates)
         self.watchdog = Watchdog(gates.is_busy)
         self._pending = PendingCalls(self.settle)
@@ -407,6 +409,18 @@ class Engine:
         """Begin to watch for tools that block the event loop."""
         self.watchdog.open()
 
+    def use_hooks(self, hooks: Hooks | None) -> None:
+        """Check calls that begin from now on with these hooks."""
+        if self._hooks is not None:
+            self._replaced_hooks.append(self._hooks)
+        self._hooks = hooks or None
+
+    def use_limits(self, *, question_timeout: float, result_limit: int, result_preview: int) -> None:
+        """Apply these limits from now on."""
+        self._asker.expires_in = question_timeout
+        self._result_limit = result_limit
+        self._result_preview = min(result_preview, result_limit)
+
     def asked_at_devices(self, owner: str) -> list[Question]:
         """Return what people of this owner are asked at devices now; only the device takes the answer."""
         return self._asker.asked_at_devices(owner)
@@ -418,8 +432,8 @@ class Engine:
     async def close(self) -> None:
         """End threads, workers and timers. Pending calls stay open in the ledger."""
         self.watchdog.close()
-        if self._hooks is not None:
-            self._hooks.close()
+        for hooks in (*self._replaced_hooks, *([self._hooks] if self._hooks is not None else [])):
+            hooks.close()
         await self._pending.close()
         await self.runner.close()
 

@@ -51,10 +51,17 @@ class Gate:
         """Leave; the next waiting call enters."""
         if self._next is not None:
             self._next.leave()
-        if self._waiting:
+        if self._waiting and self.inside <= self.capacity:  # there may be too many inside since `resize`
             self._pass_turn()
         else:
             self.inside -= 1
+
+    def resize(self, capacity: int) -> None:
+        """Change how many calls run at once. With more of them, waiting calls enter at once."""
+        self.capacity = capacity
+        while self._waiting and self.inside < capacity:
+            self.inside += 1
+            self._pass_turn()
 
     async def _wait(self, patience: float | None) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -69,7 +76,8 @@ class Gate:
                 self._waiting.remove(turn)
             if isinstance(error, TimeoutError):
                 message = (
-                    f"{self.what} is busy: no turn within {patience:g} s ({self.capacity} at once). Try again later."
+                    f"{self.what} is busy: no turn within {round(patience or 0.0, 3):g} s ({self.capacity} at once). "
+                    "Try again later."
                 )
                 raise ToolError("busy", message) from None
             raise
@@ -89,6 +97,12 @@ class Gates:
     def __init__(self, capacities: Mapping[OriginKind, int] | None = None) -> None:
         self._capacities = capacities or {}
         self._by_origin: WeakValueDictionary[Origin, Gate] = WeakValueDictionary()
+
+    def use(self, capacities: Mapping[OriginKind, int]) -> None:
+        """Let so many calls run at once from now on. Calls that run go on, and waiting ones enter as others leave."""
+        self._capacities = capacities
+        for origin, gate in list(self._by_origin.items()):
+            gate.resize(capacities.get(origin.kind, DEFAULT_CAPACITY))
 
     def gate(self, entry: Entry) -> Gate:
         """Return the gate that calls of this tool pass."""

@@ -251,7 +251,7 @@ def _rule_text(refused: str, answer: Answer, entry: Entry) -> str:
     text = f'{refused} by a rule of the user ("never"); the user was not asked again. '
     if answer.how_to_enable:
         text += f"It can be enabled in {answer.how_to_enable}. "
-    return f"{text}`handspan questions forget {entry.spec.name}` takes the rule back."
+    return f"{text}`handspan rules forget {entry.spec.name}` takes the rule back."
 
 
 def _because(answer: Answer) -> str:

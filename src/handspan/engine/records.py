@@ -102,7 +102,9 @@ class PendingCalls:
         await asyncio.gather(*self._expiring)
 
     def _expire(self, call_id: str, after: float) -> None:
-        failure = Failure("timeout", f"No outcome came within {after:g} s: the call does not wait any longer.")
+        failure = Failure(
+            "timeout", f"No outcome came within {round(after, 3):g} s: the call does not wait any longer."
+        )
         task = asyncio.ensure_future(self._settle(call_id, failure))
         self._expiring.add(task)
         task.add_done_callback(self._expiring.discard)

@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib
+import logging
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -58,6 +59,7 @@ from handspan.sources.mcp.servers import McpServers
 from handspan.sources.plugins import PluginTools
 from handspan.store.artifacts import ArtifactLimits, FolderArtifacts
 from handspan.store.sqlite.database import SqliteDatabase
+from handspan.store.sqlite.snapshot import copy_database
 from handspan.store.sqlite.store import sqlite_store
 from handspan.store.switches import file_skill_switches, file_switches
 from handspan.store.tables.check import StoreCheck
@@ -67,6 +69,7 @@ from handspan.tools.sandbox import Sandbox, create_workspace
 if TYPE_CHECKING:
     from handspan.store.postgres.move import MoveReport
 
+_log = logging.getLogger(__name__)
 _OLLAMA_SECONDS: Final = 2.0
 _CHANNELS: Final = "handspan.channels.setup"
 """Loaded only with the setting `channels`."""
@@ -125,7 +128,7 @@ class App:
         self.artifacts: ArtifactStore = self.store.artifacts if self.store else _folder_artifacts(settings)
         self.switches: Switches = self.store.switches if self.store else file_switches(settings.state)
         self._pinned = PinnedSpecs(self.store.pins if self.store else None)
-        self.registry = Registry(_rules(settings), self._pinned, partial(_tell_of_tools, bus) if bus else None)
+        self.registry = Registry(registry_rules(settings), self._pinned, partial(_tell_of_tools, bus) if bus else None)
         self.recovery = Recovery()
         """What an earlier process left half done, and how it was closed; set by `open`."""
         self.engine = Engine(
@@ -258,6 +261,11 @@ class App:
     async def _follow_settings(self) -> None:
         """Take the MCP servers of the settings as they are now. Raises `ConfigError` when they can't be used."""
         await self.mcp.reload(self.started_with.read_servers)
+        reloadable, needs_restart = await asyncio.to_thread(self.started_with.changes)
+        if reloadable:
+            _log.info("The settings have changed. `handspan reload` applies %s", ", ".join(reloadable))
+        if needs_restart:
+            _log.info("The settings have changed. A restart applies %s", ", ".join(needs_restart))
 
     def explain(self, box: Toolbox, name: str, *, for_operator: bool = True) -> list[Reason]:
         """Return why this tool can or can't be used; if it is unknown, which sources may be the cause (R8).
@@ -279,7 +287,9 @@ class App:
         """Return the model to use, and why, without asking a local server for its models."""
         chosen = choose(self.models.settings, self.guard, os.environ, named)
         if not named and self.models.chosen:
-            chosen = structs.replace(chosen, why=f"{chosen.model.name}, because it was chosen on the page.")
+            chosen = structs.replace(
+                chosen, why=f"{chosen.model.name}, because it was chosen on the page or by /model."
+            )
         return self._close_at_end(chosen)
 
     async def choose_model(self, named: str = "") -> Choice:
@@ -346,6 +356,11 @@ async def check_store(settings: Settings) -> StoreCheck:
     return checked
 
 
+def copy_store(settings: Settings, to: Path) -> None:
+    """Copy the database of the state folder, as it is at one moment, to a new file. A gateway may run meanwhile."""
+    copy_database(settings.state, to)
+
+
 async def move_store(settings: Settings, url: str, tell: Callable[[str], None]) -> "MoveReport":
     """Return what was moved from the state folder's database into the PostgreSQL database at this address."""
     opener, mover = _load_postgres(_POSTGRES), _load_postgres(_MOVE)
@@ -398,6 +413,7 @@ def _tell_of_tools(bus: Bus, owner: str) -> None:
     bus.publish(ToolsChanged(owner))
 
 
-def _rules(settings: Settings) -> RegistryRules:
+def registry_rules(settings: Settings) -> RegistryRules:
+    """Return the settings that apply to all tools."""
     tools = settings.tools
     return RegistryRules(tools.timeouts, tools.disabled, tools.allow_shadowing, tools.shown)

@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from handspan.agent.sessions import Sessions
 from handspan.bus.memory import STRICT_VARIABLE, MemoryBus
 from handspan.channels.page import EVERY_CLIENT
+from handspan.config.listing import SettingChanges
 from handspan.config.load import LoadedSettings
 from handspan.config.settings import Settings
 from handspan.core.bus import (
@@ -43,11 +44,12 @@ from handspan.gateway.clients.ws import WebSocketDoor, WsDoors
 from handspan.gateway.entry.auth import Auth, let_in
 from handspan.gateway.entry.pairing import Pairing
 from handspan.gateway.http.refusals import JSON_HEADER, Refusal, is_graph, send_refusal, send_whole
-from handspan.gateway.live import Live
+from handspan.gateway.live import ALL_OWNERS, Live
 from handspan.gateway.log.requests import with_request_log
 from handspan.gateway.metrics import Metrics
 from handspan.gateway.parts import Door, GatewayParts, OpenDoor
 from handspan.gateway.paths import OPEN_ANSWERS, PathPrefix, merge_slashes
+from handspan.gateway.reloading import reload_settings
 from handspan.gateway.sessions.questions import AwaitedQuestions
 from handspan.gateway.sessions.resumable_calls import ResumableCalls
 from handspan.models.choice import OFFLINE, Choice
@@ -139,6 +141,7 @@ class Gateway:
         self.devices = Devices(self.store.devices)
         self.app.registry.explain_absence = self._explain_absence
         self._choosing: asyncio.Task[Choice] | None = None
+        self._reloading = asyncio.Lock()
         self._model = model
         self._is_inside = is_inside
         self._limits = msgspec.convert(structs.asdict(settings.gateway.limits), WireLimits)
@@ -281,6 +284,15 @@ class Gateway:
         """Return the same as far as it is known now, without a search for a local model."""
         return self._given_model() or self.app.choose_at_once(self._model if isinstance(self._model, str) else "")
 
+    async def reload(self) -> SettingChanges:
+        """Take the settings as their files have them now. Raises `ConfigError`, and changes nothing, when it can't."""
+        async with self._reloading:
+            changes = await reload_settings(self.app)
+        self.forget_models()
+        for topic in ("agents", "models", "tools"):
+            self.live.publish(ALL_OWNERS, topic, {})
+        return changes
+
     def forget_models(self) -> None:
         """Let the next turn choose its model anew: the models have changed."""
         self._choosing = None
@@ -349,6 +361,7 @@ class Gateway:
             forget_models=self.forget_models,
             cluster=self.cluster,
             channels=self.channels,
+            reload=self.reload,
         )
 
     # Events, and the parts that need them.

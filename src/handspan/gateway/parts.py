@@ -7,6 +7,7 @@ from msgspec import Struct
 from starlette.types import ASGIApp
 
 from handspan.agent.sessions import Sessions
+from handspan.config.listing import SettingChanges
 from handspan.core.bus import Bus
 from handspan.core.nodes import NodeRecord
 from handspan.core.store import Store
@@ -76,6 +77,8 @@ class GatewayParts(Struct, frozen=True, kw_only=True):
     """None without a channel."""
     forget_models: Callable[[], None]
     """Lets the next request choose its model anew: the models have changed."""
+    reload: Callable[[], Awaitable[SettingChanges]]
+    """Takes the settings as their files have them now. Raises `ConfigError` when they can't be used."""
     cluster: OtherGateways | None = None
     """The other nodes, where there are any."""
 

@@ -228,12 +228,14 @@ async def serve(
     *,
     on_ready: Callable[[str], None],
     on_stopping: Callable[[], None] | None = None,
+    on_reload: Callable[[], None] | None = None,
 ) -> None:
     """Serve until a signal comes, then stop in order.
 
-    `on_ready` gets the address once requests are answered; `on_stopping` is called when the signal has come.
+    `on_ready` gets the address once requests are answered; `on_stopping` is called when the signal has come;
+    `on_reload` when SIGHUP asks for new settings.
     """
-    server, stopping = Server(gateway, settings), Stopping()
+    server, stopping = Server(gateway, settings), Stopping(on_reload)
     stopping.open()
     await server.open()
     tune_garbage_collection()
@@ -247,16 +249,31 @@ async def serve(
 
 
 class Stopping:
-    """Listens for SIGTERM and SIGINT: the first one sets `asked`, the second one ends the process."""
+    """Listens for SIGTERM and SIGINT: the first one sets `asked`, the second one ends the process.
 
-    def __init__(self) -> None:
+    SIGHUP has two meanings. A person or a service manager asks for new settings with it; and the system sends it when
+    the terminal of the process is closed, which is a request to end. `nohup` takes that second meaning away.
+    """
+
+    def __init__(self, on_reload: Callable[[], None] | None = None) -> None:
         self.asked = asyncio.Event()
+        self._on_reload = on_reload
+        self._had_terminal = _has_terminal() and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
 
     def open(self) -> None:
         """Listen for signals until the process ends, so that a second one always counts."""
         loop = asyncio.get_running_loop()
         for number in _SIGNALS:
             loop.add_signal_handler(number, self._on_signal)
+        if self._on_reload is not None:
+            loop.add_signal_handler(signal.SIGHUP, self._on_hangup)
+
+    def _on_hangup(self) -> None:
+        if self._had_terminal and not _has_terminal():
+            if not self.asked.is_set():  # a shell sends it a second time to its jobs: that is no hurry
+                self._on_signal()
+        elif self._on_reload is not None:
+            self._on_reload()
 
     def _on_signal(self) -> None:
         if self.asked.is_set():
@@ -265,6 +282,15 @@ class Stopping:
         last = threading.Timer(_END_SECONDS, os._exit, (1,))  # a thread: the event loop may hang
         last.daemon = True
         last.start()
+
+
+def _has_terminal() -> bool:
+    """Whether the process has a terminal that controls it, and it is still open."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC | os.O_NONBLOCK))
+    except OSError:
+        return False
+    return True
 
 
 def find_uvloop() -> Callable[[], asyncio.AbstractEventLoop] | None:

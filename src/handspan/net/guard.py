@@ -53,6 +53,11 @@ class NetGuard:
         self._given_tls = tls
         self._rules = UrlRules(policy, only)
 
+    def use(self, policy: UrlPolicy) -> None:
+        """Apply this policy from now on, but not in guards that were made of this one before."""
+        self._policy = policy
+        self._rules = UrlRules(policy, self._only)
+
     def trust(self, url: str) -> "NetGuard":
         """Return a guard that also allows the host and port of this URL of the operator, even if they are private."""
         parsed = parse_url(url)

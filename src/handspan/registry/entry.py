@@ -33,6 +33,7 @@ class Entry:
         "facts",
         "function",
         "gate",
+        "handling",
         "internal",
         "is_new",
         "is_read_only",
@@ -67,6 +68,7 @@ class Entry:
             handling = handling_of(tool)
         spec = tool.spec
         self.tool = tool
+        self.handling = handling
         self.spec = spec
         self.origin = origin
         self.scope = scope
@@ -94,11 +96,17 @@ class Entry:
         """An async function that takes the arguments alone: the engine calls it without a context."""
         self.gate: Any = None
         """The engine stores the tool's gate here: so it needs no lookup at each call."""
-        self.timeout, self.timeout_source = _find_timeout(tool, handling, timeouts)
+        self.timeout: float | None
+        self.timeout_source: str
+        self.limit(timeouts)
         # P1, P2: permissions of built-ins count as granted; a device asks with its platform's own prompt.
         is_settled = handling.asks_itself or origin.is_builtin
         self.permissions_to_ask: tuple[str, ...] = () if is_settled else spec.permissions
         self.mark(None)
+
+    def limit(self, timeouts: Mapping[str, float | None]) -> None:
+        """Give the tool the timeout that these settings lead to. Calls that run keep theirs."""
+        self.timeout, self.timeout_source = _find_timeout(self.tool, self.handling, timeouts)
 
     def mark(self, change: DefinitionChange | None) -> None:
         """Store how the definition differs from what a person agreed to; None: it does not differ (SPEC T5)."""

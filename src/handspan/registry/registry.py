@@ -156,6 +156,16 @@ class Registry:
         """Return the number of tools of this origin."""
         return len(self._by_origin.get(origin, ()))
 
+    def use(self, rules: RegistryRules, switched_off: Iterable[str]) -> None:
+        """Apply these rules from now on, and the patterns that people have switched off beside them."""
+        self._rules = rules
+        self._disabled = {*rules.disabled, *switched_off}
+        for entry in self:
+            entry.limit(rules.timeouts)
+        for selection in self._selections.values():
+            selection.shown = rules.shown
+        self._global.mark_changed()
+
     def disable(self, pattern: str) -> None:
         """Switch off every tool that this glob or `origin:…` names, for all owners."""
         self._disabled.add(pattern)

@@ -59,14 +59,21 @@ class BuiltinTools:
         self._only = only
         self._workspace: Workspace | None = None
         self._described: dict[Tool, ToolSpec] = {}
-        tools, policy = settings.tools, settings.tools.command_policy
-        self._shell = shell_tools(
-            settings.workspace,
-            CommandPolicy(policy.mode, policy.allowlist, policy.allow_also, policy.denylist),
-            sandbox,
-            unsafe_shell_without_sandbox=tools.unsafe_shell_without_sandbox,
-            open_proxy=self._open_proxy,
-            limits=OutputLimits(tools.result_limit, min(tools.result_preview, tools.result_limit), tools.output_limit),
+        self._shell = self._make_shell()
+
+    def _make_shell(self) -> list[Tool]:
+        tools, policy = self._settings.tools, self._settings.tools.command_policy
+        return list(
+            shell_tools(
+                self._settings.workspace,
+                CommandPolicy(policy.mode, policy.allowlist, policy.allow_also, policy.denylist),
+                self._sandbox,
+                unsafe_shell_without_sandbox=tools.unsafe_shell_without_sandbox,
+                open_proxy=self._open_proxy,
+                limits=OutputLimits(
+                    tools.result_limit, min(tools.result_preview, tools.result_limit), tools.output_limit
+                ),
+            )
         )
 
     @property
@@ -83,8 +90,20 @@ class BuiltinTools:
         for tool in self._tools(workspace):
             if matches_any(self._only, tool.spec.name):
                 self._registry.register_own(tool)
-        self._described = {tool: tool.spec for tool in self._shell if matches_any(self._only, tool.spec.name)}
+        self._describe_shell()
         self._sandbox.listen(self._describe_shell_anew)
+
+    def use(self, settings: Settings) -> None:
+        """Register the tools as these settings have them. Calls that run go on as they began."""
+        self._settings = settings
+        self._shell = self._make_shell()
+        if self._workspace is not None:
+            tools = [tool for tool in self._tools(self._workspace) if matches_any(self._only, tool.spec.name)]
+            self._registry.replace(BUILTIN, tools)
+            self._describe_shell()
+
+    def _describe_shell(self) -> None:
+        self._described = {tool: tool.spec for tool in self._shell if matches_any(self._only, tool.spec.name)}
 
     async def close(self) -> None:
         """Unregister them."""

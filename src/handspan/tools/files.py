@@ -126,7 +126,7 @@ class WriteFile:
         write = self._workspace.append if mode == "append" else self._workspace.write
         write(path, data, ctx.deadline)
         return {
-            "message": f"Successfully wrote {len(data)} bytes to {path}",
+            "message": f"Successfully wrote {len(data)} byte{'' if len(data) == 1 else 's'} to {path}",
             "path": path,
             "bytes_written": len(data),
             "mode": mode,

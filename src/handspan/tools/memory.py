@@ -94,7 +94,8 @@ class MemoryWrite:
         data = encode_argument(arguments, "content")
         mode = cast(str, arguments.get("mode", "append"))
         self._memories.write(ctx.who.owner, data, mode == "append", ctx.deadline)
-        return {"message": f"Successfully wrote {len(data)} bytes to memory (mode: {mode})", "path": _REPORTED_PATH}
+        size = f"{len(data)} byte{'' if len(data) == 1 else 's'}"
+        return {"message": f"Successfully wrote {size} to memory (mode: {mode})", "path": _REPORTED_PATH}
 
 
 class _MemoryFolders:

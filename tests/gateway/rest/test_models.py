@@ -73,7 +73,10 @@ async def test_a_stored_key_answers_is_private_and_is_never_shown(
     assert (await client.post("/api/models/test", json=model(server, key=KEY))).json()["ok"]
     added = await client.put("/api/models/mine", json=model(server, key=KEY))
     chosen = await client.post("/api/models/use", json={"model": "mine"})
-    assert (chosen.json()["model"], chosen.json()["why"]) == ("mine", "mine, because it was chosen on the page.")
+    assert (chosen.json()["model"], chosen.json()["why"]) == (
+        "mine",
+        "mine, because it was chosen on the page or by /model.",
+    )
     listed = await client.get("/api/models")
     assert listed.json()["listed"][0]["key"] == "stored"
     shown = [added, chosen, listed, await client.get("/api/settings"), await client.get("/api/status")]

@@ -30,6 +30,7 @@ TALK = (
         ("PUT", "", {"name": "mine"}),
         ("DELETE", "", None),
         ("POST", "/abort", None),
+        ("POST", "/undo", None),
     ],
 )
 async def test_somebody_elses_session_is_one_that_never_was(
@@ -79,6 +80,16 @@ async def test_messages_are_what_was_said(client: RestClient, rest: Rest) -> Non
         ("assistant", "One."),
     ]
     assert answer["session_id"] == session and answer["session_persistence"] is True
+
+
+async def test_the_last_message_and_its_answer_can_be_removed(client: RestClient, rest: Rest) -> None:
+    more = (UserMessage((Text("And now?"),)), AssistantMessage((Text("Two."),), "end", "m"))
+    session = await session_of(rest, said=(*TALK, *more))
+    for removed, left in ((2, 4), (4, 0)):
+        undone = await client.post(f"/api/sessions/{session}/undo")
+        assert (undone.status_code, undone.json()) == (200, {"session_id": session, "removed": removed})
+        assert (await client.get(f"/api/sessions/{session}")).json()["message_count"] == left
+    assert is_error(await client.post(f"/api/sessions/{session}/undo"), 409, "no_user_message")
 
 
 async def test_full_messages_show_calls_and_results(client: RestClient, rest: Rest) -> None:

@@ -1,8 +1,11 @@
 import { signal, useSignal } from '@preact/signals';
 import { memo } from 'preact/compat';
+import { isAdmin } from '../gateway/account.ts';
+import { rest } from '../gateway/rest.ts';
 import { duration } from '../parts/ago.tsx';
 import { asText, Code } from '../parts/code.tsx';
 import { Icon, type IconName } from '../parts/icon.tsx';
+import { attempt } from '../parts/toast.tsx';
 import { href } from '../router.ts';
 import { Files } from './files.tsx';
 import { type CallView, readEnvelope } from './view.ts';
@@ -90,9 +93,19 @@ function CallDetails({ call }: { call: CallView }) {
       <p class="call-links">
         <a href={href('tools', call.tool)}>About this tool</a>
         {call.state !== 'writing' && <a href={href('journal', 'calls', call.id)}>In the journal</a>}
+        {isAdmin() && (
+          <button type="button" class="as-link" onClick={() => void switchOff(call.tool)}>
+            Switch it off
+          </button>
+        )}
       </p>
     </div>
   );
+}
+
+async function switchOff(tool: string): Promise<void> {
+  const done = `${tool} is off for all agents. The page Tools switches it on again.`;
+  await attempt(() => rest.post('/api/switches/disable', { body: { pattern: tool } }), done);
 }
 
 function lastLine(text = ''): string {

@@ -62,7 +62,7 @@ function AgentList({ agents, byDefault, problem }: { agents: AgentView[]; byDefa
                 {agent.kept === 'settings' && <Badge>settings file</Badge>}
               </>
             }
-            text={agent.description || <span class="one-line">{agent.instructions}</span>}
+            text={<span class="one-line">{agent.description || agent.instructions}</span>}
             side={plural(agent.tool_count, 'tool')}
             actions={
               <>

@@ -817,6 +817,12 @@ export interface Relabelled {
   label: string;
 }
 
+/** The settings as their files have them now are in force, as far as that needs no restart. */
+export interface ReloadedSettings {
+  applied: string[];
+  needs_restart: string[];
+}
+
 /** The server is stopped, and its tools are gone. */
 export interface RemovedMcpServer {
   name: string;
@@ -942,6 +948,9 @@ export interface SettingsInForce {
   file: string | null;
   is_changed: boolean;
   settings: SettingView[];
+  reloadable: string[];
+  needs_restart: string[];
+  problem: string;
 }
 
 /** A link that signs one browser in. It works once, and for a short time. */
@@ -1181,6 +1190,12 @@ export interface TrustedTools {
   tools: string[];
 }
 
+/** The last message of the person is removed, and all that followed it. */
+export interface UndoneTurn {
+  session_id: string;
+  removed: number;
+}
+
 /** The name and the session of an upload. */
 export interface UploadQuery {
   name?: string | undefined;
@@ -1193,7 +1208,7 @@ export interface UsableTool {
   description: string;
 }
 
-/** One sum for each session, model or day. A count that the model did not report is null, never 0. */
+/** One sum for each session, model, agent or day. A count that the model did not report is null, never 0. */
 export interface UsageList {
   by: string;
   usage: UsageSum[];
@@ -1201,12 +1216,12 @@ export interface UsageList {
 
 /** What to sum. */
 export interface UsageQuery {
-  by?: 'day' | 'model' | 'session' | undefined;
+  by?: 'agent' | 'day' | 'model' | 'session' | undefined;
   session?: string | undefined;
   since?: string | undefined;
 }
 
-/** What the replies of one session, model or day used. */
+/** What the replies of one session, model, agent or day used. */
 export interface UsageSum {
   of: string;
   replies: number;
@@ -1285,6 +1300,7 @@ export interface Operations {
   'GET /api/sources': { path: undefined; query: undefined; body: undefined; answer: SourceList };
   'POST /api/sources/reload': { path: undefined; query: undefined; body: undefined; answer: SourceList };
   'GET /api/settings': { path: undefined; query: undefined; body: undefined; answer: SettingsInForce };
+  'POST /api/settings/reload': { path: undefined; query: undefined; body: undefined; answer: ReloadedSettings };
   'GET /api/doctor': { path: undefined; query: undefined; body: undefined; answer: Diagnosis };
   'POST /pair': { path: undefined; query: undefined; body: PairBody; answer: Paired };
   'GET /api/me': { path: undefined; query: undefined; body: undefined; answer: WhoAmI };
@@ -1312,6 +1328,7 @@ export interface Operations {
   'GET /api/sessions/{session_id}/messages': { path: { session_id: string }; query: { after?: number | undefined; full?: boolean | undefined }; body: undefined; answer: MessageList };
   'GET /api/sessions/{session_id}/messages/{seq}/files/{index}': { path: { session_id: string; seq: string; index: string }; query: undefined; body: undefined; answer: Blob };
   'GET /api/sessions/{session_id}/state': { path: { session_id: string }; query: undefined; body: undefined; answer: SessionStateView };
+  'POST /api/sessions/{session_id}/undo': { path: { session_id: string }; query: undefined; body: undefined; answer: UndoneTurn };
   'POST /api/sessions/{session_id}/abort': { path: { session_id: string }; query: undefined; body: undefined; answer: AbortStatus };
   'GET /api/agents': { path: undefined; query: undefined; body: undefined; answer: AgentList };
   'POST /api/agents': { path: undefined; query: undefined; body: NewAgent; answer: AgentView };
@@ -1326,7 +1343,7 @@ export interface Operations {
   'GET /api/calls/{call_id}': { path: { call_id: string }; query: { wait?: number | undefined }; body: undefined; answer: CallRecordView };
   'GET /api/calls/{call_id}/files/{index}': { path: { call_id: string; index: string }; query: undefined; body: undefined; answer: Blob };
   'POST /api/calls/{call_id}/cancel': { path: { call_id: string }; query: undefined; body: undefined; answer: CallRecordView };
-  'GET /api/usage': { path: undefined; query: { by?: 'day' | 'model' | 'session' | undefined; session?: string | undefined; since?: string | undefined }; body: undefined; answer: UsageList };
+  'GET /api/usage': { path: undefined; query: { by?: 'agent' | 'day' | 'model' | 'session' | undefined; session?: string | undefined; since?: string | undefined }; body: undefined; answer: UsageList };
   'GET /api/questions': { path: undefined; query: { session?: string | undefined }; body: undefined; answer: QuestionList };
   'POST /api/questions/{question_id}/answer': { path: { question_id: string }; query: undefined; body: GivenAnswer; answer: AcceptedAnswer };
   'POST /api/questions/{question_id}/start': { path: { question_id: string }; query: undefined; body: undefined; answer: StartedLogin };

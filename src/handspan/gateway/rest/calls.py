@@ -108,7 +108,7 @@ async def cancel(request: RestRequest, call_id: str) -> CallRecordView:
 
 @family.get("/api/usage", tag="usage")
 async def usage(request: RestRequest, query: UsageQuery) -> UsageList:
-    """The tokens that replies to the caller used, summed by session, model or day."""
+    """The tokens that replies to the caller used, summed by session, model, agent or day."""
     sums = await request.parts.store.usage.sums(
         query.by, owner=request.owner, session=query.session or None, since=query.since
     )

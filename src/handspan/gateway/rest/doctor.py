@@ -12,14 +12,15 @@ from typing import Final
 
 from handspan.config.listing import setting_rows
 from handspan.core.calls import new_call_id
-from handspan.core.errors import HandspanError
+from handspan.core.errors import ConfigError, HandspanError
 from handspan.core.sources import SourceState, describe_state
 from handspan.gateway.app import App
+from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.rest.route import Family, RestRequest
 from handspan.gateway.rest.status import choose_model
 from handspan.gateway.rest.tools import visible_entries
 from handspan.tools.workspace import Workspace
-from handspan.wire.rest.status import Diagnosis, Finding, SettingsInForce, SettingView
+from handspan.wire.rest.status import Diagnosis, Finding, ReloadedSettings, SettingsInForce, SettingView
 
 family: Final = Family("status")
 
@@ -30,7 +31,20 @@ async def settings(request: RestRequest) -> SettingsInForce:
     started = request.parts.app.started_with
     file = started.loaded.file
     rows = [SettingView(*row) for row in setting_rows(started.loaded)]
-    return SettingsInForce(None if file is None else str(file), started.is_changed, rows)
+    changes = await asyncio.to_thread(started.changes)
+    name = None if file is None else str(file)
+    return SettingsInForce(name, started.is_changed, rows, *changes, started.problem)
+
+
+@family.post("/api/settings/reload", "admin", also_refuses=(409,))
+async def reload_settings(request: RestRequest) -> ReloadedSettings:
+    """Take the settings as their files have them now, as far as that needs no restart. When they can't be used (409),
+    those from before stay in force."""
+    try:
+        applied, needs_restart = await request.parts.reload()
+    except ConfigError as error:
+        raise Refusal(409, "settings", str(error)) from None
+    return ReloadedSettings(applied, needs_restart)
 
 
 @family.get("/api/doctor", "admin")
@@ -42,7 +56,7 @@ async def doctor(request: RestRequest) -> Diagnosis:
 async def _findings(request: RestRequest) -> AsyncIterator[Finding]:
     app = request.parts.app
     await app.refresh_tools()
-    for finding in _settings_file(app):
+    for finding in await asyncio.to_thread(lambda: list(_settings_file(app))):
         yield finding
     yield await asyncio.to_thread(_workspace, app)
     yield await _check_state(request)
@@ -62,10 +76,15 @@ async def _findings(request: RestRequest) -> AsyncIterator[Finding]:
 
 
 def _settings_file(app: App) -> Iterator[Finding]:
+    reloadable, needs_restart = app.started_with.changes()
+    file = app.started_with.loaded.file or "the settings file"
     if problem := app.started_with.problem:
         yield Finding("settings", False, problem, "correct the file; what it said before stays in force until then")
-    elif app.started_with.is_changed:
-        text = f"{app.started_with.loaded.file or 'the settings file'} has changed since the gateway started"
+    if reloadable:
+        text = f"{file} has changed since the gateway started: {', '.join(reloadable)}"
+        yield Finding("settings", True, text, "`handspan reload` applies it")
+    if needs_restart:
+        text = f"{file} has changed since the gateway started: {', '.join(needs_restart)}"
         yield Finding("settings", True, text, "restart the gateway to apply it")
 
 

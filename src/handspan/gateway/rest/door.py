@@ -89,6 +89,7 @@ def open_door(gateway: GatewayParts) -> Door:
         model_choice=gateway.model_choice,
         choice_at_once=gateway.choice_at_once,
         forget_models=gateway.forget_models,
+        reload=gateway.reload,
         limits=BodyLimits(large=limits.request_bytes, upload=limits.upload_bytes),
     )
     if gateway.cluster is not None:

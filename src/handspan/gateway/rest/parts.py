@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from msgspec import Struct, field
 
 from handspan.agent.sessions import Sessions
+from handspan.config.listing import SettingChanges
 from handspan.core.bus import Bus
 from handspan.core.errors import StoreError
 from handspan.core.store import ArtifactStore, Store
@@ -52,6 +53,11 @@ def _forget_nothing() -> None:
     """For a door whose models never change."""
 
 
+async def _reload_nothing() -> SettingChanges:
+    """For a door whose settings never change."""
+    return SettingChanges([], [])
+
+
 class RestParts(Struct, kw_only=True):
     """Everything that a route of REST may use."""
 
@@ -77,6 +83,8 @@ class RestParts(Struct, kw_only=True):
     """The same without a search for a local model."""
     forget_models: Callable[[], None] = _forget_nothing
     """Lets the next request choose its model anew: the models have changed."""
+    reload: Callable[[], Awaitable[SettingChanges]] = _reload_nothing
+    """Takes the settings as their files have them now. Raises `ConfigError` when they can't be used."""
     limits: BodyLimits = BodyLimits()
     patience: float = 25.0
     """Seconds that a request waits for a call's result. After that the answer is the call's id."""

@@ -32,6 +32,7 @@ from handspan.wire.rest.sessions import (
     SessionQuery,
     SessionStateView,
     SessionView,
+    UndoneTurn,
 )
 
 family: Final = Family("sessions")
@@ -143,6 +144,15 @@ async def delete(request: RestRequest, session_id: str) -> DeletedSession:
         await request.parts.store.conversations.delete(session_id, owner=request.owner)
     request.publish("sessions", session_id=session_id, change="deleted")
     return DeletedSession(True, session_id)
+
+
+@family.post("/api/sessions/{session_id}/undo", also_refuses=(409,))
+async def undo(request: RestRequest, session_id: str) -> UndoneTurn:
+    """Remove the person's last message and all that follows it. What its calls did stays done."""
+    before = (await _find(request, session_id)).length
+    await request.parts.sessions.get(session_id, request.owner).undo(request.who).end()
+    request.publish("sessions", session_id=session_id, change="undone")
+    return UndoneTurn(session_id, before - (await _find(request, session_id)).length)
 
 
 @family.post("/api/sessions/{session_id}/abort")

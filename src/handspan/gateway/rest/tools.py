@@ -165,7 +165,7 @@ def _consent_reason(name: str, kind: QuestionKind, subject: str, rule: bool | No
     about = f"it needs the permission {subject!r}." if kind == "permission" else subject
     if rule is None:
         return Reason(True, f"A person is asked first: {about}")
-    how = f"`handspan questions forget {name}` takes the rule back."
+    how = f"`handspan rules forget {name}` takes the rule back."
     return Reason(
         rule, f'Your rule "always" permits it: {about}' if rule else f'Your rule "never" refuses it: {about} {how}'
     )

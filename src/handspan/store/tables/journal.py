@@ -18,6 +18,7 @@ _OPEN: Final = "state <> 'done'"
 _FAILED: Final = "status NOT IN ('open', 'success')"
 
 
+_TOUCH: Final = "UPDATE calls SET at = at WHERE id = ? AND state = 'done'"
 _ADD_NOTE: Final = (
     "INSERT INTO call_notes (call_id, at, text) SELECT id, ?/*double precision*/, ?/*text*/"
     " FROM calls WHERE id = ? AND state = 'done'"
@@ -128,6 +129,8 @@ def _status_term(status: CallStatus) -> tuple[str, Row]:
 
 async def add_note(call_id: str, at: float, text: str, connection: TableConnection) -> bool:
     """Store a note. Return False if there is no such finished call, or it has `MAX_NOTES`."""
+    # Two processes that count at once would both find room: so the second one has to wait, and count again.
+    await connection.execute(_TOUCH, (sanitize(call_id),))
     values = (at, sanitize(cut_note(text)), sanitize(call_id), MAX_NOTES)
     return await connection.execute(_ADD_NOTE, values) == 1
 

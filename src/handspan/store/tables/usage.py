@@ -1,4 +1,4 @@
-"""What replies used: sums by session, model or day. A count that no API reported stays unknown (SPEC M6)."""
+"""What replies used: sums by session, model, agent or day. A count that no API reported stays unknown (SPEC M6)."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -15,6 +15,9 @@ from handspan.store.tables.rows import Row
 _COUNTED: Final = ("input", "output", "cached", "reasoning", "cost")
 # SUM of nothing known is NULL, never 0; COUNT(x) leaves out the NULLs.
 _SUMS: Final = ", ".join(f"SUM({column}), COUNT(*) - COUNT({column})" for column in _COUNTED)
+_WITH_AGENT: Final = (
+    "(SELECT usage.*, sessions.agent AS agent FROM usage JOIN sessions ON sessions.id = usage.session) AS used"
+)
 
 INSERT_USAGE: Final = (
     "INSERT INTO usage (session, seq, owner, model, day, input, output, cached, reasoning, cost)"
@@ -33,10 +36,14 @@ class StoredUsage:
         self._database = database
 
     async def sums(self, by: SumBy, *, owner: str, session: str | None = None, since: str = "") -> Sequence[UsageSum]:
-        """Return one sum for each session, model or day (UTC, `2026-01-31`); of one session, or since one day."""
+        """Return one sum for each session, model, agent or day (UTC, `2026-01-31`); of one session, or since one day.
+
+        The agent is the one that the session has now.
+        """
         if by not in get_args(SumBy):  # it becomes part of the statement: so check it at run time, too
             raise ToolError("invalid_arguments", f"Usage is summed by {', '.join(get_args(SumBy))}, not by {by!r}.")
-        sql = f"SELECT {by}, COUNT(*), {_SUMS} FROM usage WHERE owner = ? AND day >= ?"
+        sql = f"SELECT {by}, COUNT(*), {_SUMS} FROM {_WITH_AGENT if by == 'agent' else 'usage'}"
+        sql += " WHERE owner = ? AND day >= ?"
         values: Row = (sanitize(owner), since)
         if session is not None:
             sql, values = f"{sql} AND session = ?", (*values, sanitize(session))

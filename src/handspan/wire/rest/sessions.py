@@ -174,6 +174,14 @@ class DeletedSession(Struct, frozen=True):
     session_id: str
 
 
+class UndoneTurn(Struct, frozen=True):
+    """The last message of the person is removed, and all that followed it."""
+
+    session_id: str
+    removed: int
+    """How many messages."""
+
+
 class AbortStatus(Struct, frozen=True):
     """Whether a turn was stopped."""
 

@@ -1,11 +1,11 @@
 """The gateway, its models, its skills and the used tokens in REST."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from msgspec import Meta, Struct
 
 from handspan.core.channels import ChannelState
-from handspan.core.records import UsageSum
+from handspan.core.records import SumBy, UsageSum
 from handspan.core.sources import SourceState
 from handspan.core.values import Json
 from handspan.wire.rest.fields import SessionId
@@ -80,8 +80,23 @@ class SettingsInForce(Struct, frozen=True):
 
     file: str | None
     is_changed: bool
-    """The file has changed since the gateway started. A restart applies it."""
+    """The files of the settings say something that is not in force."""
     settings: list[SettingView]
+    reloadable: list[str] = []
+    """The changed settings that `POST /api/settings/reload` applies."""
+    needs_restart: list[str] = []
+    """The changed settings that only a restart applies."""
+    problem: str = ""
+    """Why the files can't be used as they are now. What they said before stays in force."""
+
+
+class ReloadedSettings(Struct, frozen=True):
+    """The settings as their files have them now are in force, as far as that needs no restart."""
+
+    applied: list[str]
+    """The settings that have changed."""
+    needs_restart: list[str]
+    """The changed settings that only a restart applies."""
 
 
 class WhichModel(Struct, frozen=True, forbid_unknown_fields=True):
@@ -195,7 +210,7 @@ class SessionSkills(Struct, frozen=True):
 class UsageQuery(Struct, frozen=True, forbid_unknown_fields=True):
     """What to sum."""
 
-    by: Literal["session", "model", "day"] = "model"
+    by: SumBy = "model"
     session: SessionId = ""
     since: Annotated[
         str, Meta(pattern=r"^([0-9]{4}-[0-9]{2}-[0-9]{2})?$", description="A day (UTC), as 2026-01-31.")
@@ -203,7 +218,7 @@ class UsageQuery(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class UsageList(Struct, frozen=True):
-    """One sum for each session, model or day. A count that the model did not report is null, never 0."""
+    """One sum for each session, model, agent or day. A count that the model did not report is null, never 0."""
 
     by: str
     usage: list[UsageSum]

@@ -1,5 +1,6 @@
-"""A turn as a terminal shows it: words as they come, a line for each call (SPEC U1 in letters)."""
+"""A turn in plain letters: words as they come, a line for each call; and as JSON (SPEC U1, U2)."""
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Final, Protocol, TextIO
 
 import msgspec
@@ -20,7 +21,7 @@ from handspan.core.events import (
 from handspan.core.questions import find_waiting_note
 from handspan.core.values import Json, escape_invisible, strip_invisible
 
-_END_WORDS: Final[dict[EndReason, str]] = {
+END_WORDS: Final[dict[EndReason, str]] = {
     "limit": "(stopped: the limit of tool rounds is reached)",
     "errors": "(stopped: every tool call failed several times in a row)",
     "length": "(cut off: the answer was longer than the model may write)",
@@ -35,6 +36,9 @@ _MAX_SHOWN: Final = 2000
 class Show(Protocol):
     """Shows a conversation."""
 
+    is_detailed: bool
+    """Whether arguments, results and thinking are shown, too."""
+
     def __call__(self, event: Event) -> None:
         """An event of a turn."""
         ...
@@ -45,6 +49,22 @@ class Show(Protocol):
 
     def note(self, text: str) -> None:
         """What is no part of the conversation itself: the answer to a command, or what went wrong."""
+        ...
+
+    def link(self, is_up: bool) -> None:
+        """The link to the gateway is lost, or there again."""
+        ...
+
+    def image(self, name: str, data: bytes) -> None:
+        """An image of the conversation."""
+        ...
+
+    def hold(self) -> AbstractContextManager[None]:
+        """A block in which nothing of it moves: a person is asked."""
+        ...
+
+    def rest(self) -> None:
+        """No turn runs any more, however it ended."""
         ...
 
 
@@ -58,8 +78,14 @@ class _Note(Struct, frozen=True, tag="told"):
     text: str
 
 
+class _Link(Struct, frozen=True, tag="link"):
+    up: bool
+
+
 class JsonLines:
     """Shows one event a line, for programs."""
+
+    is_detailed = True
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
@@ -67,6 +93,20 @@ class JsonLines:
     def __call__(self, event: Event) -> None:
         """Show this event."""
         self._write(event)
+
+    def link(self, is_up: bool) -> None:
+        """A line that says so."""
+        self._write(_Link(is_up))
+
+    def image(self, name: str, data: bytes) -> None:
+        """Nothing: the session has it."""
+
+    def hold(self) -> AbstractContextManager[None]:
+        """Nothing moves here."""
+        return nullcontext()
+
+    def rest(self) -> None:
+        """Nothing moves here."""
 
     def begin(self, session: str, agent: str, model: str) -> None:
         """The first line."""
@@ -88,7 +128,7 @@ class TerminalRenderer:
         """`aside` is for what is not the answer, when there is only one (`once`)."""
         self._out = out
         self._aside = aside
-        self._verbose = verbose
+        self.is_detailed = verbose
         self._once = once
         self._is_mid_line = False
         self._is_terminal = out.isatty()
@@ -101,30 +141,45 @@ class TerminalRenderer:
         if not self._once:
             self.note(f"Model: {model}")
             self.note(f"Session {session}, agent {agent!r}. /help for help, Ctrl-D to end.")
-        elif self._verbose or self._aside.isatty():
+        elif self.is_detailed or self._aside.isatty():
             self.note(f"(session {session}, agent {agent!r}, model {model})")
 
     def note(self, text: str) -> None:
         """Show a line of ours."""
         if self._once:
-            self._aside.write(f"{_harmless(text)}\n")
+            self._aside.write(f"{harmless(text)}\n")
             self._aside.flush()
         else:
             self._line(text)
+
+    def link(self, is_up: bool) -> None:
+        """Show a line that says so."""
+        self.note("(connected again)" if is_up else "(the gateway is away: reconnecting…)")
+
+    def image(self, name: str, data: bytes) -> None:
+        """Show that there is one."""
+        self.note(f"[image {name}, {len(data)} bytes]")
+
+    def hold(self) -> AbstractContextManager[None]:
+        """Nothing moves here."""
+        return nullcontext()
+
+    def rest(self) -> None:
+        """Nothing moves here."""
 
     def __call__(self, event: Event) -> None:
         """Show this event."""
         match event:
             case TextArrived(text=text):
                 self._words(text)
-            case ThinkingArrived(text=text) if self._verbose:
+            case ThinkingArrived(text=text) if self.is_detailed:
                 self._words(text)
             case CallStarted():
                 self._show_start(event)
             case CallProgress(value=value) if (waiting := find_waiting_note(value)) is not None:
                 if waiting[1]:  # at a device; the person is asked here about all others
                     self._line(waiting[0].rstrip("\n"))
-            case CallProgress(value=value) if self._verbose:
+            case CallProgress(value=value) if self.is_detailed:
                 self._progress(value)
             case CallFinished():
                 self._show_result(event)
@@ -136,9 +191,9 @@ class TerminalRenderer:
                 self._show_end(event)
 
     def _show_start(self, event: CallStarted) -> None:
-        self._running[event.id] = _name(event.name)
-        if self._verbose:
-            self._line(f"→ {_name(event.name)} {_clip(event.arguments)}")
+        self._running[event.id] = call_name(event.name)
+        if self.is_detailed:
+            self._line(f"→ {call_name(event.name)} {clip(event.arguments)}")
         else:
             self._end_line()
             self._write("")
@@ -146,9 +201,9 @@ class TerminalRenderer:
     def _show_result(self, event: CallFinished) -> None:
         self._running.pop(event.id, None)
         state = "ok" if event.status == "success" else event.status
-        self._line(f"[{_name(event.name)}: {state}, {_duration(event.duration)}]")
-        if self._verbose:
-            self._line(f"← {_clip(event.envelope)}")
+        self._line(f"[{call_name(event.name)}: {state}, {render_duration(event.duration)}]")
+        if self.is_detailed:
+            self._line(f"← {clip(event.envelope)}")
 
     def _progress(self, value: Json) -> None:
         text = value.get("text") if isinstance(value, dict) else None
@@ -161,8 +216,8 @@ class TerminalRenderer:
         self._running.clear()
         if event.reason == "error":
             self._line(f"The model can't answer: {event.text}")
-        elif event.reason in _END_WORDS:
-            self._line(_END_WORDS[event.reason])
+        elif event.reason in END_WORDS:
+            self._line(END_WORDS[event.reason])
         self._end_line()
 
     def _words(self, text: str) -> None:
@@ -182,26 +237,28 @@ class TerminalRenderer:
     def _write(self, text: str) -> None:
         if self._has_last_line:
             self._out.write("\r\x1b[K")
-        self._out.write(_harmless(text))
+        self._out.write(harmless(text))
         self._has_last_line = self._is_terminal and bool(self._running)
         if self._has_last_line:
             self._out.write(f"[{', '.join(self._running.values())[:60]}: running]")
         self._out.flush()
 
 
-def _harmless(text: str) -> str:
+def harmless(text: str) -> str:
     """Return the text without what would steer a terminal: a model's or a tool's words must not (SPEC S4)."""
     return strip_invisible(text).replace("\r", "")
 
 
-def _name(name: str) -> str:
+def call_name(name: str) -> str:
     """Return a tool's name, which a model may have made up, on one line."""
-    return " ".join(_harmless(name).split())[:80]
+    return " ".join(harmless(name).split())[:80]
 
 
-def _clip(text: str) -> str:
+def clip(text: str) -> str:
+    """Return the text, or as much of it as a person reads."""
     return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}… ({len(text)} characters)"
 
 
-def _duration(seconds: float) -> str:
+def render_duration(seconds: float) -> str:
+    """Return how long something took."""
     return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"

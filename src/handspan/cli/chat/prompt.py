@@ -1,4 +1,4 @@
-"""A conversation at a terminal, line after line."""
+"""What a person types, line after line: plainly, or with editing where the terminal can (SPEC U2)."""
 
 import asyncio
 import contextlib
@@ -8,66 +8,29 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final, Protocol
 
-from handspan.cli.render_chat import Show
-from handspan.core.errors import HandspanError
-from handspan.core.events import Ended
 from handspan.engine.threads import Threads
 
 _SIGN: Final = "> "
-COMMANDS: Final = ("/help", "/tools", "/agent", "/skill", "/usage")
-HELP: Final = """\
-/tools           what tools this agent may use
-/agent [NAME]    which agent answers; with a name, let that one go on
-/skill [NAME]    which skills are on; with a name, switch that one on, with -NAME off
-/usage           what this conversation used
-/help            this
-/quit            the end (so is Ctrl-D)
-Ctrl-C aborts the answer, not the program."""
 
 
-class Partner(Protocol):
-    """The agent that the person talks to."""
+class PromptReader(Protocol):
+    """Reads what a person says."""
 
-    async def say(self, text: str) -> Ended:
-        """Run one turn and return its end. Ctrl-C aborts the turn alone."""
+    def open(self) -> None:
+        """Get ready."""
         ...
 
-    async def command(self, name: str, argument: str) -> list[str]:
-        """Return the lines that answer a command other than /help and /quit."""
+    def close(self) -> None:
+        """Leave the terminal as it was."""
+        ...
+
+    async def line(self) -> str | None:
+        """Return what is typed next; None at the end."""
         ...
 
 
-async def converse(partner: Partner, show: Show, history: Path) -> None:
-    """Turn after turn, until the person has had enough."""
-    prompt = Prompt(history)
-    prompt.open()
-    try:
-        while (line := await prompt.line()) is not None and line not in ("/quit", "/exit"):
-            await _answer(partner, show, line)
-    finally:
-        prompt.close()
-
-
-async def _answer(partner: Partner, show: Show, line: str) -> None:
-    name, _, argument = line.partition(" ")
-    try:
-        if name in COMMANDS:
-            lines = HELP.splitlines() if name == "/help" else await partner.command(name, argument.strip())
-            for text in lines or ["(none)"]:
-                show.note(f"  {text}")
-        elif line:
-            await partner.say(line)
-    except HandspanError as error:
-        show.note(f"({error})")
-
-
-def tool_line(name: str, description: str) -> str:
-    """One tool, in the answer to /tools."""
-    return f"{name:<24} {' '.join(description.split())[:90]}"
-
-
-class Prompt:
-    """Reads line after line; at a terminal with a prompt, line editing and a history that is kept in a file."""
+class PlainPrompt:
+    """Reads line after line; at a terminal with a prompt, simple editing and a history that is kept in a file."""
 
     def __init__(self, history: Path) -> None:
         """A prompt for this terminal, if it is one."""
@@ -98,7 +61,7 @@ class Prompt:
         try:
             # On a thread of ours: nothing can interrupt a read from a terminal, and it must not hold up the exit.
             typed: str = await self._threads.run(input, _SIGN if self._is_terminal else "")
-            return typed.strip()
+            return typed.rstrip()
         except EOFError:
             if self._is_terminal:
                 print()  # the shell's own prompt comes next, on a line of its own

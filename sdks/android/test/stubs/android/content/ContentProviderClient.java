@@ -1,0 +1,3 @@
+package android.content;
+
+public class ContentProviderClient { public void close() {} }

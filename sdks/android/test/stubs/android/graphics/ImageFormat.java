@@ -1,0 +1,3 @@
+package android.graphics;
+
+public class ImageFormat { public static final int JPEG = 256; }

@@ -1,0 +1,3 @@
+package android.hardware;
+
+public class SensorEvent { public final float[] values; public SensorEvent(float... values) { this.values = values; } }

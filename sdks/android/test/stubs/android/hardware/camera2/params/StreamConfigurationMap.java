@@ -1,0 +1,3 @@
+package android.hardware.camera2.params;
+
+public abstract class StreamConfigurationMap { public abstract android.util.Size[] getOutputSizes(int format); }

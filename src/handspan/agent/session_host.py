@@ -1,0 +1,39 @@
+"""What a session needs of the part that holds all sessions."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from handspan.agent.conversation import Conversation
+from handspan.agent.loop import Loop
+from handspan.agent.queue import TurnHost
+from handspan.agent.stored_turns import StoredTurns
+from handspan.core.bus import Bus
+from handspan.core.principals import Principal
+from handspan.core.records import SessionRecord
+
+if TYPE_CHECKING:
+    from handspan.agent.session import Session
+
+
+class SessionHost(TurnHost, Protocol):
+    """Loads the conversations of sessions, and releases sessions that are not used any more."""
+
+    loop: Loop
+    stored_turns: StoredTurns
+    bus: Bus | None
+    watch: Callable[[str], Callable[[], None]] | None
+    """Begins to listen for the turns of a session on other nodes, and returns how that ends; None: there are none."""
+
+    async def open(
+        self, session: "Session", who: Principal, *, agent: str = "", name: str = ""
+    ) -> tuple[Conversation, SessionRecord]:
+        """Return the conversation, ready for a turn; made if it does not exist. Raises `SessionRefused`."""
+        ...
+
+    async def reopen(self, session: "Session", who: Principal | None = None) -> Conversation | None:
+        """Return the same for an existing session; None when it does not exist."""
+        ...
+
+    def release(self, session: "Session") -> None:
+        """Release the session if it is not needed: see `is_used`."""
+        ...

@@ -1,0 +1,84 @@
+"""`handspan artifacts`: stored images, files and large results, listed, read and added (SPEC X3, X4, U2)."""
+
+import mimetypes
+import sys
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlencode
+
+import click
+
+from handspan.cli.door import ask_gateway, place_options
+from handspan.cli.files import write_new_file
+from handspan.cli.options import completes, json_option, settings_options
+from handspan.cli.render import print_done, print_json, print_rows, render_size, render_time
+from handspan.cli.requests import Requests, segment
+from handspan.core.errors import HandspanError
+from handspan.wire.rest.artifacts import ArtifactList, ArtifactView
+
+_PATH: Final = "/api/artifacts"
+
+
+@click.group("artifacts", invoke_without_command=True)
+@click.option("--session", default="", help="Only those of this session.")
+@json_option
+@settings_options
+@place_options
+@click.pass_context
+def command(ctx: click.Context, session: str, as_json: bool) -> None:
+    """List your artifacts, the newest first: id, size, kind, session, when, name."""
+    if ctx.invoked_subcommand is not None:
+        return
+    listed = ask_gateway(lambda requests: requests.get(_PATH, ArtifactList), says=not as_json).artifacts
+    found = [one for one in listed if not session or one.session == session]
+    if as_json:
+        print_json(found)
+        return
+    rows = [
+        (one.id, render_size(one.size), one.media_type, one.session, render_time(one.at), one.name) for one in found
+    ]
+    print_rows(("id", "size", "kind", "session", "at", "name"), rows)
+
+
+@command.command("get")
+@click.argument("artifact_id", metavar="ID", shell_complete=completes("artifacts"))
+@click.option("--output", "-o", type=click.Path(path_type=Path, dir_okay=False), help="Write it to this new file.")
+@settings_options
+@place_options
+def get(artifact_id: str, output: Path | None) -> None:
+    """Write the content of the artifact ID to standard output, or to a file."""
+    if output is None and sys.stdout.isatty():
+        raise click.UsageError("A terminal can't show every file: name a file with --output, or use a pipe.")
+    content = ask_gateway(lambda requests: requests.send("GET", f"{_PATH}/{segment(artifact_id)}"), says=False).body
+    if output is None:
+        sys.stdout.buffer.write(content)
+        return
+    write_new_file(output, content)
+    click.echo(f"{output}: {render_size(len(content))}", err=True)
+
+
+@command.command("add")
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option("--session", default="", help="It is deleted with this session.")
+@json_option
+@settings_options
+@place_options
+def add(file: Path, session: str, as_json: bool) -> None:
+    """Store FILE, and print the id by which tools and messages can name it."""
+    stored = ask_gateway(lambda requests: upload_file(requests, file, session), says=not as_json)
+    print_done(stored, stored.id, as_json=as_json)
+
+
+async def upload_file(requests: Requests, file: Path, session: str = "") -> ArtifactView:
+    """Store a file of this computer as an artifact. Raises `HandspanError` when it can't be read."""
+    data = _read(file)
+    query = urlencode({name: value for name, value in (("name", file.name[:200]), ("session", session)) if value})
+    kind = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
+    return await requests.upload(f"{_PATH}?{query}", data, kind, ArtifactView)
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise HandspanError(f"{str(file)!r} can't be read: {error.strerror}.") from None

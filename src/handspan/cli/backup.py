@@ -1,0 +1,255 @@
+"""`handspan backup` and `handspan restore`: all that must last in one file, and back (SPEC U2)."""
+
+import io
+import os
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+import click
+import msgspec
+from msgspec import Struct
+
+from handspan.cli.options import config_folder, json_option, read_loaded_settings, settings_options
+from handspan.cli.render import print_done, render_size
+from handspan.cli.running import claim_state
+from handspan.config import mcp_file
+from handspan.config.load import LoadedSettings
+from handspan.config.private_files import make_private
+from handspan.core.errors import ConfigError, HandspanError
+from handspan.core.version import VERSION
+from handspan.gateway.app import copy_store
+
+_FORM: Final = 1
+"""The form of the file; a newer one is refused."""
+_PIECE: Final = 1024 * 1024
+_MANIFEST: Final = "handspan-backup.json"
+_DATABASE: Final = "handspan.db"
+_OF_A_PROCESS: Final = ("gateway.json", "gateway.lock", "runs")
+"""Names in the state folder that mean something only while a gateway runs."""
+_OF_CONFIG: Final = (mcp_file.NAME, "tools", "skills")
+"""What belongs to a person beside the settings file."""
+
+
+class BackupManifest(Struct, frozen=True):
+    """What a backup is and holds. It is the first file of the archive."""
+
+    form: int
+    version: str
+    at: str
+    database: bool
+    """Whether the database is in it. PostgreSQL has backups of its own."""
+    settings_file: str = ""
+    """The name of the settings file in `config/`."""
+
+
+class BackupReport(Struct, frozen=True):
+    """What was saved, or put back."""
+
+    file: str
+    files: int
+    bytes: int
+    database: bool
+    kept: list[str] = []
+    """What was there already, and is now under this name; or stays as it is."""
+
+
+@click.command("backup")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@json_option
+@settings_options
+def command(file: Path, as_json: bool) -> None:
+    """Save the state (sessions, journal, artifacts, tokens, memory) and your settings and tools in the new FILE.
+
+    A gateway may run meanwhile: the database is copied as it is at one moment. The file (.tar.gz) holds keys and
+    tokens: only you can read it. The workspace is not part of it. With PostgreSQL, use pg_dump for the database.
+    """
+    loaded = read_loaded_settings()
+    report = _save(loaded, config_folder(), file)
+    text = f"{report.files} files, {render_size(report.bytes)}: {str(file)!r} has them. Keep it safe: it holds keys."
+    if not report.database:
+        text += " The database is not in it" + (
+            ": use pg_dump." if loaded.settings.store.url else ": there is none yet."
+        )
+    print_done(report, text, as_json=as_json)
+
+
+@click.command("restore")
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option("--replace", is_flag=True, help="Move what is there aside, under a name with the time.")
+@json_option
+@settings_options
+def restore(file: Path, replace: bool, as_json: bool) -> None:
+    """Put back what `handspan backup` saved in FILE, into the folders of these settings. No gateway may run there."""
+    state = read_loaded_settings().settings.state
+    with claim_state(state):
+        report = _put_back(file, state, config_folder(), is_replaced=replace)
+    lines = [f"{report.files} files are back in {str(state)!r} and {str(config_folder())!r}.", *report.kept]
+    print_done(report, "\n".join([*lines, "`handspan store check` looks whether all fits together."]), as_json=as_json)
+
+
+# Saving.
+
+
+def _save(loaded: LoadedSettings, folder: Path, file: Path) -> BackupReport:
+    state = loaded.settings.state
+    if not state.is_dir():
+        raise ConfigError(f"There is no state folder {str(state)!r}: name the right one with --state.")
+    has_database = not loaded.settings.store.url and (state / _DATABASE).exists()
+    manifest = BackupManifest(
+        _FORM, VERSION, datetime.now(UTC).isoformat(), has_database, loaded.file.name if loaded.file else ""
+    )
+    try:
+        descriptor = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise HandspanError(f"{str(file)!r} can't be written: {error.strerror}. Name a new file.") from None
+    try:
+        with os.fdopen(descriptor, "wb") as raw, tarfile.open(fileobj=raw, mode="w:gz") as archive:
+            saved = _fill(archive, manifest, loaded, folder, except_for=file.resolve())
+    except BaseException:
+        file.unlink(missing_ok=True)  # half a backup is none
+        raise
+    return BackupReport(str(file), len(saved), sum(saved), has_database)
+
+
+def _fill(
+    archive: tarfile.TarFile, manifest: BackupManifest, loaded: LoadedSettings, folder: Path, *, except_for: Path
+) -> list[int]:
+    """Add everything to the archive, and return the sizes. The database is first: what it names stays there."""
+    _add_bytes(archive, _MANIFEST, msgspec.json.encode(manifest))
+    state, sizes = loaded.settings.state, []
+    if manifest.database:
+        with tempfile.TemporaryDirectory(prefix="backup-", dir=state) as temporary:
+            copy = Path(temporary) / _DATABASE
+            copy_store(loaded.settings, copy)
+            sizes.append(_add_file(archive, f"state/{_DATABASE}", copy))
+    config = [*([loaded.file] if loaded.file else []), *(folder / name for name in _OF_CONFIG)]
+    for root, prefix, tops in ((state, "state", _state_files(state)), (folder, "config", config)):
+        found = (path for top in tops for path in _files_below(top) if path.resolve() != except_for)
+        sizes += [_add_file(archive, f"{prefix}/{path.relative_to(root).as_posix()}", path) for path in found]
+    return sizes
+
+
+def _state_files(state: Path) -> list[Path]:
+    tops = sorted(state.iterdir())
+    return [top for top in tops if top.name not in _OF_A_PROCESS and not top.name.startswith((_DATABASE, "backup-"))]
+
+
+def _files_below(top: Path) -> Iterator[Path]:
+    """Yield the regular files. A link could lead anywhere, and caches of Python are made anew."""
+    if top.is_symlink() or top.name == "__pycache__":
+        return
+    if top.is_dir():
+        for inner in sorted(top.iterdir()):
+            yield from _files_below(inner)
+    elif top.is_file():
+        yield top
+
+
+def _add_file(archive: tarfile.TarFile, name: str, path: Path) -> int:
+    """Add a file, and return its size. One that is gone since the list was made was deleted meanwhile."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return 0
+    _add_bytes(archive, name, content)
+    return len(content)
+
+
+def _add_bytes(archive: tarfile.TarFile, name: str, content: bytes) -> None:
+    info = tarfile.TarInfo(name)
+    info.size, info.mode, info.mtime = len(content), 0o600, int(datetime.now(UTC).timestamp())
+    archive.addfile(info, io.BytesIO(content))
+
+
+# Putting back.
+
+
+def _put_back(file: Path, state: Path, folder: Path, *, is_replaced: bool) -> BackupReport:
+    try:
+        with tarfile.open(file, "r:gz") as archive:
+            manifest = _read_manifest(archive)
+            _read_through(archive)
+        with tarfile.open(file, "r:gz") as archive:
+            kept = list(_make_room(state, is_replaced=is_replaced))
+            make_private(state)
+            sizes = [
+                _write(member, archive, target)
+                for member in archive
+                if (target := _target(member, state, folder)) is not None and _is_free(target, is_replaced, kept)
+            ]
+    except (tarfile.TarError, EOFError, OSError) as error:
+        raise HandspanError(f"{str(file)!r} can't be put back: {error}.") from None
+    return BackupReport(str(file), len(sizes), sum(sizes), manifest.database, kept)
+
+
+def _read_manifest(archive: tarfile.TarFile) -> BackupManifest:
+    try:
+        first = archive.next()
+        content = archive.extractfile(first) if first is not None and first.name == _MANIFEST else None
+        manifest = msgspec.json.decode(b"" if content is None else content.read(), type=BackupManifest)
+    except msgspec.DecodeError:
+        raise HandspanError("This is no backup of Handspan: `handspan backup FILE` makes one.") from None
+    if manifest.form > _FORM:
+        raise HandspanError(
+            f"Handspan {manifest.version} made this backup, and this one can't read it: use a newer one."
+        )
+    return manifest
+
+
+def _read_through(archive: tarfile.TarFile) -> None:
+    """Raise when the archive is damaged or cut off: nothing may be moved aside for half a backup."""
+    for member in archive:
+        source = archive.extractfile(member) if member.isreg() else None
+        while source is not None and source.read(_PIECE):
+            pass
+
+
+def _make_room(state: Path, *, is_replaced: bool) -> Iterator[str]:
+    """Move what is in the state folder aside. Raises `HandspanError` when that is not wanted."""
+    there = [path for path in sorted(state.iterdir()) if path.name not in _OF_A_PROCESS]
+    if not there:
+        return
+    if not is_replaced:
+        raise HandspanError(f"The state folder {str(state)!r} is not empty: --replace moves what is there aside.")
+    aside = state.with_name(f"{state.name}.before-{datetime.now():%Y%m%d-%H%M%S}")
+    aside.mkdir(mode=0o700)
+    for path in there:
+        path.rename(aside / path.name)
+    yield f"The state from before is in {str(aside)!r}."
+
+
+def _target(member: tarfile.TarInfo, state: Path, folder: Path) -> Path | None:
+    """Return where a file belongs; None for what is no part of a backup. A name never leads out of its folder."""
+    root, *parts = PurePosixPath(member.name).parts
+    folders = {"state": state, "config": folder}
+    if not member.isreg() or root not in folders or not parts or any(part in ("..", "/", "") for part in parts):
+        return None
+    return folders[root].joinpath(*parts)
+
+
+def _is_free(target: Path, is_replaced: bool, kept: list[str]) -> bool:
+    """Whether the file may be written; one of a person that is there already is moved aside, or stays."""
+    if not os.path.lexists(target):
+        return True
+    if is_replaced:
+        aside = target.with_name(f"{target.name}.before-{datetime.now():%Y%m%d-%H%M%S}")
+        target.rename(aside)
+        kept.append(f"{str(target)!r} from before is {aside.name!r}.")
+        return True
+    kept.append(f"{str(target)!r} was there already, and stays.")
+    return False
+
+
+def _write(member: tarfile.TarInfo, archive: tarfile.TarFile, target: Path) -> int:
+    source = archive.extractfile(member)
+    assert source is not None  # it is a regular file
+    if not target.parent.exists():
+        make_private(target.parent)
+    content = source.read()
+    with os.fdopen(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600), "wb") as file:
+        file.write(content)
+    return len(content)

@@ -1,0 +1,216 @@
+"""`handspan chat`: one answer, or a conversation (SPEC A2, A4, U2)."""
+
+import asyncio
+import os
+import stat
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+from msgspec import Struct
+
+from handspan.cli.chat.lines import JsonLines, Show, TerminalRenderer
+from handspan.cli.chat.terminal_chat import TerminalChat
+from handspan.cli.door import find_gateway, given_url, open_requests, place_options, say_aside
+from handspan.cli.options import completes, read_settings, settings_options
+from handspan.cli.terminal_questions import questions_for, render_question
+from handspan.core.questions import Question
+from handspan.wire.rest.agents import AgentList
+from handspan.wire.rest.status import ChosenModel
+
+if TYPE_CHECKING:
+    from handspan.cli.remote import Remote
+
+
+@click.command("chat")
+@click.argument("words", metavar="[QUESTION] [-]", nargs=-1)
+@click.option(
+    "--agent",
+    shell_complete=completes("agents"),
+    help="The agent to talk to; default: the session's, else the default agent of the settings.",
+)
+@click.option(
+    "--session",
+    "session_id",
+    shell_complete=completes("sessions"),
+    help="Go on with this session; 'last' is the one that was active last.",
+)
+@click.option(
+    "--model",
+    shell_complete=completes("models"),
+    help="A model of the settings, 'offline', or API:MODEL such as anthropic:claude-sonnet-5.",
+)
+@click.option(
+    "--attach",
+    "files",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Send this file with the first message; several times for more.",
+)
+@click.option("--verbose", is_flag=True, help="Show arguments, results and thinking; /details in a conversation.")
+@click.option(
+    "--yes", is_flag=True, help="Answer every question of the gateway with yes. A device still asks its own person."
+)
+@click.option("--plain", is_flag=True, help="No Markdown, no colours, nothing that moves; as in a pipe.")
+@click.option("--json", "as_json", is_flag=True, help="One event a line, as JSON; the session's id comes first.")
+@settings_options
+@place_options
+def command(
+    words: tuple[str, ...],
+    agent: str | None,
+    session_id: str | None,
+    model: str | None,
+    files: tuple[Path, ...],
+    verbose: bool,
+    yes: bool,
+    plain: bool,
+    as_json: bool,
+) -> None:
+    """Talk to an agent that uses your tools. With QUESTION it answers once; otherwise it is a conversation.
+
+    What a pipe or a file brings on standard input goes with the QUESTION: cat notes.txt | handspan chat "summarise".
+    '-' reads it in any case. Without a QUESTION each line of it is a message.
+    """
+    question = _read_question(words)
+    given = _Given(question, agent, session_id, model or "", files, verbose, yes)
+    style = _Style(is_json=as_json, is_rich=not as_json and not plain and can_do_more(os.environ))
+    remote = _find_gateway(given, says=not as_json)
+    sys.exit(asyncio.run(_chat(remote, given, style)))
+
+
+_EXIT_CODES: Final = {"error": 1, "aborted": 130}
+"""By the end of a single answer. Ctrl-C aborts it, and shells count that as 130."""
+
+
+class _Given(Struct, frozen=True):
+    question: str | None
+    agent: str | None
+    session: str | None
+    model: str
+    files: tuple[Path, ...]
+    verbose: bool
+    yes: bool
+
+
+class _Style(Struct, frozen=True):
+    is_json: bool
+    is_rich: bool
+
+
+def can_do_more(environ: "os._Environ[str] | dict[str, str]") -> bool:
+    """Whether standard output is a terminal that can do more than write letters."""
+    return sys.stdout.isatty() and environ.get("TERM", "dumb") not in ("", "dumb", "unknown")
+
+
+def _read_question(words: tuple[str, ...]) -> str | None:
+    """Return the question with what standard input brings; None for a conversation."""
+    *before, last = words or (None,)
+    if last is None:
+        return None
+    said = before if last == "-" else [*before, last]
+    if len(said) > 1:
+        raise click.UsageError("More than one QUESTION: put it in quotes.")
+    if last != "-" and not last.strip():
+        raise click.UsageError("The QUESTION is empty.")
+    piped = sys.stdin.read().strip() if last == "-" or _brings_something() else ""
+    question = "\n\n".join(part for part in (*said, piped) if part)
+    if not question:
+        raise click.UsageError("Standard input is empty, so there is no QUESTION.")
+    return question
+
+
+def _brings_something() -> bool:
+    """Whether standard input is a pipe or a file. A socket may stay open for ever, and is read for '-' only."""
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
+
+
+def _find_gateway(given: _Given, *, says: bool) -> "Remote | None":
+    """The gateway to talk at. It answers with the models of its agents: with any other one this process answers."""
+    if not given.model:
+        return find_gateway(says=says)
+    remote = find_gateway(says=False)
+    is_there, words = False, "(--model: embedded)"
+    if remote is not None:
+        agent = given.agent or remote.get("/api/agents", AgentList).default
+        has = remote.get("/api/models/which", ChosenModel, agent=agent).model
+        is_there = remote.get("/api/models/which", ChosenModel, model=given.model).model == has
+        words = f"(gateway {remote.url})" if is_there else f"(--model: embedded; {remote.url} answers with {has!r})"
+        if not is_there and given_url():
+            raise click.UsageError(
+                f"The agent at {remote.url} answers with {has!r}: give it another model there "
+                "(`handspan agents edit NAME --model M`), or use --embedded."
+            )
+    if says:
+        say_aside(words)
+    return remote if is_there else None
+
+
+async def _chat(remote: "Remote | None", given: _Given, style: _Style) -> int:
+    show = _make_show(style, given)
+    forced = "" if remote else given.model
+    workspace = Path(remote.workspace) if remote is not None and remote.workspace else None
+    if remote is None:
+        workspace = read_settings().workspace
+    questions = questions_for(given.yes, render=_question_renderer(style, workspace))
+    async with (
+        open_requests(remote, model=forced) as requests,
+        TerminalChat(requests, show, questions, forced, shows_images=style.is_rich) as talk,
+    ):
+        await talk.open(given.agent, given.session, waits=given.question is not None)
+        for file in given.files:
+            show.note(f"({await talk.attach(file)})")
+        if given.question is None:
+            await _converse(talk, style)
+            return 0
+        ended = await talk.say(given.question)
+        return _EXIT_CODES.get(ended.reason, 0)
+
+
+# Parts that a function loads: rich and prompt_toolkit only where there is a terminal that can do more.
+
+
+def _make_show(style: _Style, given: _Given) -> Show:
+    once = given.question is not None
+    if style.is_json:
+        return JsonLines(sys.stdout)
+    if not style.is_rich:
+        return TerminalRenderer(sys.stdout, sys.stderr, verbose=given.verbose, once=once)
+    from handspan.cli.chat.screen import make_screen
+
+    return make_screen(is_detailed=given.verbose, once=once)
+
+
+def _question_renderer(style: _Style, workspace: Path | None) -> Callable[[Question], str]:
+    """Return what makes the lines of a question; of an edit they have a diff."""
+    if not sys.stdin.isatty():
+        return render_question
+    from handspan.cli.chat.edits import render_with_diff
+
+    return lambda question: render_with_diff(question, workspace, is_coloured=style.is_rich and _has_colour())
+
+
+def _has_colour() -> bool:
+    return not os.environ.get("NO_COLOR")
+
+
+async def _converse(talk: TerminalChat, style: _Style) -> None:
+    from handspan.cli.chat.commands import SlashCommands, converse
+
+    commands, history = SlashCommands(talk), read_settings().state / "chat_history"
+    if not (sys.stdin.isatty() and can_do_more(os.environ)):
+        from handspan.cli.chat.prompt import PlainPrompt
+
+        await converse(commands, PlainPrompt(history))
+        return
+    from handspan.cli.chat.editor import LineEditor
+    from handspan.cli.chat.word_completion import CommandCompleter
+
+    editor = LineEditor(history, CommandCompleter(commands.names))
+    talk.on_link = editor.link
+    await converse(commands, editor)

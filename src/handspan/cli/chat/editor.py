@@ -1,0 +1,140 @@
+"""A prompt with editing: several lines, history, completion. Loads prompt_toolkit: only a terminal loads this module.
+
+Enter sends, Alt-Enter begins a new line, and a paste of several lines is one message. Ctrl-C clears what is typed; a
+second one ends the conversation, as Ctrl-D on an empty line does.
+"""
+
+import contextlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from prompt_toolkit import PromptSession
+from prompt_toolkit.completion import Completer
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.history import History
+from prompt_toolkit.input import Input
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.output import Output
+from prompt_toolkit.styles import Style
+
+_LONGEST: Final = 1000
+"""Lines of the history that are kept."""
+_STYLE: Final = Style.from_dict({"prompt": "bold ansicyan", "rprompt": "ansibrightblack"})
+_AGAIN: Final = "Ctrl-C again ends"
+
+
+class LineEditor:
+    """Reads what a person types. Fills `PromptReader`."""
+
+    def __init__(
+        self, history: Path, completer: Completer, *, read_from: Input | None = None, write_to: Output | None = None
+    ) -> None:
+        """`read_from` and `write_to` replace the terminal."""
+        self._is_armed = False
+        """Ctrl-C was pressed, and nothing was typed since."""
+        self._is_away = False
+        self._session: PromptSession[str] = PromptSession(
+            message=[("class:prompt", "> ")],
+            multiline=True,
+            prompt_continuation=[("class:prompt", "· ")],
+            history=FileOfLines(history),
+            completer=completer,
+            complete_while_typing=Condition(self._is_command),
+            key_bindings=self._bindings(),
+            rprompt=self._hint,
+            style=_STYLE,
+            input=read_from,
+            output=write_to,
+        )
+        self._session.default_buffer.on_text_changed += lambda _: self._disarm()
+
+    def open(self) -> None:
+        """Nothing: the history is read when it is asked for."""
+
+    def close(self) -> None:
+        """Nothing: each line is kept at once."""
+
+    async def line(self) -> str | None:
+        """Return what is typed next; None at the end."""
+        self._is_armed = False
+        try:
+            return (await self._session.prompt_async()).rstrip()
+        except (EOFError, KeyboardInterrupt):
+            return None
+
+    def link(self, is_up: bool) -> None:
+        """Show at the prompt whether the gateway is away."""
+        self._is_away = not is_up
+        self._session.app.invalidate()
+
+    def _hint(self) -> StyleAndTextTuples:
+        words = "reconnecting…" if self._is_away else _AGAIN if self._is_armed else ""
+        return [("class:rprompt", words)]
+
+    def _is_command(self) -> bool:
+        return self._session.default_buffer.text.startswith("/")
+
+    def _disarm(self) -> None:
+        if self._session.default_buffer.text:
+            self._is_armed = False
+
+    def _bindings(self) -> KeyBindings:
+        keys = KeyBindings()
+        keys.add("enter")(self._enter)
+        keys.add("escape", "enter")(lambda event: event.current_buffer.insert_text("\n"))
+        keys.add("c-c")(self._interrupt)
+        keys.add("<sigint>")(self._interrupt)
+        return keys
+
+    def _enter(self, event: KeyPressEvent) -> None:
+        """Take the completion that is chosen, or send the message."""
+        buffer = event.current_buffer
+        if buffer.complete_state is not None and buffer.complete_state.current_completion is not None:
+            buffer.complete_state = None
+        else:
+            buffer.validate_and_handle()
+
+    def _interrupt(self, event: KeyPressEvent) -> None:
+        if self._is_armed:
+            event.app.exit(exception=EOFError, style="class:exiting")
+            return
+        event.current_buffer.reset()
+        self._is_armed = True
+        event.app.invalidate()
+
+
+class FileOfLines(History):
+    """The history in a file, one entry a line; one of several lines as a JSON text. A plain prompt reads it, too."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__()
+        self._file = file
+
+    def load_history_strings(self) -> Iterable[str]:
+        """Return what was typed, the last first."""
+        with contextlib.suppress(OSError):
+            lines = self._file.read_text(encoding="utf-8", errors="replace").splitlines()
+            return [_read(line) for line in reversed(lines[-_LONGEST:])]
+        return []
+
+    def store_string(self, string: str) -> None:
+        """Keep a line; when the file has become long, only its last ones."""
+        line = msgspec.json.encode(string).decode() if "\n" in string or string.startswith('"') else string
+        with contextlib.suppress(OSError):  # without it the conversation goes on
+            self._file.touch(mode=0o600)
+            self._file.chmod(0o600)
+            with self._file.open("a", encoding="utf-8") as file:
+                file.write(f"{line}\n")
+            lines = self._file.read_text(encoding="utf-8", errors="replace").splitlines()
+            if len(lines) > 2 * _LONGEST:
+                self._file.write_text("\n".join([*lines[-_LONGEST:], ""]), encoding="utf-8")
+
+
+def _read(line: str) -> str:
+    if line.startswith('"'):
+        with contextlib.suppress(msgspec.DecodeError):
+            return msgspec.json.decode(line, type=str)
+    return line

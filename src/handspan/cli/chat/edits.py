@@ -1,0 +1,86 @@
+"""What a call would change in a file, as a diff: a person who is asked sees the change, not its JSON (SPEC P5)."""
+
+import difflib
+import shutil
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from msgspec import structs
+
+from handspan.cli.terminal_questions import render_question
+from handspan.core.questions import Question
+from handspan.core.values import Json, escape_invisible
+
+_MOST_LINES: Final = 60
+_COLOURS: Final = {"+": "\x1b[32m", "-": "\x1b[31m", "@": "\x1b[36m"}
+_PLAIN: Final = "\x1b[0m"
+_IN_DIFF: Final = ("old_text", "new_text", "content")
+"""Arguments that the diff shows; all others are shown as they are."""
+_LARGEST: Final = 200_000
+"""Bytes of a file that is compared."""
+
+
+def render_with_diff(question: Question, workspace: Path | None, *, is_coloured: bool) -> str:
+    """Return the lines of a question; for an edit with a diff in place of the texts in its arguments."""
+    diff = render_diff(question, workspace)
+    if not diff:
+        return _wrap(render_question(question))
+    others = {name: value for name, value in question.arguments.items() if name not in _IN_DIFF}
+    shown = structs.replace(question, arguments=others)
+    head, _, tail = render_question(shown).lstrip("\n").partition("\n")
+    lines = [
+        f"  {_COLOURS.get(line[:1], '') if is_coloured else ''}{line}{_PLAIN if is_coloured else ''}" for line in diff
+    ]
+    return "\n".join(["", _wrap(head), *lines, _wrap(tail)])
+
+
+def _wrap(text: str) -> str:
+    """Return the text with lines that end at a word, where the terminal would break them anywhere."""
+    width = shutil.get_terminal_size().columns - 1
+    return "\n".join(
+        line if len(line) <= width else "\n".join(textwrap.wrap(line, width, drop_whitespace=False))
+        for line in text.split("\n")
+    )
+
+
+def render_diff(question: Question, workspace: Path | None) -> list[str]:
+    """Return the lines of a diff for a call that edits or writes a file; none for any other call.
+
+    `workspace` is the folder of the gateway if it is on this computer: then the diff of a written file is against what
+    the file holds now.
+    """
+    match question.tool, dict(question.arguments):
+        case "edit_file", {"path": str(path), "old_text": str(old), "new_text": str(new)}:
+            return list(_diff(path, old, new))
+        case "write_file", {"path": str(path), "content": str(content), "mode": "append"}:
+            return list(_diff(path, "", content))
+        case "write_file", {"path": str(path), "content": str(content)}:
+            return list(_diff(path, _content(workspace, path), content))
+        case _:
+            return []
+
+
+def _content(workspace: Path | None, path: str) -> str:
+    """Return what a file of the workspace holds now; empty when it is not there, or can't be compared."""
+    if workspace is None:
+        return ""
+    try:
+        file = (workspace / path).resolve()
+        if not file.is_relative_to(workspace.resolve()) or not file.is_file() or file.stat().st_size > _LARGEST:
+            return ""
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError, ValueError):
+        return ""
+
+
+def _diff(path: str, old: Json, new: Json) -> Iterator[str]:
+    lines = difflib.unified_diff(
+        str(old).splitlines(), str(new).splitlines(), f"{path} now", f"{path} then", lineterm=""
+    )
+    for number, line in enumerate(lines):
+        if number == _MOST_LINES:
+            yield "… (more lines)"
+            return
+        yield escape_invisible(line).replace("\r", "\\r")  # a person has to see what is there

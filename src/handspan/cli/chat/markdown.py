@@ -1,0 +1,59 @@
+"""Markdown as a terminal shows it. Loads rich, so only a terminal loads this module."""
+
+from typing import Final
+
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.markdown import Heading, Markdown
+from rich.segment import Segment
+from rich.theme import Theme
+
+THEME: Final = Theme(
+    {
+        "markdown.code": "bold cyan",
+        "markdown.h1": "bold underline",
+        "markdown.link": "blue",
+        "markdown.link_url": "underline blue",
+    }
+)
+"""Colours of the terminal's own palette and no backgrounds: they can be read on light and dark."""
+
+
+class LeftHeading(Heading):
+    """A heading at the left margin: rich centres it in a box."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield its text."""
+        self.text.justify = "left"
+        yield self.text
+
+
+class ChatMarkdown(Markdown):
+    """Markdown with our headings."""
+
+    elements = {**Markdown.elements, "heading_open": LeftHeading}  # noqa: RUF012 - as rich has it
+
+
+def make_markdown(text: str, *, is_light: bool) -> Markdown:
+    """Return the text to print. A line break stays one: models and tools mean it so."""
+    made = ChatMarkdown(text, code_theme="ansi_light" if is_light else "ansi_dark", hyperlinks=False)
+    for token in made.parsed:
+        for child in token.children or ():
+            if child.type == "softbreak":
+                child.type = "hardbreak"
+    return made
+
+
+class BlockLines:
+    """A block without the empty lines that rich puts around some; or only its last lines, while it arrives."""
+
+    def __init__(self, of: RenderableType, most: int | None = None) -> None:
+        self._of = of
+        self._most = most
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        lines = console.render_lines(self._of, options, pad=False)
+        filled = [at for at, line in enumerate(lines) if any(segment.text.strip() for segment in line)]
+        kept = lines[filled[0] : filled[-1] + 1] if filled else []
+        for line in kept if self._most is None else kept[-self._most :]:
+            yield from line
+            yield Segment.line()

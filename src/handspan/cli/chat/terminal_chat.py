@@ -1,0 +1,305 @@
+"""A conversation with an agent of a gateway: its words, its questions, its end (SPEC A2, A4, P5)."""
+
+import asyncio
+import signal
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from handspan.cli.chat.lines import Show
+from handspan.cli.requests import RemoteRefused, Requests, find_agent, find_session, segment
+from handspan.cli.terminal_questions import TerminalQuestions, ask_here
+from handspan.client.chat import Chat, EventStream
+from handspan.client.connection import State
+from handspan.core.errors import HandspanError, ToolError
+from handspan.core.events import CallFinished, Ended, QuestionAsked
+from handspan.core.questions import Answer, Question, Questions
+from handspan.wire.rest.agents import AgentView
+from handspan.wire.rest.sessions import SessionView
+from handspan.wire.rest.status import ChosenModel, SessionSkills
+
+if TYPE_CHECKING:
+    from handspan.cli.chat.attachments import AttachedFile
+
+_CLOSED: Final = Ended(
+    "error", "The gateway has ended this conversation. Begin it again: its messages are stored there."
+)
+_PATIENCE: Final = 1.0
+_NO_WORD: Final = "(no word from the gateway yet; Ctrl-C again does not wait for it)"
+_IMAGE: Final = '"kind":"image"'
+"""What the envelope of a result with an image has."""
+
+
+class TerminalChat:
+    """A conversation at a terminal. The link to the gateway comes back by itself. Fills `Partner`."""
+
+    def __init__(
+        self, requests: Requests, show: Show, questions: Questions, model: str = "", *, shows_images: bool = False
+    ) -> None:
+        """`model` answers for every agent, where there is one. `shows_images`: those of messages and results."""
+        self.requests = requests
+        self.show = show
+        self.session_id = self.named_agent = ""
+        self.on_link: Callable[[bool], None] = lambda is_up: None
+        """Is told that the link is lost or there again, beside what is shown."""
+        self._questions = questions
+        self._model = model
+        self._shows_images = shows_images
+        self._client = requests.client()
+        self._chat: Chat | None = None
+        self._agent: AgentView
+        self._choosing: asyncio.Task[ChosenModel] | None = None
+        """Which model answers, where a better one is still looked for (SPEC M5)."""
+        self._chosen: ChosenModel
+        self._asking: dict[tuple[str, str], asyncio.Task[None]] = {}
+        """By the ids of the call and of the question."""
+        self._is_lost = False
+        """The last turn was left without its end: the connection would wait for that before it begins another."""
+        self._was_up = True
+        self._attached: list[AttachedFile] = []
+        self._with_images: set[str] = set()
+        """Calls of this turn whose results have images."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.show.rest()
+        if self._choosing is not None:
+            await _cancel(self._choosing)
+        await self._leave()
+
+    @property
+    def agent_name(self) -> str:
+        """The agent that answers."""
+        return self._agent.name
+
+    async def open(self, agent: str | None, session_id: str | None, *, waits: bool) -> None:
+        """Begin a session, or go on with one: with the agent that it has, unless another is named.
+
+        `waits`: until it is known whether a local model answers. That is worth it for a single question; a conversation
+        begins without knowing.
+        """
+        session = await find_session(self.requests, session_id) if session_id else None
+        self._agent = await self._find_agent(agent, session)
+        self._chosen = await self._choose(at_once=not waits)
+        if not waits:
+            self._choosing = asyncio.create_task(self._choose())
+        await self._connect(session.session_id if session else "", agent or "")
+        self.show.begin(self.session_id, self._agent.name, self._chosen.why)
+        if self._agent.skills:
+            for note in (await self.skills()).notes:
+                self.show.note(f"({note})")
+
+    async def say(self, text: str) -> Ended:
+        """Run one turn and return its end. Ctrl-C aborts it; a second one does not wait for the gateway to say so."""
+        attached, self._attached = self._attached, []
+        parts = [file.part for file in attached if file.part is not None]
+        words = "\n\n".join([text, *(file.words for file in attached if file.words)])
+        try:
+            return await self._run(lambda chat: chat.send(words, parts=parts))
+        except HandspanError:  # it was not sent: the next message has the files
+            self._attached = [*attached, *self._attached]
+            raise
+
+    async def retry(self) -> Ended:
+        """Let the model answer the last message again."""
+        return await self._run(lambda chat: chat.regenerate())
+
+    async def enter(self, session_id: str, agent: str) -> None:
+        """Go on with this session, or begin a new one: with this agent, or the session's own."""
+        session = await find_session(self.requests, session_id) if session_id and not agent else None
+        self._agent = await self._find_agent(agent or None, session)
+        if session_id != self.session_id:
+            self._attached.clear()  # they belong to the session before
+        await self._leave()
+        await self._connect(session_id, agent)
+
+    async def choose_model(self, name: str) -> ChosenModel:
+        """Return the model that answers; with a name, after all agents that name none were given that one."""
+        if name and self._model:
+            raise HandspanError("This conversation was begun with --model: leave that out to choose another one here.")
+        if name:
+            await self.requests.change("POST", "/api/models/use", ChosenModel, {"model": name})
+        if self._choosing is not None:
+            await _cancel(self._choosing)
+            self._choosing = None
+        self._chosen = await self._choose()
+        return self._chosen
+
+    async def skills(self) -> SessionSkills:
+        """Return the skills that are on in the session, and the tools that its agent may use."""
+        path = f"/api/sessions/{segment(self.session_id)}/skills"
+        return await self.requests.get(path, SessionSkills, agent=self.named_agent)
+
+    async def attach(self, path: Path) -> str:
+        """Take a file for the next message, and return a line about it."""
+        from handspan.cli.chat.attachments import attach_file  # with a library for images: only for this
+
+        file = await attach_file(self.requests, path, self.session_id)
+        self._attached.append(file)
+        if file.part is not None and file.part.kind == "image" and self._shows_images:
+            await self._show_image(path.name, await asyncio.to_thread(path.read_bytes))
+        return f"{path.name} goes with your next message"
+
+    def attached(self) -> Sequence[str]:
+        """Return the names of the files for the next message."""
+        return [file.name for file in self._attached]
+
+    # The turn.
+
+    async def _run(self, begin: Callable[[Chat], EventStream]) -> Ended:
+        if isinstance(self._questions, TerminalQuestions):
+            self._questions.note_typed()
+        if self._is_lost or self._chat is None or self._chat.is_over:
+            await self._leave()
+            await self._connect(self.session_id, self.named_agent)
+        await self._await_choice()
+        loop = asyncio.get_running_loop()
+        turn = asyncio.create_task(self._turn(begin(self._talking)))
+        aborting: list[asyncio.Task[None]] = []
+
+        def abort() -> None:
+            if aborting:
+                turn.cancel()
+            else:
+                aborting.append(asyncio.create_task(self._abort(turn)))
+
+        loop.add_signal_handler(signal.SIGINT, abort)
+        try:
+            return await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled():
+                raise
+            self._is_lost = True
+            return self._show_end(Ended("aborted"))
+        finally:
+            loop.remove_signal_handler(signal.SIGINT)
+            await _cancel(*aborting)
+            self.show.rest()
+
+    async def _turn(self, events: EventStream) -> Ended:
+        ended: Ended | None = None
+        self._with_images.clear()
+        try:
+            async for event in events:
+                self.show(event)
+                match event:
+                    case QuestionAsked(question=question):
+                        self._asking[question.call_id, question.id] = asyncio.create_task(self._ask(question))
+                    case CallFinished(id=call_id, envelope=envelope):
+                        if self._shows_images and _IMAGE in envelope:
+                            self._with_images.add(call_id)
+                        # The link may have dropped when its questions were closed.
+                        await _cancel(*(self._asking.pop(key) for key in [*self._asking] if key[0] == call_id))
+                    case Ended():
+                        ended = event
+        finally:
+            await _cancel(*self._asking.values())
+            self._asking.clear()
+        if ended is None:
+            self._is_lost = True
+            ended = self._show_end(_CLOSED)
+        if self._with_images:
+            await self._show_images()
+        return ended
+
+    async def _ask(self, question: Question) -> None:
+        """Ask the person here, until the question is over: it may be answered elsewhere first."""
+        asking = asyncio.create_task(self._ask_here(question))
+        over = asyncio.create_task(self._talking.closed(question.id))
+        try:
+            await asyncio.wait((asking, over), return_when=asyncio.FIRST_COMPLETED)
+            if asking.done():
+                await self._talking.give(question.id, asking.result())
+        finally:
+            await _cancel(asking, over)
+
+    async def _ask_here(self, question: Question) -> Answer:
+        with self.show.hold():
+            return await ask_here(question, self._questions)
+
+    async def _show_images(self) -> None:
+        """Show the images of this turn's results."""
+        from handspan.cli.chat.attachments import result_images
+
+        for name, data in await result_images(self.requests, self.session_id, frozenset(self._with_images)):
+            await self._show_image(name, data)
+
+    async def _show_image(self, name: str, data: bytes) -> None:
+        from handspan.cli.chat.attachments import small_png
+
+        try:
+            self.show.image(name, await small_png(data))
+        except ToolError as error:
+            self.show.note(f"(The image {name} can't be shown: {error.message})")
+
+    async def _abort(self, turn: asyncio.Task[Ended]) -> None:
+        waiting = asyncio.get_running_loop().call_later(_PATIENCE, self.show.note, _NO_WORD)
+        try:
+            if not await self._talking.abort():  # nothing runs there, whatever this end waits for
+                turn.cancel()
+        finally:
+            waiting.cancel()
+
+    def _show_end(self, ended: Ended) -> Ended:
+        self.show(ended)
+        return ended
+
+    # The session.
+
+    @property
+    def _talking(self) -> Chat:
+        assert self._chat is not None  # `_run` opens it
+        return self._chat
+
+    async def _connect(self, session_id: str, agent: str) -> None:
+        """Open a connection for this session. It says at its beginning which agent it is for."""
+        self.session_id, self.named_agent = session_id, agent
+        chat = self._client.chat(session_id or None, agent or None, on_state=self._on_state)
+        self._chat = await chat.__aenter__()
+        self.session_id, self._is_lost = self._chat.session_id, False
+
+    async def _leave(self) -> None:
+        chat, self._chat = self._chat, None
+        if chat is not None:
+            await chat.__aexit__(None, None, None)
+
+    def _on_state(self, state: State) -> None:
+        is_up = state == "connected" or self._chat is None  # the first connection is no news
+        if is_up != self._was_up and state in ("connected", "reconnecting"):
+            self._was_up = is_up
+            self.show.link(is_up)
+            self.on_link(is_up)
+
+    async def _find_agent(self, named: str | None, session: SessionView | None) -> AgentView:
+        try:
+            return await find_agent(self.requests, named or (session.persona if session else ""))
+        except RemoteRefused as refused:
+            if named or session is None:
+                raise
+            text = f"{refused} The session was with that one: name another (--agent)."
+            raise RemoteRefused(refused.status, text, refused.code) from None
+
+    # The model.
+
+    async def _choose(self, *, at_once: bool = False) -> ChosenModel:
+        of = {"model": self._model} if self._model else {"agent": self._agent.name}
+        return await self.requests.get("/api/models/which", ChosenModel, **of, at_once="true" if at_once else "")
+
+    async def _await_choice(self) -> None:
+        """Say so if a better model was found since the conversation was opened."""
+        if self._choosing is not None:
+            choosing, self._choosing = self._choosing, None
+            found = await choosing
+            if found.model != self._chosen.model:
+                self.show.note(f"Model: {found.why}")
+
+
+async def _cancel(*tasks: asyncio.Task[Any]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

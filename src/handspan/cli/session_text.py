@@ -1,0 +1,59 @@
+"""A session as a document: what `handspan sessions show`, `sessions export` and `/export` print."""
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from handspan.cli.render import render_time
+from handspan.cli.requests import Requests, find_session, segment
+from handspan.core.values import escape_invisible, strip_invisible
+from handspan.wire.rest.sessions import MessageList, MessageView, SessionView
+
+
+class SessionDocument(msgspec.Struct, frozen=True):
+    """A session with all its messages, as JSON has it."""
+
+    session: SessionView
+    messages: list[MessageView]
+
+
+async def load_document(requests: Requests, session_id: str) -> SessionDocument:
+    """Return the session with all its messages."""
+    session = await find_session(requests, session_id)
+    path = f"/api/sessions/{segment(session.session_id)}/messages"
+    return SessionDocument(session, (await requests.get(path, MessageList, full="true")).messages)
+
+
+def export_text(document: SessionDocument, *, as_json: bool) -> str:
+    """Return the session as one text: Markdown, or JSON."""
+    if as_json:
+        return escape_invisible(msgspec.json.format(msgspec.json.encode(document)).decode()) + "\n"
+    return render_markdown(document.session, document.messages)
+
+
+def render_markdown(session: SessionView, messages: Sequence[MessageView]) -> str:
+    """Return the session as Markdown."""
+    head = f"# {strip_invisible(session.name) or 'A conversation'}\n\n"
+    facts = f"Session {session.session_id}, agent {session.persona!r}, begun {render_time(session.created_at)}.\n"
+    return head + facts + "".join(f"\n{part}" for message in messages for part in _parts(message))
+
+
+def _parts(message: MessageView) -> Iterator[str]:
+    text = strip_invisible(message.content).strip()
+    if message.role == "tool":
+        yield f"**Result of {strip_invisible(message.name)}**\n\n{_fence(text)}"
+        return
+    who = "You" if message.role == "user" else f"Agent{f' ({message.model})' if message.model else ''}"
+    files = "".join(f"\n[{file.kind}: {strip_invisible(file.name) or file.media_type}]\n" for file in message.files)
+    if text or files:
+        yield f"## {who}\n\n{text}\n{files}"
+    for call in message.calls:
+        yield f"**Call of {strip_invisible(call.name)}**\n\n{_fence(strip_invisible(call.arguments))}"
+
+
+def _fence(text: str) -> str:
+    """Return a block of code. Its fence is longer than any inside."""
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"{fence}\n{text}\n{fence}\n"

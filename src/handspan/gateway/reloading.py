@@ -1,0 +1,58 @@
+"""New settings for a gateway that runs: everything that needs no restart (SPEC U4).
+
+`config/listing.py` says which settings need one. Calls and turns that run go on as they began.
+"""
+
+import os
+from collections.abc import Sequence
+
+from handspan.config.listing import SettingChanges, compare_settings, with_reloadable
+from handspan.config.settings import HookChain, Settings
+from handspan.engine.builtin_hooks import make_hooks
+from handspan.engine.hooks import Hooks
+from handspan.gateway.app import App, registry_rules
+from handspan.models.choice import choose
+from handspan.sources.builtin import BuiltinTools
+
+
+async def reload_settings(app: App) -> SettingChanges:
+    """Let the app work with the settings as their files have them now. Return what has changed, and what waits.
+
+    Raises `ConfigError`, and changes nothing, when the files, a hook or the model that they name can't be used.
+    """
+    before, fresh = app.settings, app.started_with.read_fresh()
+    settings = with_reloadable(before, fresh.settings)
+    changes = compare_settings(before, fresh.settings)
+    if settings.model:
+        choose(settings, app.guard, os.environ, settings.model)  # it opens no connection
+    hooks = _hooks(settings.hooks, settings) if settings.hooks != before.hooks else None
+    switched_off = await app.switches.off()
+    app.settings = settings
+    app.started_with.take(fresh)
+    app.agents.use(settings)
+    app.models.use(settings)
+    app.guard.use(settings.tools.url_policy)
+    if hooks is not None:
+        app.engine.use_hooks(hooks)
+    _apply_tool_settings(app, before, switched_off)
+    await app.mcp.reload(lambda: settings.tools.mcp_servers)
+    return changes
+
+
+def _hooks(chain: HookChain, settings: Settings) -> Hooks:
+    return Hooks(make_hooks(chain.chain, settings.state) if chain.enabled else ())
+
+
+def _apply_tool_settings(app: App, before: Settings, switched_off: Sequence[str]) -> None:
+    tools = app.settings.tools
+    app.engine.use_limits(
+        question_timeout=tools.question_timeout,
+        result_limit=tools.result_limit,
+        result_preview=tools.result_preview,
+    )
+    app.engine.gates.use(tools.concurrency)
+    app.registry.use(registry_rules(app.settings), switched_off)
+    if tools != before.tools:
+        for source in app.sources:
+            if isinstance(source, BuiltinTools):
+                source.use(app.settings)

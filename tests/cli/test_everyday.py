@@ -1,0 +1,239 @@
+"""Commands for every day: backup and restore, completion, errors as JSON, artifacts, the journal as it grows (U2)."""
+
+import json
+import os
+import stat
+import subprocess
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from handspan.config.example import example_file
+from handspan.config.load import load_settings
+from tests.cli.gateways import serving
+from tests.cli.shell import COMMAND, Shell, json_lines
+from tests.cli.test_chat import TIME
+
+
+@pytest.mark.parametrize("is_served", [False, True])
+def test_a_backup_brings_everything_back(run: Shell, tmp_path: Path, is_served: bool) -> None:
+    run.config('[agents.reader]\ntools = ["read_*"]\n')
+    run.tool("dice", "from handspan import tool\n\n@tool\ndef roll() -> int:\n    'Roll.'\n    return 4\n")
+    file = tmp_path / "saved.tar.gz"
+
+    def use_and_save() -> None:
+        session = json_lines(run("chat", "--json", TIME))[0]["id"]
+        note = tmp_path / "note.txt"
+        note.write_text("an artifact")
+        run("artifacts", "add", str(note), "--session", session)
+        assert "files" in run("backup", str(file)).stdout
+
+    if is_served:
+        with serving(run):
+            use_and_save()
+    else:
+        use_and_save()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert run("backup", str(file)).returncode == 1, "no backup is overwritten"
+    sessions = run("sessions", "--json").stdout
+    refused = run("restore", str(file))
+    assert refused.returncode == 1 and "--replace" in refused.stderr
+    other = Shell(tmp_path / "other")
+    other.home.mkdir()
+    assert other("restore", str(file), "--json").returncode == 0
+    assert other("sessions", "--json").stdout == sessions
+    assert other("store", "check").returncode == 0
+    assert json.loads(other("call", "roll").stdout)["result"] == 4
+    assert "reader" in other("agents").stdout
+    (artifact,) = json.loads(other("artifacts", "--json").stdout)
+    assert other("artifacts", "get", artifact["id"]).stdout == "an artifact"
+    assert stat.S_IMODE((other.state / "handspan.db").stat().st_mode) == 0o600
+    again = other("restore", str(file), "--replace")
+    assert again.returncode == 0 and "The state from before is in" in again.stdout
+    assert list(other.state.parent.glob("handspan.before-*"))
+
+
+def test_a_restore_is_refused_while_a_gateway_runs_and_for_other_files(run: Shell, tmp_path: Path) -> None:
+    run("chat", TIME)
+    file = tmp_path / "saved.tar.gz"
+    run("backup", str(file))
+    with serving(run):
+        refused = run("restore", str(file), "--replace", "--json")
+        assert refused.returncode == 1 and "serves the state folder" in json.loads(refused.stdout)["error"]
+    (tmp_path / "text").write_text("no archive")
+    assert "can't be put back" in run("restore", str(tmp_path / "text")).stderr
+    half = tmp_path / "half.tar.gz"
+    half.write_bytes(file.read_bytes()[:-2000])
+    assert run("restore", str(half), "--replace").returncode == 1
+    assert len(json.loads(run("sessions", "--json").stdout)) == 1, "nothing was moved aside"
+    with tarfile.open(tmp_path / "foreign.tar.gz", "w:gz") as archive:
+        archive.add(tmp_path / "text", "text")
+    assert "no backup of Handspan" in run("restore", str(tmp_path / "foreign.tar.gz"), "--replace").stderr
+
+
+def test_an_archive_that_leads_out_of_its_folders_writes_nothing_there(run: Shell, tmp_path: Path) -> None:
+    run("chat", TIME)
+    file = tmp_path / "saved.tar.gz"
+    run("backup", str(file))
+    hostile = tmp_path / "hostile.tar.gz"
+    (tmp_path / "evil").write_text("evil")
+    with tarfile.open(file) as good, tarfile.open(hostile, "w:gz") as bad:
+        for member in good:
+            bad.addfile(member, good.extractfile(member))
+        for name in ("state/../../escaped", "config/x/../../../escaped", "elsewhere/escaped", "state"):
+            bad.add(tmp_path / "evil", name)
+        link = tarfile.TarInfo("state/link")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        bad.addfile(link)
+    other = Shell(tmp_path / "home" / "other")
+    other.home.mkdir(parents=True)
+    assert other("restore", str(hostile)).returncode == 0
+    assert not list(tmp_path.rglob("escaped")) and not (other.state / "link").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("sessions", "show", "nope", "--json"), (1, "not_found"), "There is no session 'nope'"),
+        (("sessions", "--json", "--limit", "x"), (2, "usage"), "not a valid integer"),
+        (("tols", "--json"), (2, "usage"), "Did you mean 'tools'"),
+        (("reload", "--json"), (1, "settings"), "No gateway serves"),
+        (("chat", "--json", "--agent", "nope", "hi"), (1, "not_found"), "There is no agent 'nope'"),
+    ],
+)
+def test_an_error_under_json_is_json(run: Shell, words: tuple[str, ...], code: tuple[int, str], said: str) -> None:
+    done = run(*words)
+    told = json.loads(done.stdout)
+    assert (done.returncode, told["code"], done.stderr) == (*code, "")
+    assert said in told["error"]
+
+
+def test_the_version_in_every_way(run: Shell) -> None:
+    version = json.loads(run("version", "--json").stdout)["version"]
+    assert run("version").stdout == f"handspan {version}\n"
+    module = subprocess.run(
+        [COMMAND[0], "-m", "handspan", "version"],
+        env=run.environ(),
+        capture_output=True,
+        encoding="utf-8",
+        timeout=300,
+        check=True,
+    )
+    assert module.stdout == f"handspan {version}\n"
+
+
+def completions(run: Shell, *words: str) -> list[str]:
+    done = subprocess.run(
+        COMMAND,
+        env=run.environ(
+            _HANDSPAN_COMPLETE="bash_complete", COMP_WORDS=" ".join(["handspan", *words]), COMP_CWORD=str(len(words))
+        ),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=300,
+        check=False,
+    )
+    assert done.stderr == ""
+    return [line.partition(",")[2] for line in done.stdout.splitlines() if line]
+
+
+def test_a_shell_completes_commands_tools_agents_and_sessions(run: Shell) -> None:
+    session = json_lines(run("chat", "--json", TIME))[0]["id"]
+    assert completions(run, "sess") == ["sessions"]
+    assert completions(run, "call", "get_") == ["get_current_time"]
+    assert completions(run, "chat", "--agent", "Ge") == ["General"]
+    assert completions(run, "sessions", "show", session[:4]) == [session]
+    assert "last" in completions(run, "chat", "--session", "l")
+    assert completions(run, "skills", "show", "summ") == ["summarise-file"]
+    run.config("nonsense = 1\n")
+    assert completions(run, "call", "get_") == [], "settings that can't be used are no noise in a shell"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_script_of_each_shell_is_printed(run: Shell, shell: str) -> None:
+    done = run("completion", shell, PATH=os.environ["PATH"])
+    assert done.returncode == 0 and "_HANDSPAN_COMPLETE" in done.stdout
+
+
+def test_the_bash_script_is_one_that_bash_takes(run: Shell, tmp_path: Path) -> None:
+    script = tmp_path / "script"
+    script.write_text(run("completion", "bash", PATH=os.environ["PATH"]).stdout)
+    subprocess.run(["bash", "-n", str(script)], check=True, timeout=60)
+
+
+def test_the_journal_is_followed_as_calls_end(run: Shell) -> None:
+    assert "there is nothing to follow" in run("calls", "--follow").stderr
+    with serving(run):
+        run("call", "get_current_time")
+        with run.at_terminal("calls", "--follow", "--json") as terminal:
+            terminal.until(r'"tool":"get_current_time"')
+            assert run("call", "list_directory", '{"path": "."}').returncode == 0
+            terminal.until(r'"tool":"list_directory"[^\n]*"status":"success"')
+            assert run("call", "read_file", '{"path": "missing"}').returncode == 1
+            terminal.until(r'"status":"file_not_found"')
+            terminal.type("\x03")
+            assert terminal.ended() == 130
+
+
+def test_a_call_is_shown_in_full_and_filters_hold(run: Shell) -> None:
+    run("call", "get_current_time", '{"timezone": "Asia/Tokyo"}')
+    run("call", "read_file", '{"path": "missing"}')
+
+    def listed(*words: str) -> list[Any]:
+        found: list[Any] = json.loads(run("calls", "--json", *words).stdout)
+        return found
+
+    (failed,) = listed("--status", "error", "--origin", "builtin", "--since", "today")
+    assert failed["tool"] == "read_file"
+    assert listed("--until", "2020-01-01") == [] and len(listed("--since", "2020-01-01T12:00")) == 2
+    shown = run("calls", "show", failed["id"]).stdout
+    assert '"path": "missing"' in shown and "status:" in shown and "file_not_found" in shown
+    assert run("calls", "--since", "soon").returncode == 2
+
+
+def test_the_example_of_a_settings_file_changes_nothing_and_each_line_of_it_can_be_used(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text(example_file(), encoding="utf-8")
+    environ = {"HOME": str(tmp_path)}
+    defaults = load_settings(None, environ)
+    assert load_settings(file, environ) == defaults
+    used, is_named = [], False
+    for line in example_file().splitlines():
+        if line.startswith("#["):
+            is_named = ".NAME" in line
+        if line.startswith("#") and line[1:2] not in ("", " ") and not is_named:
+            used.append(line[1:])
+    file.write_text("\n".join(used), encoding="utf-8")
+    assert len(used) > 60 and load_settings(file, environ) == defaults
+
+
+def test_config_says_where_the_file_is_and_whether_it_can_be_used(run: Shell, tmp_path: Path) -> None:
+    path = run("config", "path").stdout.strip()
+    assert path == str(run.home / ".config" / "handspan" / "config.toml")
+    assert run("config", "check").returncode == 0
+    run.config("gateway.port = 70000\n")
+    assert run("config", "check").returncode == 1 and "gateway.port" in run("config", "check").stderr
+    good = tmp_path / "good.toml"
+    good.write_text("gateway.port = 7000\n")
+    assert json.loads(run("config", "check", str(good), "--json").stdout) == {"file": str(good), "ok": True}
+    run.config("")
+    shown = run("config", "show", "tools.sandbox").stdout
+    assert "tools.sandbox.network" in shown and "gateway.port" not in shown
+    assert run("config", "show", "tools.nope").returncode == 2
+
+
+def test_sessions_are_exported_and_found(run: Shell, tmp_path: Path) -> None:
+    run("chat", TIME)
+    markdown = run("sessions", "export", "last").stdout
+    assert markdown.startswith(f"# {TIME}\n") and "**Call of get_current_time**" in markdown
+    file = tmp_path / "session.json"
+    assert run("sessions", "export", "last", "--json", "-o", str(file)).returncode == 0
+    assert json.loads(file.read_text())["session"]["name"] == TIME
+    assert run("sessions", "export", "last", "-o", str(file)).returncode == 1
+    (found,) = json.loads(run("sessions", "search", "tokyo", "--json").stdout)
+    assert found["session"]["name"] == TIME
+    assert run("sessions", "delete", "last").returncode == 0
+    assert json.loads(run("sessions", "--json").stdout) == []

@@ -1,0 +1,269 @@
+"""A conversation at a terminal that can do more than letters, as a person has it: real processes, a real terminal."""
+
+import asyncio
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from handspan.core.questions import Question
+from tests.cli.gateways import serving
+from tests.cli.shell import Shell, Terminal, json_lines
+from tests.cli.sleeper import Sleeper
+from tests.cli.test_chat import TIME, use
+from tests.models.fake_server import FakeModelServer, Turn
+
+RICH = {"TERM": "xterm-256color", "PROMPT_TOOLKIT_NO_CPR": "1"}
+
+
+def prompt(terminal: Terminal) -> str:
+    """What is written until a line is asked for: the terminal takes pastes as one then."""
+    return terminal.until(r"\x1b\[\?2004h.*?> ")
+
+
+@pytest.mark.parametrize("is_served", [False, True])
+def test_a_conversation_from_the_first_prompt_to_the_end(run: Shell, is_served: bool) -> None:
+    def converse() -> None:
+        with run.at_terminal("chat", **RICH) as terminal:
+            prompt(terminal)
+            terminal.say(TIME)
+            terminal.until(r"✓")
+            terminal.until(r"get_current_time")
+            prompt(terminal)
+            terminal.say("/agnet")
+            terminal.until(r"Did you mean '/agent'")
+            prompt(terminal)
+            terminal.say("/details")
+            terminal.until("calls with arguments and results")
+            prompt(terminal)
+            terminal.say("/retry")
+            terminal.until('"timezone": "Asia/Tokyo"')
+            prompt(terminal)
+            terminal.say("/undo")
+            terminal.until(r"4 messages removed")
+            prompt(terminal)
+            terminal.say("/why exec_shell")
+            terminal.until(r"The agent 'General' can use 'exec_shell'")
+            prompt(terminal)
+            terminal.type("\x04")
+            assert terminal.ended() == 0
+        assert (run.state / "chat_history").read_text().splitlines()[:2] == [TIME, "/agnet"]
+
+    if is_served:
+        with serving(run):
+            converse()
+    else:
+        converse()
+
+
+def test_several_lines_are_one_message_and_ctrl_c_twice_ends(run: Shell) -> None:
+    with run.at_terminal("chat", **RICH) as terminal:
+        prompt(terminal)
+        terminal.type("\x1b[200~write 'one\ntwo' to notes.txt\x1b[201~\r")
+        terminal.until("✓")
+        prompt(terminal)
+        terminal.type("unfinished\x03\x03")
+        assert terminal.ended() == 0
+    (listed,) = (line for line in run("sessions").stdout.splitlines()[1:])
+    assert "write 'one two' to notes.txt" in listed
+    assert (run.workspace / "notes.txt").read_text() == "one\ntwo"
+
+
+def test_ctrl_c_aborts_the_answer_and_what_runs_was_shown(run: Shell) -> None:
+    sleeper = Sleeper(run)
+    with run.at_terminal("chat", **RICH) as terminal:
+        prompt(terminal)
+        terminal.say("/nap minutes=5")
+        assert sleeper.has_begun()
+        terminal.until(r"nap.{0,20}  \d+ s")
+        terminal.type("\x03")
+        terminal.until(r"\(aborted\)")
+        prompt(terminal)
+        terminal.type("\x04")
+        assert terminal.ended() == 0
+    sleeper.close()
+
+
+def test_an_edit_is_shown_as_a_diff_before_it_is_approved(run: Shell) -> None:
+    run.config('[agents.General]\nmode = "ask_always"\n')
+    run.workspace.mkdir(parents=True)
+    (run.workspace / "a.txt").write_text("old line\nsame\n", encoding="utf-8")
+    with run.at_terminal("chat", **RICH) as terminal:
+        prompt(terminal)
+        terminal.say('/write_file {"path": "a.txt", "content": "new line\\nsame\\n"}')
+        shown = terminal.until(r"never\? ")
+        assert "-old line" in shown and "+new line" in shown and "\x1b[32m" in shown and "Run it?" in shown
+        terminal.say("y")
+        terminal.until("✓")
+        prompt(terminal)
+        terminal.type("\x04")
+        assert terminal.ended() == 0
+    assert (run.workspace / "a.txt").read_text() == "new line\nsame\n"
+
+
+def test_a_gateway_that_goes_away_and_comes_back_is_told(run: Shell) -> None:
+    with serving(run) as gateway:
+        port = re.search(r":(\d+)", (run.state / "gateway.json").read_text().split("http")[1])
+        assert port is not None
+        with run.at_terminal("chat", **RICH) as terminal:
+            prompt(terminal)
+            gateway.kill()
+            terminal.until("reconnecting")
+            with serving(run, "--port", port[1]):
+                terminal.say(TIME)
+                terminal.until("✓")
+                prompt(terminal)
+                terminal.type("\x04")
+                assert terminal.ended() == 0
+
+
+def test_a_single_answer_is_rendered_and_plain_is_plain(run: Shell) -> None:
+    rich, plain = (run.on_screen("chat", *words, TIME, **RICH) for words in ((), ("--plain",)))
+    assert "✓" in rich and "\x1b[" in rich
+    assert "[get_current_time: ok" in plain and "✓" not in plain
+    without = run.on_screen("chat", TIME, **RICH, NO_COLOR="1")
+    assert "✓" in without and not re.search(r"\x1b\[[0-9;]*3[0-7]m", without)
+
+
+@pytest.mark.anyio
+async def test_an_attached_image_and_a_text_go_with_the_message(run: Shell, tmp_path: Path) -> None:
+    image = Path(__file__).parents[1] / "media"
+    picture = next(iter(sorted(image.rglob("*.png"))), None) or tmp_path / "dot.png"
+    if not picture.exists():
+        from PIL import Image  # noqa: PLC0415 - only where no picture is at hand
+
+        Image.new("RGB", (8, 8), "red").save(picture)
+    notes = tmp_path / "notes.txt"
+    notes.write_text("buy milk", encoding="utf-8")
+
+    def person() -> None:
+        with run.at_terminal("chat", **RICH) as terminal:
+            prompt(terminal)
+            terminal.say(f"/attach {picture}")
+            terminal.until("goes with your next message")
+            prompt(terminal)
+            terminal.say(f"/attach {notes}")
+            terminal.until("goes with your next message")
+            prompt(terminal)
+            terminal.say("what is this?")
+            terminal.until("A dot")
+            prompt(terminal)
+            terminal.say("/attach nothing.png")
+            terminal.until("can't be read")
+            prompt(terminal)
+            terminal.type("\x04")
+            assert terminal.ended() == 0
+
+    async with FakeModelServer([Turn(text="A dot, and milk.\n\nDone.")]) as server:
+        use(run, server, "openai-chat")
+        await asyncio.to_thread(person)
+    sent = str(server.asked[-1].body)
+    assert "data:image/" in sent and "buy milk" in sent and "notes.txt" in sent
+
+
+_PHOTO = """
+import io
+from PIL import Image
+from handspan import Attachment, Success, tool
+
+@tool
+def photo() -> Success:
+    "Take a photo."
+    file = io.BytesIO()
+    Image.new("RGB", (64, 48), "red").save(file, "JPEG")
+    return Success("a photo", (Attachment("image", "image/jpeg", file.getvalue(), name="red.jpg"),))
+"""
+
+
+def test_images_of_results_are_shown_where_the_terminal_can(run: Shell) -> None:
+    run.tool("photo", _PHOTO)
+    shown = run.on_screen("chat", "/photo", **RICH, TERM_PROGRAM="iTerm.app")
+    assert "\x1b]1337;File=inline=1;" in shown and "[image red.jpg" in shown
+    assert "\x1b]1337" not in run.on_screen("chat", "/photo", **RICH)
+
+
+def test_another_model_and_another_agent_can_be_chosen_on_the_way(run: Shell) -> None:
+    run.config(
+        '[agents.blind]\ntools = ["get_current_time"]\n[models.m]\napi = "openai-chat"\nmodel = "x"\nkey = "k"\n'
+    )
+    lines = ["/model", "/model nope", "/model offline", "/new blind", "/agent", TIME, "/sessions", "/model m"]
+    done = run("chat", given="\n".join([*lines, ""]))
+    assert done.returncode == 0 and done.stderr == ""
+    assert "  m (x), because" in done.stdout and "there is no model 'nope'" in done.stdout
+    assert "agent 'blind'" in done.stdout and "get_current_time: ok" in done.stdout and "  1  " in done.stdout
+    assert done.stdout.splitlines()[-1].startswith("  m, because it was chosen")
+    forced = run("chat", "--model", "offline", given="/model m\n")
+    assert "was begun with --model" in forced.stdout
+
+
+# Without a terminal.
+
+
+def test_a_pipe_goes_with_the_question_and_a_dash_reads_it(run: Shell) -> None:
+    for words, given in (((TIME,), "piped words"), ((TIME, "-"), "piped words"), (("-",), f"{TIME}\n\npiped words")):
+        session = json_lines(run("chat", "--json", *words, given=given))[0]["id"]
+        assert f"{TIME}\n\npiped words" in run("sessions", "show", session).stdout, words
+    (run.home / "notes.txt").write_text("buy milk")
+    session = json_lines(run("chat", "--json", "--attach", str(run.home / "notes.txt"), TIME))[0]["id"]
+    assert "The file notes.txt:\n\nbuy milk" in run("sessions", "show", session).stdout
+    assert run("chat", "-").returncode == 2
+    assert run("chat", "a", "b", "-").returncode == 2
+    assert json_lines(run("chat", "--json", TIME))[-1]["reason"] == "done", "nothing comes: the question alone counts"
+
+
+def test_commands_work_in_a_pipe_too(run: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "out.json"
+    lines = [TIME, "/export", f"/export {file}", "/sessions", "/new", "/sessions 1", "/model", "/skills", "/why", " /x"]
+    done = run("chat", given="\n".join([*lines, "/undo", "/undo", "/tools", ""]))
+    assert done.returncode == 0 and done.stderr == ""
+    assert f"written to {str(file)!r}" in done.stdout and '"messages"' in file.read_text()
+    assert "(/why TOOL: name a tool" in done.stdout and "2 messages removed" in done.stdout
+    assert "summarise-file" in done.stdout and "stand-in" in done.stdout
+    exported = next(Path.cwd().glob("session-*.md"))
+    exported.unlink()
+
+
+def test_what_only_a_terminal_needs_is_not_loaded_without_one(run: Shell) -> None:
+    code = (
+        "import sys\nfrom handspan.cli.main import main\n"
+        "try:\n    main()\nfinally:\n"
+        "    loaded = {name.partition('.')[0] for name in sys.modules}\n"
+        "    assert not loaded & {'rich', 'prompt_toolkit', 'pygments', 'markdown_it'}, loaded\n"
+    )
+    import subprocess  # noqa: PLC0415 - the modules of this very process do not count
+
+    for words in (("--help",), ("chat", "hi")):
+        done = subprocess.run(
+            [sys.executable, "-c", code, *words],
+            env=run.environ(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert "AssertionError" not in done.stderr
+
+
+def test_a_diff_shows_what_an_edit_changes_and_nothing_of_other_files(tmp_path: Path) -> None:
+    from handspan.cli.chat.edits import render_diff, render_with_diff  # noqa: PLC0415 - with the rest of the chat
+
+    def asked(tool: str, **arguments: str) -> Question:
+        return Question("q", "approval", "c", tool, arguments, "It asks.", "o", "", "f", 5.0)
+
+    (tmp_path / "w").mkdir()
+    (tmp_path / "secret").write_text("hidden\n")
+    edit = render_diff(asked("edit_file", path="a", old_text="one\ntwo", new_text="one\nthree\x1b[2J"), None)
+    assert edit[2:] == ["@@ -1,2 +1,2 @@", " one", "-two", "+three\\u001b[2J"]
+    outside = render_diff(asked("write_file", path="../secret", content="x\n"), tmp_path / "w")
+    assert "hidden" not in "".join(outside) and "+x" in outside
+    assert render_diff(asked("exec_shell", command="ls"), tmp_path) == []
+    long = render_diff(asked("write_file", path="new", content="x\n" * 500), tmp_path)
+    assert len(long) == 61 and long[-1].startswith("…")
+    append = asked("write_file", path="w/a", content="x\n", mode="append")
+    assert render_diff(append, tmp_path)[-1] == "+x"
+    assert '"mode":"append"' in render_with_diff(append, tmp_path, is_coloured=False), "nothing else is hidden"
+    plain = render_with_diff(asked("exec_shell", command="ls"), tmp_path, is_coloured=True)
+    assert '{"command":"ls"}' in plain and "\x1b" not in plain
