@@ -15,7 +15,7 @@ BOTH_WAYS := tests/wire tests/vectors tests/gateway/mcp/test_door.py
 # The tests start hundreds of processes. Each would compile every module anew if none might keep what it compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup system serve test pytest sdk web screenshots test-android chaos conformance coverage check release-check format docs recording bench bench-peers audit lock clean
+.PHONY: help setup system serve test pytest sdk web screenshots test-android chaos conformance coverage check release-check format docs recording bench scale-sim bench-peers audit lock clean
 .DEFAULT_GOAL := help
 
 help: ## what can be made
@@ -94,6 +94,9 @@ recording: setup ## run the README's story and draw it anew: docs/pictures/termi
 
 bench: setup ## our figures against the floor, as a table and in bench/results/latest.json
 	@cd $(ROOT) && $(BIN)/python -m bench
+
+scale-sim: setup ## what a million devices need, computed from figures that are measured here
+	@cd $(ROOT) && $(BIN)/python -m bench.scale_sim
 
 bench-peers: setup ## the same, beside the peers in virtual environments of their own; draws docs/pictures/peers-*.svg
 	@cd $(ROOT) && $(BIN)/python -m bench --peers
