@@ -15,7 +15,7 @@ BOTH_WAYS := tests/wire tests/vectors tests/gateway/mcp/test_door.py
 # The tests start hundreds of processes. Each would compile every module anew if none might keep what it compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup system serve test pytest sdk web screenshots test-android chaos conformance coverage check release-check format docs recording bench bench-peers audit lock clean
+.PHONY: help setup system serve test pytest sdk web screenshots test-android chaos conformance coverage check release-check format docs recording bench scale-sim bench-peers audit lock clean
 .DEFAULT_GOAL := help
 
 help: ## what can be made
@@ -98,7 +98,6 @@ bench: setup ## our figures against the floor, as a table and in bench/results/l
 bench-peers: setup ## the same, beside the peers in virtual environments of their own; draws docs/pictures/peers-*.svg
 	@cd $(ROOT) && $(BIN)/python -m bench --peers
 
-.PHONY: scale-sim
 scale-sim: setup ## what 5,000 to a million devices need, and what breaks first; ARGS=--keep writes the table to docs/scale.md
 	@cd $(ROOT) && $(BIN)/python -m bench.capacity_page $(ARGS)
 

@@ -23,6 +23,7 @@ from bench import (
     imaging,
     looping,
     mcp_calls,
+    nodes,
     page,
     postgres,
     registering,
@@ -43,7 +44,7 @@ FAMILIES: dict[str, ModuleType] = {
     family.__name__.removeprefix("bench."): family
     for family in (
         *(dispatch, registering, serialising, starting, looping, storing, serving, graphing, remote, searching),
-        *(imaging, flooding, setting_up, tool_search, mcp_calls, bridging, postgres, page),
+        *(imaging, flooding, setting_up, tool_search, mcp_calls, bridging, postgres, nodes, page),
     )
 }
 

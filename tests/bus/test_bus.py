@@ -6,6 +6,7 @@ from typing import get_args
 import pytest
 
 from handspan.core.bus import (
+    AbortRequested,
     Bus,
     BusEvent,
     CallCompleted,
@@ -13,8 +14,11 @@ from handspan.core.bus import (
     LoginRequested,
     QuestionEnded,
     QuestionOpened,
+    RulesForgotten,
+    SwitchesChanged,
     TokenRevoked,
     ToolsChanged,
+    TryNoted,
     TurnEvent,
 )
 from handspan.core.calls import UNKNOWN_TOOL, ToolFacts
@@ -34,6 +38,10 @@ EVENTS: list[BusEvent] = [
     QuestionEnded("ann", "s", "c1", "q1", "approval", "allow", "peer-1"),
     QuestionEnded("ann", "s", "c1", "q1", "input", None),
     LoginRequested("ann", "c1/login/1", "c1"),
+    AbortRequested("ann", "s"),
+    RulesForgotten("ann", "pay"),
+    SwitchesChanged(""),
+    TryNoted("", "token", "203.0.113.7"),
     CallCompleted("ann", "s", "c1", "phone__camera", PHONE, "success", 0.25),
     CallCompleted("ann", "", "c2", "nothing", UNKNOWN_TOOL, "tool_not_found", 0.0),
     TurnEvent("ann", "s", "t1", TextArrived("é\u2028")),

@@ -15,7 +15,20 @@ from typing import Any, Final
 from msgspec import structs
 from scripts.progress import Steps
 
-from tests.chaos import database_disk, failover, floods, hostile, kills, outages, pages, sigterm, soak, storm, walks
+from tests.chaos import (
+    database_disk,
+    failover,
+    floods,
+    hostile,
+    kills,
+    nodes,
+    outages,
+    pages,
+    sigterm,
+    soak,
+    storm,
+    walks,
+)
 from tests.chaos.figures import Figure, broken, table
 from tests.stores import postgres_variables
 
@@ -31,6 +44,7 @@ SCENARIOS: Final[dict[str, tuple[Callable[[Path, Any, int], Any], Any, Any]]] = 
     "database_disk": (database_disk.database_disk, database_disk.Scale(), database_disk.SHORT),
     "soak": (soak.soak, soak.Scale(), soak.SHORT),
     "walks": (walks.walks, walks.Scale(), walks.SHORT),
+    "nodes": (nodes.nodes, nodes.Scale(), nodes.SHORT),
 }
 """By name: what gives the figures, and how much of it there is in the long and in the short form."""
 

@@ -165,6 +165,20 @@ async def test_a_client_that_is_sent_away_stays_away_and_says_why(reason: str) -
     assert (len(asked), states) == (1, ["connecting", "connected", "disconnected"])
 
 
+async def test_a_client_whose_newer_connection_counts_stays_away() -> None:
+    asked, let_in = refusing(401, times=0)
+    states: list[State] = []
+    async with gate(let_in) as there:  # type: ignore[arg-type] # made above
+        client = Client(there.url, backoff=SOON, on_state=states.append)
+        running = asyncio.create_task(client.run())
+        link = await there.link()
+        await link.accept(tools=False)
+        await client.connected()
+        await link.socket.close(4001, "replaced")
+        await asyncio.wait_for(running, 60)
+    assert (len(asked), states) == (1, ["connecting", "connected", "disconnected"])
+
+
 @pytest.mark.parametrize("code", [1001, 1011, 1012, 1013])
 async def test_after_any_other_close_it_comes_back(code: int) -> None:
     async with gate() as there, running(there) as client:

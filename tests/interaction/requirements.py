@@ -484,12 +484,39 @@ REQUIREMENTS: Final = {
             "store/postgres/test_connecting.py::test_a_second_gateway_is_refused_and_told_which_one_has_the_database",
         ),
     ),
+    "K2": Requirement(
+        "A tool is listed on every node and can be called from each; a call gets one result.",
+        ("nodes/test_calls.py::test_a_device_of_one_node_is_listed_and_called_on_all",),
+    ),
     "K3": Requirement(
-        "Nothing acknowledged is lost when the database, or the way to it, breaks.",
+        "Nothing acknowledged is lost when the database, the way to it, a node or NATS breaks.",
         (
+            "nodes/test_calls.py::test_the_node_of_a_device_dies_in_the_middle_of_a_call_and_the_device_answers_elsewhere",
+            "nodes/test_calls.py::test_the_node_of_the_caller_dies_in_the_middle_of_a_call_and_the_session_goes_on_elsewhere",
+            "nodes/test_calls.py::test_nats_is_killed_and_started_again_while_calls_wait",
+            "store/postgres/test_nodes.py::test_what_a_node_writes_for_a_turn_that_another_one_took_over_is_refused",
             "store/postgres/test_outages.py::test_nothing_acknowledged_is_lost_when_the_connection_is_cut_at_any_moment",
             "store/postgres/test_outages.py::test_a_restart_of_the_server_loses_nothing_and_heals_by_itself",
         ),
+    ),
+    "K4": Requirement(
+        "The bus has one test suite that runs in memory and on NATS.",
+        (
+            "bus/test_bus.py::test_every_event_arrives_as_it_was_published",
+            "bus/test_nats.py::test_every_event_arrives_on_another_node_as_it_was_published_and_in_order",
+        ),
+    ),
+    "K5": Requirement(
+        "Limits, revocations, pairing codes, questions and live views hold across nodes.",
+        (
+            "nodes/test_shared.py::test_tokens_codes_and_switches_hold_on_every_node",
+            "nodes/test_shared.py::test_an_approval_is_given_on_another_node_than_the_one_that_asks",
+            "nodes/test_shared.py::test_a_turn_is_seen_stopped_and_followed_by_another_on_every_node",
+        ),
+    ),
+    "K6": Requirement(
+        "A node that stops sends its clients to the others first, and no call fails.",
+        ("nodes/test_calls.py::test_a_node_that_stops_sends_its_clients_away_and_no_call_fails",),
     ),
     "U2": Requirement(
         "Commands with exit codes 0, 1 and 2; batches answer every line in order.",

@@ -11,9 +11,9 @@ from handspan.agent.conversation import Conversation, StoredLog, open_calls
 from handspan.agent.instructions import DefaultInstructions
 from handspan.agent.limits import TurnLimits
 from handspan.agent.loop import Loop
-from handspan.agent.queue import PATIENCE, Tasks
+from handspan.agent.queue import Tasks
 from handspan.agent.session import Session
-from handspan.agent.stored_turns import StoredTurns
+from handspan.agent.stored_turns import PATIENCE, StoredTurns
 from handspan.core.agents import Agent, SkillTools, agent_in_session
 from handspan.core.bus import Bus
 from handspan.core.context import Progress, no_progress
@@ -57,6 +57,7 @@ class ConversationLoader:
         self.bus: Bus | None = None
         self.tasks = Tasks()
         self.patience = PATIENCE
+        self.watch: Callable[[str], Callable[[], None]] | None = None
         self.is_open = True
         registry.register_own(UseSkill(skills, self._use_skill))
 

@@ -16,8 +16,6 @@ Work: TypeAlias = Callable[[Turn], Awaitable[Ended]]
 """The work of a turn, done when the turns before it are over."""
 
 MAX_WAITING: Final = 8
-PATIENCE: Final = 30.0
-"""Seconds that a turn waits for the one before it."""
 
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from handspan.agent.refusals import NoUserMessage, SessionBusy
 from handspan.agent.session_host import SessionHost
 from handspan.agent.turn import Handle, Listener, Turn, tell_each
 from handspan.agent.turn_events import RoundSoFar, SessionEvent, last_turn, render_prompt
-from handspan.core.bus import TurnEvent
+from handspan.core.bus import AbortRequested, TurnEvent
 from handspan.core.errors import StoreError, ToolError
 from handspan.core.events import Ended, Event, QuestionAsked, RoundBegan, Titled
 from handspan.core.messages import Message, UserMessage
@@ -57,6 +57,8 @@ class Session:
         "_listeners",
         "_queue",
         "_so_far",
+        "_turn_elsewhere",
+        "_unwatch",
         "_waiting",
         "conversation",
         "id",
@@ -78,6 +80,10 @@ class Session:
         """The first one runs, the others wait in their order."""
         self._listeners: dict[object, Listener] = {}
         self._so_far = RoundSoFar()
+        self._unwatch: Callable[[], None] | None = None
+        """Ends listening for turns on other nodes."""
+        self._turn_elsewhere = ""
+        """The turn that runs on another node, as far as it is known here."""
         self._waiting = ""
         """The id of the turn that waits for results of calls, if it ran here."""
 
@@ -181,6 +187,9 @@ class Session:
     def abort(self) -> bool:
         """Stop the running and the waiting turns. Return False when there is none. The text so far is stored."""
         stopped = [turn.abort() for turn in self.turns]  # each of them, not only the first
+        if self._turn_elsewhere and self._host.bus is not None:
+            self._host.bus.publish(AbortRequested(self.owner, self.id))
+            return True
         return any(stopped)
 
     # Listeners.
@@ -192,6 +201,8 @@ class Session:
         """
         key = object()
         self._listeners[key] = listener
+        if self._host.watch is not None and self._unwatch is None:
+            self._unwatch = self._host.watch(self.id)
 
         def unlisten() -> None:
             self._listeners.pop(key, None)
@@ -218,6 +229,18 @@ class Session:
         of_turn = self.turns[0].listeners if self.turns else []
         tell_each([*self._listeners.values(), *of_turn], event, turn)
 
+    @property
+    def turn_elsewhere(self) -> str:
+        """The turn that runs on another node, as far as it is known here; empty: none."""
+        return self._turn_elsewhere
+
+    def tell_elsewhere(self, event: Event | Titled, turn: str) -> None:
+        """Give the listeners an event of a turn that runs on another node."""
+        self._so_far.note(event, turn)
+        if type(event) is not Titled:  # the title comes after the end
+            self._turn_elsewhere = "" if type(event) is Ended else turn
+        tell_each(self._listeners.values(), event, turn)
+
     def _publish(self, event: Event | Titled, turn: str) -> None:
         """Publish an event of a turn to the bus and to all listeners."""
         self._so_far.note(event, turn)
@@ -237,6 +260,9 @@ class Session:
     def _release(self) -> None:
         if not self.is_used:
             self._waiting = ""  # without listeners, the conversation alone remembers the turn
+            if self._unwatch is not None:
+                self._unwatch()
+                self._unwatch, self._turn_elsewhere = None, ""
             self._host.release(self)
 
     # The work of turns.
@@ -289,7 +315,10 @@ class Session:
             turn.is_over = True
             return ended
         emit = self._begin(turn, conversation)
-        return await self._go_on(conversation, lambda: emit, cut_off=True) or NOTHING_TO_DO
+        ended = await self._go_on(conversation, lambda: emit, cut_off=True)
+        if ended is None and (ended := turn.report_known(conversation, message)) is not None:
+            turn.is_over = True  # another node has answered it meanwhile
+        return ended or NOTHING_TO_DO
 
     async def _regenerate(self, who: Principal, turn: Turn) -> Ended:
         host = self._host

@@ -1,5 +1,6 @@
 """What a session needs of the part that holds all sessions."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from handspan.agent.conversation import Conversation
@@ -20,6 +21,8 @@ class SessionHost(TurnHost, Protocol):
     loop: Loop
     stored_turns: StoredTurns
     bus: Bus | None
+    watch: Callable[[str], Callable[[], None]] | None
+    """Begins to listen for the turns of a session on other nodes, and returns how that ends; None: there are none."""
 
     async def open(
         self, session: "Session", who: Principal, *, agent: str = "", name: str = ""

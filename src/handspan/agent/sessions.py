@@ -17,13 +17,13 @@ from msgspec import Struct, structs
 from handspan.agent.agents import Agents
 from handspan.agent.conversation import Conversation, open_calls
 from handspan.agent.loading import ConversationLoader
-from handspan.agent.queue import PATIENCE, Tasks
+from handspan.agent.queue import Tasks
 from handspan.agent.refusals import SessionRefused, TurnRefused
 from handspan.agent.session import Session
-from handspan.agent.stored_turns import shorten
+from handspan.agent.stored_turns import PATIENCE, shorten
 from handspan.agent.turn_events import QuestionOver, SessionEvent
 from handspan.core.agents import Agent, agent_in_session
-from handspan.core.bus import Bus, QuestionEnded, QuestionOpened
+from handspan.core.bus import AbortRequested, Bus, QuestionEnded, QuestionOpened
 from handspan.core.errors import ConfigError, NotYours, ToolError
 from handspan.core.events import QuestionAsked
 from handspan.core.principals import Principal
@@ -94,6 +94,7 @@ class Sessions:
         self.loop = loader.loop
         self.stored_turns = loader.stored_turns
         self.bus: Bus | None = bus
+        self.watch: Callable[[str], Callable[[], None]] | None = None
         self.tasks = Tasks()
         self.patience = patience
         self.is_open = True
@@ -188,6 +189,14 @@ class Sessions:
         """Return how many turns of all owners run in this process."""
         return sum(bool(session.turns) for session in self._sessions.values())
 
+    def is_used_by(self, owner: str) -> bool:
+        """Whether this owner has a turn or a listener in this process."""
+        return any(session.owner == owner and session.is_used for session in self._sessions.values())
+
+    def may_be_cut_off(self, session_id: str) -> bool:
+        """Whether the session's turn may have been cut off by the end of its process, here or on another node."""
+        return self.watch is not None or session_id in self.cut_off
+
     def state(self, session_id: str, owner: str) -> RunningTurn | None:
         """Return the turn that runs in this session, if it runs in this process."""
         session = self.find(session_id, owner)
@@ -197,6 +206,18 @@ class Sessions:
         """Stop the session's turns. Return False when there is none. The text so far is stored."""
         session = self.find(session_id, owner)
         return session is not None and session.abort()
+
+    async def abort_anywhere(self, session_id: str, owner: str) -> bool:
+        """Stop the session's turns, also on another node. Return False when there is none."""
+        if self.abort(session_id, owner):
+            return True
+        if self.watch is None or self.bus is None:
+            return False
+        record = await self._find(session_id, owner)
+        if record is None or record.state != "running":
+            return False
+        self.bus.publish(AbortRequested(owner, session_id))
+        return True
 
     async def go_on(self, session_id: str, owner: str) -> None:
         """Resume a waiting turn if all its calls have their results. The session's listeners get its events.

@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -19,6 +20,8 @@ from handspan.core.values import strip_invisible
 _NO_NAME_AFTER: Final = ("error", "aborted", "pending")
 _UNKNOWN: Final = -1
 """In place of the number of removed messages, when the store failed: the next turn loads all messages."""
+PATIENCE: Final = 30.0
+"""Seconds that a turn waits for the one before it."""
 _log = logging.getLogger(__name__)
 
 
@@ -44,6 +47,8 @@ class StoredTurns:
     def __init__(self, conversations: Conversations, loop: Loop) -> None:
         self._conversations = conversations
         self._loop = loop
+        self.wait_elsewhere: Callable[[str], Awaitable[None]] | None = None
+        """Waits a while for the turn of a session that another node runs; None: there are no other nodes."""
 
     @asynccontextmanager
     async def turn(self, conversation: Conversation) -> AsyncIterator[StoredTurn]:
@@ -94,7 +99,7 @@ class StoredTurns:
 
     async def _begin(self, conversation: Conversation) -> SessionRecord:
         """Mark the session as running, and return its record. If this is cancelled, the mark is removed."""
-        beginning = asyncio.ensure_future(self._conversations.begin_turn(conversation.id, owner=conversation.owner))
+        beginning = asyncio.ensure_future(self._begin_when_free(conversation))
         try:
             return await asyncio.shield(beginning)
         except asyncio.CancelledError:
@@ -102,6 +107,17 @@ class StoredTurns:
             if beginning.exception() is None:
                 await self._end(conversation, waiting=bool(open_calls(conversation.last)))
             raise
+
+    async def _begin_when_free(self, conversation: Conversation) -> SessionRecord:
+        """Mark the session as running, and return its record. Waits for a turn that another node runs."""
+        end = time.monotonic() + PATIENCE
+        while True:
+            try:
+                return await self._conversations.begin_turn(conversation.id, owner=conversation.owner)
+            except ToolError as error:
+                if self.wait_elsewhere is None or error.code != "busy" or time.monotonic() >= end:
+                    raise
+            await self.wait_elsewhere(conversation.id)
 
     async def _end(self, conversation: Conversation, *, waiting: bool) -> None:
         """End the turn in the store, even if this is cancelled: the next turn depends on it."""

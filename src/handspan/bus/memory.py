@@ -32,6 +32,8 @@ class MemoryBus:
         """`strict`: each event is encoded and decoded, so that only values arrive that could leave the process."""
         self._strict = strict
         self._clock = clock
+        self.is_remote = False
+        """There are no other nodes."""
         self._listeners: dict[type, tuple[Callable[[Any], None], ...]] = {}
 
     def publish(self, event: BusEvent) -> None:

@@ -29,6 +29,7 @@ COMMANDS: Final = {
     "doctor": ("handspan.cli.doctor", "See whether everything works here, and what to do where it does not."),
     "mcp": ("handspan.cli.mcp", "Add MCP servers, see and try them."),
     "model": ("handspan.cli.model", "See which model answers, and exactly what it would be sent."),
+    "nodes": ("handspan.cli.nodes", "List the gateways that are one with this one."),
     "pair": ("handspan.cli.pair", "Let a device, a program or a browser in: a new code or link."),
     "provider": ("handspan.cli.provider", "Offer an app's data to agents: make a provider, test and install it."),
     "questions": ("handspan.cli.questions", "See and answer what agents ask."),

@@ -42,6 +42,7 @@ _A_MOMENT: Final = 0.02
 @click.option("--lan", is_flag=True, help="Let phones and computers of this network in, as --host 0.0.0.0 does.")
 @click.option("--tls", is_flag=True, help="Speak https with a certificate of our own; a phone loads its root once.")
 @click.option("--port", type=click.IntRange(0, 65535), help="The port to listen on; 0 for any that is free.")
+@click.option("--role", type=click.Choice(["all", "edge", "agent"]), help="What this node of several does: all.")
 @click.option("--model", help="A model of the settings, 'offline', or API:MODEL such as anthropic:claude-sonnet-5.")
 @click.option(
     "--ready-file",
@@ -62,6 +63,7 @@ def command(
     lan: bool,
     tls: bool,
     port: int | None,
+    role: str | None,
     model: str | None,
     ready_file: Path | None,
     verbose: bool,
@@ -84,6 +86,7 @@ def command(
             "gateway.host": "0.0.0.0" if lan else host,
             "gateway.port": port,
             "gateway.tls": tls or None,
+            "cluster.role": role,
             "log.level": "debug" if verbose else "warning" if quiet else None,
             "log.format": log_format,
             "log.file": None if log_file is None else str(log_file.absolute()),

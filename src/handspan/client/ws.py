@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _DELIBERATE: Final = 1000
 _UNAVAILABLE: Final = 503
 _REMOVED: Final = 1008
+_REPLACED: Final = 4001
+"""A newer connection of this client counts, perhaps on another node: this one stays away (ws.md 9.2)."""
 _WRONG_ADDRESS: Final = frozenset((400, 404, 405, 426))
 """Statuses that mean a wrong address, as long as no gateway has ever answered there."""
 _PAIR_AGAIN: Final = "pair this device anew, or give a token that is valid"
@@ -179,11 +181,13 @@ class Link:
                 await socket.close(self._close_code)
                 _log.debug("the link dropped: %s", socket.close_exc)
             finally:
-                will_retry = socket.close_code not in (_DELIBERATE, _REMOVED)
+                will_retry = socket.close_code not in (_DELIBERATE, _REMOVED, _REPLACED)
                 self._listener.on_drop(will_retry and not self._is_closed)
         if socket.close_code == _REMOVED and not self._is_closed:
             raise self._removal_error(socket.close_reason or "")
-        return socket.close_code == _DELIBERATE
+        if socket.close_code == _REPLACED:
+            _log.warning("Another connection of this client has taken over: this one stays away.")
+        return socket.close_code in (_DELIBERATE, _REPLACED)
 
     def _explain_no_link(self, error: NotOpened) -> str:
         if error.status == _UNAVAILABLE:

@@ -16,7 +16,7 @@ from handspan.core.fast import FAST_VARIABLE
 from handspan.core.values import Json
 
 FILE_VARIABLE: Final = "HANDSPAN_CONFIG"
-_SHORT: Final = {"HANDSPAN_DATABASE_URL": ["STORE", "URL"]}
+_SHORT: Final = {"HANDSPAN_DATABASE_URL": ["STORE", "URL"], "HANDSPAN_CLUSTER": ["CLUSTER", "URL"]}
 """Variables that are named after what they hold, and not after the key of their setting."""
 
 
@@ -166,6 +166,10 @@ def _contradictions(values: Values, sources: Mapping[Key, str]) -> Iterator[str]
         if isinstance(server, dict) and not server.get("command") and not server.get("url"):
             key: Key = ("tools", "mcp_servers", name)
             yield f"{sources[key]}: {'.'.join(key)}: it needs a 'command' to start or a 'url' to ask."
+    cluster, store = values.get("cluster"), values.get("store")
+    if isinstance(cluster, dict) and cluster.get("url") and not (isinstance(store, dict) and store.get("url")):
+        text = "several gateways share their state in PostgreSQL: set store.url (HANDSPAN_DATABASE_URL), too."
+        yield f"{sources['cluster', 'url']}: cluster.url: {text}"
     gateway = values.get("gateway")
     if isinstance(gateway, dict) and gateway.get("tls_key") is not None and gateway.get("tls_cert") is None:
         yield f"{sources['gateway', 'tls_key']}: gateway.tls_key: it needs its certificate, gateway.tls_cert."

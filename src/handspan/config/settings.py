@@ -56,6 +56,7 @@ Switch: TypeAlias = Annotated[
     Meta(description="'auto', 'on' or 'off'", extra={"read_as": ((True, "on"), (False, "off"))}),
 ]
 Bytes: TypeAlias = Annotated[int, Meta(ge=1024, description="a whole number of bytes, 1024 or more")]
+NodeRole: TypeAlias = Literal["all", "edge", "agent"]
 Port: TypeAlias = Annotated[int, Meta(ge=0, le=65535, description="a port from 1 to 65535, or 0 for any that is free")]
 PathPrefix: TypeAlias = Annotated[
     str,
@@ -539,6 +540,43 @@ class StoreSettings(Struct, frozen=True):
         return f"StoreSettings(url={'…' if self.url else ''!r}, connections={self.connections})"
 
 
+class ClusterSettings(Struct, frozen=True):
+    """Several gateways as one (SPEC K1). Needs `store.url`, which all of them share."""
+
+    url: str = ""
+    """The addresses of the NATS servers, as in `nats://a:4222,nats://b:4222` (`tls://` for TLS); `env:NAME` or
+    `file:PATH` names where they are. The variable `HANDSPAN_CLUSTER` sets it, too. Empty: this gateway is alone."""
+    name: str = ""
+    """The name of this node, for people; empty: the name of the computer."""
+    role: NodeRole = "all"
+    """`edge`: this node takes connections of devices and calls their tools, and begins no turns. `agent`: it takes no
+    devices. `all`: both. `handspan serve --role` sets it, too."""
+    user: str = ""
+    """The user of this node at NATS; `env:NAME` or `file:PATH` names where it is."""
+    password: str = ""
+    """Its password; `env:NAME` or `file:PATH` names where it is."""
+    nkey: Path | None = None
+    """A file with the nkey seed of this node, in place of a user. """
+    credentials: Path | None = None
+    """A `.creds` file of this node, in place of a user."""
+    tls_ca: Path | None = None
+    """The certificates that the NATS servers are checked with (PEM); unset: those of the system."""
+    tls_cert: Path | None = None
+    """The certificate of this node for NATS (PEM), if the servers ask for one."""
+    tls_key: Path | None = None
+    """The key of that certificate (PEM)."""
+    lease: Seconds = 3.0
+    """How long a node counts as alive after its last sign in the database. It gives one every third of this time."""
+    away: Seconds = 10.0
+    """How long a node without a connection to NATS keeps its clients; then it sends them to other nodes (1012)."""
+    drain: Seconds = 20.0
+    """Over how many seconds a node that stops sends its clients away, one after the other."""
+
+    def __repr__(self) -> str:
+        """Without address and password (SPEC S5)."""
+        return f"ClusterSettings(url={'…' if self.url else ''!r}, name={self.name!r}, role={self.role!r})"
+
+
 class LogSettings(Struct, frozen=True):
     """What `handspan serve` logs, and where. No line has a token, a key, arguments or results of calls (SPEC S5)."""
 
@@ -575,6 +613,7 @@ class Settings(Struct, frozen=True):
     state: Path
     """The folder for journal, artifacts, tokens and all else that must last; default `$XDG_STATE_HOME/handspan`."""
     store: StoreSettings = StoreSettings()
+    cluster: ClusterSettings = ClusterSettings()
     journal_days: Days = 30.0
     """How long the journal keeps calls that have their result; 0 or "none" for all time. Open calls stay (SPEC E8)."""
     default_agent: Text = "General"

@@ -73,6 +73,40 @@ class LoginRequested(Struct, frozen=True, gc=False, tag="login_requested"):
 
 
 @final
+class AbortRequested(Struct, frozen=True, gc=False, tag="abort_requested"):
+    """A person wants the turns of this session to stop, which may run on another node."""
+
+    owner: str
+    session: str
+
+
+@final
+class SwitchesChanged(Struct, frozen=True, gc=False, tag="switches_changed"):
+    """A person has switched tools off or on, for all owners."""
+
+    owner: str
+    """Empty: all owners."""
+
+
+@final
+class TryNoted(Struct, frozen=True, gc=False, tag="try_noted"):
+    """An address has tried something that is limited, such as a token or a pairing code: every node counts it."""
+
+    owner: str
+    """Empty: no owner is known yet."""
+    kind: str
+    address: str
+
+
+@final
+class RulesForgotten(Struct, frozen=True, gc=False, tag="rules_forgotten"):
+    """A person took back what was answered about this tool with "always" or "never"."""
+
+    owner: str
+    tool: str
+
+
+@final
 class CallCompleted(Struct, frozen=True, gc=False, tag="call_completed"):
     """A call has its one result, and the ledger has stored it."""
 
@@ -103,6 +137,10 @@ BusEvent: TypeAlias = (
     | QuestionOpened
     | QuestionEnded
     | LoginRequested
+    | AbortRequested
+    | RulesForgotten
+    | SwitchesChanged
+    | TryNoted
     | CallCompleted
     | TurnEvent
 )
@@ -112,6 +150,9 @@ _E = TypeVar("_E", bound=BusEvent)
 
 class Bus(Protocol):
     """Delivers events to their listeners."""
+
+    is_remote: bool
+    """Whether the event that a listener gets now comes from another node."""
 
     def publish(self, event: BusEvent) -> None:
         """Call every listener for this kind of event. Never waits; a failing listener raises nothing here."""

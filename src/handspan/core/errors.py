@@ -36,6 +36,8 @@ HandspanError                   core     the root of all our errors
 │   └── IdTaken                 agent    … because another message has this id
 ├── ServerLost                  sources  the link to an MCP server ended, or can't be opened
 ├── LoginFailed                 sources  a login at an MCP server can't be begun, or did not succeed
+├── LinkDown                    core     there is no connection to the other nodes at the moment
+├── NoSuchNode                  core     no node listens under this id
 ├── GatewayRefused              client   the gateway does not admit this client
 ├── GatewayUnreachable          client   the gateway does not answer at its address
 ├── MessageTooLarge             client   a message is larger than the gateway takes

@@ -16,6 +16,7 @@ from handspan.core.artifacts import Artifacts, StoredArtifact
 from handspan.core.calls import CallRecord, Note, ToolFacts
 from handspan.core.channels import ChannelSender, InboxMessage, InboxState, Receipt
 from handspan.core.messages import AssistantMessage, Message, UserMessage
+from handspan.core.nodes import NodeBook
 from handspan.core.questions import Answer, Question, Questions
 from handspan.core.records import (
     CallStatus,
@@ -355,8 +356,8 @@ class TokenBook(Protocol):
 class DeviceBook(Protocol):
     """The devices of all owners."""
 
-    async def all(self) -> Sequence[DeviceRow]:
-        """Return every device of every owner."""
+    async def all(self, *, owner: str | None = None) -> Sequence[DeviceRow]:
+        """Return every device of every owner, or of one."""
 
     async def save(self, rows: Sequence[DeviceRow]) -> None:
         """Store these devices, in place of those of the same owner and id; all or none."""
@@ -529,6 +530,9 @@ class Store(Protocol):
     def artifacts(self) -> ArtifactStore: ...
     @property
     def leases(self) -> Leases: ...
+    @property
+    def nodes(self) -> NodeBook | None:
+        """None where this gateway is alone."""
 
     async def open(self) -> None:
         """Create or open the database. Raises `StoreError` when it can't be used."""

@@ -210,6 +210,10 @@ class App:
         for pattern in await self.switches.off():
             self.registry.disable(pattern)
 
+    async def follow_switches(self) -> None:
+        """Switch tools off and on as the store says now: another node has changed that."""
+        self.registry.follow_switches(await self.switches.off())
+
     async def close(self) -> None:
         """Close all parts, in the opposite order."""
         if self._watch is not None:

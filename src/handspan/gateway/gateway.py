@@ -5,7 +5,7 @@ import importlib
 import logging
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 from msgspec import structs
@@ -29,7 +29,7 @@ from handspan.core.bus import (
     TurnEvent,
 )
 from handspan.core.channels import OutgoingMessage
-from handspan.core.errors import HandspanError
+from handspan.core.errors import ConfigError, HandspanError
 from handspan.core.events import CallStarted, Ended, RoundBegan, Titled, UsageCounted
 from handspan.core.principals import OPERATOR
 from handspan.core.questions import Answer, Decision
@@ -55,10 +55,15 @@ from handspan.gateway.sessions.resumable_calls import ResumableCalls
 from handspan.models.choice import OFFLINE, Choice
 from handspan.models.model import Model
 from handspan.sources.offers import OfferRules
+from handspan.sources.ws.calls import RemoteCalls
 from handspan.wire.ws_frames import ChannelMessageFrame, FailureFrame, ResultFrame, WireLimits
 
 if TYPE_CHECKING:
     from handspan.gateway.channels.door import ChannelDoor
+
+if TYPE_CHECKING:
+    from handspan.gateway.nodes.cluster import Cluster
+    from handspan.gateway.nodes.events import ClusterParts
 
 _log = logging.getLogger(__name__)
 
@@ -69,11 +74,28 @@ _DOORS: Final = {
     "pages": "handspan.gateway.pages",
 }
 """Doors for HTTP. Each is loaded by its first request: a gateway that only serves devices needs none of them."""
+_CLUSTER: Final = "handspan.gateway.nodes.cluster"
+"""Loaded only with the setting `cluster.url`."""
 _CHANNELS: Final = "handspan.gateway.channels.door"
 """Loaded only with the setting `channels`."""
 _FILES: Final = ("/page/", "/sdk/", "/examples/")
 _EXPIRY_INTERVAL: Final = 5.0
 """Seconds between two searches for expired calls."""
+
+
+class LateClient(Protocol):
+    """A client whose answer came too late: one that is connected here, or to another node."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def label(self) -> str: ...
+    @property
+    def session(self) -> str: ...
+    @property
+    def can(self) -> frozenset[str]: ...
+    @property
+    def calls(self) -> RemoteCalls: ...
 
 
 class Gateway:
@@ -94,7 +116,10 @@ class Gateway:
         earlier process, and uses `model` for every agent. `loaded` says where the settings come from.
         """
         self.settings = settings
-        self.bus: Bus = MemoryBus(strict=bool(os.environ.get(STRICT_VARIABLE)))
+        self.cluster = _load_cluster(settings) if settings.cluster.url and not is_inside else None
+        """The other nodes, where there are any."""
+        strict = bool(os.environ.get(STRICT_VARIABLE))
+        self.bus: Bus = MemoryBus(strict=strict) if self.cluster is None else self.cluster.bus
         self.questions = AwaitedQuestions(self.bus)
         self.live = Live()
         self.metrics = Metrics()
@@ -146,7 +171,7 @@ class Gateway:
 
     async def open(self, url: str = "") -> None:
         """Get ready for requests, which come to this address. Calls that an earlier process left open go on."""
-        await self.app.open()
+        await self._open_app(url)
         if not self._is_inside:
             await self.auth.open()
         await self.devices.open()
@@ -160,7 +185,7 @@ class Gateway:
         self._unfinished = UnfinishedCalls(
             app.engine, store, self.questions, app.artifacts, self.settings.workspace, self.sessions.go_on
         )
-        self.peers = self._peers()
+        self.peers = self._peers(await self._resume_key())
         self._trust = DeviceTrust(self.questions)
         self._ws = WebSocketDoor(
             WsDoors(
@@ -184,6 +209,8 @@ class Gateway:
             self.channels = make_door(app.messages, store.channels, self.sessions, self.questions, self.bus)
         if self._is_inside:
             return
+        if self.cluster is not None:
+            self.cluster.open(self._cluster_parts())
         await self._unfinished.open(self.settings.gateway.resume_grace)
         self.sessions.cut_off.update(app.recovery.closed)
         await self._resumable.recover(app.recovery)
@@ -191,8 +218,30 @@ class Gateway:
             await self.channels.open()
         self._watch()
 
+    async def _open_app(self, url: str) -> None:
+        if self.cluster is None:
+            await self.app.open()
+            return
+        assert self.store.nodes is not None  # a store of several nodes has them
+        self.cluster.prepare(self.store.nodes, self.settings.gateway.public_url or url)
+        await self.app.open()
+        try:
+            await self.cluster.connect()
+        except HandspanError:
+            await self.app.close()
+            raise
+
+    async def _resume_key(self) -> bytes:
+        """Return the key of resume tokens: all nodes have the same."""
+        if self.cluster is not None and self.store.nodes is not None:
+            return await self.store.nodes.secret("resume")
+        return load_key(self.settings.state / "resume.key")
+
     async def drain(self, seconds: float) -> None:
         """Take no new work. Turns and calls that run end, or are ended, within so many seconds (SPEC G3)."""
+        if self.cluster is not None:
+            await self.cluster.drain(seconds / 2)
+            seconds /= 2
         self.peers.stop()
         if self.channels is not None:
             await self.channels.stop()
@@ -221,6 +270,8 @@ class Gateway:
         await self._trust.close()
         await asyncio.gather(*self._notes, return_exceptions=True)
         await self.devices.close()
+        if self.cluster is not None:
+            await self.cluster.close()
         await self.app.close()
 
     async def model_choice(self) -> Choice:
@@ -308,6 +359,7 @@ class Gateway:
             model_choice=self.model_choice,
             choice_at_once=self.choice_at_once,
             forget_models=self.forget_models,
+            cluster=self.cluster,
             channels=self.channels,
             reload=self.reload,
         )
@@ -318,7 +370,6 @@ class Gateway:
         """Subscribe to the bus. Its listeners run before `publish` returns."""
         listen = self.bus.subscribe
         listen(CallCompleted, self._on_call_completed)
-        listen(CallCompleted, self.metrics.count_call)
         listen(TurnEvent, self._on_turn_event)
         listen(QuestionOpened, lambda event: self._show_question(event.owner, event.question.id, is_open=True))
         listen(QuestionEnded, lambda event: self._show_question(event.owner, event.id, is_open=False))
@@ -331,21 +382,29 @@ class Gateway:
 
     def _on_call_completed(self, call: CallCompleted) -> None:
         """Acknowledge a stored result to its device: only now the device may forget it (ws.md 5.3)."""
+        if not self.bus.is_remote:
+            self._acknowledge(call)
+            self.metrics.count_call(call)
+            if call.tool.answered_by == "request" and call.status == "timeout":
+                self._resumable.end_expired(call.id)
+        if self.live:
+            self.live.publish(call.owner, "calls", {"id": call.id, "tool": call.name, "session": call.session})
+
+    def _acknowledge(self, call: CallCompleted) -> None:
         origin = call.tool.origin
         if origin is not None and origin.connection:
             peer = self.peers.find(origin.connection)
             if peer is not None:
                 peer.calls.acknowledge_stored(call.id)
-        if call.tool.answered_by == "request" and call.status == "timeout":
-            self._resumable.end_expired(call.id)
-        if self.live:
-            self.live.publish(call.owner, "calls", {"id": call.id, "tool": call.name, "session": call.session})
+            elif self.cluster is not None and (mirror := self.cluster.mirrors.find(origin.connection)) is not None:
+                mirror.calls.acknowledge_stored(call.id)
 
     def _on_turn_event(self, published: TurnEvent) -> None:
-        owner, session = published.owner, published.session
+        owner, session, is_here = published.owner, published.session, not self.bus.is_remote
         match published.event:
             case Ended(reason=reason):
-                self.metrics.turns.add(reason)
+                if is_here:
+                    self.metrics.turns.add(reason)
                 self.live.publish(owner, "sessions", {"id": session, "state": "idle"})
             case RoundBegan(number=1):
                 self.live.publish(owner, "sessions", {"id": session, "state": "running"})
@@ -353,7 +412,7 @@ class Gateway:
                 self.live.publish(owner, "sessions", {"id": session, "name": title})
             case CallStarted(id=call_id, name=name):
                 self.live.publish(owner, "calls", {"id": call_id, "tool": name, "session": session})
-            case UsageCounted(usage=usage):
+            case UsageCounted(usage=usage) if is_here:
                 self.metrics.count_usage(usage)
 
     def _show_question(self, owner: str, question_id: str, *, is_open: bool) -> None:
@@ -376,7 +435,7 @@ class Gateway:
         """End a question of the operator: the person has done what it asked for, or can't any more."""
         return await self.questions.answer(question_id, Answer(decision), owner=OPERATOR.owner)
 
-    def _late(self, peer: Peer, frame: ResultFrame | FailureFrame) -> None:
+    def _late(self, peer: LateClient, frame: ResultFrame | FailureFrame) -> None:
         """Acknowledge a result that no open call of the peer waits for, and note it (ws.md 5.3, 5.4, 6.7 c, k)."""
         self.metrics.results.add("late" if "resume" in peer.can else "unknown")
         if "resume" not in peer.can:
@@ -386,7 +445,7 @@ class Gateway:
             self._notes.add(task)
             task.add_done_callback(self._notes.discard)
 
-    async def _note(self, peer: Peer, frame: ResultFrame | FailureFrame) -> None:
+    async def _note(self, peer: LateClient, frame: ResultFrame | FailureFrame) -> None:
         can_resume = "resume" in peer.can
         try:
             record = await self.store.ledger.find(frame.call)
@@ -401,7 +460,10 @@ class Gateway:
                 )
             elif record is not None and can_resume:
                 if record.state != "done" or self.store.ledger.unwritten(frame.call) is not None:
-                    peer.calls.acknowledge_later(frame.call)  # its first copy is not on the disk yet
+                    if isinstance(peer, Peer) and peer.relay is not None and frame.call not in peer.calls.open:
+                        peer.relay.keep_early(frame)  # another node has the call, and will ask for it here
+                    else:
+                        peer.calls.acknowledge_later(frame.call)  # its first copy is not on the disk yet
                     return
                 await self.store.ledger.note(frame.call, msgspec.json.encode(frame).decode())
             if can_resume:
@@ -435,8 +497,24 @@ class Gateway:
         settings, remote = self.settings.gateway, self.settings.gateway.remote
         return OfferRules(self._limits, remote.allow, remote.deny, remote.deny_permissions, settings.longest_call)
 
-    def _peers(self) -> Peers:
-        tokens = ResumeTokens(load_key(self.settings.state / "resume.key"))
+    def _cluster_parts(self) -> "ClusterParts":
+        parts: type[ClusterParts] = vars(importlib.import_module(_CLUSTER))["ClusterParts"]
+        return parts(
+            app=self.app,
+            auth=self.auth,
+            sessions=self.sessions,
+            questions=self.questions,
+            devices=self.devices,
+            peers=self.peers,
+            unfinished=self._unfinished,
+            resumable=self._resumable,
+            rules=self.offer_rules,
+            pairing=self.pairing,
+            late=self._late,
+        )
+
+    def _peers(self, key: bytes) -> Peers:
+        tokens = ResumeTokens(key)
         grace = self.settings.gateway.resume_grace
         return Peers(self.app.registry, self.offer_rules, tokens, self.devices, self._unfinished, grace, self.bus)
 
@@ -446,6 +524,8 @@ class Gateway:
         watch("handspan_clients", "Clients that are there, or may come back.", lambda: float(len(self.peers)))
         watch("handspan_devices", "Devices that are there, or may come back.", self._count_devices)
         watch("handspan_open_calls", "Calls that clients have not answered yet.", self._count_open_calls)
+        if self.cluster is not None:
+            self.metrics.more = self.cluster.metric_lines
         self._watching = asyncio.create_task(self._end_expired_calls())
 
     def _count_devices(self) -> float:
@@ -461,6 +541,16 @@ class Gateway:
                 await self._resumable.expire()
             except HandspanError as error:
                 _log.error("Expired calls could not be ended: %s", error)
+
+
+def _load_cluster(settings: Settings) -> "Cluster":
+    """Return the other nodes. Raises `ConfigError` when a library is missing."""
+    try:
+        made: type[Cluster] = vars(importlib.import_module(_CLUSTER))["Cluster"]
+    except ModuleNotFoundError as error:
+        text = f"cluster.url needs a library that is not installed ({error.name}): pip install 'handspan[cluster]'"
+        raise ConfigError(text) from None
+    return made(settings.cluster, settings.gateway.resume_grace, settings.gateway.limits.pending_calls)
 
 
 def door_of(scope: Scope) -> str:

@@ -7,13 +7,14 @@ import asyncio
 import os
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Final, get_args
 
 from handspan.core.bus import CallCompleted
 from handspan.core.errors import ERROR_TYPES
 from handspan.core.events import EndReason
 from handspan.core.messages import Usage
+from handspan.core.nodes import NodeRecord
 from handspan.core.principals import OriginKind
 from handspan.core.version import VERSION
 
@@ -120,6 +121,8 @@ class Metrics:
         self._counters = (self.calls, self.call_seconds, self.results, self.turns, self.tokens, self.requests)
         self._gauges: dict[str, tuple[str, Callable[[], float]]] = {}
         self._began = time.time()
+        self.more: Callable[[], Awaitable[list[str]]] | None = None
+        """Lines about the other nodes, where there are any."""
         self.watch("handspan_process_resident_bytes", "Memory that the process holds.", resident_bytes)
         self.watch("handspan_start_seconds", "When the gateway started, since 1970.", lambda: self._began)
 
@@ -152,6 +155,8 @@ class Metrics:
             *_heading("handspan_build_info", "Which version this is.", "gauge"),
             f"handspan_build_info{_label_text([('version', VERSION)])} 1",
         ]
+        if self.more is not None:
+            lines += await self.more()
         return "\n".join(lines) + "\n"
 
 
@@ -162,6 +167,19 @@ def resident_bytes() -> float:
             return float(int(file.read().split()[1]) * _PAGE)
     except (OSError, IndexError, ValueError):
         return 0.0
+
+
+def node_lines(nodes: Iterable[NodeRecord]) -> list[str]:
+    """Return what all nodes last told about themselves, and the sums, in Prometheus' format."""
+    known = list(nodes)
+    lines: list[str] = []
+    for name in sorted({name for node in known for name in node.load}):
+        metric = f"handspan_node_{name}"
+        lines += _heading(metric, "What each node last told the others about itself.", "gauge")
+        lines += [f"{metric}{_label_text([('node', one.name)])} {_number(one.load.get(name, 0.0))}" for one in known]
+        lines += _heading(f"handspan_all_{name}", "The sum over all nodes.", "gauge")
+        lines.append(f"handspan_all_{name} {_number(sum(one.load.get(name, 0.0) for one in known))}")
+    return lines
 
 
 async def _loop_lag() -> float:

@@ -1,7 +1,7 @@
 """What a door gets from the gateway, and what it gives in return. Each door's module has one `open_door`."""
 
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from msgspec import Struct
 from starlette.types import ASGIApp
@@ -9,12 +9,14 @@ from starlette.types import ASGIApp
 from handspan.agent.sessions import Sessions
 from handspan.config.listing import SettingChanges
 from handspan.core.bus import Bus
+from handspan.core.nodes import NodeRecord
 from handspan.core.store import Store
 from handspan.gateway.app import App
 from handspan.gateway.clients.devices import Devices
 from handspan.gateway.clients.peers import Peers
 from handspan.gateway.entry.auth import Auth
 from handspan.gateway.entry.pairing import Pairing
+from handspan.gateway.entry.rate_limit import TryLimit
 from handspan.gateway.live import Live
 from handspan.gateway.metrics import Metrics
 from handspan.gateway.sessions.questions import AwaitedQuestions
@@ -23,6 +25,33 @@ from handspan.sources.offers import OfferRules
 
 if TYPE_CHECKING:
     from handspan.gateway.channels.door import ChannelDoor
+
+
+class OtherGateways(Protocol):
+    """The other nodes of a gateway of several, as doors need them."""
+
+    is_draining: bool
+    """Whether this node sends its clients away."""
+
+    def share_tries(self, kind: str, limit: TryLimit) -> None:
+        """Let this limit count the tries on all nodes."""
+        ...
+
+    async def claim_request(self, kind: str, owner: str, key: str, seconds: float) -> bool:
+        """Let this node answer the request with this key for so many seconds. Return False when another one does."""
+        ...
+
+    async def nodes(self) -> Sequence[NodeRecord]:
+        """Return all nodes that count as alive, by name."""
+        ...
+
+    def is_here(self, node: str) -> bool:
+        """Whether this is the id of this node."""
+        ...
+
+    def dismiss(self, owner: str, label: str, reason: str) -> bool:
+        """Send a device away that is connected to another node. Return False when there is none."""
+        ...
 
 
 class GatewayParts(Struct, frozen=True, kw_only=True):
@@ -50,6 +79,8 @@ class GatewayParts(Struct, frozen=True, kw_only=True):
     """Lets the next request choose its model anew: the models have changed."""
     reload: Callable[[], Awaitable[SettingChanges]]
     """Takes the settings as their files have them now. Raises `ConfigError` when they can't be used."""
+    cluster: OtherGateways | None = None
+    """The other nodes, where there are any."""
 
 
 async def _end_nothing(seconds: float = 0.0) -> None:

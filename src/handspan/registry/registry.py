@@ -179,6 +179,13 @@ class Registry:
         self._global.mark_changed()
         return True
 
+    def follow_switches(self, patterns: Iterable[str]) -> None:
+        """Switch off what the settings and these patterns name, and nothing else."""
+        wanted = {*self._rules.disabled, *patterns}
+        if wanted != self._disabled:
+            self._disabled = wanted
+            self._global.mark_changed()
+
     def disabled_by(self, entry: Entry) -> str | None:
         """Return the pattern that switches this tool off, or None."""
         if not self._disabled:

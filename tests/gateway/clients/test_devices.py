@@ -28,7 +28,7 @@ class CountingBook:
         self.refuses = False
         self.is_slow: asyncio.Event | None = None
 
-    async def all(self) -> Sequence[DeviceRow]:
+    async def all(self, *, owner: str | None = None) -> Sequence[DeviceRow]:
         return list(self.rows.values())
 
     async def save(self, rows: Sequence[DeviceRow]) -> None:

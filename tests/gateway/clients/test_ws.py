@@ -701,7 +701,7 @@ async def test_a_newer_connection_of_the_same_client_takes_over(place: Place) ->
         token = (await old.connected("resume", role="device", label="phone"))["resume_token"]
         async with place.client() as new:
             assert (await new.connected("resume", role="device", label="phone", resume=token))["label"] == "phone"
-            assert await old.closed() == 1012
+            assert await old.closed() == 4001
             await new.offers(INFO)
             running_call = asyncio.create_task(a_call(place, "phone__device_info"))
             await new.send("tool_result", id=(await new.hears_of("tool_call_request"))["id"], output="new")

@@ -76,6 +76,7 @@ class Rest:
         await self.devices.open()
         self.parts = RestParts(
             app=app,
+            bus=self.bus,
             artifacts=open_artifacts(self.settings.state / "artifacts"),
             auth=auth,
             sessions=self.sessions,

@@ -78,8 +78,8 @@ async def test_schemathesis_finds_no_gap_in_the_contract(tmp_path: Path) -> None
     async with serving(Rest(settings(tmp_path))) as client:
         parts = client.rest.parts
         parts.webhook_tries = TryLimit(1_000_000, 60.0)
-        parts.auth._tries = TryLimit(1_000_000, 60.0)  # it tries wrong tokens, and shall not be locked out for that
-        parts.pairing._tries = TryLimit(1_000_000, 60.0)
+        parts.auth.tries = TryLimit(1_000_000, 60.0)  # it tries wrong tokens, and shall not be locked out for that
+        parts.pairing.tries = TryLimit(1_000_000, 60.0)
         # What never ends, and what would take its own token away.
         without = ("--exclude-operation-id=live", "--exclude-operation-id=revoke_token")
         told = await run_schemathesis(client, tmp_path, *without)

@@ -39,7 +39,7 @@ export interface LinkListener {
 }
 
 const OPEN = 1;
-const ENDS_FOR_GOOD = [1000, 1008]; // ws.md 9.2
+const ENDS_FOR_GOOD = [1000, 1008, 4001]; // ws.md 9.2
 const TIME_TO_CLOSE = 2000;
 
 /** A link to the gateway that opens again after a drop. It does not read the messages. */

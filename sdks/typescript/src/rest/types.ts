@@ -436,6 +436,20 @@ export interface ListedModel {
   is_fixed: boolean;
 }
 
+/** One node. */
+export interface ListedNode {
+  id: string;
+  name: string;
+  address: string;
+  version: string;
+  role: string;
+  started: string;
+  lag: number;
+  draining: boolean;
+  load: Record<string, number>;
+  here: boolean;
+}
+
 /** An answer to all questions of this kind, until the tool's definition changes. */
 export interface ListedRule {
   tool: string;
@@ -677,6 +691,11 @@ export interface NewToken {
   scopes?: ('admin' | 'chat' | 'device' | 'tools')[] | undefined;
   label?: string | undefined;
   agents?: string[] | undefined;
+}
+
+/** All nodes that count as alive; none where the gateway is alone. */
+export interface NodeList {
+  nodes: ListedNode[];
 }
 
 /** A note on something that came after the call had ended. */
@@ -1365,4 +1384,5 @@ export interface Operations {
   'POST /api/channels/{name}/test': { path: { name: string }; query: undefined; body: ChannelTest; answer: ChannelTested };
   'POST /api/channels/{name}/senders': { path: { name: string }; query: undefined; body: NewSender; answer: SenderChanged };
   'DELETE /api/channels/{name}/senders/{sender}': { path: { name: string; sender: string }; query: undefined; body: undefined; answer: SenderChanged };
+  'GET /api/nodes': { path: undefined; query: undefined; body: undefined; answer: NodeList };
 }

@@ -117,6 +117,7 @@ describe('closing', () => {
     [1000, '', 'The gateway ended the connection (1000).'],
     [1000, 'enough', 'enough'],
     [1008, 'the token was revoked', 'the token was revoked'],
+    [4001, 'replaced', 'replaced'],
   ])('%i %j ends it for good', async (code, said, reason) => {
     const [one, link] = await online({});
     link.close(code, said);

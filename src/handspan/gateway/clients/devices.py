@@ -63,6 +63,7 @@ class _Device:
         "gone",
         "id",
         "is_connected",
+        "is_elsewhere",
         "is_kept",
         "label",
         "label_now",
@@ -84,6 +85,8 @@ class _Device:
         self.label_now = ""
         """The label while it is connected, or may come back. A new `label` is for its next connection."""
         self.is_connected = False
+        self.is_elsewhere = False
+        """Whether it is connected to another node."""
         self.is_kept = True
         """False when its owner removed it while it was connected."""
 
@@ -140,6 +143,8 @@ class Devices:
         self._same: WeakValueDictionary[bytes, _Tools] = WeakValueDictionary()
         self._none = self._share({})
         self._writer = DeviceWriter(book)
+        self._stale: set[str] = set()
+        """Owners whose devices another node has changed."""
 
     async def open(self) -> None:
         """Read the stored devices."""
@@ -154,7 +159,7 @@ class Devices:
         """Write the last changes."""
         for owner, owned in self._owners.items():
             for device in owned.by_id.values():
-                if device.is_connected:
+                if device.is_connected and not device.is_elsewhere:
                     self._note_seen(owner, device)
         await self._writer.close()
 
@@ -169,7 +174,7 @@ class Devices:
             self._forget_oldest(owner, owned)
             owned.add(device)
         device.label_now = device.label
-        device.is_connected = True
+        device.is_connected, device.is_elsewhere = True, False
         self._note_seen(owner, device)
         name = strip_invisible(name)[:_LONGEST_NAME]
         if device.name != name:
@@ -204,6 +209,58 @@ class Devices:
         owned.taken.clear()
         if not device.is_kept:
             owned.remove(device)
+
+    # Devices of other nodes.
+
+    def appear(self, owner: str, label: str, name: str, fingerprints: Mapping[str, str]) -> None:
+        """Note that a device is connected to another node, which stores it. No device here gets its label."""
+        owned = self._owners.setdefault(owner, _Owned())
+        device = owned.by_label.get(label)
+        if device is None:
+            device = _Device(label, label, name, self._clock(), self._none)
+            owned.add(device)
+        device.label_now = label
+        device.is_connected = device.is_elsewhere = True
+        device.name, device.last_seen = name, self._clock()
+        device.tools = self._share(fingerprints)
+
+    def disappear(self, owner: str, label: str) -> None:
+        """Note that the device is not connected to that node any more."""
+        device = self._find_connected(owner, label)
+        if device is not None and device.is_elsewhere:
+            device.is_connected = device.is_elsewhere = False
+            device.last_seen, device.label_now = self._clock(), ""
+            self._owners[owner].taken.clear()
+
+    def mark_stale(self, owner: str) -> None:
+        """Read the owner's devices again before they are shown: another node has changed one."""
+        self._stale.add(owner)
+
+    async def _read_again(self, owner: str) -> None:
+        """Take over what other nodes have stored about the owner's devices."""
+        self._stale.discard(owner)
+        owned = self._owners.setdefault(owner, _Owned())
+        rows = {row.id: row for row in await self._book.all(owner=owner)} if self._book is not None else {}
+        for device in list(owned.by_id.values()):
+            if device.id not in rows and not device.label_now:
+                owned.remove(device)  # it was forgotten there
+        for row in rows.values():
+            known = owned.by_id.get(row.id)
+            if known is None:
+                label = owned.unused_label(row.label, row.id)
+                owned.add(_Device(row.id, label, row.name, row.last_seen, self._none))
+            device = owned.by_id[row.id]
+            if device.label != row.label and row.label not in owned.by_label:
+                if device.label != device.label_now:
+                    owned.by_label.pop(device.label, None)
+                device.label = row.label
+                owned.by_label[row.label] = device
+                owned.taken.clear()
+            device.changed = row.changed
+            if not device.label_now or device.is_elsewhere:
+                device.gone, device.name = self._share(row.gone), row.name
+                device.tools = device.tools if device.label_now else self._share(row.tools)
+                device.last_seen = max(device.last_seen, row.last_seen)
 
     def record_offer(self, owner: str, label: str, fingerprints: Mapping[str, str]) -> list[str]:
         """Return the tools whose definition has changed since this device last offered them (SPEC T5)."""
@@ -241,6 +298,8 @@ class Devices:
 
     async def all(self, owner: str) -> list[DeviceInfo]:
         """Return the owner's devices, sorted by label."""
+        if owner in self._stale:
+            await self._read_again(owner)
         owned, now = self._owners.get(owner), self._clock()
         devices = sorted(owned.by_id.values(), key=lambda device: device.label) if owned else ()
         return [_info(device, now) for device in devices]

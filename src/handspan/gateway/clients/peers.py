@@ -20,13 +20,28 @@ from handspan.sources.ws.calls import RemoteCalls
 from handspan.sources.ws.questions import RemoteQuestions
 from handspan.sources.ws.tools import RemoteTools
 from handspan.wire.ws import encode, shared_capabilities
-from handspan.wire.ws_frames import Abort, AnswerFrame, Connect, DeviceNotes, LoginStart, Regenerate, Say, ServerFrame
+from handspan.wire.ws_frames import (
+    Abort,
+    AnswerFrame,
+    Connect,
+    DeviceNotes,
+    FailureFrame,
+    LoginStart,
+    PermissionAnswer,
+    ProgressFrame,
+    Regenerate,
+    ResultFrame,
+    Say,
+    ServerFrame,
+)
 
 GONE: Final = "The client disconnected"
 _log = logging.getLogger(__name__)
 _GOODBYES: Final = frozenset((1000, 1001))
 """Close codes of a client that leaves on purpose (ws.md 6.8); all others are lost connections."""
 _DROPPED: Final = 1006
+_REPLACED: Final = 4001
+"""Another connection of the same client counts: this one must not come back (ws.md 9.2)."""
 
 
 class PeerSocket(Protocol):
@@ -72,6 +87,31 @@ class PeerChat(Protocol):
         ...
 
 
+class Relayed(Protocol):
+    """The connection of a client, as other nodes use it (`sources/nodes/relay.py`)."""
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether another node waits for the client."""
+        ...
+
+    def take_answer(self, frame: ResultFrame | FailureFrame) -> bool:
+        """Pass on the answer to a call of another node. Return False when there is no such call."""
+        ...
+
+    def keep_early(self, frame: ResultFrame | FailureFrame) -> None:
+        """Keep the answer to a call that another node has, and has not asked for on this connection yet."""
+        ...
+
+    def take_progress(self, frame: ProgressFrame) -> bool:
+        """Pass on the progress of a call of another node."""
+        ...
+
+    def take_permission(self, frame: PermissionAnswer) -> bool:
+        """Pass on the answer to a question of another node."""
+        ...
+
+
 class Peer:
     """One client, over all its connections."""
 
@@ -82,6 +122,7 @@ class Peer:
         "id",
         "label",
         "questions",
+        "relay",
         "role",
         "session",
         "socket",
@@ -103,6 +144,8 @@ class Peer:
         self.grace: asyncio.TimerHandle | None = None
         self.calls: RemoteCalls
         self.questions: RemoteQuestions | None = None
+        self.relay: Relayed | None = None
+        """Only where there are other nodes."""
         self.tools: RemoteTools
 
     @property
@@ -116,6 +159,7 @@ class Peer:
         return (
             any(not call.outcome.done() for call in self.calls.open.values())
             or (self.questions is not None and self.questions.is_open)
+            or (self.relay is not None and self.relay.is_awaited)
             or (self.chat is not None and self.chat.is_busy)
         )
 
@@ -152,6 +196,30 @@ class Peer:
             self.chat = None  # each would keep the other in memory
 
 
+class OtherNodes(Protocol):
+    """The other nodes of a gateway of several: they know its clients, and it knows theirs."""
+
+    def take_calls(self, peer_id: str) -> tuple[RemoteCalls, RemoteQuestions | None] | None:
+        """Return the calls and questions here for a client that was connected to another node; None without any."""
+        ...
+
+    def arrive(self, peer: Peer, frame: Connect) -> None:
+        """Tell the others that this client is connected here now."""
+        ...
+
+    def offer(self, peer: Peer) -> None:
+        """Tell the others that its tools have changed."""
+        ...
+
+    def leave(self, peer: Peer) -> None:
+        """Tell the others that its connection is gone."""
+        ...
+
+    def end(self, peer: Peer, why: str) -> None:
+        """Tell the others that it will not come back."""
+        ...
+
+
 class PeerArrival(Struct, frozen=True):
     """A peer that has just connected; `resumed`: it came back."""
 
@@ -184,6 +252,12 @@ class Peers:
         self._peers: dict[str, Peer] = {}
         self.grace = grace
         self.is_open = True
+        self.is_draining = False
+        """Whether new clients are sent to other nodes."""
+        self.roles: tuple[str, ...] = ("chat", "device")
+        """The roles in which clients may connect here."""
+        self.others: OtherNodes | None = None
+        """The other nodes, where there are any."""
 
     def __iter__(self) -> Iterator[Peer]:
         return iter(tuple(self._peers.values()))
@@ -208,10 +282,14 @@ class Peers:
         if known is not None:
             self._come_back(known, token)
             known.calls.capabilities = can
+            if self.others is not None:
+                self.others.arrive(known, frame)
             return PeerArrival(known, True)
         peer = self._new(peer_id or secrets.token_hex(16), frame, can, who, token, session)
         if peer_id is not None:
             self._unfinished.adopt(peer_id, peer.calls)
+        if self.others is not None:
+            self.others.arrive(peer, frame)
         return PeerArrival(peer, peer_id is not None)
 
     def rivals(self, peer: Peer, offered: Sequence[Json]) -> list[PeerSocket]:
@@ -242,6 +320,26 @@ class Peers:
             if peer.role == "device":
                 self._devices.end(peer.who.owner, peer.label)
             peer.end(why)
+            if self.others is not None:
+                self.others.end(peer, why)
+
+    def replace(self, peer: Peer) -> None:
+        """Let go of a peer that has a newer connection on another node: its calls go on there."""
+        socket = peer.socket
+        if socket is not None:
+            self._take_down(peer)
+        if peer.grace is not None:
+            peer.grace.cancel()
+            peer.grace = None
+        if self._peers.get(peer.id) is peer:
+            del self._peers[peer.id]
+            if peer.role == "device":
+                self._devices.end(peer.who.owner, peer.label)
+        if peer.chat is not None:
+            peer.chat.end()
+            peer.chat = None
+        if socket is not None:
+            close_replaced(peer, socket)
 
     def revoke(self, token: str) -> None:
         """Dismiss the peers that use this token."""
@@ -252,10 +350,12 @@ class Peers:
     def dismiss(self, peer: Peer, reason: str = "it was forgotten here") -> None:
         """End the peer and close its connection. It can't come back."""
         _log.info("the client %s was sent away: %s", peer.label or peer.session, reason)
-        socket = peer.socket
+        socket, why = peer.socket, f"The client was sent away ({reason})"
+        if self.others is not None:
+            self.others.end(peer, why)
         if socket is not None:
             self._take_down(peer)
-        self.end(peer, f"The client was sent away ({reason})")
+        self.end(peer, why)
         if socket is not None:
             socket.close(1008, reason)
 
@@ -284,6 +384,8 @@ class Peers:
 
     def publish_tools(self, peer: Peer) -> list[str]:
         """Publish that its tools have changed. Return the tools whose definition has changed (SPEC T5)."""
+        if self.others is not None:
+            self.others.offer(peer)
         self._bus.publish(ToolsChanged(peer.who.owner))
         if peer.role != "device":
             return []
@@ -292,6 +394,8 @@ class Peers:
     def _take_down(self, peer: Peer) -> None:
         """Drop its link now, before the socket is closed."""
         peer.down()
+        if self.others is not None:
+            self.others.leave(peer)
         self._bus.publish(ToolsChanged(peer.who.owner))
         if peer.role == "device":
             self._devices.disconnect(peer.who.owner, peer.label)
@@ -304,7 +408,7 @@ class Peers:
         if peer.socket is not None:  # ws.md 6.2: the newer one counts
             older = peer.socket
             peer.down()
-            older.close(1012, "a newer connection took over")
+            close_replaced(peer, older)
         peer.token = token
         if peer.role == "device":
             self._devices.reconnect(peer.who.owner, peer.label)
@@ -312,10 +416,12 @@ class Peers:
 
     def _new(self, peer_id: str, frame: Connect, can: frozenset[str], who: Principal, token: str, session: str) -> Peer:
         is_device = frame.role == "device"
+        before = None if self.others is None else self.others.take_calls(peer_id)  # first: this frees its label
         label = self._devices.connect(who.owner, frame.label or "", frame.device_name or "") if is_device else ""
         peer = self._peers[peer_id] = Peer(peer_id, who, token, frame.role, label, session)
-        peer.calls = RemoteCalls(can)
-        peer.questions = RemoteQuestions() if "permissions" in can else None
+        peer.calls, questions = before or (RemoteCalls(can), None)
+        peer.calls.capabilities = can
+        peer.questions = questions or (RemoteQuestions() if "permissions" in can else None)
         peer.tools = RemoteTools(
             self._registry,
             self._schemas,
@@ -330,3 +436,8 @@ class Peers:
         if is_device:
             self._bus.publish(DeviceChanged(who.owner))
         return peer
+
+
+def close_replaced(peer: Peer, socket: PeerSocket) -> None:
+    """Close the older of two connections of one client. A client that can't resume knows only 1000."""
+    socket.close(_REPLACED if "resume" in peer.can else 1000, "replaced: a newer connection of this client counts")

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Set
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence, Set
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -61,10 +61,14 @@ class UnfinishedCalls:
         self._in_login: set[asyncio.Task[Any] | None] = set()
         """Those of the tasks that wait for a person."""
         self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._known: set[str] = set()
+        """The ids of all calls that wait here."""
 
-    async def open(self, grace: float) -> None:
-        """Wait for the outcomes of the calls that an earlier process left open."""
-        records = await self._store.ledger.take_over_calls()
+    async def open(self, grace: float) -> Sequence[CallRecord]:
+        """Wait for the outcomes of the calls that other processes left open. Return those that are new here."""
+        taken = await self._store.ledger.take_over_calls()
+        records = [record for record in taken if record.id not in self._known]
+        self._known.update(record.id for record in records)
         logins = await self._open_logins({record.owner for record in records})
         for record in records:
             assert record.tool.origin is not None
@@ -80,6 +84,7 @@ class UnfinishedCalls:
             else:
                 call.was_sent = True  # the earlier process knew; this one must assume it
                 self._set_deadline(call, left)
+        return records
 
     def adopt(self, peer: str, calls: RemoteCalls) -> None:
         """Let a client that is back answer its calls."""
@@ -132,6 +137,7 @@ class UnfinishedCalls:
 
     async def _store_result(self, record: CallRecord, result: ToolResult) -> None:
         self._adopted.pop(record.id, None)
+        self._known.discard(record.id)
         await self._engine.settle(record.id, result)
         if record.session:
             await self._go_on(record.session, record.owner)

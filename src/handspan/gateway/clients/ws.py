@@ -97,7 +97,7 @@ class WebSocketDoor:
         doors = self._doors
         try:
             admitted = await doors.auth.admit(scope)
-            if not doors.peers.is_open:
+            if not doors.peers.is_open or doors.peers.is_draining:
                 raise Refusal(503, "stopping", "The gateway is being stopped: come back in a moment.")
         except Refusal as refused:
             log_refusal(refused, scope)
@@ -243,6 +243,10 @@ class Connection:
             self.send(ErrorFrame("This token is for a device: connect with role 'device'.", "AUTH_ERROR"))
             self.close(1008, "this token may only connect as a device")
             return None
+        if frame.role not in doors.peers.roles:
+            self.send(ErrorFrame(f"This node takes no clients of the role {frame.role!r} (setting cluster.role)."))
+            self.close(1013, "connect to another node")
+            return None
         met = doors.peers.meet(frame, who, self._admitted.token, bound.session_id)
         peer = self._peer = met.peer
         if peer.chat is None and peer.role == "chat":
@@ -296,9 +300,11 @@ class Connection:
             case GetRegisteredTools():
                 self.send(RegisteredTools(peer.tools.offers()))
             case ProgressFrame():
-                peer.calls.receive_progress(frame)
+                if not peer.calls.receive_progress(frame) and peer.relay is not None:
+                    peer.relay.take_progress(frame)
             case PermissionAnswer() if peer.questions is not None:
-                peer.questions.receive_answer(frame)
+                if not peer.questions.receive_answer(frame) and peer.relay is not None:
+                    peer.relay.take_permission(frame)
             case DeviceNotes() if "about" in peer.can and peer.role == "device":
                 self._doors.peers.describe(peer, frame)
             case TrustRequest() if "trust" in peer.can and peer.role == "device":
@@ -323,7 +329,7 @@ class Connection:
 
     def _take_result(self, peer: Peer, frame: ResultFrame | FailureFrame) -> None:
         """Take a result. It is acknowledged later, when it is stored (ws.md 5.3)."""
-        if peer.calls.receive_answer(frame):
+        if peer.calls.receive_answer(frame) or (peer.relay is not None and peer.relay.take_answer(frame)):
             return
         self._slow_down()  # no call waits for it
         if frame.call:

@@ -5,7 +5,7 @@ Every request and every connection is checked anew: a token that any process has
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
@@ -159,11 +159,14 @@ class Auth:
         self._state = state
         self._bus = bus
         self._clock = clock
-        self._tries = TryLimit(10, 60.0, 300.0, clock=clock)
+        self.tries = TryLimit(10, 60.0, 300.0, clock=clock)
+        self._is_alone = not settings.cluster.url
+        self.arrived: Callable[[str], Awaitable[None]] | None = None
+        """Is awaited with the owner of each request, where there are other nodes."""
 
     async def open(self) -> None:
         """Find or make the operator's token. Raises `ConfigError` when its file can't be used."""
-        self.operator_token = await open_operator_token(self._state, self._tokens)
+        self.operator_token = await open_operator_token(self._state, self._tokens, is_alone=self._is_alone)
         self._operator_hash = hash_of(self.operator_token)
 
     async def admit(self, scope: Scope) -> Admitted:
@@ -187,8 +190,10 @@ class Auth:
         record = await self._find(presented)
         if record is None:
             self._check_tries(address)
-            self._tries.note(address)
+            self.tries.note(address)
             raise unauthorized()
+        if self.arrived is not None:
+            await self.arrived(record.owner)
         renews = presented.via == "cookie" and (record.last_seen or 0.0) < self._clock() - _RENEWED_AFTER
         return Admitted(Principal(record.owner, record.scopes), record.hash, presented.via, renews)
 
@@ -202,13 +207,17 @@ class Auth:
         """Revoke a token and close its connections. Return False when the owner has no such token."""
         if not await self._tokens.revoke(token_hash, owner=owner):
             return False
+        self.note_revoked(token_hash)
+        self._bus.publish(TokenRevoked(owner, token_hash))
+        return True
+
+    def note_revoked(self, token_hash: str) -> None:
+        """Let requests that this token was admitted with go no further."""
         self._revoked_lately[token_hash] = None
         if token_hash == self._operator_hash:
             self._operator_hash = ""
         if len(self._revoked_lately) > _MAX_REVOKED:
             del self._revoked_lately[next(iter(self._revoked_lately))]
-        self._bus.publish(TokenRevoked(owner, token_hash))
-        return True
 
     def refuse_revoked(self, admitted: Admitted) -> None:
         """Raise `Refusal` when the token was revoked after the request was admitted: for slow requests."""
@@ -217,10 +226,10 @@ class Auth:
 
     def forgive(self, scope: Scope) -> None:
         """Forget the wrong tokens of this address: it has just shown a valid one."""
-        self._tries.forget(address_of(scope))
+        self.tries.forget(address_of(scope))
 
     def _check_tries(self, address: str) -> None:
-        if wait := self._tries.wait(address):
+        if wait := self.tries.wait(address):
             raise Refusal(429, "too_many_tries", "Too many wrong tokens came from this address: wait.", wait)
 
     async def _find(self, presented: PresentedToken) -> Token | None:

@@ -29,15 +29,18 @@ def read_operator_token(state: Path) -> str | None:
     return token if len(token) >= _SHORTEST and _CHARACTERS.issuperset(token) else None
 
 
-async def open_operator_token(state: Path, tokens: TokenBook) -> str:
-    """Return the token of the file while it is valid, else a new one. All earlier operator tokens are revoked."""
+async def open_operator_token(state: Path, tokens: TokenBook, *, is_alone: bool = True) -> str:
+    """Return the token of the file while it is valid, else a new one. All earlier operator tokens are revoked.
+
+    Unless this gateway is one of several: then each of them has its own.
+    """
     valid = read_operator_token(state)
     known = {token.hash: token for token in await tokens.all(owner=OPERATOR.owner)}
     record = known.get(hash_of(valid)) if valid else None
     if not valid or (record is not None and record.revoked is not None):
         valid = new_token()
         _write(state / FILE, valid)
-    for token in known.values():
+    for token in known.values() if is_alone else ():
         if token.label == OPERATOR_LABEL and token.revoked is None and token.hash != hash_of(valid):
             await tokens.revoke(token.hash, owner=OPERATOR.owner)
     if hash_of(valid) not in known:

@@ -1,9 +1,12 @@
 """How a new client gets a token: a pairing code for devices and programs, a sign-in link for browsers (SPEC S5).
 
-Only a person with a token can make them. Each works once and for a short time; they exist in this process alone.
+Only a person with a token can make them. Each works once and for a short time. They exist in this process alone, or in
+the database where there are other nodes.
 """
 
+import asyncio
 import io
+import logging
 import secrets
 import time
 from collections.abc import Callable
@@ -11,15 +14,21 @@ from typing import Final
 
 from msgspec import Struct
 
+from handspan.core.errors import StoreError
+from handspan.core.nodes import EntryCode, EntryCodes
 from handspan.core.principals import DEVICE_SCOPES, Principal
 from handspan.gateway.entry.auth import ADMIN, SCOPES, Auth, may
 from handspan.gateway.entry.rate_limit import TryLimit
 from handspan.gateway.entry.tokens import hash_of, is_same, new_token
 from handspan.gateway.http.refusals import Refusal
 
+_log = logging.getLogger(__name__)
+
 CODE_SECONDS: Final = 300.0
 LINK_SECONDS: Final = 600.0
 
+_CODE: Final = "code"
+_LINK: Final = "link"
 _WRONG_TRIES: Final = 5
 _DIGITS: Final = 12
 _MAX_CODES: Final = 16
@@ -56,13 +65,16 @@ class Pairing:
         self._clock = clock
         self._codes: list[_Open] = []
         self._links: list[_Open] = []
-        self._tries = TryLimit(10, 60.0, clock=clock)
+        self.tries = TryLimit(10, 60.0, clock=clock)
+        self.shared: EntryCodes | None = None
+        """Where the codes are, if there are other nodes."""
+        self._writing: set[asyncio.Task[None]] = set()
 
     def new_code(self, who: Principal, scopes: tuple[str, ...] = DEVICE_SCOPES) -> PairingCode:
         """Return a code for a device of this owner, valid for five minutes."""
         _check(who, scopes)
         digits = f"{secrets.randbelow(10**_DIGITS):0{_DIGITS}}"
-        self._add(self._codes, digits, who.owner, scopes, CODE_SECONDS)
+        self._add(_CODE, digits, who.owner, scopes, CODE_SECONDS)
         return PairingCode(f"{digits[:4]}-{digits[4:8]}-{digits[8:]}", scopes, CODE_SECONDS)
 
     async def pair(self, code: str, label: str, address: str, scopes: tuple[str, ...] | None = None) -> str:
@@ -70,13 +82,13 @@ class Pairing:
 
         Raises `Refusal` for a wrong code; five wrong codes end every open one.
         """
-        if wait := self._tries.wait(address):
+        if wait := self.tries.wait(address):
             raise Refusal(429, "too_many_tries", "Too many tries to pair came from this address: wait.", wait)
-        self._tries.note(address)
+        self.tries.note(address)
         digits = code.strip().replace("-", "").replace(" ", "")
-        found = self._take(self._codes, digits)
+        found = await self._take(_CODE, digits)
         if found is None:
-            self._count_wrong(digits)
+            await self._count_wrong(digits)
             raise Refusal(403, "wrong_code", "This pairing code is wrong, used or too old: ask for a new one.")
         granted = tuple(scope for scope in found.scopes if scopes is None or scope in scopes)
         if not granted:
@@ -87,28 +99,49 @@ class Pairing:
     def new_link(self, who: Principal) -> str:
         """Return the code of a link that signs in one browser as this person, valid for ten minutes."""
         code = new_token()
-        self._add(self._links, code, who.owner, who.scopes, LINK_SECONDS)
+        self._add(_LINK, code, who.owner, who.scopes, LINK_SECONDS)
         return code
 
     async def sign_in(self, code: str) -> str | None:
         """Return the token for the browser's cookie; None when the link is wrong, used or too old."""
-        found = self._take(self._links, code)
+        found = await self._take(_LINK, code)
         return None if found is None else await self._auth.issue(found.owner, found.scopes, page=True)
 
-    def _add(self, codes: list[_Open], code: str, owner: str, scopes: tuple[str, ...], seconds: float) -> None:
+    def _add(self, kind: str, code: str, owner: str, scopes: tuple[str, ...], seconds: float) -> None:
+        if self.shared is not None:
+            made = EntryCode(hash_of(code), kind, owner, scopes)
+            task = asyncio.create_task(self._share(self.shared, made, seconds))
+            self._writing.add(task)
+            task.add_done_callback(self._writing.discard)
+            return
+        codes = self._codes if kind == _CODE else self._links
         codes.append(_Open(hash_of(code), owner, scopes, self._clock() + seconds))
         del codes[:-_MAX_CODES]
 
-    def _take(self, codes: list[_Open], code: str) -> _Open | None:
+    async def _share(self, shared: EntryCodes, code: EntryCode, seconds: float) -> None:
+        try:
+            await shared.add(code, seconds, _WRONG_TRIES, _MAX_CODES)
+        except StoreError as error:
+            _log.error("A code for a new client was not stored, and can't be used: %s", error)
+
+    async def _take(self, kind: str, code: str) -> EntryCode | _Open | None:
         """Remove and return the entry of this code. All entries are compared, so that the time says nothing."""
+        if self.shared is not None:
+            if self._writing:
+                await asyncio.wait(self._writing)
+            return await self.shared.take(hash_of(code), kind)
+        codes = self._codes if kind == _CODE else self._links
         wanted, now = hash_of(code), self._clock()
         found = [each for each in codes if is_same(each.hash, wanted)]
         codes[:] = [each for each in codes if each not in found and each.until > now]
         return found[0] if found and found[0].until > now else None
 
-    def _count_wrong(self, digits: str) -> None:
+    async def _count_wrong(self, digits: str) -> None:
         if len(digits) != _DIGITS or not digits.isascii() or not digits.isdecimal():
             return  # a typing error, no guess
+        if self.shared is not None:
+            await self.shared.count_wrong(_CODE)
+            return
         for each in self._codes:
             each.tries -= 1
         self._codes[:] = [each for each in self._codes if each.tries > 0]

@@ -30,6 +30,8 @@ class TryLimit:
         self._addresses = addresses
         self._clock = clock
         self._tried: dict[str, _Tried] = {}
+        self.noted: Callable[[str], None] | None = None
+        """Is called with the address of each try here, where other nodes count it too."""
 
     def wait(self, address: str) -> float:
         """Return how many seconds this address has to wait; 0 when it may try."""
@@ -38,6 +40,12 @@ class TryLimit:
 
     def note(self, address: str) -> None:
         """Count a try."""
+        self.count(address)
+        if self.noted is not None:
+            self.noted(address)
+
+    def count(self, address: str) -> None:
+        """Count a try that another node has noted."""
         now = self._clock()
         tried = self._tried.pop(address, None) or _Tried([])
         tried.at = [at for at in tried.at if at > now - self._seconds]

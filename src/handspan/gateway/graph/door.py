@@ -1,6 +1,7 @@
 """The door of the graph API, with the table of its routes. The gateway loads it when the first request comes."""
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from operator import attrgetter
 from typing import Final, TypeAlias
 
@@ -84,6 +85,9 @@ def open_door(gateway: GatewayParts) -> Door:
         upload_bytes=settings.upload_bytes,
         auth=gateway.auth,
     )
+    if gateway.cluster is not None:
+        parts.answers.claim = partial(gateway.cluster.claim_request, "graph")
+        parts.streams.claim = partial(gateway.cluster.claim_request, "graph stream")
     socket = GraphSocketDoor(gateway.auth, parts, rules.limits.backlog_bytes, lambda: gateway.peers.is_open)
     gateway.bus.subscribe(TokenRevoked, lambda event: socket.revoke(event.token))
     gateway.bus.subscribe(TokenRevoked, lambda event: parts.open_streams.revoke(event.token))

@@ -126,7 +126,7 @@ class GraphRuns:
 
     async def stop(self, client: GraphClient, thread: str) -> bool:
         """End the run of this thread, at work or suspended. Return False when there is none of this owner."""
-        was_running = self._sessions.abort(thread, client.who.owner)
+        was_running = await self._sessions.abort_anywhere(thread, client.who.owner)
         try:
             if await self._store.conversations.find(thread, owner=client.who.owner) is None:
                 return was_running
@@ -190,7 +190,7 @@ class GraphRuns:
         Raises `refused` when there is no such run (graph.md 5.6).
         """
         repeated = await self._results.read_repeated(run_request, owner=client.who.owner, client=client.id)
-        if repeated is None or repeated[0] not in self._sessions.cut_off:
+        if repeated is None or not self._sessions.may_be_cut_off(repeated[0]):
             raise refused
         thread, record = repeated
         listener, equipment = await self._prepare_resumed(client, run_request, out, thread, record)

@@ -10,7 +10,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -22,6 +22,8 @@ _MAX_ENTRIES: Final = 10_000
 _MAX_ASKED: Final = 1000
 """Calls whose exact request is remembered. Of older ones the stored record is compared."""
 _T = TypeVar("_T")
+ClaimRequest: TypeAlias = Callable[[str, str, float], Awaitable[bool]]
+"""Owner, key, and for how many seconds."""
 
 
 def fingerprint(request: Json | bytes) -> bytes:
@@ -60,12 +62,16 @@ class Replays(Generic[_T]):
         self._max_bytes = max_bytes
         self._clock = clock
         self._answers: OrderedDict[tuple[str, str], _Answer[_T]] = OrderedDict()
+        self.claim: ClaimRequest | None = None
+        """Claims a key for this node, where there are others; False: another node answers it, or has done so."""
 
     async def answer(self, owner: str, key: str, asked: bytes, begin: Callable[[], Awaitable[_T]]) -> _T:
         """Return the known answer to this request (its `fingerprint`), or begin it. An empty key always begins."""
         if not key:
             return await begin()
         self._forget_old()
+        if self.claim is not None and (owner, key) not in self._answers:
+            await self._claim(self.claim, owner, key)
         known = self._answers.get((owner, key))
         if known is None:
             future = asyncio.ensure_future(begin())
@@ -76,6 +82,12 @@ class Replays(Generic[_T]):
         elif known.asked != asked:
             raise self._conflict(key)
         return await asyncio.shield(known.future)
+
+    async def _claim(self, claim: ClaimRequest, owner: str, key: str) -> None:
+        """Raise `Refusal` when another node has the request with this key: it must not run twice."""
+        if not await claim(owner, key, self._seconds):
+            text = "Another node answers the request with this key, or has answered it: look there for what it did."
+            raise Refusal(409, "answered_elsewhere", text, 1)
 
     def forget(self, owner: str, key: str) -> None:
         """Let the next request under this key begin anew: the last answer was not stored."""

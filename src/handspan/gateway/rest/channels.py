@@ -136,7 +136,8 @@ def _door(request: RestRequest) -> ChannelDoor:
 
 
 def _find(request: RestRequest, name: str) -> ChannelLane:
-    lane = _door(request).messages.find(name)
+    door = request.parts.channels
+    lane = None if door is None else door.messages.find(name)
     if lane is None:
         raise not_found("channel", name)
     return lane

@@ -34,6 +34,7 @@ _MODULES: Final = (
     "mcp_logins",
     "models",
     "channels",
+    "nodes",
 )
 """Every module of this folder that has a `family` of routes."""
 _MODULES_BELOW: Final = {
@@ -45,6 +46,7 @@ _MODULES_BELOW: Final = {
     "mcp": ("mcp", "mcp_logins"),
     "doctor": ("doctor",),
     "models": ("models", "status"),
+    "nodes": ("nodes",),
     "questions": ("questions",),
     "rules": ("questions",),
     "sessions": ("sessions", "skills"),
@@ -72,6 +74,8 @@ def open_door(gateway: GatewayParts) -> Door:
     limits = gateway.app.settings.gateway
     parts = RestParts(
         app=gateway.app,
+        bus=gateway.bus,
+        cluster=gateway.cluster,
         artifacts=gateway.app.artifacts,
         auth=gateway.auth,
         sessions=gateway.sessions,
@@ -88,6 +92,9 @@ def open_door(gateway: GatewayParts) -> Door:
         reload=gateway.reload,
         limits=BodyLimits(large=limits.request_bytes, upload=limits.upload_bytes),
     )
+    if gateway.cluster is not None:
+        gateway.cluster.share_tries("webhook", parts.webhook_tries)
+        parts.webhook_answers.claim = partial(gateway.cluster.claim_request, "webhook")
     gateway.bus.subscribe(TokenRevoked, lambda event: parts.at_work.drop(event.token))
     return Door(router(parts), drain=parts.drain, count_running=parts.at_work.__len__)
 
@@ -153,4 +160,6 @@ async def forget_device(gateway: GatewayParts, label: str, owner: str) -> bool:
             if "admin" not in peer.who.scopes:
                 await gateway.auth.revoke(peer.token, owner)
             gateway.peers.dismiss(peer)
+    if gateway.cluster is not None:
+        gateway.cluster.dismiss(owner, label_now, "it was forgotten here")
     return await gateway.devices.forget(label, owner)

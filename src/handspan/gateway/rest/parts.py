@@ -7,6 +7,7 @@ from msgspec import Struct, field
 
 from handspan.agent.sessions import Sessions
 from handspan.config.listing import SettingChanges
+from handspan.core.bus import Bus
 from handspan.core.errors import StoreError
 from handspan.core.store import ArtifactStore, Store
 from handspan.gateway.app import App
@@ -19,6 +20,7 @@ from handspan.gateway.http.idempotency import AskedCalls, Replays
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.live import Live
 from handspan.gateway.metrics import Metrics
+from handspan.gateway.parts import OtherGateways
 from handspan.gateway.sessions.questions import AwaitedQuestions
 from handspan.models.choice import Choice
 
@@ -60,6 +62,7 @@ class RestParts(Struct, kw_only=True):
     """Everything that a route of REST may use."""
 
     app: App
+    bus: Bus
     artifacts: ArtifactStore
     auth: Auth
     sessions: Sessions
@@ -70,6 +73,8 @@ class RestParts(Struct, kw_only=True):
     pairing: Pairing
     live: Live
     metrics: Metrics
+    cluster: OtherGateways | None = None
+    """The other nodes, where there are any."""
     channels: "ChannelDoor | None" = None
     """None: a door without channels."""
     model_choice: Callable[[], Awaitable[Choice]] | None = None

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from handspan.core.bus import RulesForgotten
 from handspan.core.errors import InvalidAnswer
 from handspan.core.questions import Answer, Question
 from handspan.core.records import Rule
@@ -69,6 +70,7 @@ async def forget_rules(request: RestRequest, tool: str) -> ForgottenRules:
     """Forget the rules of this tool: the caller is asked again."""
     count = await request.parts.store.rules.forget(tool, owner=request.owner)
     request.parts.app.engine.forget_answers(tool, request.owner)
+    request.parts.bus.publish(RulesForgotten(request.owner, tool))
     return ForgottenRules(tool, count)
 
 

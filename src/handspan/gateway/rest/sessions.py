@@ -159,7 +159,7 @@ async def undo(request: RestRequest, session_id: str) -> UndoneTurn:
 async def abort(request: RestRequest, session_id: str) -> AbortStatus:
     """Stop the turn, if one runs. The text that has arrived stays."""
     await _find(request, session_id)
-    stopped = request.parts.sessions.abort(session_id, request.owner)
+    stopped = await request.parts.sessions.abort_anywhere(session_id, request.owner)
     return AbortStatus("aborted" if stopped else "no_active_response")
 
 

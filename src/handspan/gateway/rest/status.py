@@ -38,7 +38,8 @@ async def health(request: RestRequest) -> Health:
 @family.get("/ready", "open", also_refuses=(503,))
 async def ready(request: RestRequest) -> Ready:
     """Whether the gateway can do work: it begins new work, and its store takes writes."""
-    if not request.parts.at_work.is_open:
+    cluster = request.parts.cluster
+    if not request.parts.at_work.is_open or (cluster is not None and cluster.is_draining):
         raise Refusal(503, "stopping", "The gateway is being stopped: come back in a moment.")
     if problem := await request.parts.store.check_writes():
         _log.warning("Not ready: %s", problem)  # a client without a token does not learn the details

@@ -4,6 +4,7 @@ import asyncio
 from typing import Final, TypeAlias, get_args
 
 from handspan.core.agents import Agent
+from handspan.core.bus import SwitchesChanged
 from handspan.core.errors import ToolError
 from handspan.core.questions import QuestionKind
 from handspan.core.results import Failure
@@ -127,6 +128,7 @@ async def enable(request: RestRequest, body: Pattern) -> Switched:
 def _switch_answer(request: RestRequest, pattern: str, changed: bool) -> Switched:
     if changed:
         request.parts.live.publish(ALL_OWNERS, "tools", {"switched": pattern})
+        request.parts.bus.publish(SwitchesChanged(""))
     registry = request.parts.app.registry
     named = {entry.spec.name for entry in registry if entry.scope.kind == "global" and is_named_by(pattern, entry)}
     return Switched(pattern, changed, sorted(named))

@@ -31,6 +31,7 @@ class _Waiting:
         self.calls = 0
         self.is_stored = asyncio.Event()
         self.is_answered = asyncio.Event()
+        self.is_answered_elsewhere = asyncio.Event()
 
 
 class AwaitedQuestions:
@@ -42,6 +43,8 @@ class AwaitedQuestions:
         self._waiting: dict[str, _Waiting] = {}
         self._given_up: dict[str, float] = {}
         """Questions whose tools were cancelled, and when each expires in the store too."""
+        self.poll_seconds: float | None = None
+        """How often the store is asked for an answer, where another node may take it; None: there are no others."""
         self._book: QuestionBook
         self._resume: ResumeCall
 
@@ -104,6 +107,12 @@ class AwaitedQuestions:
             waiting.is_answered.set()
         return True
 
+    def wake(self, question_id: str) -> None:
+        """Look for the answer of a question: another node says that there is one."""
+        waiting = self._waiting.get(question_id)
+        if waiting is not None:
+            waiting.is_answered_elsewhere.set()
+
     async def start_login(self, question_id: str, *, owner: str) -> bool:
         """Let the device start the login that this question asks for. The question stays open.
 
@@ -123,9 +132,12 @@ class AwaitedQuestions:
         seconds, answer = question.expires_in, None
         try:
             while answer is None:
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(seconds):
-                        await waiting.is_answered.wait()
+                if self.poll_seconds is None:
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(seconds):
+                            await waiting.is_answered.wait()
+                else:
+                    await self._wait_for_any_node(waiting, min(seconds, self.poll_seconds))
                 answer = await self._book.ask(question)  # the store decides whether an answer was in time
                 seconds = _CHECK_SECONDS
             return answer
@@ -133,6 +145,18 @@ class AwaitedQuestions:
             is_given_up = answer is None and bool(question.call_id)
             if not waiting.is_answered.is_set() and (answer or is_given_up):  # else `answer` publishes it
                 self._publish_end(question, answer, "")
+
+    async def _wait_for_any_node(self, waiting: _Waiting, seconds: float) -> None:
+        """Wait until a person has answered here or on another node, and no longer than so many seconds."""
+        here, elsewhere = (
+            asyncio.ensure_future(event.wait()) for event in (waiting.is_answered, waiting.is_answered_elsewhere)
+        )
+        try:
+            await asyncio.wait((here, elsewhere), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            here.cancel()
+            elsewhere.cancel()
+            waiting.is_answered_elsewhere.clear()
 
     def _give_up(self, question: Question) -> None:
         """Accept no answer any more. The tool that asked may run on, and the store closes the question with the call.

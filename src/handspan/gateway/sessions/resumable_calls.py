@@ -4,6 +4,7 @@ The process that asked is gone, and with it the turn. The ledger has the call, t
 """
 
 import logging
+from collections.abc import Awaitable, Callable
 
 from handspan.agent.agents import Agents
 from handspan.agent.loading import ConversationLoader
@@ -34,6 +35,8 @@ class ResumableCalls:
         self._loader = loader
         self._agents = agents
         self._sessions = sessions
+        self.is_held_elsewhere: Callable[[str], Awaitable[bool]] | None = None
+        """Whether another node works on a call; None: there are no others."""
 
     def end_expired(self, call_id: str) -> None:
         """Resume the turn of a call that has expired."""
@@ -60,6 +63,8 @@ class ResumableCalls:
 
     async def _resume(self, call_id: str) -> None:
         try:
+            if self.is_held_elsewhere is not None and await self.is_held_elsewhere(call_id):
+                return
             record = await self._store.ledger.find(call_id)
             if record is not None:
                 await self._engine.resume(call_id, await self._caller(record))

@@ -139,6 +139,12 @@ class RemoteCalls:
         if self._send is not None and call.name:
             self._request(call, self._send)
 
+    def ask_again(self, call_id: str) -> None:
+        """Send this request once more: it was lost on its way."""
+        call = self._open.get(call_id)
+        if call is not None and call.name and not call.is_in_login and not call.outcome.done() and self._send:
+            self._request(call, self._send)
+
     def forget(self, call: RemoteCall) -> None:
         """Remove a call that has ended."""
         self._open.pop(call.id, None)

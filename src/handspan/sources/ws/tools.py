@@ -83,6 +83,7 @@ class RemoteTools:
 
     __slots__ = (
         "_earlier",
+        "_is_elsewhere",
         "_registry",
         "_schemas",
         "_tools",
@@ -105,9 +106,15 @@ class RemoteTools:
         scope: Scope,
         namespace: str = "",
         earlier: SessionOffers | None = None,
+        *,
+        is_elsewhere: bool = False,
     ) -> None:
-        """`earlier` has what was offered in the session before; None: changes are noted elsewhere, as for devices."""
+        """`earlier` has what was offered in the session before; None: changes are noted elsewhere, as for devices.
+
+        `is_elsewhere`: the client is connected to another node, so an answer can come when this process is gone.
+        """
         self._earlier = earlier
+        self._is_elsewhere = is_elsewhere
         self._registry = registry
         self._schemas = schemas
         self._tools: dict[str, RemoteTool] = {}
@@ -150,6 +157,10 @@ class RemoteTools:
         """Send the calls again that an earlier process of the gateway left open, of tools that are back."""
         for own_name, tool in self._tools.items():
             self.calls.resume_tool(tool.spec.name, own_name)
+
+    def own_name(self, known_as: str) -> str:
+        """Return the client's own name of the tool that models know by this name; empty: it has none."""
+        return next((name for name, tool in self._tools.items() if tool.spec.name == known_as), "")
 
     def unregister(self, names: Sequence[str]) -> int:
         """Remove these tools. Return how many there were."""
@@ -199,7 +210,7 @@ class RemoteTools:
         return Handling(
             "loop",
             "connection",
-            outlives="resume" in capabilities,
+            outlives=self._is_elsewhere or "resume" in capabilities,
             longest=self.rules.longest_call if "progress" in capabilities else spec.timeout,
             can_be_stopped="cancel" in capabilities,
             asks_itself=self.questions is None,  # the client asks its person when the request arrives

@@ -46,13 +46,14 @@ _OUTCOME_COLUMNS: Final = dict.fromkeys(OUTCOME.split(", "), "bytea") | {
 _APPEND: Final = f"""
 WITH {_given(
     at=_FLOAT, opens="text", body="bytea", session="text", owner="text", answered="text", is_reply="boolean",
-    expected="integer", model="text", day="text", input="bigint", output="bigint", cached="bigint", reasoning="bigint",
+    expected="integer", lease="text", model="text", day="text", input="bigint", output="bigint", cached="bigint",
+    reasoning="bigint",
     cost=_FLOAT,
 )}, fit AS (
     SELECT given.*, sessions.length + 1 AS seq, sessions.removed FROM given
     JOIN sessions ON sessions.id = given.session AND sessions.owner = given.owner
     WHERE COALESCE(open_calls, '') = answered AND NOT (ends_with_reply AND is_reply)
-        AND (expected IS NULL OR length = expected)
+        AND (expected IS NULL OR length = expected) AND (lease IS NULL OR run = lease)
     FOR NO KEY UPDATE OF sessions
 ), added AS (
     INSERT INTO messages (session, seq, number, at, opens, body)
@@ -91,16 +92,17 @@ UPDATE sessions SET state = 'running', run = given.lease, active = given.at
 FROM given WHERE id = given.session AND owner = given.owned_by AND state <> 'running' RETURNING given.place, {SESSION}
 """
 _END_TURN: Final = f"""
-WITH {_given(state="text", session="text", owned_by="text")}
+WITH {_given(state="text", session="text", owned_by="text", lease="text")}
 UPDATE sessions SET state = given.state, run = NULL
-FROM given WHERE id = given.session AND owner = given.owned_by RETURNING given.place
+FROM given WHERE id = given.session AND owner = given.owned_by AND (given.lease IS NULL OR run = given.lease)
+RETURNING given.place
 """
 
 _NO_USE: Final = (None,) * 7
 
 
 def _append_row(work: AppendMessages) -> Row:
-    return (*work.rows[0], work.after, *(work.uses[0] or _NO_USE))
+    return (*work.rows[0], work.after, work.lease, *(work.uses[0] or _NO_USE))
 
 
 def _session_key(work: AppendMessages | BeginTurn | EndTurn) -> str:
@@ -123,7 +125,7 @@ _BATCHES: Final[dict[object, Batch]] = {
         lambda found: SessionRecord(*found[1:]),
     ),
     EndTurn: Batch(
-        _END_TURN, lambda work: (work.state, sanitize(work.session), sanitize(work.owner)), _session_key
+        _END_TURN, lambda work: (work.state, sanitize(work.session), sanitize(work.owner), work.lease), _session_key
     ),
 }  # fmt: skip
 

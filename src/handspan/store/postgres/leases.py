@@ -31,6 +31,13 @@ _GATEWAY_WAITS: Final = 2000
 
 _BACKEND: Final = "SELECT pg_backend_pid()"
 _KEY: Final = "hashtextextended('handspan ' || current_schema() || ' ' || {}, 0)"
+
+
+def lock_key(text: str) -> str:
+    """Return the SQL of the key of a lock; `text`: the SQL of what it stands for."""
+    return _KEY.format(text)
+
+
 _LOCKED: Final = (
     "EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 1 AND granted AND database ="
     " (SELECT oid FROM pg_database WHERE datname = current_database())"
@@ -51,6 +58,7 @@ _UNDECIDED: Final = (
     " AND seen > clock_timestamp() - make_interval(secs => $2)"
 )
 _SWEEP: Final = f"DELETE FROM leases WHERE NOT {_LOCKED} AND seen <= clock_timestamp() - make_interval(secs => $1)"
+_HOLDER: Final = f"SELECT holder, taken FROM leases WHERE (is_gateway OR id IN (SELECT id FROM nodes)) AND {_LOCKED}"
 _END_OLD: Final = (  # after a failover that number is another process of another server: its name tells them apart
     "SELECT pg_terminate_backend(pid) FROM leases JOIN pg_stat_activity ON pid = backend"
     " WHERE id = $1 AND pid <> pg_backend_pid() AND application_name = current_setting('application_name')"
@@ -77,9 +85,9 @@ class RowLeases:
         """Take the lease. Raises `StoreError` when another gateway uses the database, or it can't be used."""
         raw = await self._connector.connect("lease")
         try:
-            await self._check_sessions(raw)
+            await self.check_sessions(raw)
             await self._lock(raw)
-            await raw.execute(_SAVE, self.own, _describe_process(), self._is_gateway)
+            await raw.execute(_SAVE, self.own, describe_process(), self._is_gateway)
             if self._is_gateway:  # this process has the lock of all gateways: so no earlier one lives
                 await raw.execute("DELETE FROM leases WHERE is_gateway AND id <> $1", self.own)
             await self._wait_for_undecided(raw)
@@ -117,13 +125,14 @@ class RowLeases:
             return await self._database.execute(_BURY, (holder, self._seconds)) == 0
         return True
 
-    async def sweep(self) -> None:
-        """Remove the rows of processes that are gone."""
-        await self._database.execute(_SWEEP, (self._seconds,))
+    async def sweep(self, *, is_node: bool = True) -> None:
+        """Remove the rows of processes that are gone; `is_node`: those of nodes, too."""
+        sql = _SWEEP if is_node else f"{_SWEEP} AND id NOT IN (SELECT id FROM nodes)"
+        await self._database.execute(sql, (self._seconds,))
 
     # The connection that holds the locks.
 
-    async def _check_sessions(self, raw: Raw) -> None:
+    async def check_sessions(self, raw: Raw) -> None:
         """Raise `StoreError` when a connection changes its process of the server (PgBouncer in transaction mode)."""
 
         async def look_beside(other: TableConnection) -> tuple[int, int]:
@@ -146,14 +155,14 @@ class RowLeases:
         except Exception as error:
             if getattr(error, "sqlstate", "") != "55P03":
                 raise
-            raise StoreError(await self._name_holder(raw)) from None
+            raise StoreError(await self.name_holder(raw)) from None
         finally:
             if not raw.is_closed():
                 await raw.execute(f"SET lock_timeout = {int(self._connector.address.timeout * 1000)}")
 
-    async def _name_holder(self, raw: Raw) -> str:
+    async def name_holder(self, raw: Raw) -> str:
         """Return why this gateway is refused, and which one has the database."""
-        row = await raw.fetchrow(f"SELECT holder, taken, id FROM leases WHERE is_gateway AND {_LOCKED}")
+        row = await raw.fetchrow(_HOLDER)
         holder = f"{row['holder']}, since {row['taken']:%Y-%m-%d %H:%M:%S} UTC" if row else "an unknown process"
         text = f"Another gateway uses the database {self._connector.address.name}: {holder}."
         return f"{text} Stop that one, or give this one another `store.url`."
@@ -212,5 +221,6 @@ class RowLeases:
         return text
 
 
-def _describe_process() -> str:
+def describe_process() -> str:
+    """Return where this process runs, for people."""
     return f"{os.path.basename(sys.argv[0] or 'python')} on {socket.gethostname()}, process {os.getpid()}"

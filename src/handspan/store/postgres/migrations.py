@@ -1,9 +1,11 @@
-"""The tables, as numbered steps: the same as SQLite's, in PostgreSQL's words. A step never changes again.
+"""The tables, as numbered steps: first SQLite's, in PostgreSQL's words, then its own. A step never changes again.
 
 Texts are compared byte by byte, as SQLite does, whatever the language of the database.
 """
 
 from typing import Final
+
+from handspan.store.postgres.node_tables import NODES
 
 _CONVERSATIONS: Final = """
 CREATE TABLE leases (                         -- the processes that use this database
@@ -311,5 +313,6 @@ MIGRATIONS: Final = tuple(
         _JOURNAL_TIME,
         _ARTIFACTS,
         _CHANNELS,
+        NODES,
     )
 )

@@ -1,10 +1,13 @@
 """The whole store, on one PostgreSQL database."""
 
 import os
+import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from handspan.config.secrets import read_secret
 from handspan.config.settings import Settings, StoreSettings
@@ -17,6 +20,8 @@ from handspan.store.postgres.connections import StoreAddress
 from handspan.store.postgres.database import PostgresDatabase
 from handspan.store.postgres.documents import JsonDocument, StoredIdempotency
 from handspan.store.postgres.leases import LEASE_SECONDS, RowLeases
+from handspan.store.postgres.node_leases import NodeLeases
+from handspan.store.postgres.nodes import StoredNodes
 from handspan.store.switches import FINGERPRINTS, PATTERNS, JsonSkillSwitches, JsonSwitches
 from handspan.store.tables.store import BesideTables, TableStore
 
@@ -44,9 +49,20 @@ def artifacts_of(settings: Settings, database: PostgresDatabase, guard: NetGuard
 
 def store_of(settings: Settings, guard: NetGuard, *, is_gateway: bool) -> PostgresStore:
     """Return the store of these settings. Raises `ConfigError` for an address that can't be meant."""
-    database = PostgresDatabase(address_of(settings.store))
+    database, cluster = PostgresDatabase(address_of(settings.store)), settings.cluster
     artifacts = artifacts_of(settings, database, guard)
-    return _store(database, artifacts, journal_days=settings.journal_days, is_gateway=is_gateway)
+    days = settings.journal_days
+    if is_gateway and cluster.url:
+        node = NodeName(cluster.name or socket.gethostname(), cluster.role)
+        return _store(database, artifacts, journal_days=days, node=node, lease_seconds=cluster.lease)
+    return _store(database, artifacts, journal_days=days, is_gateway=is_gateway)
+
+
+class NodeName(Struct, frozen=True):
+    """What others see of a node of several."""
+
+    name: str
+    role: str = "all"
 
 
 def postgres_store(
@@ -57,6 +73,7 @@ def postgres_store(
     elapsed: Callable[[], float] = elapsed_seconds,
     *,
     is_gateway: bool = False,
+    node: NodeName | None = None,
     lease_seconds: float = LEASE_SECONDS,
     limits: ArtifactLimits | None = None,
     bucket: Bucket | None = None,
@@ -64,11 +81,15 @@ def postgres_store(
 ) -> PostgresStore:
     """Return a store in this database. `folder`: the state folder. `is_gateway`: only one may be open.
 
-    `limits`, `bucket` and `above`: see `RowArtifacts`; for the others see `TableStore`.
+    `node`: several may be open, and this is one of them. `limits`, `bucket` and `above`: see `RowArtifacts`; for the
+    others see `TableStore`.
     """
     database = PostgresDatabase(address)
     artifacts = RowArtifacts(database, folder / "artifacts", limits, bucket, above)
-    return _store(database, artifacts, clock, journal_days, elapsed, is_gateway=is_gateway, lease_seconds=lease_seconds)
+    seconds = lease_seconds
+    return _store(
+        database, artifacts, clock, journal_days, elapsed, is_gateway=is_gateway, node=node, lease_seconds=seconds
+    )
 
 
 def _store(
@@ -78,14 +99,22 @@ def _store(
     journal_days: float | None = None,
     elapsed: Callable[[], float] = elapsed_seconds,
     *,
-    is_gateway: bool,
+    is_gateway: bool = False,
+    node: NodeName | None = None,
     lease_seconds: float = LEASE_SECONDS,
 ) -> PostgresStore:
+    leases: RowLeases | NodeLeases
+    if node is None:
+        leases, nodes = RowLeases(database, is_gateway=is_gateway, lease_seconds=lease_seconds), None
+    else:
+        leases = NodeLeases(database, name=node.name, role=node.role, lease_seconds=lease_seconds)
+        nodes = StoredNodes(database, leases)
+        clock = leases.now if clock is time.time else clock
     beside = BesideTables(
         artifacts,
         StoredIdempotency(database),
         JsonSwitches(JsonDocument(database, "disabled", PATTERNS, b"[]")),
         JsonSkillSwitches(JsonDocument(database, "skills", FINGERPRINTS, b"{}")),
+        nodes,
     )
-    leases = RowLeases(database, is_gateway=is_gateway, lease_seconds=lease_seconds)
     return TableStore(database, leases, beside, clock, journal_days, elapsed)

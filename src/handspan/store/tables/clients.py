@@ -32,10 +32,10 @@ class StoredDevices:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def all(self) -> Sequence[DeviceRow]:
-        """Return every device of every owner."""
-        sql = f"SELECT {_DEVICE} FROM devices ORDER BY owner, id"
-        rows = await self._database.fetch_all(sql)
+    async def all(self, *, owner: str | None = None) -> Sequence[DeviceRow]:
+        """Return every device of every owner, or of one."""
+        where, values = ("", ()) if owner is None else (" WHERE owner = ?", (sanitize(owner),))
+        rows = await self._database.fetch_all(f"SELECT {_DEVICE} FROM devices{where} ORDER BY owner, id", values)
         return [_decode_device(row) for row in rows]
 
     async def save(self, rows: Sequence[DeviceRow]) -> None:

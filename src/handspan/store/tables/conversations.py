@@ -30,13 +30,14 @@ from handspan.store.tables.rows import ALL_ROWS, PageCursor, Row, clamp_limit
 from handspan.store.tables.usage import INSERT_USAGE, usage_values
 
 SESSION: Final = "id, owner, agent, name, created, active, state, length, removed, skills"
-# One statement checks all: the session is the owner's, calls and results pair, no reply follows another reply, and the
-# session has the length that the caller expects. It accepts exactly what `check_next` accepts.
+# One statement checks all: the session is the owner's, calls and results pair, no reply follows another reply, the
+# session has the length that the caller expects, and no other process has taken the turn over. It accepts exactly what
+# `check_next` accepts.
 _APPEND: Final = (
     "INSERT INTO messages (session, seq, number, at, opens, body)"
     " SELECT id, length + 1, length + 1 + removed, ?/*double precision*/, ?/*text*/, ?/*bytea*/ FROM sessions"
     " WHERE id = ? AND owner = ? AND COALESCE(open_calls, '') = ? AND NOT (ends_with_reply AND ?)"
-    " AND (?/*integer*/ IS NULL OR length = ?)"
+    " AND (?/*integer*/ IS NULL OR length = ?) AND (?/*text*/ IS NULL OR run = ?)"
 )
 # The same as the trigger of the messages does. Dropped messages are counted, so that no number is given twice.
 _REWIND: Final = (
@@ -49,6 +50,9 @@ _BEGIN_TURN: Final = (
 )
 _END_OWN_TURN: Final = (
     "UPDATE sessions SET state = ?, run = NULL WHERE id = ? AND owner = ? AND state = 'running' AND run = ?"
+)
+_END_TURN: Final = (
+    "UPDATE sessions SET state = ?, run = NULL WHERE id = ? AND owner = ? AND (?/*text*/ IS NULL OR run = ?)"
 )
 _REPLY_BEGINS: Final = b'{"type":"assistant"'
 _FEW_MESSAGES: Final = 8
@@ -71,7 +75,9 @@ class StoredConversations:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._database = database
-        self._lease = leases.own
+        self._leases = leases
+        self._turns: dict[str, str] = {}
+        """The lease of each turn that this process runs, by session: what the turn writes counts only with it."""
         self._artifacts = artifacts
         self._lost_ends: dict[str, Row] = {}
         """Turns whose end could not be stored, by session: the values of `_END_OWN_TURN`."""
@@ -138,16 +144,16 @@ class StoredConversations:
         for last, coming in itertools.pairwise(messages):
             check_next(last, coming)
         if messages:
-            await join_unit(self._database, append_messages(session, messages, owner, self._clock(), after, cost))
+            lease = self._turns.get(session)
+            work = append_messages(session, messages, owner, self._clock(), after, cost, lease)
+            await join_unit(self._database, work)
 
     def keep(
         self, session: str, message: Message, *, owner: str, after: int, cost: float | None = None
     ) -> asyncio.Future[None] | None:
         """Begin to `append` one message. Return the pending write, or None if the unit of work acknowledges it."""
-        work, unit = (
-            append_messages(session, (message,), owner, self._clock(), after, cost),
-            unit_around(self._database),
-        )
+        lease, unit = self._turns.get(session), unit_around(self._database)
+        work = append_messages(session, (message,), owner, self._clock(), after, cost, lease)
         if unit is None:
             return self._database.write(work)
         unit.add(work)
@@ -155,7 +161,7 @@ class StoredConversations:
 
     async def rewind(self, session: str, length: int, *, owner: str) -> None:
         """Remove the messages after this sequence number. Their calls stay in the journal, their cost in the sums."""
-        await self._database.write(partial(_rewind, session, length, owner))
+        await self._database.write(partial(_rewind, session, length, owner, self._turns.get(session)))
 
     async def begin_turn(self, session: str, *, owner: str) -> SessionRecord:
         """Mark the session as running and return it. Raises `ToolError` (`busy`) when it runs already.
@@ -164,24 +170,29 @@ class StoredConversations:
         """
         if self._lost_ends:
             await self.end_lost_turns()
-        work, unit = BeginTurn(session, owner, self._lease, self._clock()), unit_around(self._database)
+        lease = self._leases.own
+        work, unit = BeginTurn(session, owner, lease, self._clock()), unit_around(self._database)
         if unit is None:
-            return await self._database.write(work)
-        known = self._new.get(session) or await self.get(session, owner=owner)
-        check_not_running(known)
-        unit.add(work)
-        return known
+            begun = await self._database.write(work)
+        else:
+            begun = self._new.get(session) or await self.get(session, owner=owner)
+            check_not_running(begun)
+            unit.add(work)
+        self._turns[session] = lease
+        return begun
 
     async def end_turn(self, session: str, *, owner: str, waiting: bool = False) -> None:
         """Mark the session as idle, or as `waiting` for results of its open calls."""
         state: SessionState = "waiting" if waiting else "idle"
+        lease = self._turns.pop(session, None)
         try:
-            await join_unit(self._database, EndTurn(session, owner, state))
+            await join_unit(self._database, EndTurn(session, owner, state, lease))
             if (unit := unit_around(self._database)) is not None:
                 await unit.flush()  # the next turn may run in a process that reads the database
         except StoreError:
             # The rest of the unit may have been too large. The turn is over all the same: the next one depends on it.
-            self._lost_ends[session] = (state, sanitize(session), sanitize(owner), self._lease)
+            whose = lease or self._leases.own
+            self._lost_ends[session] = (state, sanitize(session), sanitize(owner), whose)
             with contextlib.suppress(StoreError):
                 await self.end_lost_turns()
             raise
@@ -237,12 +248,15 @@ class AppendMessages(Struct, frozen=True):
     answers, whether it is a reply."""
     uses: tuple[Row | None, ...]
     """For each message what the reply used, as the values of `INSERT_USAGE`."""
+    lease: str | None = None
+    """The lease of the turn that adds them; None: no turn does."""
 
     async def __call__(self, connection: TableConnection) -> None:
         """Add them."""
         for place, (row, use) in enumerate(zip(self.rows, self.uses, strict=True)):
             expected = None if self.after is None else self.after + place
-            if await connection.execute(_APPEND, (*row, expected, expected)) == 0:
+            if await connection.execute(_APPEND, (*row, expected, expected, self.lease, self.lease)) == 0:
+                await check_lease(self.session, self.lease, connection)
                 raise await _append_error(connection, self.session, self.owner, self.messages[0], self.after)
             if use is not None:
                 await connection.execute(INSERT_USAGE, (*use, row[3]))
@@ -255,6 +269,7 @@ def append_messages(
     at: float,
     after: int | None = None,
     cost: float | None = None,
+    lease: str | None = None,
 ) -> AppendMessages:
     """Return the work that adds these messages."""
     key = (sanitize(session), sanitize(owner))
@@ -263,7 +278,7 @@ def append_messages(
         for message in messages
     )
     uses = tuple(usage_values(message, at, cost) if type(message) is AssistantMessage else None for message in messages)
-    return AppendMessages(session, owner, messages, after, rows, uses)
+    return AppendMessages(session, owner, messages, after, rows, uses, lease)
 
 
 class BeginTurn(Struct, frozen=True):
@@ -291,10 +306,14 @@ class EndTurn(Struct, frozen=True):
     session: str
     owner: str
     state: SessionState
+    lease: str | None
+    """The lease of the turn; None: it is not known. A turn that another process has taken over stays its own."""
 
     async def __call__(self, connection: TableConnection) -> None:
         """Mark it. Raises `ToolError` (`file_not_found`) when the owner has no such session."""
-        await _update("state = ?, run = NULL", (self.state,), self.session, self.owner, connection)
+        values = (self.state, sanitize(self.session), sanitize(self.owner), self.lease, self.lease)
+        if await connection.execute(_END_TURN, values) == 0:
+            await get_session(self.session, self.owner, connection)
 
 
 async def get_session(session: str, owner: str, connection: TableConnection) -> SessionRecord:
@@ -340,8 +359,16 @@ async def _find(session: str, owner: str, connection: TableConnection) -> Sessio
     return found
 
 
-async def _rewind(session: str, length: int, owner: str, connection: TableConnection) -> None:
+async def check_lease(session: str, lease: str | None, connection: TableConnection) -> None:
+    """Raise `ToolError` (`busy`) when another process has taken over the turn with this lease."""
+    sql = "SELECT run FROM sessions WHERE id = ?"
+    if lease is not None and await connection.fetch_value(sql, (sanitize(session),)) != lease:
+        raise ToolError("busy", f"Another node has taken over the session {session!r}: load it again.")
+
+
+async def _rewind(session: str, length: int, owner: str, lease: str | None, connection: TableConnection) -> None:
     found = await get_session(session, owner, connection)
+    await check_lease(session, lease, connection)
     if found.length <= length:
         return
     await drop_messages(found.id, length + 1, found.length, connection)

@@ -82,7 +82,6 @@ class StoredLedger:
         self._database = database
         self._find_now = find_now
         self._leases = leases
-        self._lease = leases.own
         self._clock = clock
         self._at_work: dict[str, CallRecord] = {}
         """Calls that run in this process: the database does not have all of these records yet."""
@@ -123,7 +122,7 @@ class StoredLedger:
             self._at_work[record.id] = record
             self.late_starts.add(record.id, record)
             return None
-        work = self._enter(record, "started") if before is None else start_call(record, self._lease)
+        work = self._enter(record, "started") if before is None else start_call(record, self._leases.own)
         if needs_no_disk:
             self._at_work[record.id] = record
             self._write_start(record.id, work)
@@ -244,7 +243,7 @@ class StoredLedger:
 
     def _enter(self, record: CallRecord, state: CallState) -> "EnterCall":
         """Return the work that enters a new call."""
-        return EnterCall(record.id, (*entry_values(record), state, self._lease, record.expires_at))
+        return EnterCall(record.id, (*entry_values(record), state, self._leases.own, record.expires_at))
 
     def _finish(self, record: CallRecord, result: ToolResult) -> "FinishCall | EnterDone":
         """Return the work that stores a result; its value is False if the call has one already."""
@@ -265,10 +264,10 @@ class StoredLedger:
         taken = [
             record
             for lease, record in pending
-            if record.tool.answered_by == "connection" and (lease is None or lease == self._lease or lease in lost)
+            if record.tool.answered_by == "connection" and (lease is None or lease == self._leases.own or lease in lost)
         ]
         await connection.execute_many(
-            "UPDATE calls SET run = ? WHERE id = ?", [(self._lease, record.id) for record in taken]
+            "UPDATE calls SET run = ? WHERE id = ?", [(self._leases.own, record.id) for record in taken]
         )
         return taken
 

@@ -11,6 +11,7 @@ from typing import Final, Generic, Protocol, Self, TypeVar
 from msgspec import Struct
 
 from handspan.core.errors import StoreError
+from handspan.core.nodes import NodeBook
 from handspan.core.records import Recovery
 from handspan.core.store import ArtifactStore, Idempotency, Leases, SkillSwitches, Switches
 from handspan.store.journal_clock import JournalClock, elapsed_seconds
@@ -67,6 +68,8 @@ class BesideTables(Struct, frozen=True):
     idempotency: Idempotency
     switches: Switches
     skill_switches: SkillSwitches
+    nodes: NodeBook | None = None
+    """Only where several gateways are one."""
 
 
 async def check_database(database: LastingDatabase) -> StoreCheck:
@@ -106,6 +109,7 @@ class TableStore(Generic[_D]):
         self.idempotency = beside.idempotency
         self.switches = beside.switches
         self.skill_switches = beside.skill_switches
+        self.nodes = beside.nodes
         self.ledger = StoredLedger(database, leases, clock, find_now)
         self.conversations = StoredConversations(database, leases, self.artifacts, clock)
         self.questions = StoredQuestions(database, clock)

@@ -1,0 +1,319 @@
+"""Messages between nodes over NATS: signed, at most once, in the order of their sender (SPEC K; core NATS only).
+
+A subject is `hs1.` and what it is for; names that come from outside are hashed, so that no wildcard gets in. Every
+message carries a signature with a key that only nodes know: what another program writes to NATS changes nothing.
+"""
+
+import asyncio
+import contextlib
+import hashlib
+import hmac
+import logging
+import ssl
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec import Struct
+from nats.aio.client import Client
+from nats.errors import ConnectionClosedError, Error, NoRespondersError
+from nats.errors import TimeoutError as NatsTimeout
+
+from handspan.core.errors import ConfigError
+from handspan.core.nodes import LinkDown, NoSuchNode
+
+PREFIX: Final = "hs1"
+"""The version of what nodes say to each other. Fields are only added; anything else would be `hs2`."""
+_SIGNATURE_BYTES: Final = 16
+_MAX_WAITING: Final = 20_000
+"""Messages that wait to be sent or to be read. Further ones are lost."""
+_PING_SECONDS: Final = 2
+_RETRY_SECONDS: Final = 0.1
+_CONNECT_SECONDS: Final = 2
+_OPEN_SECONDS: Final = 10
+"""Seconds in which a start finds a server, or fails."""
+_FIRST_TRIES: Final = 3
+"""How often each server is tried at the start. Later it is tried for ever."""
+_log = logging.getLogger(__name__)
+
+Receive = Callable[[str, bytes], None]
+"""Takes the last part of a subject, and the body of the message. Never waits."""
+Respond = Callable[[str, bytes], bytes | None]
+"""The same for a message that may want a response; None: there is none."""
+
+
+class LinkOptions(Struct, frozen=True):
+    """How a node connects to NATS."""
+
+    servers: tuple[str, ...]
+    user: str = ""
+    password: str = ""
+    nkey: Path | None = None
+    credentials: Path | None = None
+    tls_ca: Path | None = None
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+
+    def __repr__(self) -> str:
+        """Without the password (SPEC S5)."""
+        return f"LinkOptions({len(self.servers)} servers)"
+
+    def tls(self) -> ssl.SSLContext | None:
+        """Return the context for TLS; None where no address and no file asks for it."""
+        if not self.tls_ca and not self.tls_cert and not any(one.startswith("tls://") for one in self.servers):
+            return None
+        try:
+            context = ssl.create_default_context(cafile=str(self.tls_ca) if self.tls_ca else None)
+            if self.tls_cert:
+                context.load_cert_chain(str(self.tls_cert), str(self.tls_key) if self.tls_key else None)
+        except OSError as error:
+            text = f"cluster.tls_ca, cluster.tls_cert: the files can't be used: {error.strerror or error}."
+            raise ConfigError(f"{text} Give certificates and key as PEM.") from None
+        return context
+
+
+def hashed(name: str) -> str:
+    """Return a name that is safe in a subject."""
+    return hashlib.blake2b(name.encode(errors="surrogatepass"), digest_size=12).hexdigest()
+
+
+class NatsLink:
+    """The connection of one node to NATS. It comes back by itself, whatever happens to the servers."""
+
+    def __init__(self, options: LinkOptions, respond: Respond) -> None:
+        """`respond` gets every message for this node."""
+        self._options = options
+        self._respond = respond
+        self._key = b""
+        self._client: Any = None
+        self._node = ""
+        self._up_since: float | None = None
+        self._jobs: deque[Callable[[], Awaitable[None]]] = deque()
+        self._came = asyncio.Event()
+        self._working: asyncio.Task[None] | None = None
+        self._subscriptions: dict[str, Any] = {}
+        self.forged = 0
+        """Messages whose signature was wrong."""
+        self.lost = 0
+        """Messages that were not sent: there was no connection, or too many waited."""
+
+    async def open(self, key: bytes, node: str) -> None:
+        """Connect, and listen for messages to this node. Raises `ConfigError` when that is not possible."""
+        self._key = key
+        options, tls = self._options, self._options.tls()
+        given: dict[str, Any] = {
+            "user": options.user or None,
+            "password": options.password or None,
+            "nkeys_seed": str(options.nkey) if options.nkey else None,
+            "user_credentials": str(options.credentials) if options.credentials else None,
+        }
+        if tls is not None:
+            given["tls"] = tls
+        client = Client()
+        try:
+            async with asyncio.timeout(_OPEN_SECONDS):
+                await client.connect(
+                    servers=list(options.servers),
+                    name=f"handspan {node[:8]}",
+                    no_echo=True,
+                    allow_reconnect=False,  # a first try that fails says why
+                    max_reconnect_attempts=_FIRST_TRIES,
+                    reconnect_time_wait=_RETRY_SECONDS,  # type: ignore[arg-type] # it only sleeps so long
+                    ping_interval=_PING_SECONDS,
+                    max_outstanding_pings=2,
+                    connect_timeout=_CONNECT_SECONDS,
+                    disconnected_cb=self._on_down,
+                    reconnected_cb=self._on_up,
+                    error_cb=self._on_error,
+                    **{name: value for name, value in given.items() if value is not None},
+                )
+        except (Error, OSError, ValueError, TimeoutError) as error:
+            with contextlib.suppress(Exception):
+                async with asyncio.timeout(_CONNECT_SECONDS):
+                    await client.close()
+            cause = client.last_error or error
+            reason = str(cause) or type(cause).__name__
+            text = f"cluster.url: no connection to NATS: {reason}. Start nats-server, or correct the address"
+            raise ConfigError(f"{text} and the credentials.") from None
+        client.options.update(allow_reconnect=True, max_reconnect_attempts=-1)  # what was there once comes back
+        self._client = client
+        self._up_since = time.monotonic()
+        self._working = asyncio.create_task(self._work())
+        await self.listen(node)
+
+    async def listen(self, node: str) -> None:
+        """Listen for messages to this incarnation, and no longer to an earlier one."""
+        earlier, self._node = self._node, node
+        await self._subscribe(f"{PREFIX}.n.{node}.*", self._on_own_message)
+        if earlier:
+            await self._unsubscribe(f"{PREFIX}.n.{earlier}.*")
+        with contextlib.suppress(Error, OSError):  # without it, the subscription comes with the next connection
+            await self._client.flush()  # the others may know this node only when it can be reached
+
+    async def close(self) -> None:
+        """Send what waits, then close the connection."""
+        if self._working is not None:
+            with contextlib.suppress(Exception):
+                async with asyncio.timeout(_CONNECT_SECONDS):
+                    await self.flush()
+            self._working.cancel()
+            await asyncio.wait([self._working])
+            self._working = None
+        if self._client is not None:
+            with contextlib.suppress(Exception):
+                await self._client.close()
+            self._client = None
+
+    @property
+    def is_up(self) -> bool:
+        """Whether there is a connection."""
+        return self._client is not None and bool(self._client.is_connected)
+
+    @property
+    def up_for(self) -> float:
+        """Seconds since the connection came up; 0 while it is down."""
+        return time.monotonic() - self._up_since if self.is_up and self._up_since is not None else 0.0
+
+    # Messages to a node.
+
+    def send(self, node: str, kind: str, body: bytes) -> None:
+        """Send a message to a node. Never waits; while there is no connection, the message is lost."""
+        self.publish(f"{PREFIX}.n.{node}.{kind}", body)
+
+    async def request(self, node: str, kind: str, body: bytes, seconds: float) -> bytes:
+        """Return the node's response. Raises `NoSuchNode`, `LinkDown`, or `TimeoutError`."""
+        if not self.is_up:
+            raise LinkDown("There is no connection to NATS.")
+        subject = f"{PREFIX}.n.{node}.{kind}"
+        signed = self._sign(subject, body)
+        try:
+            answer = await self._client.request(subject, signed, timeout=seconds)
+        except NoRespondersError:
+            raise NoSuchNode(f"No node listens as {node}.") from None
+        except NatsTimeout:
+            raise TimeoutError from None
+        except (Error, OSError) as error:
+            raise LinkDown(f"The connection to NATS failed: {error}.") from None
+        content = self._check(f"{subject} {signed[:_SIGNATURE_BYTES].hex()}", answer.data)
+        if content is None:
+            raise TimeoutError
+        return content
+
+    async def is_sound(self, seconds: float) -> bool:
+        """Whether our own server answers: only then another node's silence says something."""
+        if not self.is_up:
+            return False
+        try:
+            await self._client.flush(timeout=max(1, round(seconds)))
+        except (Error, OSError, TimeoutError):
+            return False
+        return True
+
+    # Messages to every node that is interested.
+
+    def publish(self, subject: str, body: bytes) -> None:
+        """Send this to every node that follows the subject. Never waits."""
+        if not self.is_up or len(self._jobs) >= _MAX_WAITING:
+            self.lost += 1
+            return
+        signed = self._sign(subject, body)
+        self._do(lambda: self._client.publish(subject, signed))
+
+    def follow(self, subject: str, receive: Receive) -> None:
+        """Give every message of this subject to the function."""
+
+        async def on_message(message: Any) -> None:
+            content = self._check(message.subject, message.data)
+            if content is not None:
+                receive(message.subject, content)
+
+        self._do(lambda: self._subscribe(subject, on_message))
+
+    def unfollow(self, subject: str) -> None:
+        """Follow this subject no longer."""
+        self._do(lambda: self._unsubscribe(subject))
+
+    async def flush(self) -> None:
+        """Wait until the server has everything that was to be sent and followed so far. Raises `LinkDown`."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        async def flush() -> None:
+            try:
+                await self._client.flush()
+                done.set_result(None)
+            except (Error, OSError, TimeoutError) as error:
+                done.set_exception(LinkDown(f"The connection to NATS failed: {error}."))
+
+        if not self.is_up:
+            raise LinkDown("There is no connection to NATS.")
+        self._do(flush)
+        await done
+
+    # Inside.
+
+    def _do(self, job: Callable[[], Awaitable[None]]) -> None:
+        self._jobs.append(job)
+        self._came.set()
+
+    async def _work(self) -> None:
+        """Do the jobs in their order. One that fails does not harm the others: every message may be lost."""
+        while True:
+            await self._came.wait()
+            self._came.clear()
+            while self._jobs:
+                try:
+                    await self._jobs.popleft()()
+                except (Error, OSError, TimeoutError) as error:
+                    self.lost += 1
+                    _log.debug("A message to other nodes was lost: %s", error)
+
+    async def _subscribe(self, subject: str, on_message: Callable[[Any], Awaitable[None]]) -> None:
+        if subject not in self._subscriptions:
+            self._subscriptions[subject] = await self._client.subscribe(
+                subject, cb=on_message, pending_msgs_limit=_MAX_WAITING
+            )
+
+    async def _unsubscribe(self, subject: str) -> None:
+        subscription = self._subscriptions.pop(subject, None)
+        if subscription is not None:
+            with contextlib.suppress(ConnectionClosedError):
+                await subscription.unsubscribe()
+
+    async def _on_own_message(self, message: Any) -> None:
+        content = self._check(message.subject, message.data)
+        if content is None:
+            return
+        answer = self._respond(message.subject.rpartition(".")[2], content)
+        if message.reply and answer is not None:
+            asked = f"{message.subject} {message.data[:_SIGNATURE_BYTES].hex()}"
+            await self._client.publish(message.reply, self._sign(asked, answer))
+
+    def _sign(self, subject: str, body: bytes) -> bytes:
+        return self._signature(subject, body) + body
+
+    def _signature(self, subject: str, body: bytes) -> bytes:
+        signing = hashlib.blake2b(subject.encode(), key=self._key, digest_size=_SIGNATURE_BYTES)
+        signing.update(b"\0")
+        signing.update(body)
+        return signing.digest()
+
+    def _check(self, subject: str, data: bytes) -> bytes | None:
+        """Return the body of a message that a node has signed; None for all others."""
+        body = data[_SIGNATURE_BYTES:]
+        if hmac.compare_digest(data[:_SIGNATURE_BYTES], self._signature(subject, body)):
+            return body
+        self.forged += 1
+        if self.forged in (1, 10, 100) or self.forged % 1000 == 0:
+            _log.warning("%d messages on NATS were signed by no node of this cluster, and dropped.", self.forged)
+        return None
+
+    async def _on_down(self) -> None:
+        self._up_since = None
+
+    async def _on_up(self) -> None:
+        self._up_since = time.monotonic()
+
+    async def _on_error(self, error: Exception) -> None:
+        _log.debug("NATS: %s", error)

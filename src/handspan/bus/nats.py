@@ -1,0 +1,155 @@
+"""The bus between nodes: events go to the listeners here, and over NATS to every node that is interested.
+
+A node is interested in the events of an owner while that owner has a client, a session or a request there, and in the
+turns of a session while a client there shows it. An event may be lost; one that comes twice is dropped.
+"""
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from handspan.bus.link import PREFIX, NatsLink, hashed
+from handspan.bus.memory import MemoryBus
+from handspan.core.bus import BusEvent, TokenRevoked, TurnEvent
+
+_ALL: Final = f"{PREFIX}.all"
+_MAX_STREAMS: Final = 20_000
+_log = logging.getLogger(__name__)
+_E = TypeVar("_E", bound=BusEvent)
+
+
+class _Published(Struct, frozen=True, array_like=True):
+    """An event as it travels."""
+
+    sender: str
+    number: int
+    """Grows with every message of the sender."""
+    before: int
+    """The number of the sender's message before this one on the same subject; 0: not known."""
+    event: BusEvent
+
+
+_decoder: Final = msgspec.msgpack.Decoder(_Published)
+_encode: Final = msgspec.msgpack.Encoder().encode
+
+
+class _Numbers:
+    """The last number of each stream; the streams that were used longest ago are forgotten."""
+
+    def __init__(self) -> None:
+        self._last: OrderedDict[object, int] = OrderedDict()
+
+    def replace(self, stream: object, number: int) -> int:
+        """Store the number and return the one before it; 0 if it is not known."""
+        before = self._last.pop(stream, 0)
+        self._last[stream] = max(number, before)
+        if len(self._last) > _MAX_STREAMS:
+            self._last.popitem(last=False)
+        return before
+
+
+class NatsBus:
+    """A `Bus` between nodes. `publish` has reached the listeners here when it returns; other nodes soon after."""
+
+    def __init__(self, *, strict: bool = False) -> None:
+        """`strict`: see `MemoryBus`."""
+        self._here = MemoryBus(strict=strict)
+        self._link: NatsLink | None = None
+        self._sender = ""
+        self._number = 0
+        self._sent = _Numbers()
+        self._received = _Numbers()
+        self._followed: dict[str, int] = {}
+        self.is_remote = False
+        self.missed: Callable[[str], None] = lambda session: None
+        """Is called with the hashed id of a session of whose turns an event was lost."""
+        self.doubled = 0
+        """Events that came twice."""
+
+    def open(self, link: NatsLink, node: str) -> None:
+        """Publish over this link, as this node."""
+        self._link, self._sender = link, node
+        link.follow(_ALL, self._on_event)
+        for subject in self._followed:
+            link.follow(subject, self._on_event)
+
+    def rename(self, node: str) -> None:
+        """Publish as this incarnation from now on."""
+        self._sender = node
+
+    def publish(self, event: BusEvent) -> None:
+        """Call every listener for this kind of event, here and on the nodes that are interested. Never waits."""
+        self._here.publish(event)
+        if self._link is None:
+            return
+        subject = _subject_of(event)
+        self._number += 1
+        before = self._sent.replace(subject, self._number)
+        self._link.publish(subject, _encode(_Published(self._sender, self._number, before, event)))
+
+    def publish_here(self, event: BusEvent) -> None:
+        """Call the listeners of this node only: the others know it by themselves."""
+        self._here.publish(event)
+
+    def subscribe(self, kind: type[_E], listener: Callable[[_E], None]) -> Callable[[], None]:
+        """Call the listener with every later event of this kind, until the returned function is called."""
+        return self._here.subscribe(kind, listener)
+
+    def follow_owner(self, owner: str) -> Callable[[], None]:
+        """Get the events of this owner from other nodes, until the returned function is called."""
+        return self._follow(f"{PREFIX}.o.{hashed(owner)}")
+
+    def follow_session(self, session: str) -> Callable[[], None]:
+        """Get what happens in the turns of this session on other nodes, until the returned function is called."""
+        return self._follow(f"{PREFIX}.s.{hashed(session)}")
+
+    def _follow(self, subject: str) -> Callable[[], None]:
+        is_followed = True
+        self._followed[subject] = self._followed.get(subject, 0) + 1
+        if self._followed[subject] == 1 and self._link is not None:
+            self._link.follow(subject, self._on_event)
+
+        def unfollow() -> None:
+            nonlocal is_followed
+            if not is_followed:
+                return
+            is_followed = False
+            self._followed[subject] -= 1
+            if not self._followed[subject]:
+                del self._followed[subject]
+                if self._link is not None:
+                    self._link.unfollow(subject)
+
+        return unfollow
+
+    def _on_event(self, subject: str, body: bytes) -> None:
+        try:
+            published = _decoder.decode(body)
+        except msgspec.DecodeError as error:  # of a newer version
+            _log.debug("An event of another node is not understood: %s", error)
+            return
+        if published.sender == self._sender:
+            return
+        last = self._received.replace((published.sender, subject), published.number)
+        if published.number <= last:
+            self.doubled += 1
+            return
+        if last and published.before not in (0, last) and type(published.event) is TurnEvent:
+            self.missed(published.event.session)
+        self.is_remote = True
+        try:
+            self._here.publish(published.event)
+        finally:
+            self.is_remote = False
+
+
+def _subject_of(event: BusEvent) -> str:
+    if type(event) is TurnEvent:
+        return f"{PREFIX}.s.{hashed(event.session)}"
+    if type(event) is TokenRevoked or not event.owner:
+        return _ALL
+    return f"{PREFIX}.o.{hashed(event.owner)}"

@@ -1,0 +1,36 @@
+"""`handspan nodes`: which gateways are one with this one (SPEC K)."""
+
+import click
+
+from handspan.cli.door import ask_gateway, place_options
+from handspan.cli.options import json_option, settings_options
+from handspan.cli.render import print_json, print_rows, render_time
+from handspan.wire.rest.nodes import NodeList
+
+
+@click.command("nodes")
+@json_option
+@settings_options
+@place_options
+def command(as_json: bool) -> None:
+    """List the nodes: name, role, version, since when, last sign of life, load."""
+    found = ask_gateway(lambda requests: requests.get("/api/nodes", NodeList), says=not as_json)
+    if as_json:
+        print_json(found.nodes)
+        return
+    if not found.nodes:
+        click.echo("This gateway is alone: cluster.url (HANDSPAN_CLUSTER) names no NATS server.")
+        return
+    rows = [
+        (
+            f"{one.name} (this one)" if one.here else one.name,
+            one.address,
+            f"{one.role}, drains" if one.draining else one.role,
+            one.version,
+            render_time(one.started),
+            f"{one.lag:.1f} s ago",
+            ", ".join(f"{count:g} {name}" for name, count in one.load.items() if count),
+        )
+        for one in found.nodes
+    ]
+    print_rows(("name", "address", "role", "version", "started", "seen", "load"), rows)

@@ -1,0 +1,184 @@
+"""Several gateways as one: the nouns of nodes, and the Protocols of what connects them (SPEC K).
+
+A node is one gateway process. Its id is its incarnation: new at every start, and whenever other nodes counted it as
+lost. The database has the truth about nodes and their clients; messages between nodes only say that it is time to look.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Protocol
+
+from msgspec import Struct
+
+from handspan.core.errors import HandspanError
+
+LARGEST_MESSAGE: Final = 256 * 1024
+"""Bytes of a message between nodes. What is larger is stored, and the message names it."""
+
+
+class NodeRecord(Struct, frozen=True):
+    """A node, as the others see it."""
+
+    id: str
+    name: str
+    address: str
+    """Where it answers requests."""
+    version: str
+    role: str
+    started: float
+    """Seconds since 1970."""
+    lag: float
+    """Seconds since its last sign of life, by the database's clock."""
+    is_draining: bool
+    load: Mapping[str, float]
+    """Counts, as `/metrics` names them."""
+
+
+class ClientRecord(Struct, frozen=True):
+    """A client that is connected to a node, with the tools that it offers."""
+
+    peer: str
+    """The id of the client across its connections."""
+    owner: str
+    node: str
+    epoch: int
+    """Grows with every connection of any client: of two connections of one client, the higher epoch counts."""
+    role: str
+    label: str
+    session: str
+    prefix: bool
+    """Whether its tools are named after its label."""
+    capabilities: tuple[str, ...]
+    name: str = ""
+    token: str = ""
+    """The hash of its access token."""
+    tools: bytes = b"[]"
+    """The tools as it offered them, a JSON array."""
+    version: int = 0
+    """Grows with every change of the tools."""
+
+
+class ClientPlace(Struct, frozen=True):
+    """Where a client is: the part of its record that says whether the rest has changed."""
+
+    peer: str
+    owner: str
+    node: str
+    epoch: int
+    version: int
+
+
+class Placement(Struct, frozen=True):
+    """The outcome of `NodeBook.place`."""
+
+    epoch: int
+    """0: another client of the owner, connected elsewhere, has this label."""
+    replaced: str = ""
+    """The node that had an earlier connection of this client."""
+
+
+class EntryCode(Struct, frozen=True):
+    """A pairing code or a sign-in link that can still be used. Only its hash is stored."""
+
+    hash: str
+    kind: str
+    owner: str
+    scopes: tuple[str, ...]
+
+
+class EntryCodes(Protocol):
+    """Codes with which new clients get a token, on whichever node they ask (SPEC K5)."""
+
+    async def add(self, code: EntryCode, seconds: float, tries: int, most: int) -> None:
+        """Store a code for so many seconds. `most`: how many of its kind may be open; the oldest go first."""
+
+    async def take(self, code_hash: str, kind: str) -> EntryCode | None:
+        """Remove this code and return it; None when it is unknown, used or too old."""
+
+    async def count_wrong(self, kind: str) -> None:
+        """Count a wrong guess: codes whose tries are used up are removed."""
+
+
+class NodeBook(Protocol):
+    """Nodes, their clients, and what they share, in the database. Raises `StoreError` as every store does."""
+
+    @property
+    def own(self) -> str:
+        """The incarnation of this node."""
+
+    def prepare(self, address: str, may_renew: Callable[[], bool], on_lost: Callable[[str], None]) -> None:
+        """Say, before the store is opened, where this node answers, when it may live, and what hears of its loss.
+
+        `on_lost` gets the old incarnation when the others counted it as lost; `own` is the new one by then.
+        """
+
+    async def describe(self, *, is_draining: bool, load: Mapping[str, float]) -> None:
+        """Store what others see of this node."""
+
+    async def nodes(self) -> Sequence[NodeRecord]:
+        """Return all nodes that count as alive, by name."""
+
+    async def lost_nodes(self) -> Sequence[str]:
+        """Return the nodes whose lease is over. None while this node can't judge: its own lease had a gap."""
+
+    async def bury(self, node: str) -> bool:
+        """Count this node as lost for ever, with its clients. Return False if another node did that."""
+
+    async def place(self, client: ClientRecord) -> Placement:
+        """Note that this client is connected here now."""
+
+    async def offer(self, peer: str, epoch: int, tools: bytes) -> None:
+        """Store the tools of a client, unless a newer connection counts."""
+
+    async def remove(self, peer: str, epoch: int) -> None:
+        """Note that this connection of a client is gone. A newer one stays."""
+
+    async def places(self, owners: Sequence[str]) -> Sequence[ClientPlace]:
+        """Return where the clients of these owners are."""
+
+    async def clients(self, peers: Sequence[str]) -> Sequence[ClientRecord]:
+        """Return these clients, as far as they are connected."""
+
+    async def secret(self, name: str) -> bytes:
+        """Return a secret that all nodes share. The first call makes it."""
+
+    async def holder_of(self, call_id: str) -> str:
+        """Return the node that works on this call; empty if none does."""
+
+    @property
+    def codes(self) -> EntryCodes:
+        """Pairing codes and sign-in links."""
+
+    async def claim_request(self, kind: str, owner: str, key: str, seconds: float) -> bool:
+        """Let this node answer the request with this key for so many seconds. Return False when another one does."""
+
+    async def revoked_tokens(self, since: float) -> Sequence[tuple[str, str]]:
+        """Return owner and hash of the tokens that were revoked since then."""
+
+
+class LinkDown(HandspanError):
+    """There is no connection to the other nodes at the moment."""
+
+
+class NoSuchNode(HandspanError):
+    """No node listens under this id."""
+
+
+class NodeLink(Protocol):
+    """Carries signed messages between nodes: at most once, and in the order of one sender."""
+
+    @property
+    def is_up(self) -> bool:
+        """Whether there is a connection."""
+
+    @property
+    def up_for(self) -> float:
+        """Seconds since the connection came up; 0 while it is down."""
+
+    def send(self, node: str, kind: str, body: bytes) -> None:
+        """Send a message to a node. Never waits; while there is no connection, the message is lost."""
+
+    async def request(self, node: str, kind: str, body: bytes, seconds: float) -> bytes:
+        """Return the node's response. Raises `NoSuchNode`, `LinkDown`, or `TimeoutError`."""
+
+    async def is_sound(self, seconds: float) -> bool:
+        """Whether our own server answers: only then another node's silence says something."""

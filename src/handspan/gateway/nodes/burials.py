@@ -1,0 +1,72 @@
+"""Takes over the work of nodes that are gone: their sessions and calls go on as after a restart (SPEC A2, K3)."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from handspan.core.errors import HandspanError
+from handspan.core.nodes import NodeBook
+from handspan.core.records import Recovery
+from handspan.core.store import Store
+
+_LOOK_SECONDS: Final = 0.5
+_RECOVER_SECONDS: Final = 5.0
+_log = logging.getLogger(__name__)
+
+TakeOver = Callable[[Recovery], Awaitable[None]]
+"""Goes on with what a lost node left open."""
+
+
+class Burials:
+    """Looks for nodes whose lease is over, and closes or continues what they left."""
+
+    def __init__(self, store: Store, book: NodeBook, take_over: TakeOver, on_buried: Callable[[], None]) -> None:
+        """`on_buried` is called when clients of a node are gone from the rows."""
+        self._store = store
+        self._book = book
+        self._take_over = take_over
+        self._on_buried = on_buried
+        self._recovering = asyncio.Lock()
+        self._recovered_at = time.monotonic()
+        self._task: asyncio.Task[None] | None = None
+
+    def open(self) -> None:
+        """Begin to look."""
+        self._task = asyncio.create_task(self._look())
+
+    async def close(self) -> None:
+        """Stop."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def bury(self, node: str) -> None:
+        """Count a node as lost that does not listen any more, and go on with its work."""
+        try:
+            if await self._book.bury(node):
+                _log.warning("The node %s is gone: its work goes on here.", node[:8])
+                self._on_buried()
+                await self.recover()
+        except HandspanError as error:  # the next look tries it again
+            _log.warning("The work of the node %s could not be taken over yet: %s", node[:8], error)
+
+    async def recover(self) -> None:
+        """Close or continue what lost nodes left open."""
+        async with self._recovering:
+            self._recovered_at = time.monotonic()
+            await self._take_over(await self._store.recover())
+
+    async def _look(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            try:
+                for node in await self._book.lost_nodes():
+                    await self.bury(node)
+                if time.monotonic() - self._recovered_at > _RECOVER_SECONDS:
+                    await self.recover()  # the node that buried another one may be gone itself
+            except HandspanError as error:
+                _log.debug("Lost nodes could not be looked for: %s", error)
+            except Exception:
+                _log.exception("Lost nodes could not be looked for")

@@ -1,0 +1,437 @@
+"""This gateway as one of several nodes: link, bus, the clients of the others, and what is taken over (SPEC K)."""
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from handspan.bus.link import LinkOptions, NatsLink
+from handspan.bus.memory import STRICT_VARIABLE
+from handspan.bus.nats import NatsBus
+from handspan.config.secrets import read_secret
+from handspan.config.settings import ClusterSettings
+from handspan.core.bus import (
+    DeviceChanged,
+    TokenRevoked,
+    ToolsChanged,
+)
+from handspan.core.errors import ConfigError, HandspanError, StoreError
+from handspan.core.nodes import ClientRecord, NodeBook, NodeRecord
+from handspan.core.records import Recovery
+from handspan.gateway.clients.peers import Peer
+from handspan.gateway.entry.rate_limit import TryLimit
+from handspan.gateway.metrics import node_lines
+from handspan.gateway.nodes.burials import Burials
+from handspan.gateway.nodes.events import ClusterParts, NodeEvents
+from handspan.gateway.nodes.placing import Placing
+from handspan.gateway.nodes.turns import TurnsElsewhere
+from handspan.registry.registry import Registry
+from handspan.sources.nodes import messages
+from handspan.sources.nodes.messages import LargeFrames
+from handspan.sources.nodes.mirror import Mirror
+from handspan.sources.nodes.mirrors import Mirrors
+from handspan.sources.nodes.probes import Probes
+from handspan.sources.offers import OfferRules, SchemaCache
+from handspan.sources.ws.calls import RemoteCalls
+from handspan.sources.ws.questions import RemoteQuestions
+from handspan.wire.ws_frames import Connect, FailureFrame, ResultFrame
+
+_TICK_SECONDS: Final = 0.5
+_DRAIN_TICK: Final = 0.1
+_MAX_REVOKED: Final = 10_000
+_ROLES: Final = {"all": ("chat", "device"), "edge": ("device",), "agent": ("chat",)}
+_REVOKED_OVERLAP: Final = 120.0
+"""Seconds that are looked at again: the clocks of nodes differ."""
+_log = logging.getLogger(__name__)
+_to_client: Final = msgspec.msgpack.Decoder(messages.ToClient)
+_from_client: Final = msgspec.msgpack.Decoder(messages.FromClient)
+_gone: Final = msgspec.msgpack.Decoder(messages.ClientLost)
+_moved: Final = msgspec.msgpack.Decoder(messages.ClientMoved)
+_dismissed: Final = msgspec.msgpack.Decoder(messages.ClientDismissed)
+_probe: Final = msgspec.msgpack.Decoder(messages.Probe)
+
+
+class Cluster:
+    """The other nodes, as this gateway sees them. It fills `OtherNodes`, `MirrorHost` and `RelayHost`."""
+
+    def __init__(self, settings: ClusterSettings, grace: float, most_calls: int) -> None:
+        """`most_calls`: calls of other nodes that one client may have open."""
+        self._settings = settings
+        self.grace = grace
+        self._most_calls = most_calls
+        self.bus = NatsBus(strict=bool(os.environ.get(STRICT_VARIABLE)))
+        self.link = NatsLink(_options(settings), self._respond)
+        self.schemas = SchemaCache()
+        self.book: NodeBook
+        self.frames: LargeFrames
+        self.registry: Registry
+        self.rules: OfferRules
+        self.mirrors = Mirrors(self)
+        self._parts: ClusterParts
+        self.placing: Placing
+        self._probes: Probes
+        self._burials: Burials
+        self._turns: TurnsElsewhere
+        self._events: NodeEvents
+        self._is_open = False
+        self.is_draining = False
+        self._down_since = 0.0
+        self._revoked: dict[str, None] = {}
+        self._unfollow: dict[str, Callable[[], None]] = {}
+        self._ticking: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # Open and close.
+
+    def prepare(self, book: NodeBook, url: str) -> None:
+        """Say, before the store is opened, where this node answers."""
+        self.book = book
+        book.prepare(url, lambda: not self._is_open or self.link.is_up, self._on_lost)
+
+    async def connect(self) -> None:
+        """Connect to the other nodes, once the store is open. Raises `ConfigError` when that is not possible."""
+        await self.link.open(await self.book.secret("bus"), self.book.own)
+        self.bus.open(self.link, self.book.own)
+        self._is_open = True
+
+    def open(self, parts: ClusterParts) -> None:
+        """Take part in the work of all nodes."""
+        store = parts.app.store
+        assert store is not None  # a gateway has one
+        self._parts, self.registry, self.rules = parts, parts.app.registry, parts.rules
+        self.frames = LargeFrames(parts.app.artifacts)
+        self.placing = Placing(self.book, self.link, self.frames, lambda: parts.peers, self._most_calls)
+        self._burials = Burials(store, self.book, self._take_over, lambda: self.mirrors.hint(""))
+        self._probes = Probes(self.book, self.link, self.mirrors, self._burials.bury)
+        self._turns = TurnsElsewhere(parts.sessions, store.conversations)
+        parts.peers.others = self
+        parts.peers.roles = _ROLES[self._settings.role]
+        parts.auth.arrived = self.follow
+        parts.pairing.shared = self.book.codes
+        parts.sessions.watch = self.bus.follow_session
+        parts.sessions.stored_turns.wait_elsewhere = self._turns.wait
+        parts.questions.poll_seconds = _TICK_SECONDS * 4
+        parts.resumable.is_held_elsewhere = self._is_held_elsewhere
+        self.mirrors.unfollowed = self._on_unfollowed
+        self.mirrors.is_needed = self._is_needed
+        self._events = NodeEvents(self.bus, parts, self.mirrors, self._turns, self._revoked)
+        self._events.open(self.start)
+        for part in (self.placing, self.mirrors, self._probes, self._burials, self._turns):
+            part.open()
+        self._ticking = asyncio.create_task(self._tick())
+
+    async def close(self) -> None:
+        """Leave the others."""
+        if not self._is_open:
+            return
+        if self._ticking is not None:
+            self._ticking.cancel()
+            await asyncio.wait([self._ticking])
+            await self._probes.close()
+            await self._burials.close()
+            await self._turns.close()
+            await self.mirrors.close()
+            await self.placing.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.link.close()
+        self._is_open = False
+
+    async def drain(self, seconds: float) -> None:
+        """Send the clients away, one after the other, to other nodes. Those that a call waits for are the last."""
+        self.is_draining = self._parts.peers.is_draining = True
+        try:
+            await self.book.describe(is_draining=True, load=self._load())
+        except StoreError as error:
+            _log.warning("The other nodes do not know yet that this one stops: %s", error)
+        end = time.monotonic() + min(seconds, self._settings.drain)
+        while time.monotonic() < end:
+            connected = [peer for peer in self._parts.peers if peer.socket is not None]
+            idle = [peer for peer in connected if not peer.is_awaited]
+            if not connected or (not idle and not self._is_relaying(connected)):
+                return
+            for peer in idle[: max(1, int(len(idle) * _DRAIN_TICK / max(end - time.monotonic(), _DRAIN_TICK)))]:
+                if peer.socket is not None:
+                    peer.socket.close(1012, "this node stops: connect again")
+            await asyncio.sleep(_DRAIN_TICK)
+
+    def _is_relaying(self, peers: Sequence[Peer]) -> bool:
+        """Whether other nodes wait for one of these clients."""
+        return any(peer.relay is not None and peer.relay.is_awaited for peer in peers)
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do this in a task of its own."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # Owners.
+
+    async def follow(self, owner: str) -> None:
+        """Let the owner's clients and events of other nodes be known here."""
+        if owner not in self._unfollow:
+            self._unfollow[owner] = self.bus.follow_owner(owner)
+        await self.mirrors.follow(owner)
+
+    def _on_unfollowed(self, owner: str) -> None:
+        unfollow = self._unfollow.pop(owner, None)
+        if unfollow is not None:
+            unfollow()
+
+    def _is_needed(self, owner: str) -> bool:
+        return self._parts.sessions.is_used_by(owner) or any(peer.who.owner == owner for peer in self._parts.peers)
+
+    # Clients of this node: `OtherNodes`.
+
+    def take_calls(self, peer_id: str) -> tuple[RemoteCalls, RemoteQuestions | None] | None:
+        """Return the calls and questions here for a client that was connected to another node; None without any."""
+        mirror = self.mirrors.find(peer_id)
+        if mirror is None:
+            return None
+        self.mirrors.take(peer_id)
+        return mirror.calls, mirror.questions
+
+    def arrive(self, peer: Peer, frame: Connect) -> None:
+        """Tell the others that this client is connected here now."""
+        self.placing.arrive(peer, frame)
+
+    def offer(self, peer: Peer) -> None:
+        """Tell the others that its tools have changed."""
+        self.placing.offer(peer)
+
+    def leave(self, peer: Peer) -> None:
+        """Tell the others that its connection is gone."""
+        self.placing.leave(peer, is_over="resume" not in peer.can, why="The client disconnected")
+
+    def end(self, peer: Peer, why: str) -> None:
+        """Tell the others that it will not come back."""
+        comes_back = "resume" in peer.can and not self._parts.peers.is_open  # this node stops: it goes to another one
+        self.placing.leave(peer, is_over=not comes_back, why=why)
+
+    # Clients of other nodes: `MirrorHost`.
+
+    def let_go(self, record: ClientRecord) -> tuple[RemoteCalls | None, RemoteQuestions | None] | None:
+        """Return what waits here for a client that was connected here before; None while it is connected here."""
+        peer = self._parts.peers.find(record.peer)
+        if peer is None:
+            return None, None
+        if peer.relay is not None and not self.placing.is_older(record):
+            return None
+        self._parts.peers.replace(peer)
+        return peer.calls, peer.questions
+
+    def appear(self, mirror: Mirror) -> None:
+        """Let a client of another node be known here."""
+        self._parts.unfinished.adopt(mirror.id, mirror.calls)
+        if mirror.calls.open and mirror.tools is not None:
+            mirror.tools.resume_calls()
+        record = mirror.record
+        if record.role == "device" and mirror.tools is not None:
+            self._parts.devices.appear(record.owner, record.label, record.name, mirror.tools.fingerprints())
+        self._publish_here(record.owner)
+
+    def disappear(self, mirror: Mirror) -> None:
+        """Let it be known here that a client of another node is gone."""
+        if mirror.record.role == "device":
+            self._parts.devices.disappear(mirror.record.owner, mirror.record.label)
+        self._publish_here(mirror.record.owner)
+
+    def late(self, mirror: Mirror, frame: ResultFrame | FailureFrame) -> None:
+        """Take an answer that no call waits for."""
+        self._parts.late(mirror, frame)
+
+    def _publish_here(self, owner: str) -> None:
+        """Tell the live views of this node."""
+        self.bus.publish_here(ToolsChanged(owner))
+        self.bus.publish_here(DeviceChanged(owner))
+
+    def share_tries(self, kind: str, limit: TryLimit) -> None:
+        """Let this limit count the tries on all nodes."""
+        self._events.share_tries(kind, limit)
+
+    async def claim_request(self, kind: str, owner: str, key: str, seconds: float) -> bool:
+        """Let this node answer the request with this key for so many seconds. Return False when another one does."""
+        return await self.book.claim_request(kind, owner, key, seconds)
+
+    async def nodes(self) -> Sequence[NodeRecord]:
+        """Return all nodes that count as alive, by name."""
+        return await self.book.nodes()
+
+    async def metric_lines(self) -> list[str]:
+        """Return the metrics of all nodes, each and summed. None while the database is away."""
+        try:
+            return node_lines(await self.book.nodes())
+        except StoreError:
+            return []
+
+    def is_here(self, node: str) -> bool:
+        """Whether this is the id of this node."""
+        return node == self.book.own
+
+    def dismiss(self, owner: str, label: str, reason: str) -> bool:
+        """Send a device away that is connected to another node. Return False when there is none."""
+        for mirror in self.mirrors:
+            if mirror.record.owner == owner and mirror.label == label and mirror.record.role == "device":
+                told = messages.ClientDismissed(owner, mirror.id, reason)
+                self.link.send(mirror.record.node, messages.DISMISS, messages.encode(told))
+                return True
+        return False
+
+    # Messages of other nodes.
+
+    def _respond(self, kind: str, body: bytes) -> bytes | None:
+        if self._ticking is None:
+            return None  # not open yet
+        try:
+            return self._take(kind, body)
+        except msgspec.DecodeError as error:  # of a newer version
+            _log.warning("A message of another node is not understood (%s): %s", kind, error)
+            return None
+
+    def _take(self, kind: str, body: bytes) -> bytes | None:
+        match kind:
+            case messages.TO_CLIENT:
+                self.placing.deliver(_to_client.decode(body))
+            case messages.FROM_CLIENT:
+                self.mirrors.receive(_from_client.decode(body))
+            case messages.GONE:
+                self.mirrors.lose(_gone.decode(body))
+            case messages.MOVED:
+                self._on_moved(_moved.decode(body))
+            case messages.DISMISS:
+                self._on_dismissed(_dismissed.decode(body))
+            case messages.PROBE:
+                return messages.encode(self.placing.probe(_probe.decode(body)))
+        return None
+
+    def _on_moved(self, moved: messages.ClientMoved) -> None:
+        peer = self.placing.move(moved)
+        if peer is not None and (peer.calls.open or (peer.questions is not None and peer.questions.is_open)):
+            self.mirrors.adopt(_record_of(peer), peer.calls, peer.questions)
+
+    def _on_dismissed(self, dismissed: messages.ClientDismissed) -> None:
+        peer = self._parts.peers.find(dismissed.peer)
+        if peer is not None and peer.who.owner == dismissed.owner:
+            if "admin" not in peer.who.scopes:  # the operator would lose access
+                self.start(self._revoke(peer.token, peer.who.owner))
+            self._parts.peers.dismiss(peer, dismissed.reason)
+
+    async def _revoke(self, token: str, owner: str) -> None:
+        try:
+            await self._parts.auth.revoke(token, owner)
+        except HandspanError as error:
+            _log.error("The token of a forgotten device could not be revoked: %s", error)
+
+    # Work that is taken over.
+
+    async def _take_over(self, recovery: Recovery) -> None:
+        """Go on with what a lost node left open, as after a restart."""
+        parts = self._parts
+        taken = await parts.unfinished.open(self.grace)
+        parts.sessions.cut_off.update(recovery.closed)
+        for owner in {record.owner for record in taken}:
+            await self.follow(owner)
+        for peer_id in {record.tool.origin.connection for record in taken if record.tool.origin is not None}:
+            client = parts.peers.find(peer_id) or self.mirrors.find(peer_id)
+            if client is not None and client.tools is not None:
+                parts.unfinished.adopt(peer_id, client.calls)
+                if isinstance(client, Peer):
+                    self.placing.release_calls(client, taken)
+                client.tools.resume_calls()
+        await parts.resumable.recover(recovery)
+
+    async def _is_held_elsewhere(self, call_id: str) -> bool:
+        """Whether another node, which lives, works on this call: then it hears of the answer itself."""
+        holder = await self.book.holder_of(call_id)
+        store = self._parts.app.store
+        return bool(holder) and holder != self.book.own and store is not None and await store.leases.is_alive(holder)
+
+    def _on_lost(self, old: str) -> None:
+        """Go on under a new incarnation: the others counted this node as lost."""
+        self.bus.rename(self.book.own)
+        self.placing.place_all_again()
+        self.mirrors.hint("")
+        self.start(self.link.listen(self.book.own))
+
+    # Every half second.
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(_TICK_SECONDS)
+            try:
+                self._shed_clients()
+                await self._look_for_revoked()
+                await self.book.describe(is_draining=self.is_draining, load=self._load())
+            except StoreError as error:
+                _log.debug("The database is away: %s", error)
+            except Exception:
+                _log.exception("This node could not tell the others about itself")
+
+    def _load(self) -> dict[str, float]:
+        parts = self._parts
+        return {
+            "clients": float(len(parts.peers)),
+            "devices": float(sum(peer.role == "device" for peer in parts.peers)),
+            "turns": float(parts.sessions.count_running()),
+            "calls": float(sum(len(peer.calls.open) for peer in parts.peers)),
+            "resent": float(self._probes.resent),
+            "forged": float(self.link.forged),
+            "lost": float(self.link.lost),
+        }
+
+    async def _look_for_revoked(self) -> None:
+        """Revoke here what was revoked elsewhere: the event may be lost."""
+        for owner, token in await self.book.revoked_tokens(time.time() - _REVOKED_OVERLAP):
+            if token not in self._revoked:
+                while len(self._revoked) > _MAX_REVOKED:
+                    del self._revoked[next(iter(self._revoked))]
+                self._parts.auth.note_revoked(token)
+                self.bus.publish_here(TokenRevoked(owner, token))
+
+    def _shed_clients(self) -> None:
+        """Send the clients to other nodes when this one can't be reached by them for too long."""
+        if self.link.is_up:
+            self._down_since = 0.0
+            return
+        self._down_since = self._down_since or time.monotonic()
+        if time.monotonic() - self._down_since > self._settings.away:
+            for peer in self._parts.peers:
+                if peer.socket is not None:
+                    peer.socket.close(1012, "this node is cut off: connect again")
+
+
+def _options(settings: ClusterSettings) -> LinkOptions:
+    urls = read_secret(settings.url, os.environ, "cluster.url")
+    servers = tuple(one.strip() for one in urls.split(",") if one.strip())
+    if not servers or not all(one.startswith(("nats://", "tls://", "ws://", "wss://")) for one in servers):
+        raise ConfigError("cluster.url has to be addresses of NATS servers, as in nats://a:4222,nats://b:4222.")
+    return LinkOptions(
+        servers,
+        read_secret(settings.user, os.environ, "cluster.user"),
+        read_secret(settings.password, os.environ, "cluster.password"),
+        settings.nkey,
+        settings.credentials,
+        settings.tls_ca,
+        settings.tls_cert,
+        settings.tls_key,
+    )
+
+
+def _record_of(peer: Peer) -> ClientRecord:
+    """Return what is known of a client that was connected here."""
+    return ClientRecord(
+        peer=peer.id,
+        owner=peer.who.owner,
+        node="",
+        epoch=0,
+        role=peer.role,
+        label=peer.label,
+        session=peer.session,
+        prefix=True,
+        capabilities=tuple(peer.can),
+    )

@@ -1,0 +1,273 @@
+"""The clients of this node as rows, so that the other nodes know them. Connections never wait for the database."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from handspan.core.calls import CallRecord
+from handspan.core.errors import StoreError
+from handspan.core.nodes import ClientRecord, NodeBook, NodeLink
+from handspan.gateway.clients.peers import Peer, Peers
+from handspan.sources.nodes.messages import (
+    GONE,
+    MOVED,
+    ClientLost,
+    ClientMoved,
+    LargeFrames,
+    Probe,
+    Probed,
+    ProbedClient,
+    ToClient,
+    encode,
+)
+from handspan.sources.nodes.relay import Relay
+from handspan.wire.ws_frames import Connect
+
+_AT_ONCE: Final = 32
+_RETRY_SECONDS: Final = 1.0
+_REPEAT_SECONDS: Final = 3.0
+_log = logging.getLogger(__name__)
+
+
+class _Client(Struct):
+    """What the rows should say of one connection, and what they say."""
+
+    peer: Peer
+    frame: Connect
+    relay: Relay
+    is_here: bool = True
+    is_placed: bool = False
+    has_new_tools: bool = False
+    callers: set[str] = msgspec.field(default_factory=set)
+    """Other nodes that have sent something to it."""
+
+
+class Placing:
+    """Keeps the rows of the clients here right, and carries what other nodes send to them."""
+
+    def __init__(
+        self, book: NodeBook, link: NodeLink, frames: LargeFrames, peers: Callable[[], Peers], most_calls: int
+    ) -> None:
+        """`most_calls`: calls of other nodes that one client may have open."""
+        self.link = link
+        self.frames = frames
+        self.most_calls = most_calls
+        self._book = book
+        self._peers = peers
+        self._clients: dict[str, _Client] = {}
+        self._leaving: list[tuple[str, int]] = []
+        """Connections that are gone: client and epoch."""
+        self._came = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._writing: asyncio.Task[None] | None = None
+        self._repeating: asyncio.Task[None] | None = None
+
+    def open(self) -> None:
+        """Begin to write rows."""
+        self._writing = asyncio.create_task(self._write())
+        self._repeating = asyncio.create_task(self._repeat())
+
+    async def close(self) -> None:
+        """Stop. The rows of this node go with its lease."""
+        tasks = [task for task in (self._writing, self._repeating, *self._tasks) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do this in a task of its own."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def __len__(self) -> int:
+        return len(self._clients)
+
+    # Of the clients.
+
+    def arrive(self, peer: Peer, frame: Connect) -> None:
+        """Note that this client is connected here."""
+
+        def send(data: bytes) -> None:
+            if peer.socket is not None:
+                peer.socket.send_text(data)
+
+        relay = Relay(peer.id, peer.who.owner, peer.calls, send, self)
+        peer.relay = relay
+        self._clients[peer.id] = _Client(peer, frame, relay)
+        self._came.set()
+
+    def offer(self, peer: Peer) -> None:
+        """Note that its tools have changed."""
+        client = self._clients.get(peer.id)
+        if client is not None:
+            client.has_new_tools = True
+            self._came.set()
+
+    def leave(self, peer: Peer, *, is_over: bool = False, why: str = "") -> None:
+        """Note that its connection is gone."""
+        client = self._clients.pop(peer.id, None)
+        peer.relay = None
+        if client is None:
+            return
+        client.is_here = False
+        if client.relay.epoch:
+            self._leaving.append((peer.id, client.relay.epoch))
+            self._came.set()
+        gone = encode(ClientLost(peer.who.owner, peer.id, client.relay.epoch, is_over, why))
+        for node in client.callers:
+            self.link.send(node, GONE, gone)
+
+    def place_all_again(self) -> None:
+        """Enter all clients anew: this node has a new incarnation."""
+        for client in self._clients.values():
+            client.is_placed = False
+            client.relay.epoch = 0
+        self._leaving.clear()
+        self._came.set()
+
+    # Of other nodes.
+
+    def deliver(self, message: ToClient) -> None:
+        """Give a frame of another node to its client."""
+        client = self._clients.get(message.peer)
+        if client is None or client.relay.epoch != message.epoch or client.peer.who.owner != message.owner:
+            gone = ClientLost(message.owner, message.peer, message.epoch)
+            self.link.send(message.sender, GONE, encode(gone))
+            return
+        client.callers.add(message.sender)
+        if message.stored:
+            self.start(self._deliver_stored(client.relay, message))
+        else:
+            client.relay.deliver(message.sender, message.frame)
+
+    async def _deliver_stored(self, relay: Relay, message: ToClient) -> None:
+        frame = await self.frames.read(message.stored, message.owner)
+        if frame is not None:
+            relay.deliver(message.sender, frame)
+
+    def probe(self, asked: Probe) -> Probed:
+        """Return which of these calls are not known here. Known answers are sent once more."""
+        unknown: list[ProbedClient] = []
+        gone: list[str] = []
+        for one in asked.clients:
+            client = self._clients.get(one.peer)
+            if client is None or client.relay.epoch != one.epoch:
+                gone.append(one.peer)
+                continue
+            missing = tuple(call for call in one.calls if not client.relay.knows(call, asked.sender))
+            if missing:
+                unknown.append(ProbedClient(one.peer, one.epoch, missing))
+        return Probed(tuple(unknown), tuple(gone))
+
+    def release_calls(self, peer: Peer, records: Sequence[CallRecord]) -> None:
+        """Give this node the calls of a lost node that its own client has, or has answered already."""
+        client = self._clients.get(peer.id)
+        for record in records if client is not None else ():
+            call = peer.calls.open.get(record.id)
+            found = client.relay.release(record.id) if client is not None and call is not None else False
+            if call is None or found is False:
+                continue
+            call.name = peer.tools.own_name(record.name)  # so it is not sent a second time
+            if found is not True:
+                peer.calls.receive_answer(found)
+
+    def is_older(self, record: ClientRecord) -> bool:
+        """Whether the connection of this client here is older than the one in the record."""
+        client = self._clients.get(record.peer)
+        return client is None or 0 < client.relay.epoch < record.epoch
+
+    def move(self, moved: ClientMoved) -> Peer | None:
+        """Let go of a client that has a newer connection elsewhere. Return it, if it was here."""
+        client = self._clients.get(moved.peer)
+        if client is not None and client.relay.epoch >= moved.epoch:
+            return None
+        peer = self._peers().find(moved.peer)
+        if peer is not None:
+            self._peers().replace(peer)
+        return peer
+
+    # The rows.
+
+    async def _write(self) -> None:
+        while True:
+            await self._came.wait()
+            self._came.clear()
+            try:
+                await self._write_all()
+            except StoreError as error:  # clients stay connected, and are entered when the database is back
+                _log.debug("The clients of this node are not stored yet: %s", error)
+                await asyncio.sleep(_RETRY_SECONDS)
+                self._came.set()
+            except Exception:
+                _log.exception("The clients of this node could not be stored")
+                await asyncio.sleep(_RETRY_SECONDS)
+                self._came.set()
+
+    async def _write_all(self) -> None:
+        while self._leaving:
+            peer, epoch = self._leaving[-1]
+            await self._book.remove(peer, epoch)
+            self._leaving.pop()
+        new = [client for client in self._clients.values() if not client.is_placed]
+        for begin in range(0, len(new), _AT_ONCE):
+            await asyncio.gather(*map(self._place, new[begin : begin + _AT_ONCE]))
+        for client in list(self._clients.values()):
+            if client.is_here and client.is_placed and client.has_new_tools:
+                client.has_new_tools = False
+                try:
+                    await self._book.offer(client.peer.id, client.relay.epoch, _tools_of(client.peer))
+                except StoreError:
+                    client.has_new_tools = True
+                    raise
+
+    async def _place(self, client: _Client) -> None:
+        peer, frame, node = client.peer, client.frame, self._book.own
+        client.has_new_tools = False
+        record = ClientRecord(
+            peer=peer.id,
+            owner=peer.who.owner,
+            node=node,
+            epoch=0,
+            role=peer.role,
+            label=peer.label,
+            session=peer.session,
+            prefix=bool(frame.prefix),
+            capabilities=tuple(sorted(peer.can)),
+            name=frame.device_name or "",
+            token=peer.token,
+            tools=_tools_of(peer),
+        )
+        try:
+            placed = await self._book.place(record)
+        except StoreError:
+            client.has_new_tools = True
+            raise
+        if not placed.epoch:
+            if client.is_here and peer.socket is not None:  # a device of this label came to another node just now
+                peer.socket.close(1012, "another device took this label: connect again")
+            client.is_placed = True
+            return
+        if node != self._book.own:
+            return  # this node has a new incarnation by now
+        client.is_placed, client.relay.epoch = True, placed.epoch
+        if not client.is_here:
+            self._leaving.append((peer.id, placed.epoch))
+            self._came.set()
+        if placed.replaced:
+            self.link.send(placed.replaced, MOVED, encode(ClientMoved(peer.id, placed.epoch)))
+
+    async def _repeat(self) -> None:
+        """Send answers again that no node has acknowledged."""
+        while True:
+            await asyncio.sleep(_REPEAT_SECONDS)
+            for client in list(self._clients.values()):
+                client.relay.repeat_answers()
+
+
+def _tools_of(peer: Peer) -> bytes:
+    return msgspec.json.encode(peer.tools.offers())

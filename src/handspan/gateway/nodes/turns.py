@@ -1,0 +1,111 @@
+"""Sessions whose turn runs on another node: their clients here see it, and catch up when something was lost."""
+
+import asyncio
+import logging
+import time
+from typing import Final
+
+from msgspec import Struct
+
+from handspan.agent.sessions import Sessions
+from handspan.core.bus import AbortRequested, TurnEvent
+from handspan.core.errors import HandspanError
+from handspan.core.events import Ended, Titled
+from handspan.core.messages import AssistantMessage, Text
+from handspan.core.store import Conversations
+
+_LOOK_SECONDS: Final = 2.0
+_WAIT_SECONDS: Final = 0.25
+_log = logging.getLogger(__name__)
+
+
+class _Watched(Struct):
+    owner: str
+    turn: str
+    heard_at: float
+
+
+class TurnsElsewhere:
+    """Gives the clients here the events of turns on other nodes."""
+
+    def __init__(self, sessions: Sessions, conversations: Conversations) -> None:
+        self._sessions = sessions
+        self._conversations = conversations
+        self._running: dict[str, _Watched] = {}
+        self._ended: dict[str, asyncio.Event] = {}
+        """For sessions whose next turn waits here."""
+        self._task: asyncio.Task[None] | None = None
+
+    def open(self) -> None:
+        """Begin to look for ends of turns that were missed."""
+        self._task = asyncio.create_task(self._look())
+
+    async def close(self) -> None:
+        """Stop."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    def on_event(self, published: TurnEvent) -> None:
+        """Tell the listeners of a session here what happened in its turn on another node."""
+        is_over = type(published.event) is Ended
+        if is_over:
+            self._running.pop(published.session, None)
+            if published.session in self._ended:
+                self._ended[published.session].set()
+        session = self._sessions.find(published.session, published.owner)
+        if session is None:
+            return
+        if not is_over and type(published.event) is not Titled:  # the title comes after the end
+            self._running[published.session] = _Watched(published.owner, published.turn, time.monotonic())
+        session.tell_elsewhere(published.event, published.turn)
+
+    def on_abort(self, asked: AbortRequested) -> None:
+        """Stop the turns of this session that run here."""
+        session = self._sessions.find(asked.session, asked.owner)
+        if session is not None:
+            for turn in session.turns:
+                turn.abort()
+
+    async def wait(self, session: str) -> None:
+        """Wait a while for the end of a turn on another node."""
+        ended = self._ended.setdefault(session, asyncio.Event())
+        try:
+            async with asyncio.timeout(_WAIT_SECONDS):
+                await ended.wait()
+        except TimeoutError:
+            pass  # the event may be lost: the store is asked again
+        finally:
+            ended.clear()
+            self._ended.pop(session, None)
+
+    async def _look(self) -> None:
+        """Give the listeners the end of a turn whose last event was lost."""
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            before = time.monotonic() - _LOOK_SECONDS
+            for session, watched in list(self._running.items()):
+                if watched.heard_at < before:
+                    try:
+                        await self._catch_up(session, watched)
+                    except HandspanError as error:
+                        _log.debug("The session %s can't be looked up: %s", session, error)
+
+    async def _catch_up(self, session_id: str, watched: _Watched) -> None:
+        record = await self._conversations.find(session_id, owner=watched.owner)
+        if record is not None and record.state == "running":
+            return
+        self._running.pop(session_id, None)
+        session = self._sessions.find(session_id, watched.owner)
+        if session is None or session.turn_elsewhere != watched.turn:
+            return
+        text = "" if record is None else await self._last_words(session_id, watched.owner, record.length)
+        is_waiting = record is not None and record.state == "waiting"
+        session.tell_elsewhere(Ended("pending" if is_waiting else "done" if text else "aborted", text), watched.turn)
+
+    async def _last_words(self, session: str, owner: str, length: int) -> str:
+        messages = await self._conversations.load(session, owner=owner, after=max(0, length - 1))
+        last = messages[-1] if messages else None
+        if not isinstance(last, AssistantMessage):
+            return ""
+        return "".join(part.text for part in last.parts if isinstance(part, Text))

@@ -1,0 +1,138 @@
+"""What nodes say to each other about clients. Fields are only added at the end: versions n and n+1 mix (SPEC K6)."""
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from handspan.core.artifacts import Artifacts
+from handspan.core.errors import ToolError
+from handspan.core.nodes import LARGEST_MESSAGE
+
+TO_CLIENT: Final = "to"
+FROM_CLIENT: Final = "from"
+GONE: Final = "gone"
+MOVED: Final = "moved"
+PROBE: Final = "probe"
+DISMISS: Final = "dismiss"
+
+_MEDIA_TYPE: Final = "application/json"
+
+encode: Final[Callable[[Struct], bytes]] = msgspec.msgpack.Encoder().encode
+
+
+class ToClient(Struct, frozen=True, array_like=True):
+    """A frame for a client, to the node that has its connection."""
+
+    sender: str
+    """The node that wants the answers."""
+    owner: str
+    peer: str
+    epoch: int
+    """The connection that is meant: a newer one has not seen what came before."""
+    frame: bytes = b""
+    stored: str = ""
+    """The artifact that holds a frame which is too large for a message."""
+
+
+class FromClient(Struct, frozen=True, array_like=True):
+    """A frame of a client, to the node whose call or question it answers."""
+
+    owner: str
+    peer: str
+    frame: bytes = b""
+    stored: str = ""
+    call: str = ""
+    """The call that a stored frame answers."""
+
+
+class ClientLost(Struct, frozen=True, array_like=True):
+    """The connection of a client is gone, or was replaced."""
+
+    owner: str
+    peer: str
+    epoch: int
+    is_over: bool = False
+    """Whether the client can't come back."""
+    why: str = ""
+
+
+class ClientMoved(Struct, frozen=True, array_like=True):
+    """A newer connection of a client counts from now on, on another node."""
+
+    peer: str
+    epoch: int
+
+
+class ClientDismissed(Struct, frozen=True, array_like=True):
+    """A person on another node sent this client away."""
+
+    owner: str
+    peer: str
+    reason: str
+
+
+class ProbedClient(Struct, frozen=True, array_like=True):
+    """Calls that wait for one client."""
+
+    peer: str
+    epoch: int
+    calls: tuple[str, ...] = ()
+
+
+class Probe(Struct, frozen=True, array_like=True):
+    """Asks a node which of these calls it knows. It sends the answers that it has once more."""
+
+    sender: str
+    clients: tuple[ProbedClient, ...]
+
+
+class Probed(Struct, frozen=True, array_like=True):
+    """What the node does not know."""
+
+    unknown: tuple[ProbedClient, ...]
+    """Calls that never came, or whose client has no such connection here: then it has none of its calls."""
+    gone: tuple[str, ...]
+    """Clients that have no such connection here."""
+
+
+class FrameHead(Struct, frozen=True):
+    """What has to be known of a frame on its way."""
+
+    type: str
+    id: str = ""
+    ids: tuple[str, ...] = ()
+    retry: int = 0
+
+
+_head: Final = msgspec.json.Decoder(FrameHead)
+
+
+def read_head(frame: bytes) -> FrameHead:
+    """Return the head of a frame of ours."""
+    return _head.decode(frame)
+
+
+class LargeFrames:
+    """Frames that are too large for a message: they are stored for their owner, and the message names them."""
+
+    def __init__(self, artifacts: Artifacts) -> None:
+        self._artifacts = artifacts
+
+    async def keep(self, frame: bytes, owner: str) -> str:
+        """Store the frame and return its id. Raises `ToolError` when it can't be stored."""
+        ref = await self._artifacts.keep(frame, owner=owner, media_type=_MEDIA_TYPE, name="between nodes")
+        return ref.id
+
+    async def read(self, stored: str, owner: str) -> bytes | None:
+        """Return the frame; None when it is not there any more."""
+        try:
+            return await self._artifacts.read(stored, owner=owner)
+        except ToolError:
+            return None
+
+
+def is_large(frame: bytes) -> bool:
+    """Whether a frame is stored instead of sent."""
+    return len(frame) > LARGEST_MESSAGE

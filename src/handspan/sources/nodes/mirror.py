@@ -1,0 +1,235 @@
+"""One client of another node: the same calls, questions and tools as one that is connected here (SPEC K2)."""
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from handspan.core.errors import ToolError
+from handspan.core.nodes import ClientRecord, NodeBook, NodeLink
+from handspan.core.principals import Origin, Scope
+from handspan.core.values import Json
+from handspan.registry.registry import Registry
+from handspan.sources.nodes.messages import TO_CLIENT, LargeFrames, ToClient, encode, is_large, read_head
+from handspan.sources.offers import OfferRules, SchemaCache
+from handspan.sources.ws.calls import RemoteCalls
+from handspan.sources.ws.questions import RemoteQuestions
+from handspan.sources.ws.tools import RemoteTools
+from handspan.wire.ws_frames import FailureFrame, PermissionAnswer, ProgressFrame, ResultFrame
+
+GONE: Final = "The client disconnected from its node"
+_MAX_ANSWERED: Final = 1000
+_log = logging.getLogger(__name__)
+_offers: Final = msgspec.json.Decoder(list[Any])
+
+
+class MirrorHost(Protocol):
+    """What mirrors share, and whom they tell."""
+
+    @property
+    def link(self) -> NodeLink: ...
+    @property
+    def frames(self) -> LargeFrames: ...
+    @property
+    def book(self) -> NodeBook: ...
+    @property
+    def registry(self) -> Registry: ...
+    @property
+    def schemas(self) -> SchemaCache: ...
+    @property
+    def rules(self) -> OfferRules: ...
+    @property
+    def grace(self) -> float:
+        """Seconds that the calls of a client without a connection wait for it."""
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do this in a task of its own."""
+
+    def let_go(self, record: ClientRecord) -> tuple[RemoteCalls | None, RemoteQuestions | None] | None:
+        """Return what waits here for a client that was connected here before; None while it is connected here."""
+
+    def appear(self, mirror: "Mirror") -> None:
+        """Is called when a client of another node is there, or has other tools."""
+
+    def disappear(self, mirror: "Mirror") -> None:
+        """Is called when its connection is gone."""
+
+    def late(self, mirror: "Mirror", frame: ResultFrame | FailureFrame) -> None:
+        """Takes an answer that no call waits for."""
+
+
+class Mirror:
+    """One client of another node."""
+
+    __slots__ = ("_answered", "_grace", "_host", "calls", "is_up", "questions", "record", "tools")
+
+    def __init__(
+        self,
+        record: ClientRecord,
+        host: MirrorHost,
+        calls: RemoteCalls | None = None,
+        questions: RemoteQuestions | None = None,
+    ) -> None:
+        """`calls` and `questions`: those of the client while it was connected here."""
+        self.record = record
+        self.calls = calls or RemoteCalls(frozenset(record.capabilities))
+        self.questions = questions
+        self.tools: RemoteTools | None = None
+        self.is_up = False
+        self._host = host
+        self._grace: asyncio.TimerHandle | None = None
+        self._answered: OrderedDict[str, None] = OrderedDict()
+        """Calls whose answer has come: it may come twice."""
+
+    @property
+    def id(self) -> str:
+        """The id of the client."""
+        return self.record.peer
+
+    @property
+    def can(self) -> frozenset[str]:
+        """The capabilities that both sides have."""
+        return self.calls.capabilities
+
+    @property
+    def label(self) -> str:
+        """The label, if it is a device."""
+        return self.record.label
+
+    @property
+    def session(self) -> str:
+        """The session that it is bound to."""
+        return self.record.session
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether a call or a question here waits for it."""
+        asking = self.questions is not None and self.questions.is_open
+        return asking or any(not call.outcome.done() for call in self.calls.open.values())
+
+    # The connection.
+
+    def up(self, record: ClientRecord) -> None:
+        """Use this connection, or its other tools."""
+        is_same = self.is_up and self.record.epoch == record.epoch
+        self.record = record
+        if not is_same:
+            self._open(record)
+        assert self.tools is not None  # `_open` has made them
+        offered: list[Json] = _offers.decode(record.tools)
+        names = {one.get("name") for one in offered if isinstance(one, dict)}
+        self.tools.unregister([name for name in _own_names(self.tools) if name not in names])
+        for rejected in self.tools.register(offered).rejected:
+            _log.debug("The tool %r of another node is not used here: %s", rejected.name, rejected.reason)
+        if self.calls.open:
+            self.tools.resume_calls()
+        self._host.appear(self)
+
+    def _open(self, record: ClientRecord) -> None:
+        self._stop_grace()
+        self.close_link()
+        self.is_up = True
+        can = self.calls.capabilities = frozenset(record.capabilities)
+        if self.questions is None and "permissions" in can:
+            self.questions = RemoteQuestions()
+        is_device = record.role == "device"
+        host = self._host
+        self.tools = RemoteTools(
+            host.registry,
+            host.schemas,
+            host.rules,
+            self.calls,
+            self.questions,
+            Origin("device", record.label, record.peer) if is_device else Origin("remote", record.session, record.peer),
+            Scope("owner", record.owner) if is_device else Scope("session", record.session),
+            record.label if is_device and record.prefix else "",
+            is_elsewhere=True,
+        )
+        self.calls.open_link(self._send)
+        if self.questions is not None:
+            self.questions.open_link(self._send)
+
+    def close_link(self) -> None:
+        """Note that there is no connection: the tools go at once, the calls wait."""
+        if self.is_up:
+            self.is_up = False
+            if self.tools is not None:
+                self.tools.close()
+            self.calls.drop_link()
+            if self.questions is not None:
+                self.questions.drop_link()
+            self._host.disappear(self)
+
+    def wait(self, then: Callable[[str], None]) -> None:
+        """Call `then` when the client did not come back within the grace time."""
+        if self._grace is None:
+            loop = asyncio.get_running_loop()
+            self._grace = loop.call_later(self._host.grace, then, f"{GONE} and did not come back")
+
+    def end(self, why: str) -> None:
+        """End its calls and questions: it will not come back."""
+        self._stop_grace()
+        self.close_link()
+        self.calls.end(why)
+        if self.questions is not None:
+            self.questions.end()
+
+    def release(self) -> RemoteCalls:
+        """Return its calls: the client is connected here now, and they go on there."""
+        self._stop_grace()
+        self.close_link()
+        return self.calls
+
+    def _stop_grace(self) -> None:
+        if self._grace is not None:
+            self._grace.cancel()
+            self._grace = None
+
+    # Frames.
+
+    def _send(self, frame: bytes) -> None:
+        record, host = self.record, self._host
+        if is_large(frame):
+            host.start(self._send_stored(frame))
+        else:
+            message = ToClient(host.book.own, record.owner, record.peer, record.epoch, frame)
+            host.link.send(record.node, TO_CLIENT, encode(message))
+
+    async def _send_stored(self, frame: bytes) -> None:
+        record, host = self.record, self._host
+        try:
+            stored = await host.frames.keep(frame, record.owner)
+        except ToolError as error:
+            text = f"The arguments are too large to be sent between nodes, and were not stored: {error.message}"
+            self.take(FailureFrame(id=read_head(frame).id, error=text))
+            return
+        message = ToClient(host.book.own, record.owner, record.peer, record.epoch, b"", stored)
+        host.link.send(record.node, TO_CLIENT, encode(message))
+
+    def take(self, frame: object) -> None:
+        """Take a frame of the client."""
+        match frame:
+            case ResultFrame() | FailureFrame():
+                self._take_answer(frame)
+            case ProgressFrame():
+                self.calls.receive_progress(frame)
+            case PermissionAnswer() if self.questions is not None:
+                self.questions.receive_answer(frame)
+
+    def _take_answer(self, frame: ResultFrame | FailureFrame) -> None:
+        if self.calls.receive_answer(frame):
+            if not self.calls.wants_login(frame):
+                self._answered[frame.call] = None
+            if len(self._answered) > _MAX_ANSWERED:
+                self._answered.popitem(last=False)
+        elif frame.call in self._answered:
+            self.calls.acknowledge(frame.call)  # it came twice: the first receipt may be lost
+        else:
+            self._host.late(self, frame)
+
+
+def _own_names(tools: RemoteTools) -> list[str]:
+    return list(tools.fingerprints())

@@ -1,0 +1,222 @@
+"""Clients of other nodes, as this node sees them: their tools are in the registry, their calls travel (SPEC K2, K3).
+
+The rows of the database say which clients there are. They are read for the owners who are at work here: when a hint
+comes, and every second in any case.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from handspan.core.errors import HandspanError, StoreError, WireError
+from handspan.core.nodes import ClientPlace, ClientRecord
+from handspan.sources.nodes.messages import (
+    ClientLost,
+    FromClient,
+)
+from handspan.sources.nodes.mirror import GONE, Mirror, MirrorHost
+from handspan.sources.ws.calls import RemoteCalls
+from handspan.sources.ws.questions import RemoteQuestions
+from handspan.wire.ws import decode_client
+from handspan.wire.ws_frames import FailureFrame
+
+_LOOK_SECONDS: Final = 1.0
+_FOLLOW_SECONDS: Final = 300.0
+"""How long the clients of an owner are known here after the last request of that owner."""
+_log = logging.getLogger(__name__)
+
+
+class Mirrors:
+    """All clients of other nodes whose owners are at work here."""
+
+    def __init__(self, host: MirrorHost) -> None:
+        self._host = host
+        self._mirrors: dict[str, Mirror] = {}
+        self._followed: dict[str, float] = {}
+        """Owners, and when they were last needed."""
+        self._hinted: set[str] = set()
+        self._came = asyncio.Event()
+        self._looking = asyncio.Lock()
+        self._task: asyncio.Task[None] | None = None
+        self.unfollowed: Callable[[str], None] = lambda owner: None
+        """Is called with an owner who is not at work here any more."""
+        self.is_needed: Callable[[str], bool] = lambda owner: False
+        """Whether an owner has a client or a session here."""
+
+    def __iter__(self) -> Iterator[Mirror]:
+        return iter(tuple(self._mirrors.values()))
+
+    def __len__(self) -> int:
+        return len(self._mirrors)
+
+    def open(self) -> None:
+        """Begin to look after the rows."""
+        self._task = asyncio.create_task(self._look())
+
+    async def close(self) -> None:
+        """End all mirrors. Their calls stay open in the ledger."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+        for mirror in self:
+            mirror.end("The gateway was stopped")
+        self._mirrors.clear()
+
+    def find(self, peer: str) -> Mirror | None:
+        """Return the mirror of this client."""
+        return self._mirrors.get(peer)
+
+    @property
+    def owners(self) -> Sequence[str]:
+        """The owners who are at work here."""
+        return tuple(self._followed)
+
+    async def follow(self, owner: str) -> bool:
+        """Let the owner's clients of other nodes be known here. Return whether that is new."""
+        is_new = owner not in self._followed
+        self._followed[owner] = time.monotonic()
+        if is_new:
+            try:
+                await self._refresh([owner])
+            except StoreError as error:
+                _log.warning("The clients of other nodes are not known yet: %s", error)
+        return is_new
+
+    def hint(self, owner: str) -> None:
+        """Look soon whether the owner's clients have changed; without an owner, all clients."""
+        self._hinted.update(self._followed if not owner else (owner,) if owner in self._followed else ())
+        self._came.set()
+
+    def take(self, peer: str) -> RemoteCalls | None:
+        """Return the calls of a client that is connected here now; None if there are none."""
+        mirror = self._mirrors.pop(peer, None)
+        return None if mirror is None else mirror.release()
+
+    def adopt(self, record: ClientRecord, calls: RemoteCalls, questions: RemoteQuestions | None = None) -> None:
+        """Let the calls of a client that left for another node go on there."""
+        earlier = self._mirrors.get(record.peer)
+        if earlier is None or earlier.calls is not calls:
+            mirror = self._mirrors[record.peer] = Mirror(record, self._host, calls, questions)
+            mirror.wait(partial(self._end, mirror))
+        self._followed.setdefault(record.owner, time.monotonic())
+        self.hint(record.owner)
+
+    # Messages of other nodes.
+
+    def receive(self, message: FromClient) -> None:
+        """Take a frame of a client."""
+        mirror = self._mirrors.get(message.peer)
+        if mirror is None or mirror.record.owner != message.owner:
+            return
+        if message.stored:
+            self._host.start(self._receive_stored(mirror, message))
+        else:
+            self._take(mirror, message.frame)
+
+    async def _receive_stored(self, mirror: Mirror, message: FromClient) -> None:
+        frame = await self._host.frames.read(message.stored, message.owner)
+        if frame is not None:
+            self._take(mirror, frame)
+        else:
+            text = (
+                "The tool has run, and its result is too large to be sent between nodes: artifacts are not shared here."
+            )
+            mirror.take(FailureFrame(id=message.call, error=text))
+
+    def _take(self, mirror: Mirror, frame: bytes) -> None:
+        try:
+            mirror.take(decode_client(frame))
+        except WireError as error:  # of a newer version
+            _log.warning("A frame of another node is not understood: %s", error)
+
+    def lose(self, message: ClientLost) -> None:
+        """Note that a client's connection is gone."""
+        mirror = self._mirrors.get(message.peer)
+        if mirror is not None and mirror.record.epoch <= message.epoch:
+            self._vanish(mirror, message.why if message.is_over else "")
+            self.hint(message.owner)
+
+    # The rows.
+
+    async def _look(self) -> None:
+        """Look for changes: at a hint, and every second."""
+        while True:
+            try:
+                async with asyncio.timeout(_LOOK_SECONDS):
+                    await self._came.wait()
+            except TimeoutError:
+                self._forget_unused()
+                self._hinted.update(self._followed)
+            self._came.clear()
+            hinted, self._hinted = list(self._hinted), set()
+            if hinted:
+                try:
+                    await self._refresh(hinted)
+                except StoreError as error:  # the database is away: the last known clients stay
+                    _log.debug("The clients of other nodes could not be read: %s", error)
+                except Exception:
+                    _log.exception("The clients of other nodes could not be read")
+
+    async def _refresh(self, owners: list[str]) -> None:
+        async with self._looking:
+            places = {place.peer: place for place in await self._host.book.places(owners)}
+            changed = [peer for peer, place in places.items() if self._has_changed(place)]
+            for record in await self._host.book.clients(changed) if changed else ():
+                if record.node != self._host.book.own:
+                    self._apply(record)
+            for mirror in self:
+                if mirror.record.owner in owners:
+                    place = places.get(mirror.id)
+                    if place is None or place.node == self._host.book.own:
+                        self._vanish(mirror, "")
+
+    def _has_changed(self, place: ClientPlace) -> bool:
+        mirror = self._mirrors.get(place.peer)
+        if place.node == self._host.book.own:
+            return False
+        if mirror is None or not mirror.is_up:
+            return True
+        return (mirror.record.epoch, mirror.record.version) != (place.epoch, place.version)
+
+    def _apply(self, record: ClientRecord) -> None:
+        mirror = self._mirrors.get(record.peer)
+        if mirror is None:
+            left = self._host.let_go(record)
+            if left is None:
+                return  # the connection here is newer
+            mirror = self._mirrors[record.peer] = Mirror(record, self._host, *left)
+        elif record.epoch < mirror.record.epoch:
+            return
+        try:
+            mirror.up(record)
+        except (HandspanError, msgspec.DecodeError) as error:
+            _log.warning("The tools of a client of another node can't be used: %s", error)
+
+    def _vanish(self, mirror: Mirror, why: str) -> None:
+        """Note that a client has no connection. `why`: it can't come back, and this is the reason."""
+        mirror.close_link()
+        if not mirror.is_awaited or why or "resume" not in mirror.can:
+            self._end(mirror, why or GONE)
+        else:
+            mirror.wait(partial(self._end, mirror))
+
+    def _end(self, mirror: Mirror, why: str) -> None:
+        if self._mirrors.get(mirror.id) is mirror:
+            del self._mirrors[mirror.id]
+        mirror.end(why)
+
+    def _forget_unused(self) -> None:
+        before = time.monotonic() - _FOLLOW_SECONDS
+        awaited = {mirror.record.owner for mirror in self if mirror.is_awaited}
+        for owner, since in list(self._followed.items()):
+            if since < before and owner not in awaited and not self.is_needed(owner):
+                del self._followed[owner]
+                for mirror in self:
+                    if mirror.record.owner == owner:
+                        self._end(mirror, GONE)
+                self.unfollowed(owner)

@@ -1,0 +1,108 @@
+"""Notices what was lost between nodes: while calls wait, their nodes are asked about them twice a second.
+
+A lost request is sent again, a lost answer comes again. A node that does not listen any more is counted as lost at the
+second look; one that is silent loses its lease by itself. What we see counts only while our own link is sound.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final
+
+import msgspec
+
+from handspan.core.nodes import LinkDown, NodeBook, NodeLink, NoSuchNode
+from handspan.sources.nodes.messages import PROBE, ClientLost, Probe, Probed, ProbedClient, encode
+from handspan.sources.nodes.mirror import Mirror
+from handspan.sources.nodes.mirrors import Mirrors
+
+_PROBE_SECONDS: Final = 0.5
+_ANSWER_SECONDS: Final = 1.0
+_STRIKES: Final = 2
+_SETTLED_SECONDS: Final = 3.0
+"""After a reconnect, other nodes may come back later than we do."""
+_log = logging.getLogger(__name__)
+_decoder: Final = msgspec.msgpack.Decoder(Probed)
+
+
+class Probes:
+    """Asks the nodes of waiting calls."""
+
+    def __init__(
+        self, book: NodeBook, link: NodeLink, mirrors: Mirrors, bury: Callable[[str], Awaitable[None]]
+    ) -> None:
+        """`bury` is called with a node that is gone."""
+        self._book = book
+        self._link = link
+        self._mirrors = mirrors
+        self._bury = bury
+        self._strikes: dict[str, int] = {}
+        self._task: asyncio.Task[None] | None = None
+        self.resent = 0
+        """Requests that were lost and sent again."""
+
+    def open(self) -> None:
+        """Begin to look after waiting calls."""
+        self._task = asyncio.create_task(self._run())
+
+    async def close(self) -> None:
+        """Stop."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def _run(self) -> None:
+        known: frozenset[str] = frozenset()
+        while True:
+            await asyncio.sleep(_PROBE_SECONDS)
+            waiting = {call: mirror for mirror in self._mirrors if mirror.is_up for call in _waiting_calls(mirror)}
+            old = [
+                (call, mirror) for call, mirror in waiting.items() if call in known
+            ]  # most end before the second look
+            known = frozenset(waiting)
+            self._strikes = {
+                node: count
+                for node, count in self._strikes.items()
+                if any(mirror.record.node == node for _, mirror in old)
+            }
+            by_node: dict[str, dict[str, list[str]]] = {}
+            for call, mirror in old:
+                by_node.setdefault(mirror.record.node, {}).setdefault(mirror.id, []).append(call)
+            await asyncio.gather(*(self._probe(node, clients) for node, clients in by_node.items()))
+
+    async def _probe(self, node: str, clients: dict[str, list[str]]) -> None:
+        mirrors = [mirror for peer in clients if (mirror := self._mirrors.find(peer)) is not None]
+        asked = tuple(ProbedClient(one.id, one.record.epoch, tuple(clients[one.id])) for one in mirrors)
+        try:
+            answer = await self._link.request(node, PROBE, encode(Probe(self._book.own, asked)), _ANSWER_SECONDS)
+            probed = _decoder.decode(answer)
+        except NoSuchNode:
+            await self._strike(node)
+        except (LinkDown, TimeoutError, msgspec.DecodeError):
+            return  # silence ends nothing: a frozen node loses its lease
+        else:
+            self._strikes.pop(node, None)
+            self._repair(probed, asked)
+
+    def _repair(self, probed: Probed, asked: Iterable[ProbedClient]) -> None:
+        for client in probed.unknown:
+            mirror = self._mirrors.find(client.peer)
+            for call in client.calls if mirror is not None and mirror.record.epoch == client.epoch else ():
+                self.resent += 1
+                mirror.calls.ask_again(call)  # type: ignore[union-attr] # it is there
+        for client in asked:
+            mirror = self._mirrors.find(client.peer)
+            if client.peer in probed.gone and mirror is not None:
+                self._mirrors.lose(ClientLost(mirror.record.owner, client.peer, client.epoch))
+
+    async def _strike(self, node: str) -> None:
+        if self._link.up_for < _SETTLED_SECONDS:
+            return
+        self._strikes[node] = self._strikes.get(node, 0) + 1
+        if self._strikes[node] >= _STRIKES:
+            del self._strikes[node]
+            await self._bury(node)
+
+
+def _waiting_calls(mirror: Mirror) -> list[str]:
+    return [call.id for call in mirror.calls.open.values() if call.was_sent and not call.outcome.done()]

@@ -1,0 +1,212 @@
+"""The connection of one client, as other nodes use it: their frames go to the client, its answers back to them.
+
+One relay stands for one connection. It never sends a call twice over it: a request that comes again is answered with
+what is known. After a drop there is a new relay, and the client itself knows which calls it has seen (ws.md 6.3).
+"""
+
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, Protocol
+
+from msgspec import Struct
+
+from handspan.core.errors import ToolError
+from handspan.core.nodes import NodeLink
+from handspan.sources.nodes.messages import (
+    FROM_CLIENT,
+    FromClient,
+    LargeFrames,
+    encode,
+    is_large,
+    read_head,
+)
+from handspan.sources.ws.calls import RemoteCalls
+from handspan.wire.ws import decode_client
+from handspan.wire.ws import encode as encode_frame
+from handspan.wire.ws_frames import FailureFrame, PermissionAnswer, ProgressFrame, ResultFrame
+
+_MAX_ANSWERED: Final = 1000
+"""Answers that are kept until the calling node has stored them. The oldest are forgotten first."""
+_REPEAT_SECONDS: Final = 3.0
+
+
+class RelayHost(Protocol):
+    """What all relays of a node share."""
+
+    @property
+    def link(self) -> NodeLink: ...
+    @property
+    def frames(self) -> LargeFrames: ...
+    @property
+    def most_calls(self) -> int:
+        """Calls of other nodes that one client may have open."""
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do this in a task of its own."""
+
+
+class _CarriedCall(Struct):
+    """A call of another node."""
+
+    id: str
+    caller: str
+    """The node; empty until it asks for an answer that came early."""
+    retry: int = 0
+    answer: bytes = b""
+    answered_at: float = 0.0
+    stored: str = ""
+    """The artifact that holds a large answer."""
+
+
+class Relay:
+    """Carries the calls of other nodes over one connection."""
+
+    __slots__ = ("_asked", "_calls", "_host", "_owner", "_peer", "_send", "carried", "epoch")
+
+    def __init__(
+        self, peer: str, owner: str, calls: RemoteCalls, send: Callable[[bytes], None], host: RelayHost
+    ) -> None:
+        """`send` gives a frame to the client; `calls` are those of this node."""
+        self.epoch = 0
+        """The number of this connection in the database; 0: it is not there yet."""
+        self.carried: dict[str, _CarriedCall] = {}
+        self._asked: dict[str, str] = {}
+        """The node that asks each question to the person at the device."""
+        self._peer = peer
+        self._owner = owner
+        self._calls = calls
+        self._send = send
+        self._host = host
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether another node waits for the client."""
+        return bool(self._asked) or any(call.caller and not call.answer for call in self.carried.values())
+
+    # From other nodes.
+
+    def deliver(self, sender: str, frame: bytes) -> None:
+        """Give a frame of another node to the client."""
+        head = read_head(frame)
+        match head.type:
+            case "tool_call_request":
+                self._deliver_call(sender, head.id, head.retry, frame)
+            case "result_acknowledged":
+                for call_id in head.ids or (head.id,):
+                    self.carried.pop(call_id, None)
+                    self._calls.acknowledge(call_id)
+            case "permission_request":
+                self._asked[head.id] = sender
+                self._send(frame)
+            case "question_closed":
+                self._asked.pop(head.id, None)
+                self._send(frame)
+            case _:
+                self._send(frame)
+
+    def _deliver_call(self, sender: str, call_id: str, retry: int, frame: bytes) -> None:
+        known = self.carried.get(call_id)
+        if known is not None and known.retry >= retry:
+            known.caller = sender
+            if known.answer:
+                self._respond(known)
+            return
+        running = sum(not call.answer for call in self.carried.values())
+        if running >= self._host.most_calls:
+            text = f"The client has {running} open calls of other nodes: try again when some have ended."
+            self._send_back(sender, encode_frame(FailureFrame(id=call_id, error=text, code="busy")))
+            return
+        self.carried[call_id] = _CarriedCall(call_id, sender, retry)
+        self._send(frame)
+
+    def knows(self, call_id: str, sender: str) -> bool:
+        """Whether this call has come. Its answer is sent once more, if there is one."""
+        call = self.carried.get(call_id)
+        if call is None:
+            return False
+        call.caller = sender
+        if call.answer:
+            self._respond(call)
+        return True
+
+    def repeat_answers(self) -> None:
+        """Send the answers again that no node has acknowledged for a while: the answer, or its receipt, was lost."""
+        before = time.monotonic() - _REPEAT_SECONDS
+        for call in self.carried.values():
+            if call.answer and call.caller and call.answered_at < before:
+                self._respond(call)
+
+    def release(self, call_id: str) -> ResultFrame | FailureFrame | bool:
+        """Let this node have a call of a node that is gone. Return its answer; True while the client runs it.
+
+        False: the call never came over this connection.
+        """
+        call = self.carried.pop(call_id, None)
+        if call is None or not call.answer:
+            return call is not None
+        answer = decode_client(call.answer)
+        return answer if isinstance(answer, ResultFrame | FailureFrame) else True
+
+    # From the client.
+
+    def take_answer(self, frame: ResultFrame | FailureFrame) -> bool:
+        """Pass on the answer to a call of another node. Return False when there is no such call."""
+        call = self.carried.get(frame.call)
+        if call is None:
+            return False
+        call.answer = encode_frame(frame)
+        self._respond(call)
+        return True
+
+    def keep_early(self, frame: ResultFrame | FailureFrame) -> None:
+        """Keep the answer to a call that another node has, and has not asked for on this connection yet."""
+        retry = frame.retry if isinstance(frame, FailureFrame) else 0
+        self.carried[frame.call] = _CarriedCall(frame.call, "", retry, encode_frame(frame), time.monotonic())
+        self._forget_oldest()
+
+    def take_progress(self, frame: ProgressFrame) -> bool:
+        """Pass on the progress of a call of another node."""
+        call = self.carried.get(frame.call)
+        if call is None or call.answer:
+            return False
+        self._send_back(call.caller, encode_frame(frame))
+        return True
+
+    def take_permission(self, frame: PermissionAnswer) -> bool:
+        """Pass on the answer to a question of another node."""
+        asker = self._asked.pop(frame.id, None)
+        if asker is None:
+            return False
+        self._send_back(asker, encode_frame(frame))
+        return True
+
+    # Inside.
+
+    def _respond(self, call: _CarriedCall) -> None:
+        call.answered_at = time.monotonic()
+        if call.caller:
+            if is_large(call.answer):
+                self._host.start(self._send_stored(call))
+            else:
+                self._send_back(call.caller, call.answer)
+        self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        if len(self.carried) > _MAX_ANSWERED + self._host.most_calls:
+            oldest = next((call_id for call_id, call in self.carried.items() if call.answer), None)
+            if oldest is not None:
+                del self.carried[oldest]
+
+    def _send_back(self, node: str, frame: bytes) -> None:
+        self._host.link.send(node, FROM_CLIENT, encode(FromClient(self._owner, self._peer, frame)))
+
+    async def _send_stored(self, call: _CarriedCall) -> None:
+        """Store an answer that is too large for a message, once, and send its name."""
+        try:
+            call.stored = call.stored or await self._host.frames.keep(call.answer, self._owner)
+        except ToolError as error:
+            text = f"The result is too large to be sent between nodes, and was not stored: {error.message}"
+            self._send_back(call.caller, encode_frame(FailureFrame(id=call.id, error=text)))
+            return
+        message = FromClient(self._owner, self._peer, b"", call.stored, call.id)
+        self._host.link.send(call.caller, FROM_CLIENT, encode(message))

@@ -1,0 +1,197 @@
+"""Nodes and their clients as rows (SPEC K). The rows of a node go with its lease."""
+
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from handspan.core.nodes import ClientPlace, ClientRecord, EntryCode, NodeRecord, Placement
+from handspan.core.values import sanitize
+from handspan.store.postgres.database import PostgresDatabase
+from handspan.store.postgres.node_leases import NodeLeases
+from handspan.store.tables.database import TableConnection
+from handspan.store.tables.rows import Row
+
+_CLIENT: Final = "peer, owner, node, epoch, role, label, session, prefix, capabilities, name, token, tools, version"
+_COLUMNS: Final = _CLIENT.split(", ")
+_NODES: Final = (
+    "SELECT nodes.id, name, address, nodes.version, role, EXTRACT(EPOCH FROM taken)::double precision,"
+    " EXTRACT(EPOCH FROM clock_timestamp() - seen)::double precision, draining, load"
+    " FROM nodes JOIN leases USING (id) ORDER BY name, nodes.id"
+)
+_HAS_LABEL: Final = "SELECT 1 FROM clients WHERE owner = ? AND label = ? AND role = 'device' AND peer <> ?"
+_PLACE: Final = (
+    f"INSERT INTO clients ({_CLIENT}) VALUES (?, ?, ?, nextval('client_epochs'), ?, ?, ?, ?, ?, ?, ?, ?, 0)"
+    " ON CONFLICT (peer) DO UPDATE SET node = excluded.node, epoch = excluded.epoch, label = excluded.label,"
+    " session = excluded.session, prefix = excluded.prefix, capabilities = excluded.capabilities,"
+    " name = excluded.name, token = excluded.token, tools = excluded.tools, version = clients.version + 1"
+    " RETURNING epoch"
+)
+_ADD_CODE: Final = (
+    "INSERT INTO entry_codes (hash, kind, owner, scopes, until, tries)"
+    " VALUES (?, ?, ?, ?, clock_timestamp() + make_interval(secs => ?), ?)"
+)
+_DROP_CODES: Final = (
+    "DELETE FROM entry_codes WHERE kind = ? AND place NOT IN"
+    " (SELECT place FROM entry_codes WHERE kind = ? ORDER BY place DESC LIMIT ?)"
+)
+_TAKE_CODE: Final = (
+    "DELETE FROM entry_codes WHERE hash = ? AND kind = ? AND until > clock_timestamp() RETURNING owner, scopes"
+)
+_scopes: Final = msgspec.json.Decoder(tuple[str, ...])
+_CLAIM_REQUEST: Final = (
+    "INSERT INTO asked_requests (kind, owner, key, node, at) VALUES (?, ?, ?, ?, clock_timestamp())"
+    " ON CONFLICT (kind, owner, key) DO UPDATE SET node = excluded.node, at = excluded.at"
+    " WHERE asked_requests.node = excluded.node OR asked_requests.at < clock_timestamp() - make_interval(secs => ?)"
+    " RETURNING node"
+)
+_SECRET_BYTES: Final = 32
+_load: Final = msgspec.json.Decoder(dict[str, float])
+
+
+class StoredNodes:
+    """What nodes know of each other. It fills `NodeBook`."""
+
+    def __init__(self, database: PostgresDatabase, leases: NodeLeases) -> None:
+        self._database = database
+        self.leases = leases
+
+    @property
+    def codes(self) -> "StoredCodes":
+        """Pairing codes and sign-in links."""
+        return StoredCodes(self._database)
+
+    @property
+    def own(self) -> str:
+        """The incarnation of this node."""
+        return self.leases.own
+
+    def prepare(self, address: str, may_renew: Callable[[], bool], on_lost: Callable[[str], None]) -> None:
+        """Say, before the store is opened, where this node answers, when it may live, and what hears of its loss."""
+        self.leases.address, self.leases.may_renew, self.leases.on_lost = address, may_renew, on_lost
+
+    async def describe(self, *, is_draining: bool, load: Mapping[str, float]) -> None:
+        """Store what others see of this node."""
+        sql = "UPDATE nodes SET draining = ?, load = ? WHERE id = ?"
+        await self._database.execute(sql, (is_draining, msgspec.json.encode(load), self.own))
+
+    async def nodes(self) -> Sequence[NodeRecord]:
+        """Return all nodes that count as alive, by name."""
+        rows = await self._database.fetch_all(_NODES)
+        return [
+            NodeRecord(node, name, address, version, role, started, lag, draining, _load.decode(load))
+            for node, name, address, version, role, started, lag, draining, load in rows
+        ]
+
+    async def lost_nodes(self) -> Sequence[str]:
+        """Return the nodes whose lease is over. None while this node can't judge: its own lease had a gap."""
+        return await self.leases.lost_nodes()
+
+    async def bury(self, node: str) -> bool:
+        """Count this node as lost for ever, with its clients. Return False if another node did that."""
+        return await self._database.execute("DELETE FROM leases WHERE id = ?", (node,)) == 1
+
+    async def place(self, client: ClientRecord) -> Placement:
+        """Note that this client is connected here now."""
+        return await self._database.write(partial(_place, client))
+
+    async def offer(self, peer: str, epoch: int, tools: bytes) -> None:
+        """Store the tools of a client, unless a newer connection counts."""
+        sql = "UPDATE clients SET tools = ?, version = version + 1 WHERE peer = ? AND epoch = ?"
+        await self._database.execute(sql, (tools, peer, epoch))
+
+    async def remove(self, peer: str, epoch: int) -> None:
+        """Note that this connection of a client is gone. A newer one stays."""
+        await self._database.execute("DELETE FROM clients WHERE peer = ? AND epoch = ?", (peer, epoch))
+
+    async def places(self, owners: Sequence[str]) -> Sequence[ClientPlace]:
+        """Return where the clients of these owners are."""
+        sql = "SELECT peer, owner, node, epoch, version FROM clients WHERE owner = ANY(?::text[])"
+        rows = await self._database.fetch_all(sql, ([sanitize(one) for one in owners],))
+        return [ClientPlace(*row) for row in rows]
+
+    async def clients(self, peers: Sequence[str]) -> Sequence[ClientRecord]:
+        """Return these clients, as far as they are connected."""
+        sql = f"SELECT {_CLIENT} FROM clients WHERE peer = ANY(?::text[])"
+        rows = await self._database.fetch_all(sql, (list(peers),))
+        return [msgspec.convert(dict(zip(_COLUMNS, _split(row), strict=True)), ClientRecord) for row in rows]
+
+    async def secret(self, name: str) -> bytes:
+        """Return a secret that all nodes share. The first call makes it."""
+        return await self._database.write(partial(_secret, name))
+
+    async def holder_of(self, call_id: str) -> str:
+        """Return the node that works on this call; empty if none does."""
+        row = await self._database.fetch_one("SELECT run FROM calls WHERE id = ? AND state <> 'done'", (call_id,))
+        return row[0] or "" if row is not None else ""
+
+    async def claim_request(self, kind: str, owner: str, key: str, seconds: float) -> bool:
+        """Let this node answer the request with this key for so many seconds. Return False when another one does."""
+        values = (kind, sanitize(owner), sanitize(key), self.own, seconds)
+        holder = await self._database.write(lambda connection: connection.fetch_value(_CLAIM_REQUEST, values))
+        return holder is not None
+
+    async def revoked_tokens(self, since: float) -> Sequence[tuple[str, str]]:
+        """Return owner and hash of the tokens that were revoked since then."""
+        rows = await self._database.fetch_all("SELECT owner, hash FROM tokens WHERE revoked >= ?", (since,))
+        return [(owner, token) for owner, token in rows]
+
+
+class StoredCodes:
+    """Pairing codes and sign-in links as rows, by the database's clock. It fills `EntryCodes`."""
+
+    def __init__(self, database: PostgresDatabase) -> None:
+        self._database = database
+
+    async def add(self, code: EntryCode, seconds: float, tries: int, most: int) -> None:
+        """Store a code for so many seconds. `most`: how many of its kind may be open; the oldest go first."""
+
+        async def work(connection: TableConnection) -> None:
+            await connection.execute("DELETE FROM entry_codes WHERE until <= clock_timestamp()")
+            values = (code.hash, code.kind, sanitize(code.owner), msgspec.json.encode(code.scopes), seconds, tries)
+            await connection.execute(_ADD_CODE, values)
+            await connection.execute(_DROP_CODES, (code.kind, code.kind, most))
+
+        await self._database.write(work)
+
+    async def take(self, code_hash: str, kind: str) -> EntryCode | None:
+        """Remove this code and return it; None when it is unknown, used or too old."""
+        row = await self._database.write(lambda connection: connection.fetch_one(_TAKE_CODE, (code_hash, kind)))
+        return None if row is None else EntryCode(code_hash, kind, row[0], _scopes.decode(row[1]))
+
+    async def count_wrong(self, kind: str) -> None:
+        """Count a wrong guess: codes whose tries are used up are removed."""
+
+        async def work(connection: TableConnection) -> None:
+            await connection.execute("UPDATE entry_codes SET tries = tries - 1 WHERE kind = ?", (kind,))
+            await connection.execute("DELETE FROM entry_codes WHERE kind = ? AND tries <= 0", (kind,))
+
+        await self._database.write(work)
+
+
+def _split(row: Row) -> Row:
+    """Return the row with the capabilities one by one."""
+    return (*row[:8], row[8].split(), *row[9:])
+
+
+async def _place(client: ClientRecord, connection: TableConnection) -> Placement:
+    owner, label = sanitize(client.owner), client.label
+    if client.role == "device" and await connection.fetch_one(_HAS_LABEL, (owner, label, client.peer)):
+        return Placement(0)
+    before = await connection.fetch_one("SELECT node FROM clients WHERE peer = ? FOR UPDATE", (client.peer,))
+    about = (client.role, label, client.session, client.prefix, " ".join(client.capabilities))
+    values = (client.peer, owner, client.node, *about, sanitize(client.name), client.token, client.tools)
+    epoch = await connection.fetch_value(_PLACE, values)
+    replaced = before[0] if before is not None and before[0] != client.node else ""
+    return Placement(epoch, replaced)
+
+
+async def _secret(name: str, connection: TableConnection) -> bytes:
+    made = secrets.token_bytes(_SECRET_BYTES)
+    await connection.execute(
+        "INSERT INTO documents (name, body) VALUES (?, ?) ON CONFLICT (name) DO NOTHING", (f"key {name}", made)
+    )
+    found: bytes = await connection.fetch_value("SELECT body FROM documents WHERE name = ?", (f"key {name}",))
+    return found

@@ -1,0 +1,1 @@
+"""Several gateways as one, with real processes and real engines (SPEC K)."""

@@ -1,0 +1,180 @@
+"""Several nodes on one database: who lives, whose turn counts, where clients are (SPEC K3, K5)."""
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from handspan.core.errors import StoreError, ToolError
+from handspan.core.messages import AssistantMessage, Text, UserMessage
+from handspan.core.nodes import ClientRecord, EntryCode, NodeBook
+from handspan.store.postgres.connections import StoreAddress
+from handspan.store.postgres.node_leases import NodeLeases
+from handspan.store.postgres.store import NodeName, PostgresStore, postgres_store
+from tests.postgres_engine import schema_url
+from tests.stores import rows_in
+from tests.waiting import soon, until
+
+pytestmark = pytest.mark.anyio
+LEASE = 0.6
+
+
+def node_at(state: Path, name: str, lease: float = LEASE) -> PostgresStore:
+    """A store of one node of several."""
+    address = StoreAddress(schema_url(state), connections=4, timeout=30.0)
+    return postgres_store(address, state / name, node=NodeName(name), lease_seconds=lease)
+
+
+def book_of(store: PostgresStore) -> NodeBook:
+    """The nodes of a store that has them."""
+    assert store.nodes is not None
+    return store.nodes
+
+
+def client(store: PostgresStore, peer: str, label: str = "phone", owner: str = "ann") -> ClientRecord:
+    """A device that is connected to this node."""
+    return ClientRecord(
+        peer=peer,
+        owner=owner,
+        node=book_of(store).own,
+        epoch=0,
+        role="device",
+        label=label,
+        session="",
+        prefix=True,
+        capabilities=("deadline", "resume"),
+        tools=b'[{"name":"add"}]',
+    )
+
+
+async def test_several_nodes_use_one_database_and_a_lone_gateway_does_not(state: Path) -> None:
+    async with node_at(state, "one") as one, node_at(state, "two"):
+        assert [node.name for node in await book_of(one).nodes()] == ["one", "two"]
+        address = StoreAddress(schema_url(state), connections=4, timeout=30.0)
+        with pytest.raises(StoreError, match="Another gateway uses the database"):
+            await soon(postgres_store(address, state, is_gateway=True).open())
+    assert rows_in(state, "SELECT count(*) FROM nodes") == [(0,)]
+
+
+async def test_a_node_without_a_sign_of_life_is_lost_with_its_clients_and_joins_again_under_a_new_id(
+    state: Path,
+) -> None:
+    async with node_at(state, "one") as one, node_at(state, "two") as two:
+        lost: list[str] = []
+        before, may_live = book_of(one).own, False
+        book_of(one).prepare("", lambda: may_live, lost.append)
+        await book_of(one).place(client(one, "p1"))
+        await until(lambda: _is_lost(book_of(two), before))
+        assert await two.leases.is_alive(before) is False  # that buries it
+        assert await book_of(two).places(["ann"]) == []
+        assert await book_of(two).bury(before) is False
+        may_live = True
+        await until(lambda: lost)
+        assert lost == [before] and book_of(one).own != before
+        assert {node.id for node in await book_of(two).nodes()} == {book_of(one).own, book_of(two).own}
+
+
+async def _is_lost(book: NodeBook, node: str) -> bool:
+    return node in await book.lost_nodes()
+
+
+async def test_a_node_whose_own_lease_had_a_gap_judges_no_other(state: Path) -> None:
+    async with node_at(state, "one") as one, node_at(state, "two") as two:
+        for store in (one, two):
+            book_of(store).prepare("", lambda: False, lambda old: None)
+        await until(lambda: _are_old(state))
+        assert await book_of(two).lost_nodes() == []
+        assert await two.leases.is_alive(book_of(one).own) is True
+
+
+async def _are_old(state: Path) -> bool:
+    return rows_in(state, f"SELECT 1 FROM leases WHERE seen > clock_timestamp() - interval '{LEASE} s'") == []
+
+
+async def test_what_a_node_writes_for_a_turn_that_another_one_took_over_is_refused(state: Path) -> None:
+    async with node_at(state, "one") as one, node_at(state, "two") as two:
+        session = (await one.conversations.create(owner="ann")).id
+        await one.conversations.begin_turn(session, owner="ann")
+        await one.conversations.append(session, UserMessage((Text("hello"),)), owner="ann", after=0)
+        with pytest.raises(ToolError, match="is running"):
+            await two.conversations.begin_turn(session, owner="ann")
+        await book_of(two).bury(book_of(one).own)
+        recovery = await two.recover()
+        assert recovery.closed == (session,)
+        record = await two.conversations.begin_turn(session, owner="ann")
+        assert (record.length, record.state) == (1, "running")
+        answer = AssistantMessage((Text("from the old node"),))
+        with pytest.raises(ToolError, match="taken over"):
+            await one.conversations.append(session, answer, owner="ann", after=1)
+        with pytest.raises(ToolError, match="taken over"):
+            await one.conversations.rewind(session, 0, owner="ann")
+        await one.conversations.end_turn(session, owner="ann")  # it ends nothing
+        assert (await two.conversations.get(session, owner="ann")).state == "running"
+        await two.conversations.append(session, AssistantMessage((Text("new"),)), owner="ann", after=1)
+        await two.conversations.end_turn(session, owner="ann")
+        assert (await two.conversations.get(session, owner="ann")).length == 2
+
+
+async def test_the_newest_connection_of_a_client_counts_and_two_devices_never_have_one_label(state: Path) -> None:
+    async with node_at(state, "one") as one, node_at(state, "two") as two:
+        first = await book_of(one).place(client(one, "p1"))
+        assert first.epoch and not first.replaced
+        second = await book_of(two).place(client(two, "p1"))
+        assert second.epoch > first.epoch and second.replaced == book_of(one).own
+        await book_of(one).remove("p1", first.epoch)  # too late: a newer one is there
+        await book_of(one).offer("p1", first.epoch, b"[]")
+        assert (await book_of(two).place(client(two, "p2"))).epoch == 0
+        assert (await book_of(one).place(client(one, "p2", owner="bob"))).epoch
+        [place] = await book_of(one).places(["ann"])
+        assert (place.peer, place.node, place.epoch) == ("p1", book_of(two).own, second.epoch)
+        [record] = await book_of(one).clients(["p1", "nobody"])
+        assert record.capabilities == ("deadline", "resume") and record.tools == b'[{"name":"add"}]'
+        await book_of(two).offer("p1", second.epoch, b"[]")
+        [changed] = await book_of(one).places(["ann"])
+        assert changed.version == place.version + 1
+
+
+async def test_codes_work_once_on_any_node_and_wrong_guesses_end_them(state: Path) -> None:
+    async with node_at(state, "one") as one, node_at(state, "two") as two:
+        here, there = book_of(one).codes, book_of(two).codes
+        made = EntryCode("hash", "code", "ann", ("chat",))
+        await here.add(made, 60, 2, 16)
+        assert await there.take("hash", "link") is None
+        assert await there.take("hash", "code") == made
+        assert await here.take("hash", "code") is None
+        await here.add(made, 0, 2, 16)
+        assert await there.take("hash", "code") is None  # too old
+        await here.add(EntryCode("other", "code", "ann", ("chat",)), 60, 2, 16)
+        await there.count_wrong("code")
+        await here.count_wrong("code")
+        assert await here.take("other", "code") is None
+        for number in range(3):
+            await here.add(EntryCode(f"h{number}", "code", "ann", ()), 60, 2, 2)
+        found = [await there.take(f"h{number}", "code") for number in range(3)]
+        assert [one is None for one in found] == [True, False, False]
+
+
+async def test_all_nodes_have_the_same_secrets(state: Path) -> None:
+    async with node_at(state, "one") as one, node_at(state, "two") as two:
+        both = await asyncio.gather(book_of(one).secret("bus"), book_of(two).secret("bus"))
+        assert both[0] == both[1] and len(both[0]) == 32
+        assert await book_of(one).secret("resume") != both[0]
+
+
+async def test_a_request_with_a_key_is_answered_by_one_node(state: Path) -> None:
+    async with node_at(state, "one") as one, node_at(state, "two") as two:
+        assert await book_of(one).claim_request("webhook", "ann", "k", 60)
+        assert await book_of(one).claim_request("webhook", "ann", "k", 60)
+        assert not await book_of(two).claim_request("webhook", "ann", "k", 60)
+        assert await book_of(two).claim_request("webhook", "bob", "k", 60)
+        assert await book_of(two).claim_request("webhook", "ann", "k", 0)  # its time is over
+        await book_of(one).bury(book_of(two).own)
+        assert await book_of(one).claim_request("webhook", "ann", "k", 60)
+
+
+async def test_all_nodes_go_by_the_clock_of_the_database(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = time.time
+    monkeypatch.setattr("handspan.store.postgres.node_leases.time.time", lambda: real() + 30)
+    async with node_at(state, "ahead") as ahead:
+        assert isinstance(ahead.leases, NodeLeases) and abs(ahead.leases.now() - real()) < 20
