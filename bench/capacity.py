@@ -70,8 +70,10 @@ class Assumptions(Struct, frozen=True):
     """Estimate: KB of the kernel for a connection."""
     ping_us: float = 100.0
     """Estimate: CPU time of a ping and its answer."""
-    bus_us: float = 59.0
-    """Estimate: what a call between nodes costs more, on each of the two."""
+    owner_us: float = 1_000.0
+    """CPU time of a call between nodes on the node of the device, as `python -m bench.scale_sim` measured it."""
+    caller_us: float = 3_200.0
+    """The same on the node of the caller, which called by REST."""
     nats_us: float = 58.0
     """Estimate: CPU time of NATS for a call."""
 
@@ -134,7 +136,7 @@ def lay_out(devices: int, base: Base, assumed: Assumptions) -> Layout:
 
 def _uses_alone(load: Load, base: Base, assumed: Assumptions) -> dict[str, float]:
     """Of one process that does everything, with SQLite."""
-    cpu = _edge_us(load, base, assumed, 0) + load.frames * base.frame_us
+    cpu = _edge_us(load, base, assumed, base.call_us) + load.frames * base.frame_us
     return {
         "memory of the gateway": _memory_gb(load.devices, base, assumed) / (assumed.memory_gb * assumed.planned),
         "CPU of the gateway": cpu / (_CORE * assumed.planned),
@@ -145,8 +147,8 @@ def _uses_alone(load: Load, base: Base, assumed: Assumptions) -> dict[str, float
 
 def _many(load: Load, base: Base, assumed: Assumptions) -> Layout:
     memory = _memory_gb(load.devices, base, assumed) / (assumed.memory_gb / assumed.cores * assumed.planned)
-    edge_cpu = _edge_us(load, base, assumed, assumed.bus_us) / (_CORE * assumed.planned)
-    agent_cpu = load.frames * base.frame_us + load.calls * (base.call_us + assumed.bus_us)
+    edge_cpu = _edge_us(load, base, assumed, assumed.owner_us) / (_CORE * assumed.planned)
+    agent_cpu = load.frames * base.frame_us + load.calls * assumed.caller_us
     agent_cpu /= _CORE * assumed.planned
     slowest, fastest = database_writes(base, assumed) or (math.inf, math.inf)
     writing = load.writes / slowest
@@ -179,10 +181,10 @@ def _memory_gb(devices: int, base: Base, assumed: Assumptions) -> float:
     return devices * (base.device_kb + assumed.kernel_kb) / 1024**2
 
 
-def _edge_us(load: Load, base: Base, assumed: Assumptions, bus_us: float) -> float:
+def _edge_us(load: Load, base: Base, assumed: Assumptions, call_us: float) -> float:
     """CPU time in a second of what is done where the connections are."""
     connects = load.connects * base.connect_ms * 1000
-    return load.calls * (base.call_us + bus_us) + connects + load.pings * assumed.ping_us
+    return load.calls * call_us + connects + load.pings * assumed.ping_us
 
 
 def database_writes(base: Base, assumed: Assumptions) -> tuple[float, float] | None:

@@ -18,6 +18,7 @@ MEASURED: Final = Path(__file__).parent / "capacity.json"
 """The figures of the table in docs/scale.md."""
 PAGE: Final = Path(__file__).parents[1] / "docs" / "scale.md"
 HEADING: Final = "## How far it goes\n"
+_OTHER_RUN: Final = "`python -m bench.scale_sim`, another run"
 
 
 def section(base: Base, assumed: Assumptions) -> str:
@@ -79,7 +80,8 @@ def _figures(base: Base, assumed: Assumptions) -> str:
         ("a write to PostgreSQL, CPU of its server", row("postgres_us", base.postgres_us, "µs")),
         ("memory of the kernel for a connection", f"| {assumed.kernel_kb:g} KB | estimate |"),
         ("a ping, CPU of the gateway", f"| {assumed.ping_us:g} µs | estimate |"),
-        ("a call between nodes, what it costs more on each of the two", f"| {assumed.bus_us:g} µs | estimate |"),
+        ("a call between nodes, CPU of the device's node", f"| {assumed.owner_us:,g} µs | {_OTHER_RUN} |"),
+        ("a call between nodes by REST, CPU of the caller's node", f"| {assumed.caller_us:,g} µs | {_OTHER_RUN} |"),
         ("a call between nodes, CPU of NATS", f"| {assumed.nats_us:g} µs | estimate |"),
     ]
     return "\n".join(f"| {name} {rest}" for name, rest in rows)
