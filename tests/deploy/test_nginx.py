@@ -81,7 +81,7 @@ def start(*words: str) -> "subprocess.Popen[bytes]":
 
 
 def site(folder: Path, port: int, gateway: str, certificate: Path, key: Path) -> str:
-    """Our file with another port, gateway and certificate, inside the least that nginx needs around it."""
+    """Our file with another port, gateway and certificate."""
     text = (DEPLOY / "nginx.conf").read_text(encoding="utf-8")
     for pattern, new in (
         (r"listen 80;", f"listen 127.0.0.1:{free_port()};"),
@@ -93,6 +93,11 @@ def site(folder: Path, port: int, gateway: str, certificate: Path, key: Path) ->
     ):
         text, count = re.subn(pattern, new.replace("\\", r"\\"), text)
         assert count, pattern
+    return around(folder, text)
+
+
+def around(folder: Path, text: str) -> str:
+    """A site inside the least that nginx needs around it."""
     user = f"user {os.environ.get('USER', 'root')};" if os.geteuid() == 0 else ""
     paths = "".join(
         f"{kind}_temp_path {folder}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
