@@ -242,9 +242,11 @@ class NatsLink:
         async def flush() -> None:
             try:
                 await self._client.flush()
-                done.set_result(None)
+                if not done.done():
+                    done.set_result(None)
             except (Error, OSError, TimeoutError) as error:
-                done.set_exception(LinkDown(f"The connection to NATS failed: {error}."))
+                if not done.done():
+                    done.set_exception(LinkDown(f"The connection to NATS failed: {error}."))
 
         if not self.is_up:
             raise LinkDown("There is no connection to NATS.")
@@ -268,6 +270,9 @@ class NatsLink:
                 except (Error, OSError, TimeoutError) as error:
                     self.lost += 1
                     _log.debug("A message to other nodes was lost: %s", error)
+                except Exception:  # of the library: the messages after it must not wait for ever
+                    self.lost += 1
+                    _log.exception("A message to other nodes was lost")
 
     async def _subscribe(self, subject: str, on_message: Callable[[Any], Awaitable[None]]) -> None:
         if subject not in self._subscriptions:
