@@ -83,6 +83,8 @@ class SeamEcho:
 class _Only:
     """Something to serve that is only an application."""
 
+    leaving_seconds = 0.0
+
     def __init__(self, asgi: Any) -> None:
         self.asgi = asgi
 

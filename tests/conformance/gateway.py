@@ -53,6 +53,8 @@ class FixtureTool:
 class OpenGateway:
     """A gateway that takes every request for the operator's."""
 
+    leaving_seconds = 0.0
+
     def __init__(self, gateway: Gateway) -> None:
         self.gateway = gateway
         self.open, self.drain, self.close = gateway.open, gateway.drain, gateway.close

@@ -38,6 +38,8 @@ class SmallGateway:
     """Servable. Paths: /health, /who, /work (ends when it drains), /hang (ends when it is cut off), /fail, /ws/chat,
     /endless (an answer that no client reads to its end)."""
 
+    leaving_seconds = 0.0
+
     def __init__(self, state: Path, gateway: GatewaySettings, *, hangs: bool = False) -> None:
         self._store = open_store(state)
         settings = Settings(state / "workspace", state, gateway=gateway)

@@ -51,7 +51,11 @@ async def test_a_turn_is_seen_stopped_and_followed_by_another_on_every_node(tmp_
         await until(lambda: _is_running(nodes[2], "s1"))
         assert await ask(nodes[2], "POST", "/api/sessions/s1/abort") == {"status": "aborted"}
         await phone.expect("tool_cancel", PATIENT, id=request["id"])
-        assert nodes.rows("SELECT DISTINCT state FROM sessions") == [("idle",)]
+        await until(lambda: _are_idle(nodes))
+
+
+async def _are_idle(nodes: ThreeNodes) -> bool:
+    return nodes.rows("SELECT DISTINCT state FROM sessions") == [("idle",)]
 
 
 async def _is_running(node: GatewayProcess, session: str) -> bool:

@@ -549,7 +549,7 @@ class ClusterSettings(Struct, frozen=True):
     name: str = ""
     """The name of this node, for people; empty: the name of the computer."""
     role: NodeRole = "all"
-    """`edge`: this node takes connections of devices and calls their tools, and begins no turns. `agent`: it takes no
+    """`edge`: this node takes devices and no chats over WebSocket; turns can still begin by HTTP. `agent`: it takes no
     devices. `all`: both. `handspan serve --role` sets it, too."""
     user: str = ""
     """The user of this node at NATS; `env:NAME` or `file:PATH` names where it is."""
@@ -569,8 +569,8 @@ class ClusterSettings(Struct, frozen=True):
     """How long a node counts as alive after its last sign in the database. It gives one every third of this time."""
     away: Seconds = 10.0
     """How long a node without a connection to NATS keeps its clients; then it sends them to other nodes (1012)."""
-    drain: Seconds = 20.0
-    """Over how many seconds a node that stops sends its clients away, one after the other."""
+    drain: Seconds = 10.0
+    """Over how many seconds a node that stops sends its clients away, one after the other. Its own work has 10 more."""
 
     def __repr__(self) -> str:
         """Without address and password (SPEC S5)."""

@@ -240,8 +240,7 @@ class Gateway:
     async def drain(self, seconds: float) -> None:
         """Take no new work. Turns and calls that run end, or are ended, within so many seconds (SPEC G3)."""
         if self.cluster is not None:
-            await self.cluster.drain(seconds / 2)
-            seconds /= 2
+            await self.cluster.drain(self.leaving_seconds if seconds else 0.0)
         self.peers.stop()
         if self.channels is not None:
             await self.channels.stop()
@@ -249,6 +248,11 @@ class Gateway:
         await asyncio.gather(self.sessions.drain(seconds), *(door.drain(seconds) for door in self.doors.values()))
         if self.channels is not None:
             await self.channels.drain(seconds)
+
+    @property
+    def leaving_seconds(self) -> float:
+        """Seconds that a node may take to send its clients to other nodes, before its own work ends; alone: none."""
+        return 0.0 if self.cluster is None else self.settings.cluster.drain
 
     def work_left(self) -> tuple[int, int]:
         """Return how many turns and how many other calls run: a gateway that stops waits for them."""

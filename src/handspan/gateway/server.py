@@ -58,6 +58,11 @@ class Servable(Protocol):
         """The application."""
         ...
 
+    @property
+    def leaving_seconds(self) -> float:
+        """Seconds that `drain` may take before the time for its own work begins."""
+        ...
+
     async def open(self, url: str = "") -> None:
         """Get ready for requests, which come to this address."""
         ...
@@ -160,7 +165,7 @@ class Server:
 
     async def _drain(self, seconds: float) -> None:
         try:
-            async with asyncio.timeout(seconds + 0.2):
+            async with asyncio.timeout((seconds + self._gateway.leaving_seconds if seconds else 0.0) + 0.2):
                 await self._gateway.drain(seconds)
         except TimeoutError:
             _log.warning("Some work did not end within %s s", seconds)

@@ -49,7 +49,9 @@ def settings(folder: Path, **more: Json) -> Settings:
 
 
 class Rest:
-    """What the lead's gateway does, as far as REST needs it."""
+    """What the gateway does, as far as REST needs it."""
+
+    leaving_seconds = 0.0
 
     def __init__(self, given: Settings) -> None:
         self.settings = given

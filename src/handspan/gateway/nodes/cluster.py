@@ -149,7 +149,7 @@ class Cluster:
             await self.book.describe(is_draining=True, load=self._load())
         except StoreError as error:
             _log.warning("The other nodes do not know yet that this one stops: %s", error)
-        end = time.monotonic() + min(seconds, self._settings.drain)
+        end = time.monotonic() + seconds
         while time.monotonic() < end:
             connected = [peer for peer in self._parts.peers if peer.socket is not None]
             idle = [peer for peer in connected if not peer.is_awaited]
