@@ -316,7 +316,7 @@ class Session:
             return ended
         emit = self._begin(turn, conversation)
         ended = await self._go_on(conversation, lambda: emit, cut_off=True)
-        if ended is None and (ended := turn.report_known(conversation, message)) is not None:
+        if ended is None and (ended := turn.report_answer(conversation, message)) is not None:
             turn.is_over = True  # another node has answered it meanwhile
         return ended or NOTHING_TO_DO
 

@@ -135,6 +135,16 @@ class Turn:
                 self.listeners.append(listener)
         return None if answered is None else answered.ended
 
+    def report_answer(self, conversation: Conversation, message: UserMessage) -> Ended | None:
+        """Tell the listeners the answer of a known message, and return its end; None if there is none yet."""
+        before = conversation.find_message(message.id)
+        answered = None if before is None else find_answer(before, conversation.messages, conversation.limits)
+        if before is None or answered is None:
+            return None
+        for listener in self.listeners:
+            tell_one(listener, answered, before.turn)
+        return answered.ended
+
     def leave_out(self, message: UserMessage) -> bool:
         """Remove a message that came too late for this turn. Return whether it was too late."""
         left = self._early if self._conversation is None else self._conversation.inbox

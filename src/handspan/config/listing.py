@@ -22,8 +22,8 @@ _SECRET_TABLES: Final = frozenset(("env", "headers", "options"))
 _SERVERS: Final = ("tools", "mcp_servers")
 _CHANNELS: Final = "channels"
 """In this section an address may be a key as a whole: those of Apprise are."""
-_AT_START: Final = frozenset(("workspace", "state", "store", "journal_days", "gateway", "log", "channels"))
-"""What is read once, at the start: folders, the database, the port, the log, channels. See `with_reloadable`."""
+_AT_START: Final = frozenset(("workspace", "state", "store", "journal_days", "gateway", "log", "channels", "cluster"))
+"""What is read once, at the start: folders, the database, the port, the log, channels, nodes. See `with_reloadable`."""
 _TOOLS_AT_START: Final = (("tools", "sandbox"), ("tools", "media"))
 _REFERENCES: Final = ("env:", "file:")
 """What a key begins with that only says where the key is."""
