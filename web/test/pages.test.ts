@@ -71,7 +71,7 @@ test('agents: made, changed, its tools ticked without their parameters, cloned a
   await page.getByRole('button', { name: 'Untick all of Built in' }).click();
   await page.getByText(/^0 of \d+$/).waitFor();
   await page.getByLabel('Search tools').fill('get_current_time');
-  await page.getByRole('checkbox', { name: /^get_current_time/ }).check();
+  await turn(page.getByRole('checkbox', { name: /^get_current_time/ }), true);
   await page.getByText(/^1 of \d+$/).waitFor();
   await page.getByLabel('Search tools').fill('');
   await look(page, 'agent');
