@@ -53,7 +53,7 @@ async def test_when_the_artifact_can_not_be_kept_head_and_tail_are_shown_all_the
     shown = await cut_text("x" * 100_000, open_artifacts(tmp_path / "artifacts"))
     assert shown.startswith("x" * 40_000) and shown.endswith("x" * 15_000)
     assert "The whole could not be kept (The artifact can't be kept: " in shown
-    assert "Ask for less at once." in shown
+    assert "Ask for smaller parts." in shown
 
 
 async def test_one_that_is_too_large_even_for_an_artifact_says_so(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ Holds:   `bridge.py` (`Bridge`: finds apps and keeps a connection for each) and 
          its calls); read these first. `transport.py` is how apps are found and reached, `desktop.py` fills it with
          manifests and Unix sockets, `android.py` with phones behind adb (`android_device.py` is one of them, `adb.py`
          the program), `in_process.py` with providers of the same process. `memory.py` is what a bridge must not forget.
+         `wire/android_bundle.py` and `wire/android_manifest.py` read what adb prints.
 Imports: client, provider, wire, core. A bridge runs without the packages of a gateway: `python -m handspan.bridge`.
 To add:  a way to reach apps: a class that fills `Transport`, given to `Bridge.add`.
 """

@@ -50,7 +50,7 @@ class AndroidTransport:
         return await device.call(package, method, extras)
 
     async def changes(self) -> AsyncIterator[None]:
-        """Yield each time when a device came or went, or a package on one was added, replaced or removed."""
+        """Yield whenever a device comes or goes, or a package on one is added, replaced or removed."""
         tracking = asyncio.create_task(self._track())
         try:
             seen = await self._snapshot()

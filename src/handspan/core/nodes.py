@@ -118,7 +118,7 @@ class NodeBook(Protocol):
         """Return all nodes that count as alive, by name."""
 
     async def lost_nodes(self) -> Sequence[str]:
-        """Return the nodes whose lease is over. None while this node can't judge: its own lease had a gap."""
+        """Return the nodes whose lease is over; no node while this one can't judge: its own lease had a gap."""
 
     async def bury(self, node: str) -> bool:
         """Count this node as lost for ever, with its clients. Return False if another node did that."""

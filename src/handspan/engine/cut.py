@@ -67,7 +67,7 @@ class ResultCutter(Struct, frozen=True):
                 "offset and limit (bytes), or with query to search in it."
             )
         else:
-            summary["how_to_read"] = f"The whole result could not be kept ({problem}). Ask for less at once."
+            summary["how_to_read"] = f"The whole result could not be kept ({problem}). Ask for smaller parts."
         summary["preview"] = shrink(value, room - json_size(summary) - len(',"preview":'))
         return summary
 

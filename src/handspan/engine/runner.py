@@ -81,7 +81,7 @@ class Started(Struct, gc=False):
         return answer, waited
 
     def cancel_questions(self) -> None:
-        """Cancel the questions that the tool left open in another task or on its thread: its call is over."""
+        """Cancel the questions that are open when the call ends: the tool asked them in another task or thread."""
         current = asyncio.current_task()
         for task in self.asking_tasks:
             if task is not None and task is not current:

@@ -548,13 +548,13 @@ class Gateway:
 
 
 def _load_cluster(settings: Settings) -> "Cluster":
-    """Return the other nodes. Raises `ConfigError` when a library is missing."""
+    """Load the code for several nodes and return this gateway's `Cluster`. Raises `ConfigError` without its library."""
     try:
-        made: type[Cluster] = vars(importlib.import_module(_CLUSTER))["Cluster"]
+        cluster_class: type[Cluster] = vars(importlib.import_module(_CLUSTER))["Cluster"]
     except ModuleNotFoundError as error:
         text = f"cluster.url needs a library that is not installed ({error.name}): pip install 'handspan[cluster]'"
         raise ConfigError(text) from None
-    return made(settings.cluster, settings.gateway.resume_grace, settings.gateway.limits.pending_calls)
+    return cluster_class(settings.cluster, settings.gateway.resume_grace, settings.gateway.limits.pending_calls)
 
 
 def door_of(scope: Scope) -> str:

@@ -117,8 +117,8 @@ class ProtocolServer:
     ) -> AsyncGenerator[AsgiApp]:
         """Yield the handler of HTTP requests. Leaving the context ends all sessions.
 
-        `hosts`: the names under which clients may reach it; None: the caller has checked that. `events` stores what was
-        sent, so that a client of the older era can read on after its stream broke; None: nothing is stored.
+        `hosts`: host names that a request may use; None: the caller has checked it. `events` stores sent messages, so
+        that a client of the older MCP protocol can continue a broken stream; None: nothing is stored.
         """
         http = StreamableHTTPSessionManager(
             self._server,
@@ -132,7 +132,7 @@ class ProtocolServer:
         async with http.run():
             try:
                 stamp: JsonObject = self._server.server_info_stamp
-                with_session = self._fast_sessions if events is None else None  # only the library stores what it sends
+                with_session = self._fast_sessions if events is None else None  # the fast way stores nothing
                 library = _trim_headers(http.handle_request)
                 yield FastCalls(self._offer, library, stamp, self._is_plain, with_session).answer
             finally:

@@ -96,11 +96,11 @@ def falls_back_to_offline(settings: Settings, environ: Environ, named: str = "")
 async def find_ollama(
     guard: NetGuard, environ: Environ, seconds: float = 2.0, requests: int = MAX_CONNECTIONS
 ) -> Choice | None:
-    """Return a model of the local Ollama, if possible one that can call tools; None when Ollama does not answer."""
+    """Return a model of the local Ollama, if possible one that calls tools; None when there is none or no answer."""
     found = await find_ollama_model(guard, environ, seconds)
     if found is None:
         return None
-    tools = "" if found.can_call else ", which does not say that it can call tools"
+    tools = "" if found.can_call else ", which may not be able to call tools"
     why = f"{found.model}{tools}, because a local Ollama answers at {found.address} and no other model is set."
     return Choice(_at_ollama(found.model, guard, environ, requests), why)
 

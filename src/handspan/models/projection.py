@@ -36,7 +36,7 @@ class EncodedProjection:
     def append(self, message: Message) -> None:
         """Add a message. Raises `UnpairedCalls` when it must not follow the last one; then nothing has changed."""
         merged = merge_replies(self._last, message)
-        if merged is not None:  # only in conversations of old versions: `check_next` refuses a new one
+        if merged is not None:  # old versions stored several replies in a row; no new ones can come
             message, self._last = merged, self._before_last
             self._drop_last()
         check_next(self._last, message)

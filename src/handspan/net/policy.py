@@ -73,7 +73,7 @@ class UrlRules:
             return
         is_allowed = self._allowed.names(host, port)
         if is_metadata(address):
-            # An allowed name must not lead there by DNS: the operator has to allow the endpoint itself.
+            # That a name is allowed does not allow a metadata address which DNS returns for it.
             if is_allowed and (host in METADATA_NAMES or address_of(host) == address):
                 return
             raise _metadata_denied(host)

@@ -77,7 +77,7 @@ def parse_host(text: str) -> str:
     """Return the host in canonical form: an address, or a name in lower-case ASCII. Raises `ValueError`."""
     if text.startswith("["):
         return _parse_ipv6(text[1:-1])
-    # Convert to ASCII first: so the same rules apply to the name that people see and the one that is requested.
+    # Convert to ASCII first: then the rules check the name that is really requested.
     name = (text if text.isascii() else _to_ascii(text)).lower().removesuffix(".")
     labels = name.split(".")
     if re.fullmatch(_NUMERIC_LABEL, labels[-1]):

@@ -54,7 +54,7 @@ class ReadArtifact:
                     "type": "string",
                     "minLength": 1,
                     "maxLength": 1000,
-                    "description": "Find this text, in any case, and get the lines that hold it with their places.",
+                    "description": "Find this text (upper or lower case); get the lines that have it, with places.",
                 },
             },
             "required": ["id"],
@@ -216,7 +216,10 @@ def _find_matches(data: bytes, pattern: re.Pattern[str], length: int, offset: in
 
 
 def _find_in_long_line(line: str, pattern: re.Pattern[str], length: int, number: int, at: int) -> Iterator[Match]:
-    """Yield the text around each match of a long line. Matches inside of one such text count once."""
+    """Yield each match with the text around it. A match that lies in a text already yielded is skipped.
+
+    `at`: where the line begins, in bytes. `length`: the longest match, so that one across two pieces is found.
+    """
     position = seen = counted = 0
     while position < len(line):
         hit = pattern.search(line, position, position + _STRIDE + length)

@@ -29,7 +29,7 @@ class GetCurrentTime:
                 # Upper and lower case are allowed, which an enum can't express: `run` checks the value.
                 "format": {
                     "type": "string",
-                    "description": "'iso8601' (default) or 'human_readable', in any case.",
+                    "description": "'iso8601' (default) or 'human_readable', in upper or lower case.",
                 },
             },
             "additionalProperties": False,

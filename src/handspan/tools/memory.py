@@ -42,7 +42,7 @@ class MemoryRead:
             "properties": {
                 "query": {
                     "type": "string",
-                    "description": "Text that a paragraph must contain, in any case; leave it out to read everything.",
+                    "description": "Text that a paragraph must contain (upper or lower case); without it, all is read.",
                 },
             },
             "additionalProperties": False,

@@ -52,7 +52,7 @@ def _read_success(fields: str) -> Json:
 
 
 def _read_data(data: str) -> str:
-    """Return the JSON at the beginning, if other keys follow it; else the whole, which is JSON or a text."""
+    """Return the value of `data`: only the JSON if another key follows it, else all of the text."""
     try:
         _, end = _DECODER.raw_decode(data)
     except (ValueError, RecursionError):

@@ -871,7 +871,7 @@ export interface ScopeView {
   id: string;
 }
 
-/** The words to search for, in any case. */
+/** The words to search for, in upper or lower case. */
 export interface SearchQuery {
   query: string;
   limit?: number | undefined;

@@ -70,8 +70,8 @@ def command(
 ) -> None:
     """Talk to an agent that uses your tools. With QUESTION it answers once; otherwise it is a conversation.
 
-    What a pipe or a file brings on standard input goes with the QUESTION: cat notes.txt | handspan chat "summarise".
-    '-' reads it in any case. Without a QUESTION each line of it is a message.
+    Text on standard input is added to the QUESTION: cat notes.txt | handspan chat "summarise". With '-' it is always
+    read. Without a QUESTION, each line of standard input is one message.
     """
     question = _read_question(words)
     given = _Given(question, agent, session_id, model or "", files, verbose, yes)

@@ -45,7 +45,7 @@ class TryLimit:
             self.noted(address)
 
     def count(self, address: str) -> None:
-        """Count a try that another node has noted."""
+        """Count a try without telling the other nodes."""
         now = self._clock()
         tried = self._tried.pop(address, None) or _Tried([])
         tried.at = [at for at in tried.at if at > now - self._seconds]

@@ -97,7 +97,7 @@ class ToolSets:
             self._encoded.popitem(last=False)
 
     def _tools_in(self, encoded: bytes) -> tuple[GraphTool, ...]:
-        """Return the tools of a stored set, without those that the settings forbid by now."""
+        """Return the tools of a stored set. Tools that today's settings forbid are left out."""
         if encoded in self._tools_of:
             self._tools_of.move_to_end(encoded)
             return self._tools_of[encoded]

@@ -25,8 +25,8 @@ from handspan.core.records import Recovery
 from handspan.gateway.clients.peers import Peer
 from handspan.gateway.entry.rate_limit import TryLimit
 from handspan.gateway.metrics import node_lines
-from handspan.gateway.nodes.burials import Burials
 from handspan.gateway.nodes.events import ClusterParts, NodeEvents
+from handspan.gateway.nodes.lost_nodes import LostNodes
 from handspan.gateway.nodes.placing import Placing
 from handspan.gateway.nodes.turns import TurnsElsewhere
 from handspan.registry.registry import Registry
@@ -74,7 +74,7 @@ class Cluster:
         self._parts: ClusterParts
         self.placing: Placing
         self._probes: Probes
-        self._burials: Burials
+        self._lost_nodes: LostNodes
         self._turns: TurnsElsewhere
         self._events: NodeEvents
         self._is_open = False
@@ -105,8 +105,8 @@ class Cluster:
         self._parts, self.registry, self.rules = parts, parts.app.registry, parts.rules
         self.frames = LargeFrames(parts.app.artifacts)
         self.placing = Placing(self.book, self.link, self.frames, lambda: parts.peers, self._most_calls)
-        self._burials = Burials(store, self.book, self._take_over, lambda: self.mirrors.hint(""))
-        self._probes = Probes(self.book, self.link, self.mirrors, self._burials.bury)
+        self._lost_nodes = LostNodes(store, self.book, self._take_over, lambda: self.mirrors.hint(""))
+        self._probes = Probes(self.book, self.link, self.mirrors, self._lost_nodes.bury)
         self._turns = TurnsElsewhere(parts.sessions, store.conversations)
         parts.peers.others = self
         parts.peers.roles = _ROLES[self._settings.role]
@@ -120,7 +120,7 @@ class Cluster:
         self.mirrors.is_needed = self._is_needed
         self._events = NodeEvents(self.bus, parts, self.mirrors, self._turns, self._revoked)
         self._events.open(self.start)
-        for part in (self.placing, self.mirrors, self._probes, self._burials, self._turns):
+        for part in (self.placing, self.mirrors, self._probes, self._lost_nodes, self._turns):
             part.open()
         self._ticking = asyncio.create_task(self._tick())
 
@@ -132,7 +132,7 @@ class Cluster:
             self._ticking.cancel()
             await asyncio.wait([self._ticking])
             await self._probes.close()
-            await self._burials.close()
+            await self._lost_nodes.close()
             await self._turns.close()
             await self.mirrors.close()
             await self.placing.close()

@@ -47,12 +47,12 @@ class _Client(Struct):
 
 
 class Placing:
-    """Keeps the rows of the clients here right, and carries what other nodes send to them."""
+    """Writes which clients are connected to this node, and passes on what other nodes send to them."""
 
     def __init__(
         self, book: NodeBook, link: NodeLink, frames: LargeFrames, peers: Callable[[], Peers], most_calls: int
     ) -> None:
-        """`most_calls`: calls of other nodes that one client may have open."""
+        """`most_calls`: how many calls from other nodes may wait for one client."""
         self.link = link
         self.frames = frames
         self.most_calls = most_calls
@@ -61,7 +61,7 @@ class Placing:
         self._clients: dict[str, _Client] = {}
         self._leaving: list[tuple[str, int]] = []
         """Connections that are gone: client and epoch."""
-        self._came = asyncio.Event()
+        self._has_work = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._writing: asyncio.Task[None] | None = None
         self._repeating: asyncio.Task[None] | None = None
@@ -99,14 +99,14 @@ class Placing:
         relay = Relay(peer.id, peer.who.owner, peer.calls, send, self)
         peer.relay = relay
         self._clients[peer.id] = _Client(peer, frame, relay)
-        self._came.set()
+        self._has_work.set()
 
     def offer(self, peer: Peer) -> None:
         """Note that its tools have changed."""
         client = self._clients.get(peer.id)
         if client is not None:
             client.has_new_tools = True
-            self._came.set()
+            self._has_work.set()
 
     def leave(self, peer: Peer, *, is_over: bool = False, why: str = "") -> None:
         """Note that its connection is gone."""
@@ -117,7 +117,7 @@ class Placing:
         client.is_here = False
         if client.relay.epoch:
             self._leaving.append((peer.id, client.relay.epoch))
-            self._came.set()
+            self._has_work.set()
         gone = encode(ClientLost(peer.who.owner, peer.id, client.relay.epoch, is_over, why))
         for node in client.callers:
             self.link.send(node, GONE, gone)
@@ -128,7 +128,7 @@ class Placing:
             client.is_placed = False
             client.relay.epoch = 0
         self._leaving.clear()
-        self._came.set()
+        self._has_work.set()
 
     # Of other nodes.
 
@@ -195,18 +195,18 @@ class Placing:
 
     async def _write(self) -> None:
         while True:
-            await self._came.wait()
-            self._came.clear()
+            await self._has_work.wait()
+            self._has_work.clear()
             try:
                 await self._write_all()
             except StoreError as error:  # clients stay connected, and are entered when the database is back
                 _log.debug("The clients of this node are not stored yet: %s", error)
                 await asyncio.sleep(_RETRY_SECONDS)
-                self._came.set()
+                self._has_work.set()
             except Exception:
                 _log.exception("The clients of this node could not be stored")
                 await asyncio.sleep(_RETRY_SECONDS)
-                self._came.set()
+                self._has_work.set()
 
     async def _write_all(self) -> None:
         while self._leaving:
@@ -257,7 +257,7 @@ class Placing:
         client.is_placed, client.relay.epoch = True, placed.epoch
         if not client.is_here:
             self._leaving.append((peer.id, placed.epoch))
-            self._came.set()
+            self._has_work.set()
         if placed.replaced:
             self.link.send(placed.replaced, MOVED, encode(ClientMoved(peer.id, placed.epoch)))
 

@@ -29,6 +29,7 @@ class CallAssembler:
 
     def __init__(self, names: dict[str, str]) -> None:
         self._names = names
+        """Our name of each tool, by the name that the API uses."""
         self._calls: list[_PartialCall] = []
 
     def __bool__(self) -> bool:
@@ -52,8 +53,8 @@ class CallAssembler:
         call.extras.update({key: value for key, value in entry.items() if key not in known and value is not None})
         if not new_name and not arguments:
             return None
-        own_name = self._names.get(new_name, new_name)
-        return CallDelta(self._calls.index(call), own_name, mend_text(arguments))
+        our_name = self._names.get(new_name, new_name)
+        return CallDelta(self._calls.index(call), our_name, mend_text(arguments))
 
     def parts(self, *, cut: bool) -> list[CallPart]:
         """Return the calls; only the complete ones when the answer was `cut`."""

@@ -101,6 +101,7 @@ def _lower_narrow(name: str, spec: ToolSpec, dialect: Dialect) -> LoweredTool:
 
 
 def _lower_strict(name: str, spec: ToolSpec) -> LoweredTool:
+    """Return the tool in OpenAI's strict form; in the normal form with the reason if its schema does not allow it."""
     report = Report()
     try:
         schema: JsonObject = lower_narrow(spec.parameters, OPENAI_STRICT, report, 0)

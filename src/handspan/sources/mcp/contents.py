@@ -79,7 +79,7 @@ class Content:
         return "\n".join(self.texts)
 
     def success(self, structured: Json) -> Success:
-        """Return the answer: the structured value if there is one, else the text; with links where there are some."""
+        """Return the structured value if there is one, else the text. Links are added as `resource_links`."""
         value: Json = self.text() if structured is None else structured
         if self.links:
             value = {"result": value, "resource_links": self.links}

@@ -221,7 +221,7 @@ class RemoteCalls:
         return "login" in self.capabilities and type(answer) is FailureFrame and answer.code == "auth_required"
 
     def begin_login(self, call: RemoteCall) -> None:
-        """Keep the call open while the person logs in. The client has not run it."""
+        """Keep the call open while the person logs in. It counts as not sent: the client did not run it."""
         call.is_in_login = True
         call.was_sent = False
         call.outcome = self.new_outcome()
@@ -252,7 +252,7 @@ class RemoteCalls:
     # The link.
 
     def open_link(self, send: Send) -> None:
-        """There is a link: send the waiting calls, or send them again."""
+        """The client has connected or come back: send every call without an answer, also those sent before."""
         self._send = send
         for call in self._open.values():
             if call.is_in_login:

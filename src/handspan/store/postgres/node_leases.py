@@ -116,7 +116,7 @@ class NodeLeases:
         return True
 
     async def lost_nodes(self) -> list[str]:
-        """Return the nodes whose lease is over. None while this node can't judge."""
+        """Return the nodes whose lease is over; no node while this one can't judge."""
         if not self.can_judge:
             return []
         rows = await self._database.fetch_all(_LOST, (self._seconds,))

@@ -86,7 +86,7 @@ class StoredNodes:
         ]
 
     async def lost_nodes(self) -> Sequence[str]:
-        """Return the nodes whose lease is over. None while this node can't judge: its own lease had a gap."""
+        """Return the nodes whose lease is over; no node while this one can't judge: its own lease had a gap."""
         return await self.leases.lost_nodes()
 
     async def bury(self, node: str) -> bool:

@@ -60,7 +60,7 @@ class IgnoreRules:
         self._groups = groups[::-1]
 
     def judge(self, name: str, path: str, is_folder: bool) -> bool | None:
-        """Return whether the path is ignored; None when no rule is about it. `path` begins at the rules' folder."""
+        """Return whether the path is ignored; None when no rule matches. `path` is relative to the rules' folder."""
         for group in self._groups:
             if group.matches(name, path, is_folder):
                 return not group.takes_back

@@ -31,7 +31,7 @@ class LiteralMatcher:
 
 
 class PatternMatcher:
-    """Finds matches of a compiled pattern: google-re2's, or Python's for a literal text in any case."""
+    """Finds matches of a compiled pattern: google-re2's, or Python's for a literal text in upper and lower case."""
 
     def __init__(self, pattern: "_Pattern") -> None:
         self._search = pattern.search

@@ -237,7 +237,11 @@ def _make_spec(*, can_use_expressions: bool) -> ToolSpec:
         "path": {**SEARCH_PATH, "description": "The folder or file to search; the whole workspace by default."},
         "glob": {"type": "string", "minLength": 1, "description": "Only files that match, such as '*.py' or 'src/**'."},
         "literal": {"type": "boolean", "default": False, "description": "True takes the query as it is."},
-        "ignore_case": {"type": "boolean", "default": False, "description": "True finds it in any case."},
+        "ignore_case": {
+            "type": "boolean",
+            "default": False,
+            "description": "True: upper and lower case are the same.",
+        },
         "context": {
             "type": "integer",
             "minimum": 0,

@@ -26,7 +26,7 @@ _PASSED_VARIABLES: Final = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL",
 
 
 class CommandLauncher:
-    """Decides how a command starts: in the sandbox, or as a literal command without one."""
+    """Decides how a command starts: in the sandbox, as a literal command without one, or unsafe on the machine."""
 
     def __init__(
         self, workspace: Path, policy: CommandPolicy, sandbox: Sandbox, is_unsafe: bool, open_proxy: OpenProxy | None
@@ -44,7 +44,7 @@ class CommandLauncher:
         return "none" if network == "guarded" and self._open_proxy is None else network
 
     def complete(self, spec: ToolSpec) -> ToolSpec:
-        """Return this definition with what holds for all commands here and now."""
+        """Return the spec with the limits of commands on this machine: sandbox, network, allowed commands."""
         report = self._sandbox.expected
         is_possible = report.active or not self._sandbox.is_required
         situation = describe_situation(

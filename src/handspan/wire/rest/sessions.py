@@ -120,7 +120,7 @@ class MessageList(Struct, frozen=True):
 
 
 class SearchQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """The words to search for, in any case."""
+    """The words to search for, in upper or lower case."""
 
     query: Annotated[str, Meta(pattern=SOMETHING, max_length=200)]
     limit: Annotated[int, Meta(ge=1, le=200, description="How many at most.")] = 50

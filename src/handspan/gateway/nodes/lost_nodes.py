@@ -19,7 +19,7 @@ TakeOver = Callable[[Recovery], Awaitable[None]]
 """Goes on with what a lost node left open."""
 
 
-class Burials:
+class LostNodes:
     """Looks for nodes whose lease is over, and closes or continues what they left."""
 
     def __init__(self, store: Store, book: NodeBook, take_over: TakeOver, on_buried: Callable[[], None]) -> None:
