@@ -60,7 +60,7 @@ class LongText(Struct, frozen=True):
 
     def _how_to_read(self, begin: int) -> str:
         if not self.artifact:
-            return f"The whole could not be kept{f' ({self.problem})' if self.problem else ''}. Ask for less at once."
+            return f"The whole could not be kept{f' ({self.problem})' if self.problem else ''}. Ask for smaller parts."
         read = (
             f"Call read_artifact with id {self.artifact!r} and offset {begin} to read on, or with query to search it."
         )
