@@ -8,6 +8,8 @@ import socket
 import subprocess
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -452,6 +454,13 @@ def test_a_question_that_is_answered_elsewhere_is_asked_no_more(run: Shell) -> N
         assert "[get_current_time: ok," in terminal.prompt()
         terminal.say("/usage")
         assert "replies" in terminal.prompt()
+
+
+def test_requests_of_several_threads_do_not_mix(run: Shell) -> None:
+    with serving(run), closing(Remote(address(run), token(run))) as remote, ThreadPoolExecutor(8) as threads:
+        names = [f"agent{number}" for number in range(40)]
+        made = [threads.submit(remote.change, "POST", "/api/agents", dict[str, Any], {"name": name}) for name in names]
+        assert [one.result(60)["name"] for one in made] == names
 
 
 def test_a_gateway_that_is_killed_and_started_again_goes_on_with_the_conversation(run: Shell) -> None:

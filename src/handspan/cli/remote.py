@@ -2,6 +2,7 @@
 
 import contextlib
 import ssl
+import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import urlsplit
@@ -32,6 +33,8 @@ class Remote:
         self.workspace = workspace
         """The folder that its tools work in; empty when it is not known here."""
         self._connection: HTTPConnection | None = None
+        self._lock = threading.Lock()
+        """Held by a request until it is answered: a chat asks for what it completes on another thread."""
 
     def __repr__(self) -> str:
         """Without the token: a repr ends up in logs."""
@@ -63,15 +66,16 @@ class Remote:
         if on_line is not None:
             return self._stream(method, path, data, given, on_line)
         may_repeat = method == "GET" or "Idempotency-Key" in given
-        for again in (True, False):
-            was_open = self._connection is not None
-            try:
-                return self._exchange(method, path, data, given)
-            except (OSError, http.client.HTTPException) as error:
-                self.close()
-                # The gateway may have closed a kept connection long ago. Then it did not get the request.
-                if not (again and was_open and may_repeat):
-                    raise self._unreachable(error) from None
+        with self._lock:
+            for again in (True, False):
+                was_open = self._connection is not None
+                try:
+                    return self._exchange(method, path, data, given)
+                except (OSError, http.client.HTTPException) as error:
+                    self.close()
+                    # The gateway may have closed a kept connection long ago. Then it did not get the request.
+                    if not (again and was_open and may_repeat):
+                        raise self._unreachable(error) from None
         raise AssertionError("the second try ends it")  # pragma: no cover
 
     def _stream(
