@@ -85,6 +85,17 @@ class EntryCode(Struct, frozen=True):
     scopes: tuple[str, ...]
 
 
+class RequestClaim(Struct, frozen=True):
+    """The outcome of `NodeBook.claim_request`."""
+
+    is_own: bool
+    """Whether this node has to answer the request."""
+    asked: bytes
+    """The fingerprint of the request that was the first with this key."""
+    answer: bytes | None = None
+    """Its answer; None while there is none."""
+
+
 class EntryCodes(Protocol):
     """Codes with which new clients get a token, on whichever node they ask (SPEC K5)."""
 
@@ -148,8 +159,26 @@ class NodeBook(Protocol):
     def codes(self) -> EntryCodes:
         """Pairing codes and sign-in links."""
 
-    async def claim_request(self, kind: str, owner: str, key: str, seconds: float) -> bool:
-        """Let this node answer the request with this key for so many seconds. Return False when another one does."""
+    async def claim_request(self, kind: str, owner: str, key: str, asked: bytes, seconds: float) -> RequestClaim:
+        """Let this node answer the request with this key and fingerprint, unless another node does, or one has.
+
+        An answer is known for so many seconds. A node that is lost gives up the requests that it has not answered.
+        """
+
+    async def answer_request(self, kind: str, owner: str, key: str, answer: bytes | None) -> None:
+        """Store the answer to a request that this node has claimed. None: it has none, and may begin anew."""
+
+    async def hold(self, name: str) -> str:
+        """Take the lease of this name, if no node has it. Return the node that has it: `own`, if this one does.
+
+        It ends with the node. A node that joins again under a new id does not have it any more: call this regularly.
+        """
+
+    async def let_go(self, name: str) -> None:
+        """Give the lease of this name up, if this node has it."""
+
+    async def holders(self) -> Mapping[str, str]:
+        """Return the node of each lease with a name."""
 
     async def revoked_tokens(self, since: float) -> Sequence[tuple[str, str]]:
         """Return owner and hash of the tokens that were revoked since then."""

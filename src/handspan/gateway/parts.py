@@ -17,6 +17,7 @@ from handspan.gateway.clients.peers import Peers
 from handspan.gateway.entry.auth import Auth
 from handspan.gateway.entry.pairing import Pairing
 from handspan.gateway.entry.rate_limit import TryLimit
+from handspan.gateway.http.idempotency import SharedRequests
 from handspan.gateway.live import Live
 from handspan.gateway.metrics import Metrics
 from handspan.gateway.sessions.questions import AwaitedQuestions
@@ -37,8 +38,8 @@ class OtherGateways(Protocol):
         """Let this limit count the tries on all nodes."""
         ...
 
-    async def claim_request(self, kind: str, owner: str, key: str, seconds: float) -> bool:
-        """Let this node answer the request with this key for so many seconds. Return False when another one does."""
+    def shared_requests(self, kind: str) -> SharedRequests:
+        """Return the requests of this kind, which all nodes answer together."""
         ...
 
     async def nodes(self) -> Sequence[NodeRecord]:

@@ -20,7 +20,7 @@ from handspan.core.bus import (
     ToolsChanged,
 )
 from handspan.core.errors import ConfigError, HandspanError, StoreError
-from handspan.core.nodes import ClientRecord, NodeBook, NodeRecord
+from handspan.core.nodes import ClientRecord, NodeBook, NodeRecord, RequestClaim
 from handspan.core.records import Recovery
 from handspan.gateway.clients.peers import Peer
 from handspan.gateway.entry.rate_limit import TryLimit
@@ -254,9 +254,9 @@ class Cluster:
         """Let this limit count the tries on all nodes."""
         self._events.share_tries(kind, limit)
 
-    async def claim_request(self, kind: str, owner: str, key: str, seconds: float) -> bool:
-        """Let this node answer the request with this key for so many seconds. Return False when another one does."""
-        return await self.book.claim_request(kind, owner, key, seconds)
+    def shared_requests(self, kind: str) -> "KindOfRequests":
+        """Return the requests of this kind, which all nodes answer together."""
+        return KindOfRequests(self.book, kind)
 
     async def nodes(self) -> Sequence[NodeRecord]:
         """Return all nodes that count as alive, by name."""
@@ -403,6 +403,22 @@ class Cluster:
             for peer in self._parts.peers:
                 if peer.socket is not None:
                     peer.socket.close(1012, "this node is cut off: connect again")
+
+
+class KindOfRequests:
+    """The requests of one kind that have a key of their client. It fills `SharedRequests`."""
+
+    def __init__(self, book: NodeBook, kind: str) -> None:
+        self._book = book
+        self._kind = kind
+
+    async def claim(self, owner: str, key: str, asked: bytes, seconds: float) -> RequestClaim:
+        """Let this node answer the request, unless another node does, or one has in the last so many seconds."""
+        return await self._book.claim_request(self._kind, owner, key, asked, seconds)
+
+    async def answer(self, owner: str, key: str, answer: bytes | None) -> None:
+        """Store the answer of a claimed request. None: it has none, and may begin anew."""
+        await self._book.answer_request(self._kind, owner, key, answer)
 
 
 def _options(settings: ClusterSettings) -> LinkOptions:

@@ -3,7 +3,8 @@
 import math
 from typing import Final
 
-from msgspec import structs
+import msgspec
+from msgspec import Struct, structs
 
 from handspan.core.messages import AssistantMessage, Text, UserMessage
 from handspan.gateway.entry.host_policy import address_of
@@ -14,6 +15,31 @@ from handspan.gateway.rest.route import Family, Reply, RestRequest
 from handspan.wire.rest.sessions import WaitingAnswer, WebhookAnswer, WebhookBody, WebhookHeaders
 
 family: Final = Family("webhook")
+
+
+class _Stored(Struct, frozen=True):
+    """An answer as other nodes get it: one of the two."""
+
+    answered: WebhookAnswer | None = None
+    waiting: WaitingAnswer | None = None
+
+
+class WebhookCodec:
+    """Answers as bytes, for other nodes (SPEC K5)."""
+
+    async def encode(self, answer: Struct) -> bytes | None:
+        """Return the answer as bytes."""
+        waiting = answer.content if isinstance(answer, Reply) else None
+        stored = _Stored(
+            answer if isinstance(answer, WebhookAnswer) else None,
+            waiting if isinstance(waiting, WaitingAnswer) else None,
+        )
+        return msgspec.json.encode(stored)
+
+    def decode(self, stored: bytes) -> Struct:
+        """Return the answer of these bytes."""
+        found = msgspec.json.decode(stored, type=_Stored)
+        return found.answered or Reply(found.waiting or b"", 202)
 
 
 @family.post("/webhook", also={202: WaitingAnswer}, also_refuses=(404, 409, 429, 500, 503))

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from handspan.core.nodes import ClientPlace, ClientRecord, EntryCode, NodeRecord, Placement
+from handspan.core.nodes import ClientPlace, ClientRecord, EntryCode, NodeRecord, Placement, RequestClaim
 from handspan.core.values import sanitize
 from handspan.store.postgres.database import PostgresDatabase
 from handspan.store.postgres.node_leases import NodeLeases
@@ -42,11 +42,19 @@ _TAKE_CODE: Final = (
 )
 _scopes: Final = msgspec.json.Decoder(tuple[str, ...])
 _CLAIM_REQUEST: Final = (
-    "INSERT INTO asked_requests (kind, owner, key, node, at) VALUES (?, ?, ?, ?, clock_timestamp())"
-    " ON CONFLICT (kind, owner, key) DO UPDATE SET node = excluded.node, at = excluded.at"
-    " WHERE asked_requests.node = excluded.node OR asked_requests.at < clock_timestamp() - make_interval(secs => ?)"
-    " RETURNING node"
+    "INSERT INTO asked_requests (kind, owner, key, asked, node, at) VALUES (?, ?, ?, ?, ?, clock_timestamp())"
+    " ON CONFLICT (kind, owner, key) DO UPDATE SET node = excluded.node, at = excluded.at, asked = excluded.asked,"
+    " answer = NULL WHERE asked_requests.answer IS NOT NULL"
+    " AND asked_requests.at <= clock_timestamp() - make_interval(secs => ?) RETURNING asked"
 )
+_FIND_REQUEST: Final = "SELECT node, asked, answer FROM asked_requests WHERE kind = ? AND owner = ? AND key = ?"
+_ANSWER_REQUEST: Final = (
+    "UPDATE asked_requests SET node = NULL, answer = ?, at = clock_timestamp()"
+    " WHERE kind = ? AND owner = ? AND key = ? AND node = ?"
+)
+_FORGET_REQUEST: Final = "DELETE FROM asked_requests WHERE kind = ? AND owner = ? AND key = ? AND node = ?"
+_HOLDER: Final = "SELECT node FROM named_leases WHERE name = ?"
+_HOLD: Final = "INSERT INTO named_leases (name, node) VALUES (?, ?) ON CONFLICT (name) DO NOTHING"
 _SECRET_BYTES: Final = 32
 _load: Final = msgspec.json.Decoder(dict[str, float])
 
@@ -127,11 +135,46 @@ class StoredNodes:
         row = await self._database.fetch_one("SELECT run FROM calls WHERE id = ? AND state <> 'done'", (call_id,))
         return row[0] or "" if row is not None else ""
 
-    async def claim_request(self, kind: str, owner: str, key: str, seconds: float) -> bool:
-        """Let this node answer the request with this key for so many seconds. Return False when another one does."""
-        values = (kind, sanitize(owner), sanitize(key), self.own, seconds)
-        holder = await self._database.write(lambda connection: connection.fetch_value(_CLAIM_REQUEST, values))
-        return holder is not None
+    async def claim_request(self, kind: str, owner: str, key: str, asked: bytes, seconds: float) -> RequestClaim:
+        """Let this node answer the request with this key and fingerprint, unless another node does, or one has."""
+        row = (kind, sanitize(owner), sanitize(key))
+
+        async def work(connection: TableConnection) -> RequestClaim:
+            if await connection.fetch_one(_CLAIM_REQUEST, (*row, asked, self.own, seconds)) is not None:
+                return RequestClaim(True, asked)
+            found = await connection.fetch_one(_FIND_REQUEST, row)
+            if found is None:  # its node was lost just now
+                return RequestClaim(False, asked)
+            holder, before, answer = found
+            return RequestClaim(holder == self.own, before, answer)
+
+        return await self._database.write(work)
+
+    async def answer_request(self, kind: str, owner: str, key: str, answer: bytes | None) -> None:
+        """Store the answer to a request that this node has claimed. None: it has none, and may begin anew."""
+        row = (kind, sanitize(owner), sanitize(key), self.own)
+        if answer is None:
+            await self._database.execute(_FORGET_REQUEST, row)
+        else:
+            await self._database.execute(_ANSWER_REQUEST, (answer, *row))
+
+    async def hold(self, name: str) -> str:
+        """Take the lease of this name, if no node has it. Return the node that has it: `own`, if this one does."""
+
+        async def work(connection: TableConnection) -> str:
+            await connection.execute(_HOLD, (name, self.own))
+            return await connection.fetch_value(_HOLDER, (name,)) or ""
+
+        row = await self._database.fetch_one(_HOLDER, (name,))
+        return row[0] if row is not None else await self._database.write(work)
+
+    async def let_go(self, name: str) -> None:
+        """Give the lease of this name up, if this node has it."""
+        await self._database.execute("DELETE FROM named_leases WHERE name = ? AND node = ?", (name, self.own))
+
+    async def holders(self) -> Mapping[str, str]:
+        """Return the node of each lease with a name."""
+        return dict(await self._database.fetch_all("SELECT name, node FROM named_leases"))
 
     async def revoked_tokens(self, since: float) -> Sequence[tuple[str, str]]:
         """Return owner and hash of the tokens that were revoked since then."""
