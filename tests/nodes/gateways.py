@@ -72,7 +72,7 @@ async def ask(node: GatewayProcess, method: str, path: str, body: JsonObject | N
     """What a REST request answers."""
     async with httpx2.AsyncClient(timeout=WAIT) as client:
         token = more.pop("token", node.token)
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        headers = ({"Authorization": f"Bearer {token}"} if token else {}) | more.pop("extra_headers", {})
         response = await client.request(method, node.url + path, json=body, headers=headers, **more)
         return response.json()
 

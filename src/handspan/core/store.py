@@ -187,6 +187,18 @@ class Conversations(Protocol):
     async def end_turn(self, session: str, *, owner: str, waiting: bool = False) -> None:
         """Mark the session as idle, or as `waiting` for results of its open calls."""
 
+    async def hand_over(self, session: str, *, owner: str) -> None:
+        """Give up the turn of this process, or a turn that waits, without ending it: another process goes on with it.
+
+        Until one does, the session counts as running. Does nothing while another process runs its turn.
+        """
+
+    async def take_turn(self, session: str, *, owner: str) -> SessionRecord | None:
+        """Make this process run a turn that was handed over, and return the session; None when there is none."""
+
+    async def handed_over(self) -> Sequence[tuple[str, str]]:
+        """Return session and owner of the turns that were handed over, and that no process runs yet."""
+
     async def rename(self, session: str, name: str, *, owner: str) -> None:
         """Change the name."""
 

@@ -192,7 +192,8 @@ class App:
             try:
                 if not has_files:
                     await self._apply_switches()
-                self.recovery = await self.store.recover()
+                if self.store.nodes is None or self.settings.cluster.role != "edge":  # else other nodes do that
+                    self.recovery = await self.store.recover()
             except HandspanError:
                 await self.store.close()
                 raise

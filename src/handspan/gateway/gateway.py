@@ -211,11 +211,13 @@ class Gateway:
             return
         if self.cluster is not None:
             self.cluster.open(self._cluster_parts())
-        await self._unfinished.open(self.settings.gateway.resume_grace)
-        self.sessions.cut_off.update(app.recovery.closed)
-        await self._resumable.recover(app.recovery)
-        if self.channels is not None:
-            await self.channels.open()
+        if self.sessions.runs_turns:
+            await self._unfinished.open(self.settings.gateway.resume_grace)
+            self.sessions.cut_off.update(app.recovery.closed)
+            await self._resumable.recover(app.recovery)
+            if self.channels is not None:
+                await self.channels.open()
+            self._watching = asyncio.create_task(self._end_expired_calls())
         self._watch()
 
     async def _open_app(self, url: str) -> None:
@@ -530,7 +532,6 @@ class Gateway:
         watch("handspan_open_calls", "Calls that clients have not answered yet.", self._count_open_calls)
         if self.cluster is not None:
             self.metrics.more = self.cluster.metric_lines
-        self._watching = asyncio.create_task(self._end_expired_calls())
 
     def _count_devices(self) -> float:
         return float(sum(peer.role == "device" for peer in self.peers))

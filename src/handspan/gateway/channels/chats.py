@@ -153,7 +153,7 @@ class ChannelChats:
         try:
             while True:
                 handle = session.say(Principal(taken.owner, _SCOPES), said, ends, agent=lane.settings.agent)
-                ended = await handle.end()
+                ended = await handle.end(elsewhere=False)  # another node answers it then
                 if ended.reason != "pending":
                     return ended
                 await self._questions.show_open(session_id)  # an earlier process may have asked

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import random
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
@@ -52,6 +53,7 @@ _from_client: Final = msgspec.msgpack.Decoder(messages.FromClient)
 _gone: Final = msgspec.msgpack.Decoder(messages.ClientLost)
 _moved: Final = msgspec.msgpack.Decoder(messages.ClientMoved)
 _dismissed: Final = msgspec.msgpack.Decoder(messages.ClientDismissed)
+_turn: Final = msgspec.msgpack.Decoder(messages.TurnOffered)
 _probe: Final = msgspec.msgpack.Decoder(messages.Probe)
 
 
@@ -85,6 +87,11 @@ class Cluster:
         self._ticking: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
+    @property
+    def runs_turns(self) -> bool:
+        """Whether turns run on this node."""
+        return _runs_turns(self._settings.role)
+
     # Open and close.
 
     def prepare(self, book: NodeBook, url: str) -> None:
@@ -105,7 +112,9 @@ class Cluster:
         self._parts, self.registry, self.rules = parts, parts.app.registry, parts.rules
         self.frames = LargeFrames(parts.app.artifacts)
         self.placing = Placing(self.book, self.link, self.frames, lambda: parts.peers, self._most_calls)
-        self._lost_nodes = LostNodes(store, self.book, self._take_over, lambda: self.mirrors.hint(""))
+        self._lost_nodes = LostNodes(store, self.book, self._take_over, self._take_turn, lambda: self.mirrors.hint(""))
+        self._lost_nodes.runs_turns = parts.sessions.runs_turns = self.runs_turns
+        parts.sessions.hand_over = self._offer_turn
         self._probes = Probes(self.book, self.link, self.mirrors, self._lost_nodes.bury)
         self._turns = TurnsElsewhere(parts.sessions, store.conversations)
         parts.peers.others = self
@@ -149,16 +158,46 @@ class Cluster:
             await self.book.describe(is_draining=True, load=self._load())
         except StoreError as error:
             _log.warning("The other nodes do not know yet that this one stops: %s", error)
+        await self._leave_turns()
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             connected = [peer for peer in self._parts.peers if peer.socket is not None]
             idle = [peer for peer in connected if not peer.is_awaited]
-            if not connected or (not idle and not self._is_relaying(connected)):
+            is_over = not self._parts.sessions.is_leaving and not self._is_relaying(connected)
+            if not connected or (not idle and is_over):
                 return
             for peer in idle[: max(1, int(len(idle) * _DRAIN_TICK / max(end - time.monotonic(), _DRAIN_TICK)))]:
                 if peer.socket is not None:
                     peer.socket.close(1012, "this node stops: connect again")
             await asyncio.sleep(_DRAIN_TICK)
+
+    async def _leave_turns(self) -> None:
+        """Let the other nodes go on with the turns of this one, if one of them can."""
+        try:
+            has_heirs = bool(await self._turn_nodes())
+        except StoreError as error:
+            _log.warning("The turns of this node are not handed over: %s", error)
+            return
+        if has_heirs:
+            self._parts.sessions.leave()
+
+    async def _turn_nodes(self) -> list[NodeRecord]:
+        """Return the other nodes that run turns and do not stop."""
+        found = await self.book.nodes()
+        return [one for one in found if one.id != self.book.own and not one.is_draining and _runs_turns(one.role)]
+
+    def _offer_turn(self, session: str, owner: str) -> None:
+        """Tell another node that it can go on with this turn."""
+        self.start(self._send_turn(messages.TurnOffered(owner, session)))
+
+    async def _send_turn(self, offered: messages.TurnOffered) -> None:
+        try:
+            nodes = await self._turn_nodes()
+        except StoreError:
+            return  # the others look for such turns by themselves
+        if nodes:
+            least = min(nodes, key=lambda one: (one.load.get("turns", 0.0), random.random()))
+            self.link.send(least.id, messages.TURN, messages.encode(offered))
 
     def _is_relaying(self, peers: Sequence[Peer]) -> bool:
         """Whether other nodes wait for one of these clients."""
@@ -305,6 +344,9 @@ class Cluster:
                 self._on_moved(_moved.decode(body))
             case messages.DISMISS:
                 self._on_dismissed(_dismissed.decode(body))
+            case messages.TURN:
+                offered = _turn.decode(body)
+                self.start(self._take_turn(offered.session, offered.owner))
             case messages.PROBE:
                 return messages.encode(self.placing.probe(_probe.decode(body)))
         return None
@@ -344,6 +386,12 @@ class Cluster:
                     self.placing.release_calls(client, taken)
                 client.tools.resume_calls()
         await parts.resumable.recover(recovery)
+
+    async def _take_turn(self, session: str, owner: str) -> None:
+        """Go on with a turn that another node has handed over."""
+        if self.runs_turns and not self.is_draining:
+            await self.follow(owner)
+            self._parts.sessions.take_up(session, owner)
 
     async def _is_held_elsewhere(self, call_id: str) -> bool:
         """Whether another node, which lives, works on this call: then it hears of the answer itself."""
@@ -436,6 +484,10 @@ def _options(settings: ClusterSettings) -> LinkOptions:
         settings.tls_cert,
         settings.tls_key,
     )
+
+
+def _runs_turns(role: str) -> bool:
+    return role != "edge"
 
 
 def _record_of(peer: Peer) -> ClientRecord:

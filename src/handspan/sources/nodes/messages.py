@@ -16,6 +16,7 @@ GONE: Final = "gone"
 MOVED: Final = "moved"
 PROBE: Final = "probe"
 DISMISS: Final = "dismiss"
+TURN: Final = "turn"
 
 _MEDIA_TYPE: Final = "application/json"
 
@@ -71,6 +72,13 @@ class ClientDismissed(Struct, frozen=True, array_like=True):
     owner: str
     peer: str
     reason: str
+
+
+class TurnOffered(Struct, frozen=True, array_like=True):
+    """A turn was handed over: the receiver may go on with it. The database says whether that is so."""
+
+    owner: str
+    session: str
 
 
 class ProbedClient(Struct, frozen=True, array_like=True):
