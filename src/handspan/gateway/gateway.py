@@ -206,7 +206,9 @@ class Gateway:
         self._subscribe()
         if len(app.messages):
             make_door: type[ChannelDoor] = importlib.import_module(_CHANNELS).ChannelDoor
-            self.channels = make_door(app.messages, store.channels, self.sessions, self.questions, self.bus)
+            self.channels = make_door(
+                app.messages, store.channels, self.sessions, self.questions, self.bus, self.cluster
+            )
         if self._is_inside:
             return
         if self.cluster is not None:
@@ -216,6 +218,8 @@ class Gateway:
             self.sessions.cut_off.update(app.recovery.closed)
             await self._resumable.recover(app.recovery)
             if self.channels is not None:
+                if self.cluster is not None:
+                    self.channels.inbox.share(self.cluster.share_tries)
                 await self.channels.open()
             self._watching = asyncio.create_task(self._end_expired_calls())
         self._watch()
@@ -241,11 +245,11 @@ class Gateway:
 
     async def drain(self, seconds: float) -> None:
         """Take no new work. Turns and calls that run end, or are ended, within so many seconds (SPEC G3)."""
+        if self.channels is not None:
+            await self.channels.stop()
         if self.cluster is not None:
             await self.cluster.drain(self.leaving_seconds if seconds else 0.0)
         self.peers.stop()
-        if self.channels is not None:
-            await self.channels.stop()
         self.app.engine.is_stopping = True
         await asyncio.gather(self.sessions.drain(seconds), *(door.drain(seconds) for door in self.doors.values()))
         if self.channels is not None:

@@ -297,6 +297,14 @@ class Cluster:
         """Return the requests of this kind, which all nodes answer together."""
         return KindOfRequests(self.book, kind)
 
+    async def hold_work(self, name: str) -> bool:
+        """Whether this node has the work of this name: it takes it, if no other node has. It goes with the node."""
+        return await self.book.hold(name) == self.book.own
+
+    async def leave_work(self, name: str) -> None:
+        """Leave the work of this name to another node."""
+        await self.book.let_go(name)
+
     async def nodes(self) -> Sequence[NodeRecord]:
         """Return all nodes that count as alive, by name."""
         return await self.book.nodes()

@@ -4,6 +4,7 @@ from typing import Final
 
 import msgspec
 
+from handspan.agent.refusals import NoTurnsHere
 from handspan.channels.bus import ChannelLane
 from handspan.channels.signatures import VALID_SECONDS, check_signature
 from handspan.core.channels import ChannelSender, IncomingMessage, OutgoingMessage
@@ -100,6 +101,8 @@ async def take_signed(request: RestRequest, name: str, headers: SignatureHeaders
 
 
 async def _take(request: RestRequest, message: IncomingMessage) -> SignedAnswer | Reply:
+    if not request.parts.sessions.runs_turns:
+        raise NoTurnsHere
     try:
         taken = await _door(request).receive(message)
     except ToolError as error:
