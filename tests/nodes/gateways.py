@@ -14,7 +14,7 @@ from msgspec import Struct
 from handspan.config.settings import NodeRole
 from handspan.core.values import Json, JsonObject
 from handspan.testing import FakeDevice, GatewayProcess
-from handspan.testing.gateway import running_gateway
+from handspan.testing.gateway import RunningGateway, running_gateway
 from handspan.testing.process import SPOKEN
 from handspan.testing.spoken import Spoken
 from tests.nats_engine import NatsEngine, need_server
@@ -51,7 +51,7 @@ class ThreeNodes(Struct, frozen=True):
 
 
 @asynccontextmanager
-async def nodes_here(folder: Path, *roles: NodeRole) -> AsyncIterator[Sequence[Reachable]]:
+async def nodes_here(folder: Path, *roles: NodeRole) -> AsyncIterator[Sequence[RunningGateway]]:
     """Nodes of these roles, in this process: nothing of them can die alone, and they start faster."""
     need_server()
     if find_programs() is None:
@@ -111,9 +111,9 @@ async def ask(node: Reachable, method: str, path: str, body: JsonObject | None =
         return response.json()
 
 
-async def tools_of(node: Reachable) -> set[str]:
-    """The names of the tools that a node lists."""
-    return {tool["name"] for tool in (await ask(node, "GET", "/api/tools"))["tools"]}
+async def tools_of(node: Reachable, token: str = "") -> set[str]:
+    """The names of the tools that a node lists, for the operator or the owner of this token."""
+    return {tool["name"] for tool in (await ask(node, "GET", "/api/tools", token=token or node.token))["tools"]}
 
 
 async def listed(nodes: "ThreeNodes | Sequence[Reachable]", *names: str, on: tuple[int, ...] = (0, 1, 2)) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -99,7 +100,7 @@ async def test_a_request_with_a_key_is_done_once_and_answered_alike_on_every_nod
             path: str, body: JsonObject, other: JsonObject, key: str, result: int
         ) -> tuple[JsonObject, JsonObject]:
             """The answers of both nodes: the second one is asked while the first is at work, and once more."""
-            request = {"body": body, "extra_headers": {key: path}, "token": nodes[0].token}
+            request: dict[str, Any] = {"body": body, "extra_headers": {key: path}, "token": nodes[0].token}
             first = asyncio.create_task(ask(nodes[0], "POST", path, **request))
             call = await phone.expect("tool_call_request", PATIENT)
             second = asyncio.create_task(ask(nodes[1], "POST", path, **request))

@@ -82,7 +82,11 @@ async def unpair_sender(request: RestRequest, name: str, sender: str) -> SenderC
 
 
 @family.post(
-    "/channels/{name}", "open", status=202, also={200: SignedAnswer}, also_refuses=(400, 401, 403, 408, 409, 413, 429)
+    "/channels/{name}",
+    "open",
+    status=202,
+    also={200: SignedAnswer},
+    also_refuses=(400, 401, 403, 408, 409, 413, 421, 429),
 )
 async def take_signed(request: RestRequest, name: str, headers: SignatureHeaders) -> SignedAnswer | Reply:
     """Take a message of a person, signed by the program that passes it on. A signature is good once, for 5 minutes."""

@@ -33,6 +33,7 @@ _MEANINGS: Final = {
     413: "The body is too large.",
     415: "The body is not of the kind that is wanted.",
     416: "There is nothing in that range.",
+    421: "This node runs no turns: ask another one.",
     422: "The request is not as it has to be.",
     429: "Too many of them: wait.",
     500: "It failed.",

@@ -42,7 +42,7 @@ class WebhookCodec:
         return found.answered or Reply(found.waiting or b"", 202)
 
 
-@family.post("/webhook", also={202: WaitingAnswer}, also_refuses=(404, 409, 429, 500, 503))
+@family.post("/webhook", also={202: WaitingAnswer}, also_refuses=(404, 409, 421, 429, 500, 503))
 async def webhook(request: RestRequest, body: WebhookBody, headers: WebhookHeaders) -> WebhookAnswer | Reply:
     """Send a message to an agent and wait for its answer. The same key and body again: the stored answer."""
     _check_tries(request)

@@ -137,7 +137,9 @@ class Mirrors:
     def lose(self, message: ClientLost) -> None:
         """Note that a client's connection is gone."""
         mirror = self._mirrors.get(message.peer)
-        if mirror is not None and mirror.record.epoch <= message.epoch:
+        if mirror is None or mirror.record.owner != message.owner:
+            return
+        if mirror.record.epoch <= message.epoch:
             self._vanish(mirror, message.why if message.is_over else "")
             self.hint(message.owner)
 
