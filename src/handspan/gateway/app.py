@@ -35,8 +35,8 @@ from handspan.core.sources import Broken, ToolSource, problem_lines
 from handspan.core.store import ArtifactStore, SkillSwitches, Store, Switches
 from handspan.engine.builtin_hooks import make_hooks
 from handspan.engine.caller import Caller
+from handspan.engine.concurrency import SlotsByOrigin
 from handspan.engine.engine import Engine
-from handspan.engine.gates import Gates
 from handspan.engine.hooks import Hooks
 from handspan.gateway.channels.outlet import ChannelOutlet
 from handspan.gateway.listening import browser_url
@@ -138,7 +138,7 @@ class App:
             question_timeout=settings.tools.question_timeout,
             hooks=Hooks(make_hooks(settings.hooks.chain, settings.state)) if settings.hooks.enabled else None,
             ledger=self.store.ledger if self.store else None,
-            gates=Gates(settings.tools.concurrency),
+            slots=SlotsByOrigin(settings.tools.concurrency),
             result_limit=settings.tools.result_limit,
             result_preview=settings.tools.result_preview,
             bus=bus,

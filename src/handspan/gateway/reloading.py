@@ -50,7 +50,7 @@ def _apply_tool_settings(app: App, before: Settings, switched_off: Sequence[str]
         result_limit=tools.result_limit,
         result_preview=tools.result_preview,
     )
-    app.engine.gates.use(tools.concurrency)
+    app.engine.slots.use(tools.concurrency)
     app.registry.use(registry_rules(app.settings), switched_off)
     if tools != before.tools:
         for source in app.sources:
