@@ -146,7 +146,7 @@ class App:
         self.agents = Agents(settings, self.store.agents if self.store else None)
         self.skills = skills_of(settings, config_folder, self.store.skill_switches if self.store else None)
         self._loader: ConversationLoader | None = None
-        self.messages = _make_bus(settings, self.guard, show_message)
+        self.messages = _make_message_bus(settings, self.guard, show_message)
         """The channels to people."""
         self._outlet = ChannelOutlet(self.messages, self.store.channels if self.store else None)
         changed = partial(_tell_of_tools, bus, "") if bus else None
@@ -393,8 +393,8 @@ def _folder_artifacts(settings: Settings) -> FolderArtifacts:
     return FolderArtifacts(settings.state / "artifacts", ArtifactLimits.of(settings.store.artifacts))
 
 
-def _make_bus(settings: Settings, guard: NetGuard, show: ShowMessage) -> MessageBus:
-    """Return the channels that the settings name."""
+def _make_message_bus(settings: Settings, guard: NetGuard, show: ShowMessage) -> MessageBus:
+    """Return the bus of messages to people, with the channels that the settings name."""
     if not settings.channels:
         return MessageBus({})
     made: MessageBus = (
