@@ -7,7 +7,7 @@ import msgspec
 
 from handspan.cli.door import ask_gateway, note_changed_settings, place_options
 from handspan.cli.files import as_messages, as_specs, read_json
-from handspan.cli.options import completes, json_option, settings_options
+from handspan.cli.options import completes, json_option
 from handspan.cli.requests import Requests, find_agent
 from handspan.core.errors import HandspanError, WireError
 from handspan.core.messages import Api, UnpairedCalls
@@ -30,7 +30,6 @@ def command() -> None:
 @click.option("--agent", shell_complete=completes("agents"), help="As for `handspan chat`.")
 @click.option("--model", "named", default="", shell_complete=completes("models"), help="As for `handspan chat`.")
 @json_option
-@settings_options
 @place_options
 def which(agent: str | None, named: str, as_json: bool) -> None:
     """Say which model `handspan chat` would use, and why."""
