@@ -11,8 +11,8 @@ import msgspec
 
 from handspan.config.mcp_file import read_servers, write_servers
 from handspan.config.settings import McpServer
-from handspan.core.errors import ConfigError
-from handspan.core.names import SEPARATOR, is_outside_name
+from handspan.core.errors import ConfigError, DefinitionError
+from handspan.core.names import SEPARATOR, check_namespace
 from handspan.core.principals import GLOBAL, OPERATOR
 from handspan.core.questions import Question, QuestionAction, Questions
 from handspan.core.tool import ToolSpec
@@ -241,8 +241,10 @@ class McpServers:
 
 def check_server(name: str, server: McpServer) -> None:
     """Raise `ConfigError` when a server can't have this name, or nothing says how to reach it."""
-    if SEPARATOR in name or name.endswith("_") or not is_outside_name(name):
-        raise ConfigError(f"{name!r} can't be the name of a server: use letters, digits, '-' and '_', and no '__'.")
+    try:
+        check_namespace(name)
+    except DefinitionError as error:
+        raise ConfigError(f"The MCP server needs another name: {error}.") from None
     if not server.command and not server.url:
         raise ConfigError(f"The MCP server {name!r} needs a 'command' to start or a 'url' to ask.")
 
