@@ -4,7 +4,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeVar, get_args
 
 import click
-import msgspec
 from msgspec import Struct, structs
 
 from handspan.agent.agents import tick_tool, untick_tool
@@ -15,9 +14,10 @@ from handspan.cli.requests import RemoteRefused, Requests, find_agent, segment
 from handspan.core.agents import GENERAL, Agent, Mode
 from handspan.core.errors import ConfigError
 from handspan.core.names import did_you_mean, matches
-from handspan.wire.rest.agent_requests import AgentName
+from handspan.wire.rest.agent_requests import check_agent_name
 from handspan.wire.rest.agents import AgentList, AgentTools, AgentView, DeletedAgent
-from handspan.wire.rest.status import ChosenModel, SkillList
+from handspan.wire.rest.models import ChosenModel
+from handspan.wire.rest.skills import SkillList
 
 F = TypeVar("F", bound=Callable[..., None])
 
@@ -191,10 +191,10 @@ def _change(agent: Agent, wanted: Wanted) -> Agent:
 def _check_name(name: str) -> str:
     """Return the name, if an agent may have it; raises `ConfigError` in words for a person if not."""
     try:
-        return msgspec.convert(name, AgentName)
-    except msgspec.ValidationError:
-        text = f"{name[:60]!r} can't be an agent's name: use 1 to 100 characters of one line."
-        raise ConfigError(text) from None
+        check_agent_name(name)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    return name
 
 
 def _split(globs: str) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from handspan.models.choice import CODECS, codec_for, target_for
 from handspan.models.projection import EncodedProjection
 from handspan.models.schema.lowering import lower_all
 from handspan.wire import strict_json
-from handspan.wire.rest.status import ChosenModel
+from handspan.wire.rest.models import ChosenModel
 
 _API = click.Choice(list(CODECS))
 

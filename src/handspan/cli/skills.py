@@ -8,7 +8,7 @@ from handspan.cli.render import one_line, print_done, print_json, print_line
 from handspan.cli.requests import Requests, segment
 from handspan.core.errors import ConfigError
 from handspan.core.values import JsonObject, strip_invisible
-from handspan.wire.rest.status import SkillList, SkillState, SkillText
+from handspan.wire.rest.skills import SkillList, SkillState, SkillText
 
 
 @click.group("skills", invoke_without_command=True)

@@ -8,7 +8,7 @@ from handspan.agent.loading import usage_lines
 from handspan.cli.door import ask_gateway, place_options
 from handspan.cli.options import completes, json_option
 from handspan.cli.render import print_json
-from handspan.wire.rest.status import UsageList
+from handspan.wire.rest.calls import UsageList
 
 
 def _day(_: click.Context, __: click.Parameter, given: str) -> str:

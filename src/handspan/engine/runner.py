@@ -7,7 +7,7 @@ import asyncio
 import time
 from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 from msgspec import Struct
 
@@ -31,8 +31,10 @@ from handspan.engine.outcome import (
 from handspan.engine.questions import Asker
 from handspan.engine.records import CallAtWork
 from handspan.engine.threads import Threads
-from handspan.engine.workers.pool import Workers
 from handspan.registry.entry import Entry
+
+if TYPE_CHECKING:
+    from handspan.engine.workers.pool import Workers
 
 
 @final
@@ -112,14 +114,24 @@ class Runner:
         self._workspace = workspace
         self._slots = slots
         self.threads = Threads()
-        self.workers = Workers()
+        self._workers: Workers | None = None
         self.reaper = Reaper()
+
+    @property
+    def workers(self) -> "Workers":
+        """The processes of isolated tools."""
+        if self._workers is None:
+            from handspan.engine.workers.pool import Workers  # noqa: PLC0415 - few tools are isolated: start-up counts
+
+            self._workers = Workers()
+        return self._workers
 
     async def close(self) -> None:
         """End idle threads, workers and the alarm."""
         self.reaper.alarm.close()
         self.threads.close()
-        await self.workers.close()
+        if self._workers is not None:
+            await self._workers.close()
 
     async def run(self, started: Started) -> ToolResult | Pending:
         """Return the outcome of the tool. Raises nothing but the caller's own cancellation."""

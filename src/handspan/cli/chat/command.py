@@ -18,7 +18,7 @@ from handspan.cli.options import completes, read_settings
 from handspan.cli.terminal_questions import questions_for, render_question
 from handspan.core.questions import Question
 from handspan.wire.rest.agents import AgentList
-from handspan.wire.rest.status import ChosenModel
+from handspan.wire.rest.models import ChosenModel
 
 if TYPE_CHECKING:
     from handspan.cli.remote import Remote

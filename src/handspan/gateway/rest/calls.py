@@ -26,9 +26,10 @@ from handspan.wire.rest.calls import (
     NoteView,
     TimingList,
     TimingQuery,
+    UsageList,
+    UsageQuery,
     WaitQuery,
 )
-from handspan.wire.rest.status import UsageList, UsageQuery
 
 family: Final = Family("calls")
 
