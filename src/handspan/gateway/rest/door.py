@@ -48,7 +48,7 @@ _MODULES_BELOW: Final = {
     "devices": ("devices",),
     "mcp": ("mcp", "mcp_logins"),
     "doctor": ("doctor",),
-    "models": ("models", "status"),
+    "models": ("models",),
     "nodes": ("nodes",),
     "questions": ("questions",),
     "rules": ("questions",),
