@@ -16,6 +16,7 @@ from handspan.agent.conversation import Conversation, open_calls, waits_for
 from handspan.agent.queue import TurnQueue
 from handspan.agent.refusals import NoUserMessage, SessionBusy, TurnMoved
 from handspan.agent.session_host import SessionHost
+from handspan.agent.stored_turns import StoredTurn
 from handspan.agent.turn import Handle, Listener, Turn, tell_each
 from handspan.agent.turn_events import RoundSoFar, SessionEvent, last_turn, render_prompt
 from handspan.core.bus import AbortRequested, TurnEvent
@@ -319,6 +320,8 @@ class Session:
             if record.state == "waiting" and not gives_up:
                 await self._end_waiting(turn, conversation)
             async with host.stored_turns.turn(conversation) as stored:
+                if conversation.find_message(message.id) is not None:  # another node has stored it meanwhile
+                    return await self._answer_known(turn, conversation, message, stored, emit)
                 if gives_up and record.state == "waiting":
                     await host.loop.give_up(conversation)
                     stored.waits = False
@@ -336,6 +339,19 @@ class Session:
                 ended = stored.end(await host.loop.advance(conversation, emit))
             self._tell_title(emit, stored.title)
             return ended
+
+    async def _answer_known(
+        self, turn: Turn, conversation: Conversation, message: UserMessage, stored: StoredTurn, emit: EmitEvent
+    ) -> Ended:
+        """Return the end of a message that another node has stored while this turn waited for that one's turn."""
+        before = conversation.find_message(message.id)
+        turn.id = before.turn if before is not None and before.turn else turn.id
+        ended = turn.report_known(conversation, message)
+        if ended is not None:
+            turn.is_over = True
+            return ended
+        stored.waits = False
+        return stored.end(await self._host.loop.advance(conversation, emit))
 
     async def _say_again(self, turn: Turn, conversation: Conversation, message: UserMessage) -> Ended:
         """Answer a known message if it has no answer yet: the process that ran its turn has ended."""
