@@ -8,6 +8,7 @@ from handspan.agent.sessions import Sessions
 from handspan.channels.bus import ChannelLane, MessageBus
 from handspan.core.channels import ANYONE, InboxMessage, IncomingMessage, MessageTaken
 from handspan.core.errors import ToolError
+from handspan.core.principals import OPERATOR
 from handspan.core.store import ChannelBook
 from handspan.gateway.channels.chats import ChannelChats
 from handspan.gateway.channels.questions import ChannelQuestions, ChatPlace
@@ -99,7 +100,7 @@ class ChannelInbox:
 
     async def _owner_of(self, lane: ChannelLane, message: IncomingMessage) -> str | None:
         if message.sender_id in lane.settings.allow or ANYONE in lane.settings.allow:
-            return lane.settings.owner
+            return OPERATOR.owner if lane.settings.owner == ANYONE else lane.settings.owner
         sender = await self._book.find_sender(lane.name, message.sender_id)
         return None if sender is None else sender.owner
 
