@@ -22,7 +22,7 @@ AUTHORIZE = "com.example.myfinance.ACTION_AUTHORIZE_CLAWSEED"
 
 @pytest.fixture
 async def gateway(tmp_path: Path) -> AsyncIterator[RunningGateway]:
-    async with running_gateway(tmp_path / "gateway") as running:
+    async with running_gateway(tmp_path / "gateway", channels={"page": {}}) as running:
         yield running
 
 
@@ -74,6 +74,13 @@ async def test_large_results_and_pictures_arrive(gateway: RunningGateway, phone:
     result = await soon(gateway.call("phone__picture"))
     assert isinstance(result, Success)
     assert [one.media_type for one in result.attachments] == ["image/png"]
+
+
+async def test_what_an_agent_writes_to_the_person_is_shown_on_the_phone(gateway: RunningGateway, phone: Jvm) -> None:
+    await offered(gateway, *OWN, *FINANCE)
+    sent = await soon(gateway.call("message", channel="page", chat_id="all", content="Grüße"))
+    assert isinstance(sent, Success)
+    assert await told(phone, "shown") == "page all Grüße"
 
 
 async def test_tools_are_back_after_the_gateway_or_the_phone_was_restarted(

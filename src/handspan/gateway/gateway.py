@@ -56,7 +56,7 @@ from handspan.models.choice import OFFLINE, Choice
 from handspan.models.model import Model
 from handspan.sources.offers import OfferRules
 from handspan.sources.ws.calls import RemoteCalls
-from handspan.wire.ws_frames import ChannelMessageFrame, FailureFrame, ResultFrame, WireLimits
+from handspan.wire.ws_frames import ChannelMessage, FailureFrame, ResultFrame, WireLimits
 
 if TYPE_CHECKING:
     from handspan.gateway.channels.door import ChannelDoor
@@ -427,7 +427,7 @@ class Gateway:
         data = {"channel": message.channel, "chat_id": message.chat_id, "content": message.content}
         shown = self.live.count(message.owner)
         self.live.publish(message.owner, "messages", {**data, "session": message.session})
-        frame = ChannelMessageFrame(message.channel, message.chat_id, message.content)
+        frame = ChannelMessage(message.channel, message.chat_id, message.content)
         for peer in self.peers:
             is_meant = message.chat_id in (EVERY_CLIENT, peer.session)
             if peer.who.owner == message.owner and "messages" in peer.can and peer.socket is not None and is_meant:

@@ -61,6 +61,7 @@ private fun device(url: String, token: String, folder: File, application: Applic
         .state(FileState(File(folder, "state.json")))
         .registerTool(ToolSpec("large", "A large text")) { ToolCallResult.Success("x".repeat(2_000_000)) }
         .registerTool(ToolSpec("picture", "A picture")) { ToolCallResult.Success(MediaFile(PNG, "image/png", "dot.png")) }
+        .onChannelMessage { tell("shown", "${it.channel} ${it.chatId} ${it.content}") }
         .listener(object : ClientListener {
             override fun onState(status: ClientStatus, text: String) = tell(status.name.lowercase(), text)
         })
