@@ -53,7 +53,9 @@ def test_a_message_that_is_not_delivered_is_an_error(run: Shell, config: str) ->
     done = run("channels", "test", "hook", "ada", "--config", config)
     assert done.returncode == 1 and "not delivered" in done.stderr and "refused" in done.stderr
     done = run("channels", "test", "page", "--config", config)
-    assert done.returncode == 1 and "No page or client" in done.stderr
+    assert done.returncode == 1 and "No page of the person is in view" in done.stderr
+    done = run("channels", "test", "pages", "--config", config)
+    assert done.returncode == 1 and "Did you mean 'page'? The channels are: page, telegram, hook." in done.stderr
 
 
 def test_people_are_paired_and_unpaired_at_a_gateway_that_runs(run: Shell, config: str) -> None:

@@ -26,6 +26,9 @@ class PageChannel:
         """Show the message. Raises `ToolError` when no client is there to show it."""
         if self._show(message):
             return ""
-        where = "" if message.chat_id == EVERY_CLIENT else f" in the session {message.chat_id[:60]!r}"
-        text = f"No page or client of the person is connected{where}. Send it on another channel, or with"
-        raise ToolError("disconnected", f"{text} chat_id {EVERY_CLIENT!r} to all clients.")
+        text = "No page of the person is in view, and no client that shows messages is connected"
+        if message.chat_id == EVERY_CLIENT:
+            raise ToolError("disconnected", f"{text}. Send it on another channel.")
+        where = f"in the session {message.chat_id[:60]!r}"
+        remedy = f"Send it on another channel, or with chat_id {EVERY_CLIENT!r} to all clients."
+        raise ToolError("disconnected", f"{text} {where}. {remedy}")
