@@ -98,6 +98,24 @@ async def test_tools_are_back_after_the_gateway_or_the_phone_was_restarted(
     await phone.close()
 
 
+async def test_an_app_that_did_not_answer_is_tried_again_at_the_next_connection(
+    gateway: RunningGateway, phone: Jvm
+) -> None:
+    await offered(gateway, *OWN, *FINANCE)
+    phone.tell(do="remove")
+    await offered(gateway, *OWN)
+    phone.tell(do="install", broken=True)
+
+    async def is_told() -> bool:
+        notes = (await devices(gateway)).get("bridge", {}).get("notes") or []
+        return any(note.startswith("com.example.myfinance: ") for note in notes)
+
+    await until(is_told)
+    phone.tell(do="mend")
+    await gateway.restart()
+    await offered(gateway, *OWN, *FINANCE)
+
+
 async def test_a_wrong_token_ends_the_client_with_the_reason(
     gateway: RunningGateway, classpath: str, tmp_path: Path
 ) -> None:

@@ -18,6 +18,7 @@ import org.handspan.client.ToolSpec
 import org.handspan.device.AndroidPermissions
 import org.handspan.device.DeviceTools
 import org.handspan.device.PermissionFlow
+import org.handspan.json.flag
 import org.handspan.json.number
 import org.handspan.json.parseObject
 import org.handspan.json.text
@@ -95,8 +96,10 @@ private fun obey(order: JSONObject, phone: FakePhone, application: Application) 
         }
         "install" -> {
             phone.install(FINANCE, ToolProvider())
+            if (order.flag("broken")) phone.apps.getValue(FINANCE).problem = IllegalStateException("it does not start")
             phone.broadcast("android.intent.action.PACKAGE_ADDED")
         }
+        "mend" -> phone.apps.getValue(FINANCE).problem = null
         "started" -> tell("started", phone.started.joinToString(" ") { it.action })
     }
 }
