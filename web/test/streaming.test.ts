@@ -35,6 +35,25 @@ test('a reload in the middle of a reply shows what has arrived, and the rest as 
   await expect.poll(() => page.getByRole('article', { name: 'Agent' }).count()).toBe(1);
 });
 
+test('a call that the model is still writing has its name and what there is of its arguments', async () => {
+  const model = await useModel();
+  const page = await world.open();
+  await say(page, 'write two files');
+  const reply = await model.next();
+  reply.write({ name: 'read_file' });
+  reply.write({ arguments: '{"path": ' });
+  reply.write({ name: 'list_directory' });
+  const [first, second] = [page.locator('.call').first(), page.locator('.call').last()];
+  await expect.poll(() => second.textContent()).toMatch(/list_directory.*preparing/);
+  await expect.poll(() => first.textContent()).toMatch(/read_file.*preparing/);
+  await first.getByRole('button', { name: /read_file/ }).click();
+  await first.getByText('{"path": ').waitFor();
+  reply.write({ arguments: '{"path": "."}' });
+  await expect.poll(() => second.textContent()).toMatch(/list_directory.*preparing/);
+  await page.getByRole('button', { name: 'Stop' }).click();
+  await page.getByText('Stopped.').waitFor();
+});
+
 test('200 events a second lose nothing, while 32 tools run and report', async () => {
   const model = await useModel();
   const { url, token } = world.gateway;

@@ -63,11 +63,10 @@ function Talk({ chat, onList }: { chat: Conversation; onList: () => void }) {
     chat.send(text, parts.length > 0 ? { parts } : {}, files);
     go('chat', [chat.id], { replace: true });
   };
-  const isEmpty = chat.entries.value.length === 0 && (chat.isNew || chat.isLoaded.value);
   return (
     <section class="talk" aria-label="Chat">
       <TalkHead chat={chat} onList={onList} />
-      <Scroller chat={chat}>{isEmpty ? <Welcome onTry={send} /> : <Messages chat={chat} />}</Scroller>
+      <Scroller>{chat.isEmpty.value ? <Welcome onTry={send} /> : <Messages chat={chat} />}</Scroller>
       <div class="talk-foot">
         <Composer isRunning={chat.isRunning.value} onSend={send} onStop={() => chat.stop()} />
         <ModelLine chat={chat} />
@@ -77,14 +76,21 @@ function Talk({ chat, onList }: { chat: Conversation; onList: () => void }) {
 }
 
 /** Follows the text as it grows, unless the person has scrolled up to read. */
-function Scroller({ chat, children }: { chat: Conversation; children: preact.ComponentChildren }) {
+function Scroller({ children }: { children: preact.ComponentChildren }) {
   const element = useRef<HTMLDivElement>(null);
+  const content = useRef<HTMLDivElement>(null);
   const isFollowing = useRef(true);
-  const entries = chat.entries.value;
   useLayoutEffect(() => {
     const box = element.current;
-    if (box && isFollowing.current) box.scrollTop = box.scrollHeight;
-  }, [entries]);
+    if (!box || !content.current) return;
+    // Called after the layout of a frame, and only when a size has changed: nothing asks for a layout of its own.
+    const sizes = new ResizeObserver(() => {
+      if (isFollowing.current) box.scrollTop = box.scrollHeight;
+    });
+    sizes.observe(box);
+    sizes.observe(content.current);
+    return () => sizes.disconnect();
+  }, []);
   const onScroll = () => {
     const box = element.current;
     if (box) isFollowing.current = box.scrollHeight - box.scrollTop - box.clientHeight < NEAR;
@@ -92,7 +98,9 @@ function Scroller({ chat, children }: { chat: Conversation; children: preact.Com
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, and a keyboard has to reach it
     <div class="talk-scroll" ref={element} onScroll={onScroll} tabIndex={0}>
-      {children}
+      <div class="talk-content" ref={content}>
+        {children}
+      </div>
     </div>
   );
 }
@@ -104,7 +112,7 @@ function TalkHead({ chat, onList }: { chat: Conversation; onList: () => void }) 
         <Icon name="menu" />
       </button>
       <h1>{chat.record.value?.name || 'New chat'}</h1>
-      {chat.link.value === 'waiting' && <span class="badge waits">reconnecting</span>}
+      <span role="status">{chat.link.value === 'waiting' && <span class="badge waits">reconnecting</span>}</span>
       <button
         type="button"
         class="plain worded"

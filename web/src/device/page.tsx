@@ -46,6 +46,7 @@ function PairForm() {
   const isBusy = useSignal(false);
   const onSubmit = async (event: Event) => {
     event.preventDefault();
+    if (isBusy.value) return;
     isBusy.value = true;
     await phone.pair(code.value);
     isBusy.value = false;
@@ -81,7 +82,7 @@ function PairForm() {
       <p class="muted">
         The page on your computer shows the code under Devices; so does <code>handspan pair</code>.
       </p>
-      <button type="submit" class="main" disabled={isBusy.value}>
+      <button type="submit" class="main" aria-disabled={isBusy.value}>
         Pair
       </button>
     </form>

@@ -176,6 +176,7 @@ function ModelForm({ offer, onBack, onDone }: { offer: ModelOffer; onBack: () =>
     return usesVariable.value ? { ...others, key_variable: variable } : { ...others, key };
   };
   const save = async () => {
+    if (isBusy.value) return;
     isBusy.value = true;
     try {
       tested.value = await rest.post('/api/models/test', { body: body() });
@@ -273,7 +274,7 @@ function ModelForm({ offer, onBack, onDone }: { offer: ModelOffer; onBack: () =>
         <button type="button" onClick={onBack}>
           Back
         </button>
-        <button type="submit" class="main" disabled={isBusy.value || !given.value.model.trim()}>
+        <button type="submit" class="main" disabled={!given.value.model.trim()} aria-disabled={isBusy.value}>
           {isBusy.value ? 'Testing…' : 'Test and use'}
         </button>
       </footer>

@@ -1,5 +1,6 @@
 import { useSignal } from '@preact/signals';
 import type { GivenAnswer, QuestionView } from 'handspan/rest';
+import { useEffect, useRef } from 'preact/hooks';
 import { messageOf, rest } from '../gateway/rest.ts';
 import { asText, Code } from '../parts/code.tsx';
 import { Problem } from '../parts/empty.tsx';
@@ -63,6 +64,13 @@ function Approval({ question, answer }: AnswerProps) {
   const text = useSignal(asText(question.arguments));
   const problem = useSignal('');
   const isApproval = question.kind === 'approval';
+  const field = useRef<HTMLTextAreaElement>(null);
+  const edit = () => {
+    isEditing.value = true;
+  };
+  useEffect(() => {
+    if (isEditing.value) field.current?.focus();
+  }, [isEditing.value]);
   const allow = (always: boolean) => {
     if (!isEditing.value) return answer({ decision: 'allow', always });
     try {
@@ -76,6 +84,7 @@ function Approval({ question, answer }: AnswerProps) {
       <p>{isApproval ? question.subject : `It needs the permission ${question.subject}.`}</p>
       {isEditing.value ? (
         <textarea
+          ref={field}
           class="mono"
           aria-label="Arguments"
           rows={Math.min(14, text.value.split('\n').length + 1)}
@@ -102,12 +111,7 @@ function Approval({ question, answer }: AnswerProps) {
           Deny
         </button>
         {isApproval && !isEditing.value && (
-          <button
-            type="button"
-            onClick={() => {
-              isEditing.value = true;
-            }}
-          >
+          <button type="button" onClick={edit}>
             Edit arguments
           </button>
         )}

@@ -9,6 +9,8 @@ export interface ModelRequest {
 
 /** One reply of the model: it arrives as the test says, piece by piece. */
 export class Reply {
+  #written = 0;
+
   constructor(
     readonly request: ModelRequest,
     private readonly response: ServerResponse,
@@ -28,6 +30,14 @@ export class Reply {
     });
     this.#send({ tool_calls }, null);
     this.end('tool_calls');
+  }
+
+  /** Begins a call, or goes on with the arguments of the last one that was begun. */
+  write(piece: { name: string } | { arguments: string }): void {
+    if ('name' in piece) this.#written += 1;
+    const called = { name: '', arguments: '', ...piece };
+    const begun = 'name' in piece ? { id: crypto.randomUUID(), type: 'function' } : {};
+    this.#send({ tool_calls: [{ index: this.#written - 1, ...begun, function: called }] }, null);
   }
 
   end(reason = 'stop'): void {
