@@ -174,7 +174,8 @@ test('by keyboard: from page to page, a switch is turned, a thing is opened and 
 
 test('by keyboard: a dialog gives the focus back, also when what had it is gone', async () => {
   const page = await signIn();
-  await page.goto(`${world.gateway.url}/#/tokens`);
+  await tabTo(page.getByRole('link', { name: 'Tokens', exact: true }), 'Shift+Tab');
+  await page.keyboard.press('Enter');
   await expectFocus(page.getByRole('main', { name: 'Tokens' }));
   const make = page.getByRole('button', { name: 'New token' });
   await tabTo(make);

@@ -1,7 +1,7 @@
 import { useSignal } from '@preact/signals';
 import type { MessageOptions } from 'handspan/device';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { status } from '../gateway/account.ts';
+import { shortWhy, status } from '../gateway/account.ts';
 import { useLive } from '../gateway/live.ts';
 import { rest } from '../gateway/rest.ts';
 import type { PageProps } from '../pages.ts';
@@ -14,19 +14,19 @@ import { Conversation } from './conversation.ts';
 import { SessionMenu } from './menu.tsx';
 import { Messages } from './messages.tsx';
 import { Sessions } from './sessions.tsx';
-import type { AttachmentView } from './view.ts';
+import { type AttachmentView, newId } from './view.ts';
 import { Welcome } from './welcome.tsx';
 
 const NEAR = 80;
 
 /** The conversation of this address. A new one keeps its id when its first message gives it an address. */
 function useConversation(id: string): Conversation {
-  const [chat, setChat] = useState(() => new Conversation(id || crypto.randomUUID(), !id));
+  const [chat, setChat] = useState(() => new Conversation(id || newId(), !id));
   const isIt = id ? chat.id === id : chat.isNew && chat.entries.value.length === 0;
   useEffect(() => {
     if (isIt) return;
     chat.close();
-    setChat(new Conversation(id || crypto.randomUUID(), !id));
+    setChat(new Conversation(id || newId(), !id));
   }, [isIt, id, chat]);
   useEffect(() => () => chat.close(), [chat]);
   return chat;
@@ -80,6 +80,7 @@ function Scroller({ children }: { children: preact.ComponentChildren }) {
   const element = useRef<HTMLDivElement>(null);
   const content = useRef<HTMLDivElement>(null);
   const isFollowing = useRef(true);
+  const last = useRef(0);
   useLayoutEffect(() => {
     const box = element.current;
     if (!box || !content.current) return;
@@ -93,7 +94,11 @@ function Scroller({ children }: { children: preact.ComponentChildren }) {
   }, []);
   const onScroll = () => {
     const box = element.current;
-    if (box) isFollowing.current = box.scrollHeight - box.scrollTop - box.clientHeight < NEAR;
+    if (!box) return;
+    // Only upwards it is the person who leaves the end: a text that gets another width moves downwards by itself.
+    const isNear = box.scrollHeight - box.scrollTop - box.clientHeight < NEAR;
+    if (isNear || box.scrollTop < last.current) isFollowing.current = isNear;
+    last.current = box.scrollTop;
   };
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, and a keyboard has to reach it
@@ -154,7 +159,7 @@ function ModelLine({ chat }: { chat: Conversation }) {
           {chosen?.model || known?.model}
         </a>
       )}
-      <span class="why">{chosen?.model ? `named by ${chosen.name}` : known?.why.replace(/^[^,:]*[,:] ?/, '')}</span>
+      <span class="why">{chosen?.model ? `named by ${chosen.name}` : known && shortWhy(known)}</span>
       {cost !== undefined && cost !== null && <span title="What this chat has cost">${cost.toFixed(4)}</span>}
       {chat.usage.value?.input.known != null && (
         <span title="Tokens in and out">

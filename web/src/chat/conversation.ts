@@ -9,6 +9,7 @@ import {
   finishCall,
   type LiveRound,
   liveEntry,
+  newId,
   progressText,
   storedEntries,
   storedRounds,
@@ -96,7 +97,7 @@ export class Conversation {
 
   /** Sends a message. While a turn runs, it joins that turn at its next round. */
   send(text: string, options: MessageOptions = {}, attachments: AttachmentView[] = []): void {
-    const id = crypto.randomUUID();
+    const id = newId();
     this.#unsent.value = [...this.#unsent.value, { id, text, attachments }];
     this.notice.value = undefined;
     void this.#follow(id, this.#device.say(text, { id, join: true, ...options }));

@@ -1,6 +1,14 @@
 // What the chat shows: stored messages and live events in one form. Pure functions, no gateway.
 import type { ListedCall, MessageView } from 'handspan/rest';
 
+/** An id that can't be guessed. Pages without https have no `crypto.randomUUID`. */
+export function newId(): string {
+  const hex = Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join(
+    '',
+  );
+  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
+}
+
 /** One call as a block of the chat. */
 export interface CallView {
   id: string;

@@ -1,6 +1,6 @@
 import { useSignal } from '@preact/signals';
 import type { ListedModel, ModelOffer, ModelTest, NewModel } from 'handspan/rest';
-import { isAdmin, readAccount } from '../gateway/account.ts';
+import { isAdmin, readAccount, shortWhy } from '../gateway/account.ts';
 import { useLive } from '../gateway/live.ts';
 import { messageOf, rest } from '../gateway/rest.ts';
 import type { PageProps } from '../pages.ts';
@@ -46,7 +46,7 @@ export function Page({ rest: [what] }: PageProps) {
           <section class="answers" aria-label="The model that answers">
             <Icon name="model" />
             <div>
-              <b>{known.default.model}</b> answers <small>{known.default.why}</small>
+              <b>{known.default.model}</b> answers <small>{shortWhy(known.default)}</small>
             </div>
           </section>
           <List label="Models">

@@ -64,6 +64,7 @@ function Approval({ question, answer }: AnswerProps) {
   const text = useSignal(asText(question.arguments));
   const problem = useSignal('');
   const isApproval = question.kind === 'approval';
+  const hasArguments = Object.keys(question.arguments ?? {}).length > 0;
   const field = useRef<HTMLTextAreaElement>(null);
   const edit = () => {
     isEditing.value = true;
@@ -81,7 +82,10 @@ function Approval({ question, answer }: AnswerProps) {
   };
   return (
     <>
-      <p>{isApproval ? question.subject : `It needs the permission ${question.subject}.`}</p>
+      <p>
+        {isApproval ? question.subject : `It needs the permission ${question.subject}.`}
+        {!hasArguments && ' It is called without arguments.'}
+      </p>
       {isEditing.value ? (
         <textarea
           ref={field}
@@ -94,7 +98,7 @@ function Approval({ question, answer }: AnswerProps) {
           }}
         />
       ) : (
-        <Code text={text.value} label="Copy the arguments" />
+        hasArguments && <Code text={text.value} label="Copy the arguments" />
       )}
       {!isApproval && (
         <p class="muted">

@@ -5,6 +5,7 @@ const CAN_HAVE = 'a[href], button, input, select, textarea, summary, [tabindex]'
  * answered), the nearest thing that can have it gets it. A browser would leave it on nothing.
  */
 export function keepFocus(): void {
+  noteKeys();
   let focused: Element | undefined;
   document.addEventListener('focusin', ({ target }) => {
     // Somebody who points does not see a focus and does not miss it; on a phone a field would open the keyboard.
@@ -20,6 +21,17 @@ export function keepFocus(): void {
     if (removal) nearest(removal)?.focus({ preventScroll: true });
   });
   watch.observe(document.body, { childList: true, subtree: true });
+}
+
+/** Marks the page of a person who goes by Tab: only they see where the focus is on the content as a whole. */
+function noteKeys(): void {
+  const { dataset } = document.documentElement;
+  document.addEventListener('keydown', ({ key }) => {
+    if (key === 'Tab') dataset.keys = '';
+  });
+  document.addEventListener('pointerdown', () => {
+    delete dataset.keys;
+  });
 }
 
 /** Puts the focus on the content, unless it is there already: after the way to another page. */
