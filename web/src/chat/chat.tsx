@@ -66,7 +66,9 @@ function Talk({ chat, onList }: { chat: Conversation; onList: () => void }) {
   return (
     <section class="talk" aria-label="Chat">
       <TalkHead chat={chat} onList={onList} />
-      <Scroller>{chat.isEmpty.value ? <Welcome onTry={send} /> : <Messages chat={chat} />}</Scroller>
+      <Scroller follows={!chat.isEmpty.value}>
+        {chat.isEmpty.value ? <Welcome onTry={send} /> : <Messages chat={chat} />}
+      </Scroller>
       <div class="talk-foot">
         <Composer isRunning={chat.isRunning.value} onSend={send} onStop={() => chat.stop()} />
         <ModelLine chat={chat} />
@@ -75,18 +77,20 @@ function Talk({ chat, onList }: { chat: Conversation; onList: () => void }) {
   );
 }
 
-/** Follows the text as it grows, unless the person has scrolled up to read. */
-function Scroller({ children }: { children: preact.ComponentChildren }) {
+/** Follows the text as it grows, unless the person has scrolled up to read. What a new chat shows begins at its top. */
+function Scroller({ follows, children }: { follows: boolean; children: preact.ComponentChildren }) {
   const element = useRef<HTMLDivElement>(null);
   const content = useRef<HTMLDivElement>(null);
   const isFollowing = useRef(true);
+  const isText = useRef(follows);
+  isText.current = follows;
   const last = useRef(0);
   useLayoutEffect(() => {
     const box = element.current;
     if (!box || !content.current) return;
     // Called after the layout of a frame, and only when a size has changed: nothing asks for a layout of its own.
     const sizes = new ResizeObserver(() => {
-      if (isFollowing.current) box.scrollTop = box.scrollHeight;
+      if (isText.current && isFollowing.current) box.scrollTop = box.scrollHeight;
     });
     sizes.observe(box);
     sizes.observe(content.current);

@@ -29,7 +29,7 @@ export function Welcome({ onTry }: { onTry: (text: string) => void }) {
         ))}
       </ul>
       {isAdmin() && (
-        <p class="muted">
+        <p class="muted pair-note">
           Your phone can be its camera, without an app: <a href={href('devices', 'pair')}>pair a phone</a>.
         </p>
       )}

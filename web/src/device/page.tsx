@@ -18,8 +18,9 @@ export function PhonePage() {
       </header>
       <Problem text={phone.problem.value} />
       <Questions />
+      {!isSecureContext && <Trust />}
       {token ? <Offered /> : <PairForm />}
-      <Trust />
+      {isSecureContext && <Trust />}
     </main>
   );
 }
@@ -122,9 +123,12 @@ function ToolRow({ name, text }: { name: string; text: string }) {
   const reason = whyNot(name);
   return (
     <Row
-      title={<code>{name}</code>}
+      title={
+        <>
+          <code>{name}</code> {reason && <Badge kind="waits">{reason}</Badge>}
+        </>
+      }
       text={text}
-      side={reason && <Badge kind="waits">{reason}</Badge>}
       actions={
         <Switch
           label={name}

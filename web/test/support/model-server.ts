@@ -40,8 +40,13 @@ export class Reply {
     this.#send({ tool_calls: [{ index: this.#written - 1, ...begun, function: called }] }, null);
   }
 
-  end(reason = 'stop'): void {
+  /** Ends; `tokens` are those that it reports as used. */
+  end(reason = 'stop', tokens?: { input: number; output: number }): void {
     this.#send({}, reason);
+    if (tokens) {
+      const usage = { prompt_tokens: tokens.input, completion_tokens: tokens.output };
+      this.response.write(`data: ${JSON.stringify({ id: '1', choices: [], usage })}\n\n`);
+    }
     this.response.end('data: [DONE]\n\n');
   }
 
