@@ -87,7 +87,7 @@ async def select(request: RestRequest, name: str, body: Ticks) -> AgentTools:
     """Select and deselect tools. The others stay as they are."""
     await _find_known(request, name)
     if both := set(body.on) & set(body.off):
-        raise Refusal(409, "conflict", f"{min(both)!r} can't be both selected and deselected. Name it once.")
+        raise Refusal(409, "conflict", f"{min(both)!r} can't be both ticked and unticked. Name it once.")
     chosen = await request.parts.app.agents.edit(name, partial(_apply_ticks, body), owner=request.owner)
     request.publish("agents", name=name, change="changed")
     return _selection(request, chosen)
