@@ -117,9 +117,9 @@ def main() -> None:
         if not _print_as_json(error):
             click.echo(f"handspan: {error}", err=True)
         code = 1
-    except click.Abort:  # no more input, where a question was asked
+    except click.Abort as abort:  # Ctrl-C, or no more input, where a question was asked
         click.echo("Aborted.", err=True)
-        code = 1
+        code = 130 if isinstance(abort.__context__, KeyboardInterrupt) else 1
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         sys.stderr.close()
         code = 0

@@ -1,5 +1,6 @@
 """What begins with `/` in a conversation: each command is a method, and its line in the table (SPEC U2)."""
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -8,8 +9,9 @@ from typing import Final, Protocol
 from msgspec import Struct
 
 from handspan.agent.loading import usage_lines
-from handspan.cli.chat.lines import Show
+from handspan.cli.chat.lines import END_WORDS, Show
 from handspan.cli.chat.prompt import PromptReader
+from handspan.cli.ctrl_c import hear_ctrl_c
 from handspan.cli.files import write_new_file
 from handspan.cli.render import one_line, render_columns, render_time
 from handspan.cli.requests import Requests, find_session, segment
@@ -147,6 +149,10 @@ class SlashCommands:
             self._partner.show.note(f"({error})")
         return True
 
+    def note_aborted(self) -> None:
+        """Say that a command was given up."""
+        self._partner.show.note(END_WORDS["aborted"])
+
     async def names(self, kind: str) -> Sequence[tuple[str, str]]:
         """Return the names of this kind, each with a few words, for completion."""
         requests = self._partner.requests
@@ -271,7 +277,20 @@ async def converse(commands: SlashCommands, reader: PromptReader) -> None:
     reader.open()
     try:
         while (line := await reader.line()) is not None:
-            if not await commands.answer(line):
+            if not await _answer(commands, line):
                 return
     finally:
         reader.close()
+
+
+async def _answer(commands: SlashCommands, line: str) -> bool:
+    """Answer a line. Ctrl-C aborts that, and not the conversation."""
+    with hear_ctrl_c(lambda: answering.cancel()):
+        answering = asyncio.create_task(commands.answer(line))
+        try:
+            return await answering
+        except asyncio.CancelledError:
+            if not answering.cancelled():
+                raise
+            commands.note_aborted()
+            return True
