@@ -1,8 +1,8 @@
 """Commands for every day: backup and restore, completion, errors as JSON, artifacts, the journal as it grows (U2)."""
 
 import json
-import re
 import os
+import re
 import stat
 import subprocess
 import tarfile

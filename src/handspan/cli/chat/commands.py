@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Final, Protocol
@@ -13,9 +14,10 @@ from handspan.cli.chat.lines import END_WORDS, Show
 from handspan.cli.chat.prompt import PromptReader
 from handspan.cli.ctrl_c import hear_ctrl_c
 from handspan.cli.files import write_new_file
-from handspan.cli.render import one_line, render_columns, render_time
+from handspan.cli.render import one_line, render_columns, render_time, width_of
 from handspan.cli.requests import Requests, find_session, segment
 from handspan.cli.session_text import export_text, load_document
+from handspan.cli.wrapping import wrap_for
 from handspan.core.errors import HandspanError
 from handspan.core.events import Ended
 from handspan.core.names import did_you_mean
@@ -28,6 +30,8 @@ from handspan.wire.rest.tools import Why
 _IS_COMMAND: Final = re.compile(r"/[A-Za-z_][A-Za-z0-9_-]*")
 """A path has another `/`, so it is part of a message."""
 _MOST_SESSIONS: Final = 10
+_MARGIN: Final = 2
+"""Columns before the answer to a command."""
 
 
 class SlashCommand(Struct, frozen=True):
@@ -137,7 +141,7 @@ class SlashCommands:
         try:
             if name in self._methods:
                 for text in await self._methods[name](argument.strip()):
-                    self._partner.show.note(f"  {text}")
+                    self._partner.show.note(f"{' ' * _MARGIN}{text}")
             elif line.startswith("/") and _IS_COMMAND.fullmatch(name) and not await self._is_tool(name[1:]):
                 hint = did_you_mean(name, COMMANDS) or " /help lists them."
                 self._partner.show.note(
@@ -193,7 +197,7 @@ class SlashCommands:
             (str(number), one.session_id, render_time(one.last_activity), one_line(strip_invisible(one.name)))
             for number, one in enumerate(listed, 1)
         ]
-        return render_columns(rows) if rows else ["(none)"]
+        return _render_table(rows) if rows else ["(none)"]
 
     async def _agent(self, argument: str) -> Sequence[str]:
         if argument:
@@ -217,11 +221,11 @@ class SlashCommands:
             for one in known
             if one.enabled
         ]
-        return render_columns(rows) if rows else ["(none)"]
+        return _render_table(rows) if rows else ["(none)"]
 
     async def _tools(self, _: str) -> Sequence[str]:
         tools = (await self._partner.skills()).tools
-        return render_columns([(tool.name, one_line(tool.description)) for tool in tools]) if tools else ["(none)"]
+        return _render_table([(tool.name, one_line(tool.description)) for tool in tools]) if tools else ["(none)"]
 
     async def _why(self, argument: str) -> Sequence[str]:
         if not argument:
@@ -264,7 +268,14 @@ class SlashCommands:
 
     async def _help(self, _: str) -> Sequence[str]:
         rows = [(f"{name} {one.arguments}".rstrip(), one.help) for name, one in COMMANDS.items()]
-        return [*render_columns(rows), _KEYS]
+        return [*_render_table(rows), _KEYS]
+
+
+def _render_table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a table. At a terminal, long words of the last column go on below it."""
+    lines = render_columns(rows)
+    last = max(map(width_of, render_columns([row[:-1] for row in rows]))) + 2
+    return [piece for line in lines for piece in wrap_for(sys.stdout, line, last, margin=_MARGIN).split("\n")]
 
 
 def _path(typed: str) -> Path:
