@@ -2,11 +2,32 @@
 
 import os
 import signal
+import subprocess
+import sys
 
 import pytest
 
 from tests.cli.shell import Shell
 from tests.cli.test_rich_chat import RICH
+
+INTERRUPTED = """
+import builtins
+load = builtins.__import__
+
+def interrupt(name, *more):
+    if name == "click":
+        raise KeyboardInterrupt
+    return load(name, *more)
+
+builtins.__import__ = interrupt
+from handspan.cli.__main__ import start
+start()
+"""
+
+
+def test_while_the_command_is_loaded_it_ends_it_without_a_traceback() -> None:
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
 
 
 @pytest.mark.parametrize("environ", [{}, {**RICH, "NO_COLOR": "1"}], ids=["simple", "no colour"])
