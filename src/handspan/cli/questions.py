@@ -7,7 +7,7 @@ import click
 
 from handspan.cli.door import ask_gateway, place_options
 from handspan.cli.edit_arguments import argument_check
-from handspan.cli.options import completes, json_option, settings_options
+from handspan.cli.options import completes, json_option
 from handspan.cli.render import one_line, print_done, print_json
 from handspan.cli.requests import Requests, segment
 from handspan.core.errors import WireError
@@ -22,7 +22,6 @@ _DECISIONS: Final = {"allow": "allow", "deny": "deny", "never": "deny_forever"}
 
 @click.group("questions", invoke_without_command=True)
 @json_option
-@settings_options
 @place_options
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:
@@ -84,7 +83,6 @@ def _render_definition(definition: JsonObject | None) -> str:
 @click.option("--arguments", help="Let the call run with these arguments, a JSON object, instead; with 'allow'.")
 @click.option("--reason", default="", help="Why not, in words that the model reads; with 'deny' and 'never'.")
 @json_option
-@settings_options
 @place_options
 def answer(
     question_id: str,
@@ -133,7 +131,6 @@ def _read_value(value: str | None) -> Json:
 @command.command("start")
 @click.argument("question_id", metavar="ID", shell_complete=completes("questions"))
 @json_option
-@settings_options
 @place_options
 def start(question_id: str, as_json: bool) -> None:
     """Start the login that the question ID asks for, on the device that wants it. Answer 'allow' when it is done."""

@@ -15,11 +15,11 @@ from handspan.cli.chat.terminal_chat import TerminalChat
 from handspan.cli.ctrl_c import run_until_done
 from handspan.cli.door import find_gateway, given_url, open_requests, place_options, say_aside
 from handspan.cli.edit_arguments import argument_editor
-from handspan.cli.options import completes, read_settings, settings_options
+from handspan.cli.options import completes, read_settings
 from handspan.cli.terminal_questions import is_simple_terminal, questions_for, render_question
 from handspan.core.questions import Question
 from handspan.wire.rest.agents import AgentList
-from handspan.wire.rest.status import ChosenModel
+from handspan.wire.rest.models import ChosenModel
 
 if TYPE_CHECKING:
     from handspan.cli.remote import Remote
@@ -56,7 +56,6 @@ if TYPE_CHECKING:
 )
 @click.option("--plain", is_flag=True, help="No Markdown, no colours, nothing that moves; as in a pipe.")
 @click.option("--json", "as_json", is_flag=True, help="One event a line, as JSON; the session's id comes first.")
-@settings_options
 @place_options
 def command(
     words: tuple[str, ...],
@@ -213,11 +212,14 @@ async def _converse(talk: TerminalChat, style: _Style) -> None:
     if not (sys.stdin.isatty() and _can_do_more()):
         from handspan.cli.chat.prompt import PlainPrompt
 
-        await converse(commands, PlainPrompt(history))
+        prompt = PlainPrompt(history)
+        talk.write_above = prompt.write_above
+        await converse(commands, prompt)
         return
     from handspan.cli.chat.editor import LineEditor
     from handspan.cli.chat.word_completion import CommandCompleter
 
     editor = LineEditor(history, CommandCompleter(commands.names))
     talk.on_link = editor.link
+    talk.write_above = editor.write_above
     await converse(commands, editor)

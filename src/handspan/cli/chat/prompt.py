@@ -5,7 +5,7 @@ import contextlib
 import os
 import sys
 import termios
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Final, Protocol
@@ -35,6 +35,10 @@ class PromptReader(Protocol):
         """Return what is typed next; None at the end."""
         ...
 
+    def write_above(self, write: Callable[[], None]) -> None:
+        """Run this function, which writes lines, and show the prompt below them again."""
+        ...
+
 
 class PlainPrompt:
     """Reads line after line; at a terminal with a prompt, simple editing and a history that is kept in a file."""
@@ -48,6 +52,7 @@ class PlainPrompt:
         self._is_armed = False
         """Ctrl-C was pressed, and nothing was said since."""
         self._ended = asyncio.Event()
+        self._is_asking = False
 
     def open(self) -> None:
         """Remember what was typed in earlier conversations."""
@@ -87,6 +92,7 @@ class PlainPrompt:
         # On a thread of ours: nothing can interrupt a read from a terminal, and it must not hold up the exit.
         reading = asyncio.create_task(self._threads.run(input, _SIGN if self._is_terminal else ""))
         ended = asyncio.create_task(self._ended.wait())
+        self._is_asking = True
         try:
             await asyncio.wait((reading, ended), return_when=asyncio.FIRST_COMPLETED)
             typed: str | None = None if self._ended.is_set() else reading.result().rstrip()
@@ -98,6 +104,7 @@ class PlainPrompt:
         finally:
             ended.cancel()
             reading.cancel()
+            self._is_asking = False
 
     def _interrupt(self) -> None:
         """Ctrl-C. Without editing, the terminal itself has cleared what was typed."""
@@ -121,6 +128,21 @@ class PlainPrompt:
             yield
         finally:
             termios.tcsetattr(sys.stdin, termios.TCSANOW, before)
+
+    def write_above(self, write: Callable[[], None]) -> None:
+        """Run this function, which writes lines, and show the prompt below them again."""
+        if self._is_asking and self._is_terminal:
+            sys.stdout.write("\n")
+            write()
+            self._show_again()
+        else:
+            write()
+
+    def _show_again(self) -> None:
+        """Show the prompt with what was typed."""
+        begun = self._editing.get_line_buffer() if self._editing is not None else ""
+        sys.stdout.write(f"{_SIGN if self._is_terminal else ''}{begun}")
+        sys.stdout.flush()
 
 
 def _line_editing() -> ModuleType | None:
