@@ -22,6 +22,8 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.output import Output
 from prompt_toolkit.styles import Style
 
+from handspan.cli.ctrl_c import hear_ctrl_c
+
 _LONGEST: Final = 1000
 """Lines of the history that are kept."""
 _STYLE: Final = Style.from_dict({"prompt": "bold ansicyan", "rprompt": "ansibrightblack"})
@@ -65,7 +67,8 @@ class LineEditor:
         """Return what is typed next; None at the end."""
         self._is_armed = False
         try:
-            return (await self._session.prompt_async()).rstrip()
+            with hear_ctrl_c(self._session.app.key_processor.send_sigint):
+                return (await self._session.prompt_async(handle_sigint=False)).rstrip()
         except (EOFError, KeyboardInterrupt):
             return None
 

@@ -1,13 +1,13 @@
 """A conversation with an agent of a gateway: its words, its questions, its end (SPEC A2, A4, P5)."""
 
 import asyncio
-import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from handspan.cli.chat.lines import Show
+from handspan.cli.ctrl_c import hear_ctrl_c
 from handspan.cli.requests import RemoteRefused, Requests, find_agent, find_session, segment
 from handspan.cli.terminal_questions import TerminalQuestions, ask_here
 from handspan.client.chat import Chat, EventStream
@@ -166,8 +166,6 @@ class TerminalChat:
             await self._leave()
             await self._connect(self.session_id, self.named_agent)
         await self._await_choice()
-        loop = asyncio.get_running_loop()
-        turn = asyncio.create_task(self._turn(begin(self._talking)))
         aborting: list[asyncio.Task[None]] = []
 
         def abort() -> None:
@@ -176,18 +174,18 @@ class TerminalChat:
             else:
                 aborting.append(asyncio.create_task(self._abort(turn)))
 
-        loop.add_signal_handler(signal.SIGINT, abort)
-        try:
-            return await turn
-        except asyncio.CancelledError:
-            if not turn.cancelled():
-                raise
-            self._is_lost = True
-            return self._show_end(Ended("aborted"))
-        finally:
-            loop.remove_signal_handler(signal.SIGINT)
-            await _cancel(*aborting)
-            self.show.rest()
+        with hear_ctrl_c(abort):
+            turn = asyncio.create_task(self._turn(begin(self._talking)))
+            try:
+                return await turn
+            except asyncio.CancelledError:
+                if not turn.cancelled():
+                    raise
+                self._is_lost = True
+                return self._show_end(Ended("aborted"))
+            finally:
+                await _cancel(*aborting)
+                self.show.rest()
 
     async def _turn(self, events: EventStream) -> Ended:
         ended: Ended | None = None
