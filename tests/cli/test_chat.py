@@ -326,17 +326,6 @@ def test_ctrl_c_ends_a_shell_command_that_runs(run: Shell) -> None:
         assert terminal.ended() == 0
 
 
-def test_ctrl_c_at_the_prompt_ends_nothing_and_what_was_typed_stays(run: Shell) -> None:
-    with run.at_terminal("chat") as terminal:
-        terminal.prompt()
-        terminal.type("/us")
-        terminal.until("/us")
-        terminal.type("\x03")
-        assert "Ctrl-D ends the conversation" in terminal.until("> /us")
-        terminal.say("age")
-        assert "nothing yet" in terminal.prompt()
-
-
 def test_ctrl_c_aborts_a_single_answer_with_exit_code_130(run: Shell) -> None:
     sleeper = Sleeper(run)
     with run.at_terminal("chat", "/nap minutes=5") as terminal:

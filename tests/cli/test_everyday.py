@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import stat
 import subprocess
 import tarfile
@@ -53,6 +54,19 @@ def test_a_backup_brings_everything_back(run: Shell, tmp_path: Path, is_served: 
     again = other("restore", str(file), "--replace")
     assert again.returncode == 0 and "The state from before is in" in again.stdout
     assert list(other.state.parent.glob("handspan.before-*"))
+
+
+def test_long_work_shows_at_a_terminal_how_far_it_is_and_in_a_pipe_nothing(run: Shell, tmp_path: Path) -> None:
+    note, saved = tmp_path / "note.txt", tmp_path / "saved.tar.gz"
+    note.write_bytes(b"x" * 600_000)
+    with serving(run):
+        assert re.search(r"Sending note.txt: \d+% of 600.0 kB", run.on_screen("artifacts", "add", str(note)))
+        assert run("artifacts", "add", str(note)).stderr == ""
+    assert re.search(r"Saving: \d+% of", run.on_screen("backup", str(saved)))
+    restored = run.on_screen("restore", "--replace", str(saved))
+    assert re.search(r"Checking: \d+% of.*Restoring: \d+% of", restored, re.DOTALL)
+    assert restored.rstrip().endswith("`handspan store check` looks whether all fits together.")
+    assert run("backup", str(tmp_path / "again.tar.gz")).stderr == ""
 
 
 def test_a_restore_is_refused_while_a_gateway_runs_and_for_other_files(run: Shell, tmp_path: Path) -> None:

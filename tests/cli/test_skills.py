@@ -38,6 +38,14 @@ def test_a_skill_of_the_workspace_is_off_until_a_person_has_seen_and_enabled_it(
     assert run("skills").stdout.startswith("on   greet")
 
 
+def test_ctrl_c_at_the_question_ends_the_command_with_130(run: Shell) -> None:
+    with run.at_terminal("skills", "enable", "greet") as terminal:
+        terminal.until(r"Let agents follow 'greet'\? \[y/N\]: ")
+        terminal.type("\x03")
+        assert terminal.ended() == 130
+    assert run("skills").stdout.startswith("off  greet")
+
+
 def test_a_changed_skill_is_off_again_and_disable_takes_it_back(run: Shell) -> None:
     run("skills", "enable", "greet", "--yes")
     file = run.workspace / ".handspan" / "skills" / "greet" / "SKILL.md"

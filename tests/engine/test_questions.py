@@ -63,7 +63,9 @@ async def test_a_denied_permission_is_said_in_the_words_of_the_seed_and_asked_ag
 ) -> None:
     person = Person(DENY, ALLOW)
     kit = photo_kit(make_kit, person)
-    assert await kit.failure("photo") == Failure("permission_denied", "Permission 'camera' was denied by the user.")
+    assert await kit.failure("photo") == Failure(
+        "permission_denied", "Permission 'camera' was denied by the user for this call."
+    )
     assert await kit.value("photo") == "click False"
 
 
@@ -565,7 +567,7 @@ async def test_a_call_that_is_denied_after_days_has_its_result_and_no_after_hook
     kit = photo_kit(make_kit, Person(None, DENY), hooks=Hooks([NamedHook("watching", Watching())]))
     assert await kit.call("photo", call_id="call-1") == Pending()
     result = await kit.engine.resume("call-1", kit.caller())
-    assert result == Failure("permission_denied", "Permission 'camera' was denied by the user.")
+    assert result == Failure("permission_denied", "Permission 'camera' was denied by the user for this call.")
     assert kit.last().result == result
     assert (list(kit.ledger.open_calls()), seen) == ([], [])
 

@@ -377,3 +377,9 @@ async def test_closing_ends_the_asks_that_run() -> None:
     with pytest.raises(AskFailed, match="Handspan was closed"):
         await asyncio.wait_for(asking, WAIT)
     assert blocking.was_cancelled.is_set()
+
+
+async def test_the_stand_in_says_by_example_only_what_its_tools_can_do() -> None:
+    async with Handspan(tools=[get_weather], model="offline") as hands:
+        said = str(await hands.ask("hello"))
+    assert "/get_weather" in said and "files" not in said and "Tokyo" not in said

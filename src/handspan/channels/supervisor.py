@@ -42,7 +42,7 @@ class ChannelSupervisor:
     def open(self) -> None:
         """Begin to listen."""
         for lane in self._bus:
-            self._tasks.append(asyncio.create_task(lane.check()))
+            self._tasks.append(asyncio.create_task(self._check(lane)))
             if lane.listener is not None:
                 lane.status, lane.reason = "retrying", "It has not answered yet."
                 self._tasks.append(asyncio.create_task(self._listen(lane, lane.listener)))
@@ -57,6 +57,11 @@ class ChannelSupervisor:
             for lane in self._bus:
                 with contextlib.suppress(StoreError):  # then it goes with this node
                     await self._nodes.leave_work(_lease_of(lane))
+
+    async def _check(self, lane: ChannelLane) -> None:
+        await lane.check()
+        if lane.problem:
+            _log.warning("The channel %r can't be used: %s", lane.name, lane.problem)
 
     async def _listen(self, lane: ChannelLane, channel: Listening) -> None:
         loop, wait = asyncio.get_running_loop(), self._first_seconds

@@ -1,6 +1,7 @@
 """The console script `handspan`, and `python -m handspan.cli`."""
 
 import gc
+import sys
 
 
 def start() -> None:
@@ -9,9 +10,12 @@ def start() -> None:
     Nothing that is loaded becomes garbage, and to look for it takes a tenth of the time. `main` switches it on again.
     """
     gc.disable()
-    from handspan.cli.main import main
+    try:
+        from handspan.cli.main import main
 
-    main()
+        main()
+    except KeyboardInterrupt:  # while it was loaded: without a traceback, as later
+        sys.exit(130)
 
 
 if __name__ == "__main__":

@@ -11,8 +11,9 @@ import click
 from handspan.cli.door import ask_gateway, place_options
 from handspan.cli.files import write_new_file
 from handspan.cli.options import completes, json_option
+from handspan.cli.progress_line import ProgressLine
 from handspan.cli.render import print_done, print_json, print_rows, render_size, render_time
-from handspan.cli.requests import Requests, segment
+from handspan.cli.requests import Requests, UploadBody, segment
 from handspan.core.errors import HandspanError
 from handspan.wire.rest.artifacts import ArtifactList, ArtifactView
 
@@ -71,7 +72,8 @@ async def upload_file(requests: Requests, file: Path, session: str = "") -> Arti
     data = _read(file)
     query = urlencode({name: value for name, value in (("name", file.name[:200]), ("session", session)) if value})
     kind = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
-    return await requests.upload(f"{_PATH}?{query}", data, kind, ArtifactView)
+    with ProgressLine(f"Sending {file.name}", len(data)) as progress:
+        return await requests.upload(f"{_PATH}?{query}", UploadBody(data, progress.add), kind, ArtifactView)
 
 
 def _read(file: Path) -> bytes:

@@ -1,5 +1,6 @@
 """`handspan backup` and `handspan restore`: all that must last in one file, and back (SPEC U2)."""
 
+import contextlib
 import io
 import os
 import tarfile
@@ -14,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from handspan.cli.options import config_folder, json_option, read_loaded_settings, settings_options
+from handspan.cli.progress_line import ProgressLine
 from handspan.cli.render import print_done, render_size
 from handspan.cli.running import claim_state
 from handspan.config import mcp_file
@@ -107,8 +109,12 @@ def _save(loaded: LoadedSettings, folder: Path, file: Path) -> BackupReport:
     except OSError as error:
         raise HandspanError(f"{str(file)!r} can't be written: {error.strerror}. Name a new file.") from None
     try:
-        with os.fdopen(descriptor, "wb") as raw, tarfile.open(fileobj=raw, mode="w:gz") as archive:
-            saved = _fill(archive, manifest, loaded, folder, except_for=file.resolve())
+        with (
+            os.fdopen(descriptor, "wb") as raw,
+            tarfile.open(fileobj=raw, mode="w:gz") as archive,
+            ProgressLine("Saving", _size_of_all(loaded, folder)) as progress,
+        ):
+            saved = _fill(_ShownArchive(archive, progress), manifest, loaded, folder, except_for=file.resolve())
     except BaseException:
         file.unlink(missing_ok=True)  # half a backup is none
         raise
@@ -116,21 +122,34 @@ def _save(loaded: LoadedSettings, folder: Path, file: Path) -> BackupReport:
 
 
 def _fill(
-    archive: tarfile.TarFile, manifest: BackupManifest, loaded: LoadedSettings, folder: Path, *, except_for: Path
+    archive: "_ShownArchive", manifest: BackupManifest, loaded: LoadedSettings, folder: Path, *, except_for: Path
 ) -> list[int]:
     """Add everything to the archive, and return the sizes. The database is first: what it names stays there."""
-    _add_bytes(archive, _MANIFEST, msgspec.json.encode(manifest))
+    archive.add_bytes(_MANIFEST, msgspec.json.encode(manifest))
     state, sizes = loaded.settings.state, []
     if manifest.database:
         with tempfile.TemporaryDirectory(prefix="backup-", dir=state) as temporary:
             copy = Path(temporary) / _DATABASE
             copy_store(loaded.settings, copy)
-            sizes.append(_add_file(archive, f"state/{_DATABASE}", copy))
+            sizes.append(archive.add_still_file(f"state/{_DATABASE}", copy))
+    for root, prefix, path in _files_of_all(loaded, folder):
+        if path.resolve() != except_for:
+            sizes.append(archive.add_file(f"{prefix}/{path.relative_to(root).as_posix()}", path))
+    return sizes
+
+
+def _files_of_all(loaded: LoadedSettings, folder: Path) -> Iterator[tuple[Path, str, Path]]:
+    """Yield every file but the database, with the folder that it is in and the name of that folder in the archive."""
+    state = loaded.settings.state
     config = [*([loaded.file] if loaded.file else []), *(folder / name for name in _OF_CONFIG)]
     for root, prefix, tops in ((state, "state", _state_files(state)), (folder, "config", config)):
-        found = (path for top in tops for path in _files_below(top) if path.resolve() != except_for)
-        sizes += [_add_file(archive, f"{prefix}/{path.relative_to(root).as_posix()}", path) for path in found]
-    return sizes
+        yield from ((root, prefix, path) for top in tops for path in _files_below(top))
+
+
+def _size_of_all(loaded: LoadedSettings, folder: Path) -> int:
+    """Return about how much there is to save: others write meanwhile."""
+    files = [loaded.settings.state / _DATABASE, *(path for _, _, path in _files_of_all(loaded, folder))]
+    return sum(path.stat().st_size for path in files if path.exists())
 
 
 def _state_files(state: Path) -> list[Path]:
@@ -149,20 +168,53 @@ def _files_below(top: Path) -> Iterator[Path]:
         yield top
 
 
-def _add_file(archive: tarfile.TarFile, name: str, path: Path) -> int:
-    """Add a file, and return its size. One that is gone since the list was made was deleted meanwhile."""
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        return 0
-    _add_bytes(archive, name, content)
-    return len(content)
+class _ShownArchive:
+    """Adds to an archive, and shows how far it is."""
+
+    def __init__(self, archive: tarfile.TarFile, progress: ProgressLine) -> None:
+        self._archive = archive
+        self._progress = progress
+        progress.add(0)
+
+    def add_file(self, name: str, path: Path) -> int:
+        """Add a file, and return its size. One that is gone since the list was made was deleted meanwhile."""
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError:
+            return 0
+        self.add_bytes(name, content)
+        return len(content)
+
+    def add_still_file(self, name: str, path: Path) -> int:
+        """Add a file that only we write to, piece by piece: it may be large."""
+        with _CountedFile(path, self._progress) as file:
+            size = path.stat().st_size
+            self._archive.addfile(_describe(name, size), file)
+        return size
+
+    def add_bytes(self, name: str, content: bytes) -> None:
+        """Add a file with this content."""
+        self._archive.addfile(_describe(name, len(content)), io.BytesIO(content))
+        self._progress.add(len(content))
 
 
-def _add_bytes(archive: tarfile.TarFile, name: str, content: bytes) -> None:
+class _CountedFile(io.FileIO):
+    """A file that shows how far it is read."""
+
+    def __init__(self, path: Path, progress: ProgressLine) -> None:
+        super().__init__(path)
+        self._progress = progress
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        data = super().read(-1 if size is None else size) or b""
+        self._progress.add(len(data))
+        return data
+
+
+def _describe(name: str, size: int) -> tarfile.TarInfo:
     info = tarfile.TarInfo(name)
-    info.size, info.mode, info.mtime = len(content), 0o600, int(datetime.now(UTC).timestamp())
-    archive.addfile(info, io.BytesIO(content))
+    info.size, info.mode, info.mtime = size, 0o600, int(datetime.now(UTC).timestamp())
+    return info
 
 
 # Putting back.
@@ -170,10 +222,10 @@ def _add_bytes(archive: tarfile.TarFile, name: str, content: bytes) -> None:
 
 def _put_back(file: Path, state: Path, folder: Path, *, is_replaced: bool) -> BackupReport:
     try:
-        with tarfile.open(file, "r:gz") as archive:
+        with _open_archive(file, "Checking") as archive:
             manifest = _read_manifest(archive)
             _read_through(archive)
-        with tarfile.open(file, "r:gz") as archive:
+        with _open_archive(file, "Restoring") as archive:
             kept = list(_make_room(state, is_replaced=is_replaced))
             make_private(state)
             sizes = [
@@ -184,6 +236,17 @@ def _put_back(file: Path, state: Path, folder: Path, *, is_replaced: bool) -> Ba
     except (tarfile.TarError, EOFError, OSError) as error:
         raise HandspanError(f"{str(file)!r} can't be put back: {error}.") from None
     return BackupReport(str(file), len(sizes), sum(sizes), manifest.database, kept)
+
+
+@contextlib.contextmanager
+def _open_archive(file: Path, what: str) -> Iterator[tarfile.TarFile]:
+    """Open an archive, and show how far it is read."""
+    with (
+        ProgressLine(what, file.stat().st_size) as progress,
+        _CountedFile(file, progress) as raw,
+        tarfile.open(fileobj=raw, mode="r:gz") as archive,
+    ):
+        yield archive
 
 
 def _read_manifest(archive: tarfile.TarFile) -> BackupManifest:

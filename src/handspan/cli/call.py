@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from handspan.cli.door import ask_gateway, place_options
+from handspan.cli.edit_arguments import argument_editor
 from handspan.cli.options import completes
 from handspan.cli.render import print_broken
 from handspan.cli.requests import RemoteRefused, Requests, segment
@@ -89,7 +90,11 @@ def command(
         raise click.UsageError("Name a TOOL, or use --batch: one of the two.")
     lines = _batch(sys.stdin.buffer) if batch else iter([(tool or "", _arguments(arguments))])
     show = None if quiet else _show_progress if sys.stderr.isatty() else _show_waiting
-    sys.exit(ask_gateway(lambda requests: _call_each(Calls(requests, agent or "", questions_for(yes), show), lines)))
+
+    def work(requests: Requests) -> Awaitable[int]:
+        return _call_each(Calls(requests, agent or "", questions_for(yes, argument_editor(requests)), show), lines)
+
+    sys.exit(ask_gateway(work))
 
 
 async def _call_each(calls: "Calls", lines: Iterator[_Line]) -> int:
@@ -224,7 +229,11 @@ class Calls:
                 asked.add(question.id)
                 answer = await ask_here(question.to_question(), self._questions)
                 given: JsonObject = {"decision": answer.decision, "always": answer.always, "reason": answer.reason}
-                await self._give(question.id, given if answer.value is None else {**given, "value": answer.value})
+                if answer.value is not None:
+                    given["value"] = answer.value
+                if answer.arguments is not None:
+                    given["arguments"] = dict(answer.arguments)
+                await self._give(question.id, given)
 
     async def _give(self, question_id: str, answer: JsonObject) -> None:
         try:

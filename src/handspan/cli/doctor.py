@@ -13,11 +13,14 @@ from handspan.cli.door import ask_gateway, given_token, given_url, is_embedded, 
 from handspan.cli.options import config_folder, json_option, read_settings
 from handspan.cli.render import print_json
 from handspan.cli.requests import RemoteRefused, Requests
+from handspan.cli.wrapping import wrap_for
 from handspan.config.settings import Settings
 from handspan.core.errors import HandspanError
 from handspan.core.version import VERSION
 from handspan.wire.rest.status import Diagnosis, Finding
 
+_COLUMN: Final = 6
+"""Where the words begin, after the mark."""
 _LIBRARIES: Final = ("msgspec", "jsonschema-rs", "httpx2", "pydantic", "click")
 _NEEDED: Final = ("gateway", "gateway token")
 """The checks without which a running gateway can't be asked how it does."""
@@ -36,9 +39,9 @@ def command(as_json: bool) -> None:
         print_json(findings)
     else:
         for finding in findings:
-            click.echo(f"{_mark(finding)}  {finding.what}: {finding.found}")
+            click.echo(wrap_for(sys.stdout, f"{_mark(finding)}  {finding.what}: {finding.found}", _COLUMN))
             if finding.remedy:
-                click.echo(f"      do this: {finding.remedy}")
+                click.echo(wrap_for(sys.stdout, f"{' ' * _COLUMN}do this: {finding.remedy}", _COLUMN))
     sys.exit(0 if all(finding.ok for finding in findings) else 1)
 
 

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import gc
 import os
-import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -12,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 import msgspec
 
+from handspan.cli.ctrl_c import run_until_done
 from handspan.cli.http_request import certificate_of, own_tls
 from handspan.cli.options import config_folder, read_settings, settings_options
-from handspan.cli.requests import GatewayAnswer, Method, OnLine, Requests, check_answer
+from handspan.cli.requests import GatewayAnswer, Method, OnLine, Requests, UploadBody, check_answer
 from handspan.cli.running import find_running
 from handspan.config.settings import Settings
 from handspan.core.errors import ConfigError, HandspanError
@@ -75,26 +75,12 @@ def given_url() -> str:
 
 def ask_gateway(work: Callable[[Requests], Awaitable[T]], *, says: bool = True) -> T:
     """Run `work` at the gateway that was found, else at one inside this process, and return its result."""
-    try:
-        return asyncio.run(_work_at(find_gateway(says=says), work))
-    except asyncio.CancelledError:
-        raise KeyboardInterrupt from None
+    return run_until_done(_work_at(find_gateway(says=says), work))
 
 
 async def _work_at(remote: "Remote | None", work: Callable[[Requests], Awaitable[T]]) -> T:
-    _hear_ctrl_c()
     async with open_requests(remote) as requests:
         return await work(requests)
-
-
-def _hear_ctrl_c() -> None:
-    """Make Ctrl-C cancel this task. The loop's own way misses one that comes just before the loop begins to wait."""
-    task = asyncio.current_task()
-    assert task is not None
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a command in the background is not meant
-        return
-    with contextlib.suppress(ValueError, RuntimeError):  # only the main thread hears signals
-        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, task.cancel)
 
 
 @contextlib.asynccontextmanager
@@ -140,7 +126,8 @@ def _inside_requests(inside: "InsideGateway") -> Requests:
     async def send(
         method: Method, path: str, body: object, headers: Mapping[str, str], on_line: OnLine | None
     ) -> GatewayAnswer:
-        data = b"" if body is None else body if isinstance(body, bytes) else msgspec.json.encode(body)
+        given_body = body.data if isinstance(body, UploadBody) else body
+        data = b"" if body is None else given_body if isinstance(given_body, bytes) else msgspec.json.encode(body)
         given = headers if body is None else {"Content-Type": "application/json", **headers}
         answer = await inside.send(method, path, data, given, on_line)
         return check_answer("This gateway", answer.status, answer.body)

@@ -115,15 +115,21 @@ def main() -> None:
         code = error.exit_code
     except HandspanError as error:
         if not _print_as_json(error):
-            click.echo(f"handspan: {error}", err=True)
+            _print_error(f"handspan: {error}")
         code = 1
-    except click.Abort:  # no more input, where a question was asked
+    except click.Abort as abort:  # Ctrl-C, or no more input, where a question was asked
         click.echo("Aborted.", err=True)
-        code = 1
+        code = 130 if isinstance(abort.__context__, KeyboardInterrupt) else 1
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         sys.stderr.close()
         code = 0
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _print_error(text: str) -> None:
+    from handspan.cli.wrapping import wrap_for  # noqa: PLC0415 - only a mistake needs it
+
+    click.echo(wrap_for(sys.stderr, text), err=True)
 
 
 def _print_as_json(error: HandspanError | click.ClickException) -> bool:

@@ -11,7 +11,7 @@ import msgspec
 
 from handspan.cli import mcp_login
 from handspan.cli.call import call_once
-from handspan.cli.door import ask_gateway, place_options
+from handspan.cli.door import ask_gateway, place_options, say_aside
 from handspan.cli.mcp_clients import config, serve
 from handspan.cli.options import json_option
 from handspan.cli.render import print_done, print_json, print_rows
@@ -133,6 +133,8 @@ def add(
         internal_only=internal,
         trusted=trusted,
     )
+    if not as_json:
+        say_aside(f"Connects to {name!r}, which may take a while …")
     added = ask_gateway(lambda requests: _add(requests, name, server), says=not as_json)
     print_done(added, _describe(added), as_json=as_json)
     if added.status != "ready":

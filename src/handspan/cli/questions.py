@@ -6,9 +6,10 @@ from typing import Final
 import click
 
 from handspan.cli.door import ask_gateway, place_options
+from handspan.cli.edit_arguments import argument_check
 from handspan.cli.options import completes, json_option
 from handspan.cli.render import one_line, print_done, print_json
-from handspan.cli.requests import segment
+from handspan.cli.requests import Requests, segment
 from handspan.core.errors import WireError
 from handspan.core.question_checks import options_of
 from handspan.core.questions import QuestionAction
@@ -64,7 +65,8 @@ def _how_to_answer(question: QuestionView) -> str:
     if question.kind == "login":
         return "allow   (when you are logged in)"
     if question.schema is None:
-        return "allow   (or: deny, never, allow --always)"
+        edit = ", allow --arguments JSON" if question.kind == "approval" else ""
+        return f"allow   (or: deny, never, allow --always{edit})"
     values: Json = options_of(question.schema) or question.schema
     return f"allow --value JSON   (fits: {escape_invisible(encode(values).decode())})"
 
@@ -78,17 +80,45 @@ def _render_definition(definition: JsonObject | None) -> str:
 @click.argument("decision", type=click.Choice(list(_DECISIONS)))
 @click.option("--always", is_flag=True, help="Answer every question like it so, for this tool as it is now.")
 @click.option("--value", help="What the question asks for, as JSON; with 'allow'.")
+@click.option("--arguments", help="Let the call run with these arguments, a JSON object, instead; with 'allow'.")
 @click.option("--reason", default="", help="Why not, in words that the model reads; with 'deny' and 'never'.")
 @json_option
 @place_options
-def answer(question_id: str, decision: str, always: bool, value: str | None, reason: str, as_json: bool) -> None:
-    """Answer the question ID: allow it, deny it, or never allow it. The first answer counts."""
+def answer(
+    question_id: str,
+    decision: str,
+    always: bool,
+    value: str | None,
+    arguments: str | None,
+    reason: str,
+    as_json: bool,
+) -> None:
+    """Answer the question ID: allow it, deny it, or never allow it. The first answer counts.
+
+    With --arguments the call runs with these, and the agent is told so.
+    """
+    if arguments is not None and decision != "allow":
+        raise click.UsageError("--arguments goes with 'allow'.")
     given = _read_value(value)
     body: JsonObject = {"decision": _DECISIONS[decision], "always": always, "value": given, "reason": reason}
-    path = f"/api/questions/{segment(question_id)}/answer"
-    accepted = ask_gateway(lambda requests: requests.change("POST", path, AcceptedAnswer, body), says=not as_json)
+
+    async def work(requests: Requests) -> AcceptedAnswer:
+        if arguments is not None:
+            body["arguments"] = await _read_arguments(requests, question_id, arguments)
+        return await requests.change("POST", f"/api/questions/{segment(question_id)}/answer", AcceptedAnswer, body)
+
+    accepted = ask_gateway(work, says=not as_json)
     rule = " `handspan rules` lists it." if always or decision == "never" else ""
     print_done(accepted, f"The answer counts.{rule}", as_json=as_json)
+
+
+async def _read_arguments(requests: Requests, question_id: str, typed: str) -> JsonObject:
+    """Return the edited arguments, which fit the tool. A question that is not there is refused by the gateway."""
+    listed = (await requests.get("/api/questions", QuestionList)).questions
+    question = next((one for one in listed if one.id == question_id), None)
+    if question is not None and question.kind != "approval":
+        raise click.UsageError(f"--arguments goes with approvals: this question is a {question.kind}.")
+    return (await argument_check(requests, question.tool if question is not None else ""))(typed)
 
 
 def _read_value(value: str | None) -> Json:

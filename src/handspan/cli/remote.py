@@ -4,12 +4,12 @@ import contextlib
 import ssl
 import threading
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
 
-from handspan.cli.requests import GatewayAnswer, Method, OnLine, check_answer, read_answer, with_query
+from handspan.cli.requests import GatewayAnswer, Method, OnLine, UploadBody, check_answer, read_answer, with_query
 from handspan.client.address import Address
 from handspan.client.errors import GatewayUnreachable
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from http.client import HTTPConnection
 
 T = TypeVar("T")
+_Body: TypeAlias = bytes | UploadBody | None
 
 _SECONDS: Final = 60.0
 """Longer than the gateway lets a request wait."""
@@ -60,10 +61,13 @@ class Remote:
         import http.client  # noqa: PLC0415 - only where a gateway runs, and start-up counts
 
         given = {"Authorization": f"Bearer {self.token}", **(headers or {})} if self.token else dict(headers or {})
-        data = body if body is None or isinstance(body, bytes) else msgspec.json.encode(body)
+        data = body if body is None or isinstance(body, bytes | UploadBody) else msgspec.json.encode(body)
+        if isinstance(data, UploadBody):
+            given["Content-Length"] = str(len(data.data))
         if data is not None:
             given.setdefault("Content-Type", "application/json")
         if on_line is not None:
+            assert not isinstance(data, UploadBody)  # no answer to an upload comes line by line
             return self._stream(method, path, data, given, on_line)
         may_repeat = method == "GET" or "Idempotency-Key" in given
         with self._lock:
@@ -104,10 +108,11 @@ class Remote:
                 self._connection.close()
             self._connection = None
 
-    def _exchange(self, method: str, path: str, data: bytes | None, headers: Mapping[str, str]) -> GatewayAnswer:
+    def _exchange(self, method: str, path: str, data: _Body, headers: Mapping[str, str]) -> GatewayAnswer:
         if self._connection is None:
             self._connection = self._open_connection()
-        self._connection.request(method, urlsplit(self.url).path + path, data, headers)
+        sent = data.pieces() if isinstance(data, UploadBody) else data
+        self._connection.request(method, urlsplit(self.url).path + path, sent, headers)
         response = self._connection.getresponse()
         return check_answer(self.url, response.status, response.read())
 

@@ -11,6 +11,7 @@ import click
 import msgspec
 from msgspec import structs
 
+from handspan.cli.wrapping import wrap_for
 from handspan.core.agents import GENERAL, Agent
 from handspan.core.principals import Origin
 from handspan.core.sources import SourceState
@@ -142,7 +143,7 @@ def print_why(why: Why) -> None:
     """Whether an agent can use a tool, and every reason for it."""
     click.echo(f"The agent {why.agent!r} {'can' if why.usable else 'can not'} use {why.tool!r}:")
     for reason in why.reasons:
-        click.echo(f"  {'yes' if reason.ok else 'NO '}  {reason.text}")
+        click.echo(wrap_for(sys.stdout, f"  {'yes' if reason.ok else 'NO '}  {reason.text}", indent=7))
 
 
 # Agents.

@@ -1,6 +1,6 @@
 """Requests of a command to a gateway, running or inside this process, and its typed answers."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 LAST: Final = "last"
 """In place of the id of the session that was active last."""
+_PIECE: Final = 256 * 1024
 Method: TypeAlias = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 
@@ -43,10 +44,25 @@ class _Refusal(Struct, frozen=True):
     code: str = "gateway"
 
 
+class UploadBody(Struct, frozen=True):
+    """The bytes of a request that may take long."""
+
+    data: bytes
+    sent: Callable[[int], None]
+    """Is told how many more bytes were sent. It may be called on another thread."""
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield the bytes; when the next piece is asked for, the one before was sent."""
+        for start in range(0, len(self.data), _PIECE):
+            piece = self.data[start : start + _PIECE]
+            yield piece
+            self.sent(len(piece))
+
+
 OnLine: TypeAlias = Callable[[bytes], None]
 """Gets each line of an answer as it comes."""
 SendRequest: TypeAlias = Callable[[Method, str, object, Mapping[str, str], OnLine | None], Awaitable[GatewayAnswer]]
-"""One request: method, path, body (bytes as they are, an object as JSON), headers.
+"""One request: method, path, body (bytes and an `UploadBody` as they are, an object as JSON), headers.
 
 Raises `RemoteRefused` when the gateway refuses it. With an `OnLine`, the answer has no body: its lines go there.
 """
@@ -81,9 +97,9 @@ class Requests:
         """Get an answer that comes line by line; returns when the gateway ends it."""
         await self._send("GET", path, None, {}, on_line)
 
-    async def upload(self, path: str, data: bytes, media_type: str, form: type[T]) -> T:
+    async def upload(self, path: str, body: UploadBody, media_type: str, form: type[T]) -> T:
         """Post these bytes, and return the answer, read as `form`. Raises `RemoteRefused`."""
-        return read_answer(self.url, await self._send("POST", path, data, {"Content-Type": media_type}, None), form)
+        return read_answer(self.url, await self._send("POST", path, body, {"Content-Type": media_type}, None), form)
 
 
 def with_query(path: str, query: Mapping[str, str]) -> str:

@@ -16,6 +16,7 @@ from handspan.cli.http_request import ask, certificate_of, own_tls
 from handspan.cli.options import config_folder, read_loaded_settings, settings_options
 from handspan.cli.reload import describe_reload
 from handspan.cli.running import StateInUse, announce, claim_state, find_running, write_ready
+from handspan.cli.wrapping import wrap_for
 from handspan.config.load import LoadedSettings
 from handspan.config.settings import Settings
 from handspan.core.errors import ConfigError
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 _RENEW_SECONDS: Final = 30.0
 _log = logging.getLogger(__name__)
+_COLUMN: Final = 9
+"""Where the words begin, after their name."""
 _A_MOMENT: Final = 0.02
 """Seconds in which programs that wait for the gateway are answered first."""
 
@@ -205,54 +208,59 @@ async def _say(gateway: "Gateway", settings: Settings, url: str) -> None:
     await asyncio.sleep(_A_MOMENT)
     _say_where_the_page_is(gateway, url)
     report = await gateway.app.sandbox.ready()
-    click.echo(f"Sandbox  {'active' if report.active else 'NOT active'}: {report.reason}")
+    _tell(f"Sandbox  {'active' if report.active else 'NOT active'}: {report.reason}")
     for more in (report.warning, report.remedy):
         if more:
-            click.echo(f"         {more}")
-    click.echo(f"Model    {(await gateway.model_choice()).why}")
+            _tell(f"         {more}")
+    _tell(f"Model    {(await gateway.model_choice()).why}")
     for broken in gateway.app.broken:
-        click.echo(f"Tool     {broken.where} can't be used: {broken.problem}")
+        _tell(f"Tool     {broken.where} can't be used: {broken.problem}")
     for note in gateway.app.setting_notes:
-        click.echo(f"Setting  {note}")
+        _tell(f"Setting  {note}")
     _say_how_to_pair(gateway, settings, url)
     _say_how_to_trust(settings, url)
-    click.echo(f"Files    {settings.workspace} is the workspace, in which tools read, write and run")
-    click.echo(f"State    {settings.state}")
+    _tell(f"Files    {settings.workspace} is the workspace, in which tools read, write and run")
+    _tell(f"State    {settings.state}")
 
 
 def _say_where_the_page_is(gateway: "Gateway", url: str) -> None:
     """Print the page's address. A link that signs in is a secret: a log file must not have it (SPEC S5)."""
     if sys.stdout.isatty():
-        click.echo(f"Page     {sign_in_url(url, gateway.pairing.new_link(OPERATOR))}")
-        click.echo("         signs one browser in, within 10 minutes; `handspan pair --browser` shows a new link")
+        _tell(f"Page     {sign_in_url(url, gateway.pairing.new_link(OPERATOR))}")
+        _tell("         signs one browser in, within 10 minutes; `handspan pair --browser` shows a new link")
     else:
-        click.echo(f"Page     {url}")
-        click.echo("         `handspan pair --browser` shows a link that signs one browser in")
+        _tell(f"Page     {url}")
+        _tell("         `handspan pair --browser` shows a link that signs one browser in")
 
 
 def _say_how_to_pair(gateway: "Gateway", settings: Settings, url: str) -> None:
-    click.echo("Device   `handspan device` offers the tools of this computer")
+    _tell("Device   `handspan device` offers the tools of this computer")
     if not sys.stdout.isatty():  # a code is a secret, as the link is
-        click.echo("         `handspan pair` shows a code for another program, computer or phone")
+        _tell("         `handspan pair` shows a code for another program, computer or phone")
         return
     code = gateway.pairing.new_code(OPERATOR).code
     others = _address_for_others(settings, url)
     if others is None:
-        click.echo(f"         another program pairs with the code {code} within 5 minutes")
-        click.echo("         phones can't reach this address: start with --lan --tls to let them")
+        _tell(f"         another program pairs with the code {code} within 5 minutes")
+        _tell("         phones can't reach this address: start with --lan --tls to let them")
         return
-    click.echo(f"         another computer or phone pairs at {others} with the code {code} within 5 minutes")
+    _tell(f"         another computer or phone pairs at {others} with the code {code} within 5 minutes")
     click.echo(qr_text(pairing_url(others, code)))
     if not others.startswith("https:"):
-        click.echo("         without https a phone's browser has no camera, location and motion: start with --tls too")
+        _tell("         without https a phone's browser has no camera, location and motion: start with --tls too")
 
 
 def _say_how_to_trust(settings: Settings, url: str) -> None:
     certificates = _own_certificates(settings)
     if certificates is None:
         return
-    click.echo(f"TLS      a phone loads the root once, from {_address_for_others(settings, url) or url}/device")
-    click.echo(f"         its SHA-256: {certificates.fingerprint()}")
+    _tell(f"TLS      a phone loads the root once, from {_address_for_others(settings, url) or url}/device")
+    _tell(f"         its SHA-256: {certificates.fingerprint()}")
+
+
+def _tell(line: str) -> None:
+    """Print a line whose words begin in the same column."""
+    click.echo(wrap_for(sys.stdout, line, _COLUMN))
 
 
 def _address_for_others(settings: Settings, url: str) -> str | None:

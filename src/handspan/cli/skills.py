@@ -5,7 +5,7 @@ import click
 from handspan.cli.door import ask_gateway, place_options
 from handspan.cli.options import completes, json_option
 from handspan.cli.render import one_line, print_done, print_json, print_line
-from handspan.cli.requests import Requests, segment
+from handspan.cli.requests import segment
 from handspan.core.errors import ConfigError
 from handspan.core.values import JsonObject, strip_invisible
 from handspan.wire.rest.skills import SkillList, SkillState, SkillText
@@ -49,18 +49,14 @@ def enable(name: str, yes: bool, as_json: bool) -> None:
     """Let the skill NAME of the workspace be used, as it is now. A changed file is off again."""
     if as_json and not yes:
         raise click.UsageError("--json asks nothing: give --yes, too.")
-    state = ask_gateway(lambda requests: _enable(requests, name, is_confirmed=yes), says=not as_json)
-    text = f"{name} can be used." if state.changed else f"{name} could be used already."
-    print_done(state, text, as_json=as_json)
-
-
-async def _enable(requests: Requests, name: str, *, is_confirmed: bool) -> SkillState:
-    skill = await requests.get(_path(name), SkillText)
-    if not is_confirmed:
+    skill = ask_gateway(lambda requests: requests.get(_path(name), SkillText), says=not as_json)
+    if not yes:
         click.echo(skill.instructions)
         click.confirm(f"Let agents follow {name!r}?", abort=True)
     body: JsonObject = {"enabled": True, "fingerprint": skill.fingerprint}
-    return await requests.change("PUT", _path(name), SkillState, body)
+    state = ask_gateway(lambda requests: requests.change("PUT", _path(name), SkillState, body), says=False)
+    text = f"{name} can be used." if state.changed else f"{name} could be used already."
+    print_done(state, text, as_json=as_json)
 
 
 @command.command("disable")

@@ -3,10 +3,11 @@
 import asyncio
 import contextlib
 import math
+import os
 import sys
 import termios
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final, TextIO, TypeAlias
 
 import msgspec
@@ -27,19 +28,27 @@ _ANSWERS: Final = {
 _MAX_SHOWN: Final = 1000
 _ONCE: Final = {"y": _ANSWERS["y"], "n": _ANSWERS["n"]}
 _CALL_PROMPT: Final = "  [y]es, this call; [a]lways; [n]o, not this call; or the word never? "
+_EDIT_PROMPT: Final = "  [y]es, this call; [e]dit it first; [a]lways; [n]o, not this call; or never? "
 _GRANT_PROMPT: Final = "  [y]es, this and later calls of this tool; [n]o, not this call; or the word never? "
 RenderQuestion: TypeAlias = Callable[[Question], str]
+EditArguments: TypeAlias = Callable[[Question, Callable[[str], Awaitable[str]]], Awaitable[JsonObject | None]]
+"""Lets the person change the arguments of a call. The callable prompts for one line; None: not changed after all."""
 _REACTION: Final = 5.0
 """Seconds in which a person may still type an answer to the question that was there before."""
 
 
-def questions_for(yes: bool, render: "RenderQuestion | None" = None) -> Questions:
+def questions_for(yes: bool, edit: EditArguments | None = None, render: RenderQuestion | None = None) -> Questions:
     """Return what answers questions: "yes" to all (--yes), the person at the terminal, or no answer."""
     if yes:
         return RuleAnswers(Answer("allow"))
     if sys.stdin.isatty() and sys.stderr.isatty():
-        return TerminalQuestions(sys.stdin, sys.stderr, render=render or render_question)
+        return TerminalQuestions(sys.stdin, sys.stderr, edit=edit, render=render)
     return RuleAnswers(Answer("expired", reason="the command has no terminal to ask at (--yes answers every question)"))
+
+
+def is_simple_terminal() -> bool:
+    """Whether the terminal can do no more than write letters, line after line."""
+    return os.environ.get("TERM", "dumb") in ("", "dumb", "unknown")
 
 
 async def ask_here(question: Question, questions: Questions) -> Answer:
@@ -59,12 +68,14 @@ class TerminalQuestions:
         write_to: TextIO,
         *,
         grants_once: bool = False,
-        render: "RenderQuestion | None" = None,
+        edit: EditArguments | None = None,
+        render: RenderQuestion | None = None,
     ) -> None:
         """`grants_once`: a permission is granted for one call. A gateway remembers those that it asks for (P2).
 
-        `render` returns the lines that come before the prompt.
+        `edit` lets the person change the arguments before an approval. `render` returns the lines before the prompt.
         """
+        self._edit = edit
         self._render = render or render_question
         self._read_from = read_from
         self._write_to = write_to
@@ -100,17 +111,22 @@ class TerminalQuestions:
 
     async def _read_answer(self, question: Question) -> Answer:
         answers, prompt = _ANSWERS, _CALL_PROMPT
-        if question.kind == "login":  # it is about this once
+        edit = self._edit if question.kind == "approval" else None
+        if edit is not None:
+            prompt = _EDIT_PROMPT
+        elif question.kind == "login":  # it is about this once
             answers, prompt = _ONCE, "  [y]es, [n]o? "
         elif question.kind == "permission" and not self._grants_once:
             prompt = _GRANT_PROMPT
-        while True:
-            line = await self._prompt(prompt)
-            if not line:
-                return Answer("deny")
-            answer = answers.get(line.strip().lower()) or answers.get(line.strip().lower()[:1])
-            if answer is not None:
+        while line := await self._prompt(prompt):
+            typed = line.strip().lower()
+            if edit is not None and typed[:1] == "e":
+                edited = await edit(question, self._prompt)
+                if edited is not None:
+                    return Answer("allow", arguments=edited)
+            elif (answer := answers.get(typed) or answers.get(typed[:1])) is not None:
                 return answer
+        return Answer("deny")
 
     async def _read_value(self, question: Question) -> Answer:
         """Return what the person types, until it fits."""

@@ -216,7 +216,7 @@ def _permission_error(answer: Answer, permission: str, entry: Entry) -> ToolErro
         text = f"No person {asked} whether the permission {permission!r} is granted, so this call is refused"
         return ToolError(code, f"{text}{_because(answer)}.")
     by = "" if answer.reason else " by the user"  # with a reason, a client may have said no in place of its person
-    text = f"Permission {permission!r} was denied{by}"
+    text = f"Permission {permission!r} was denied{by}{' for this call' if by and answer.decision == 'deny' else ''}"
     if answer.decision == "deny_forever":
         enable = answer.how_to_enable or "the settings of the device or the gateway"
         text += f", who does not want to be asked again: it can be enabled in {enable}"

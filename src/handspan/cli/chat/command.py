@@ -1,6 +1,5 @@
 """`handspan chat`: one answer, or a conversation (SPEC A2, A4, U2)."""
 
-import asyncio
 import os
 import stat
 import sys
@@ -13,9 +12,11 @@ from msgspec import Struct
 
 from handspan.cli.chat.lines import JsonLines, Show, TerminalRenderer
 from handspan.cli.chat.terminal_chat import TerminalChat
+from handspan.cli.ctrl_c import run_until_done
 from handspan.cli.door import find_gateway, given_url, open_requests, place_options, say_aside
+from handspan.cli.edit_arguments import argument_editor
 from handspan.cli.options import completes, read_settings
-from handspan.cli.terminal_questions import questions_for, render_question
+from handspan.cli.terminal_questions import is_simple_terminal, questions_for, render_question
 from handspan.core.questions import Question
 from handspan.wire.rest.agents import AgentList
 from handspan.wire.rest.models import ChosenModel
@@ -74,9 +75,9 @@ def command(
     """
     question = _read_question(words)
     given = _Given(question, agent, session_id, model or "", files, verbose, yes)
-    style = _Style(is_json=as_json, is_rich=not as_json and not plain and can_do_more(os.environ))
+    style = _Style(is_json=as_json, is_rich=not as_json and not plain and _can_do_more())
     remote = _find_gateway(given, says=not as_json)
-    sys.exit(asyncio.run(_chat(remote, given, style)))
+    sys.exit(run_until_done(_chat(remote, given, style)))
 
 
 _EXIT_CODES: Final = {"error": 1, "aborted": 130}
@@ -98,9 +99,9 @@ class _Style(Struct, frozen=True):
     is_rich: bool
 
 
-def can_do_more(environ: "os._Environ[str] | dict[str, str]") -> bool:
+def _can_do_more() -> bool:
     """Whether standard output is a terminal that can do more than write letters."""
-    return sys.stdout.isatty() and environ.get("TERM", "dumb") not in ("", "dumb", "unknown")
+    return sys.stdout.isatty() and not is_simple_terminal()
 
 
 def _read_question(words: tuple[str, ...]) -> str | None:
@@ -156,10 +157,16 @@ async def _chat(remote: "Remote | None", given: _Given, style: _Style) -> int:
     workspace = Path(remote.workspace) if remote is not None and remote.workspace else None
     if remote is None:
         workspace = read_settings().workspace
-    questions = questions_for(given.yes, render=_question_renderer(style, workspace))
+    render = _question_renderer(style, workspace)
     async with (
         open_requests(remote, model=forced) as requests,
-        TerminalChat(requests, show, questions, forced, shows_images=style.is_rich) as talk,
+        TerminalChat(
+            requests,
+            show,
+            questions_for(given.yes, argument_editor(requests), render),
+            forced,
+            shows_images=style.is_rich,
+        ) as talk,
     ):
         await talk.open(given.agent, given.session, waits=given.question is not None)
         for file in given.files:
@@ -202,14 +209,17 @@ async def _converse(talk: TerminalChat, style: _Style) -> None:
     from handspan.cli.chat.commands import SlashCommands, converse
 
     commands, history = SlashCommands(talk), read_settings().state / "chat_history"
-    if not (sys.stdin.isatty() and can_do_more(os.environ)):
+    if not (sys.stdin.isatty() and _can_do_more()):
         from handspan.cli.chat.prompt import PlainPrompt
 
-        await converse(commands, PlainPrompt(history))
+        prompt = PlainPrompt(history)
+        talk.write_above = prompt.write_above
+        await converse(commands, prompt)
         return
     from handspan.cli.chat.editor import LineEditor
     from handspan.cli.chat.word_completion import CommandCompleter
 
     editor = LineEditor(history, CommandCompleter(commands.names))
     talk.on_link = editor.link
+    talk.write_above = editor.write_above
     await converse(commands, editor)

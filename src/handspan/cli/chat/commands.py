@@ -1,6 +1,8 @@
 """What begins with `/` in a conversation: each command is a method, and its line in the table (SPEC U2)."""
 
+import asyncio
 import re
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Final, Protocol
@@ -8,12 +10,14 @@ from typing import Final, Protocol
 from msgspec import Struct
 
 from handspan.agent.loading import usage_lines
-from handspan.cli.chat.lines import Show
+from handspan.cli.chat.lines import END_WORDS, Show
 from handspan.cli.chat.prompt import PromptReader
+from handspan.cli.ctrl_c import hear_ctrl_c
 from handspan.cli.files import write_new_file
-from handspan.cli.render import one_line, render_columns, render_time
+from handspan.cli.render import one_line, render_columns, render_time, width_of
 from handspan.cli.requests import Requests, find_session, segment
 from handspan.cli.session_text import export_text, load_document
+from handspan.cli.wrapping import wrap_for
 from handspan.core.errors import HandspanError
 from handspan.core.events import Ended
 from handspan.core.names import did_you_mean
@@ -28,6 +32,8 @@ from handspan.wire.rest.tools import Why
 _IS_COMMAND: Final = re.compile(r"/[A-Za-z_][A-Za-z0-9_-]*")
 """A path has another `/`, so it is part of a message."""
 _MOST_SESSIONS: Final = 10
+_MARGIN: Final = 2
+"""Columns before the answer to a command."""
 
 
 class SlashCommand(Struct, frozen=True):
@@ -137,7 +143,7 @@ class SlashCommands:
         try:
             if name in self._methods:
                 for text in await self._methods[name](argument.strip()):
-                    self._partner.show.note(f"  {text}")
+                    self._partner.show.note(f"{' ' * _MARGIN}{text}")
             elif line.startswith("/") and _IS_COMMAND.fullmatch(name) and not await self._is_tool(name[1:]):
                 hint = did_you_mean(name, COMMANDS) or " /help lists them."
                 self._partner.show.note(
@@ -148,6 +154,10 @@ class SlashCommands:
         except HandspanError as error:
             self._partner.show.note(f"({error})")
         return True
+
+    def note_aborted(self) -> None:
+        """Say that a command was given up."""
+        self._partner.show.note(END_WORDS["aborted"])
 
     async def names(self, kind: str) -> Sequence[tuple[str, str]]:
         """Return the names of this kind, each with a few words, for completion."""
@@ -189,7 +199,7 @@ class SlashCommands:
             (str(number), one.session_id, render_time(one.last_activity), one_line(strip_invisible(one.name)))
             for number, one in enumerate(listed, 1)
         ]
-        return render_columns(rows) if rows else ["(none)"]
+        return _render_table(rows) if rows else ["(none)"]
 
     async def _agent(self, argument: str) -> Sequence[str]:
         if argument:
@@ -213,11 +223,11 @@ class SlashCommands:
             for one in known
             if one.enabled
         ]
-        return render_columns(rows) if rows else ["(none)"]
+        return _render_table(rows) if rows else ["(none)"]
 
     async def _tools(self, _: str) -> Sequence[str]:
         tools = (await self._partner.skills()).tools
-        return render_columns([(tool.name, one_line(tool.description)) for tool in tools]) if tools else ["(none)"]
+        return _render_table([(tool.name, one_line(tool.description)) for tool in tools]) if tools else ["(none)"]
 
     async def _why(self, argument: str) -> Sequence[str]:
         if not argument:
@@ -260,7 +270,14 @@ class SlashCommands:
 
     async def _help(self, _: str) -> Sequence[str]:
         rows = [(f"{name} {one.arguments}".rstrip(), one.help) for name, one in COMMANDS.items()]
-        return [*render_columns(rows), _KEYS]
+        return [*_render_table(rows), _KEYS]
+
+
+def _render_table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a table. At a terminal, long words of the last column go on below it."""
+    lines = render_columns(rows)
+    last = max(map(width_of, render_columns([row[:-1] for row in rows]))) + 2
+    return [piece for line in lines for piece in wrap_for(sys.stdout, line, last, margin=_MARGIN).split("\n")]
 
 
 def _path(typed: str) -> Path:
@@ -273,7 +290,20 @@ async def converse(commands: SlashCommands, reader: PromptReader) -> None:
     reader.open()
     try:
         while (line := await reader.line()) is not None:
-            if not await commands.answer(line):
+            if not await _answer(commands, line):
                 return
     finally:
         reader.close()
+
+
+async def _answer(commands: SlashCommands, line: str) -> bool:
+    """Answer a line. Ctrl-C aborts that, and not the conversation."""
+    with hear_ctrl_c(lambda: answering.cancel()):
+        answering = asyncio.create_task(commands.answer(line))
+        try:
+            return await answering
+        except asyncio.CancelledError:
+            if not answering.cancelled():
+                raise
+            commands.note_aborted()
+            return True

@@ -1,8 +1,7 @@
 """What a call would change in a file, as a diff: a person who is asked sees the change, not its JSON (SPEC P5)."""
 
 import difflib
-import shutil
-import textwrap
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -10,6 +9,7 @@ from typing import Final
 from msgspec import structs
 
 from handspan.cli.terminal_questions import render_question
+from handspan.cli.wrapping import wrap_for
 from handspan.core.questions import Question
 from handspan.core.values import Json, escape_invisible
 
@@ -26,23 +26,14 @@ def render_with_diff(question: Question, workspace: Path | None, *, is_coloured:
     """Return the lines of a question; for an edit with a diff in place of the texts in its arguments."""
     diff = render_diff(question, workspace)
     if not diff:
-        return _wrap(render_question(question))
+        return wrap_for(sys.stderr, render_question(question))
     others = {name: value for name, value in question.arguments.items() if name not in _IN_DIFF}
     shown = structs.replace(question, arguments=others)
     head, _, tail = render_question(shown).lstrip("\n").partition("\n")
     lines = [
         f"  {_COLOURS.get(line[:1], '') if is_coloured else ''}{line}{_PLAIN if is_coloured else ''}" for line in diff
     ]
-    return "\n".join(["", _wrap(head), *lines, _wrap(tail)])
-
-
-def _wrap(text: str) -> str:
-    """Return the text with lines that end at a word, where the terminal would break them anywhere."""
-    width = shutil.get_terminal_size().columns - 1
-    return "\n".join(
-        line if len(line) <= width else "\n".join(textwrap.wrap(line, width, drop_whitespace=False))
-        for line in text.split("\n")
-    )
+    return "\n".join(["", wrap_for(sys.stderr, head), *lines, wrap_for(sys.stderr, tail)])
 
 
 def render_diff(question: Question, workspace: Path | None) -> list[str]:

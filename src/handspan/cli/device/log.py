@@ -9,9 +9,12 @@ from typing import Protocol, TextIO
 
 import msgspec
 
+from handspan.cli.wrapping import wrap_for
 from handspan.core.values import Arguments, Json, escape_invisible, strip_invisible
 
 _MAX_SHOWN = 80
+_COLUMN = 9
+"""Where the words begin, after the time."""
 _MAX_HELD = 1000
 """Lines that are held back; older ones are dropped."""
 
@@ -82,6 +85,7 @@ class DeviceLines:
     """For a person."""
 
     def __init__(self, out: TextIO) -> None:
+        self._to = out
         self._out = HeldOutput(out)
         self.hold_back = self._out.hold_back
 
@@ -104,7 +108,8 @@ class DeviceLines:
 
     def note(self, text: str, *, bell: bool = False) -> None:
         line = " ".join(strip_invisible(text).split())
-        self._out.write(f"{chr(7) if bell else ''}{time.strftime('%H:%M:%S')} {line}\n")
+        line = wrap_for(self._to, f"{time.strftime('%H:%M:%S')} {line}", _COLUMN)
+        self._out.write(f"{chr(7) if bell else ''}{line}\n")
 
 
 class DeviceJson:

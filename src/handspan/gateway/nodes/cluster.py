@@ -223,7 +223,10 @@ class Cluster:
             unfollow()
 
     def _is_needed(self, owner: str) -> bool:
-        return self._parts.sessions.is_used_by(owner) or any(peer.who.owner == owner for peer in self._parts.peers)
+        """Whether the owner has a session, an open page or a client here."""
+        parts = self._parts
+        has_page = parts.live.count(owner) > 0
+        return has_page or parts.sessions.is_used_by(owner) or any(peer.who.owner == owner for peer in parts.peers)
 
     # Clients of this node: `OtherNodes`.
 

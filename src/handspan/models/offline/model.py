@@ -32,7 +32,12 @@ _MAX_CANDIDATES: Final = 8
 _MAX_ITEMS: Final = 50
 _MAX_ANSWER: Final = 4000
 _ENOUGH: Final = 2.0  # the score from which a tool is meant
-_EXAMPLES: Final = "- What time is it in Tokyo?\n- list the files here\n- write 'hi' to notes.txt then read notes.txt"
+_EXAMPLES: Final = {
+    "What time is it in Tokyo?": {"get_current_time"},
+    "list the files here": {"list_directory"},
+    "write 'hi' to notes.txt then read notes.txt": {"write_file", "read_file"},
+}
+"""What a person may say, and the tools that it needs."""
 _BY_HAND: Final = "Any tool can be called by hand: /name {json} or /name key=value."
 _LINE: Final = 90
 """Characters of a description that fit on a line."""
@@ -280,11 +285,13 @@ def _first_words(description: str) -> str:
 
 
 def _list_abilities(tools: Sequence[KnownTool]) -> str:
-    lines = "\n".join(f"- /{tool.name}: {_first_words(tool.spec.description)}" for tool in tools[:8])
-    many = (
-        f"I have {len(tools)} tool{'s' if len(tools) != 1 else ''}; try for example:\n{_EXAMPLES}\n{lines}\n{_BY_HAND}"
-    )
-    return many if tools else "There is no tool at hand, so I can do nothing."
+    if not tools:
+        return "There is no tool at hand, so I can do nothing."
+    names = {tool.name for tool in tools}
+    examples = [f"- {said}" for said, needed in _EXAMPLES.items() if needed <= names]
+    lines = [f"- /{tool.name}: {_first_words(tool.spec.description)}" for tool in tools[:8]]
+    head = f"I have {len(tools)} tool{'s' if len(tools) != 1 else ''}; try for example:"
+    return "\n".join([head, *examples, *lines, _BY_HAND])
 
 
 def _ask(tool: KnownTool, filled: FilledCall) -> str:

@@ -264,6 +264,10 @@ CREATE TABLE channel_positions (
     position TEXT NOT NULL
 );
 """
+_NODES: Final = ""  # tables of PostgreSQL alone
+_NO_TRIGGER: Final = """
+DROP TRIGGER message_moves_its_session;  -- the statement that adds a message moves its session first
+"""
 
 MIGRATIONS: Final = (
     _CONVERSATIONS,
@@ -278,4 +282,6 @@ MIGRATIONS: Final = (
     _JOURNAL_TIME,
     _ARTIFACTS,
     _CHANNELS,
+    _NODES,
+    _NO_TRIGGER,
 )

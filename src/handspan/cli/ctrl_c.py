@@ -1,0 +1,54 @@
+"""Ctrl-C: what it does now, in one place. Where it ends a command, the exit code is 130 (see `main`)."""
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Callable, Coroutine, Iterator
+from contextvars import ContextVar
+from typing import Any, Final, TypeAlias, TypeVar
+
+T = TypeVar("T")
+Act: TypeAlias = Callable[[], object]
+
+_act: Final[ContextVar[Act | None]] = ContextVar("_act", default=None)
+"""What Ctrl-C does in the block around this one."""
+
+
+def run_until_done(work: Coroutine[Any, Any, T]) -> T:
+    """Run a command's work in an event loop. Ctrl-C cancels it, and the command ends as Ctrl-C ends every one."""
+    try:
+        return asyncio.run(_cancel_on_ctrl_c(work))
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
+
+
+async def _cancel_on_ctrl_c(work: Coroutine[Any, Any, T]) -> T:
+    """Run the work. The loop's own way misses a Ctrl-C that comes just before the loop begins to wait."""
+    task = asyncio.current_task()
+    assert task is not None
+    with hear_ctrl_c(task.cancel):
+        return await work
+
+
+@contextlib.contextmanager
+def hear_ctrl_c(act: Act) -> Iterator[None]:
+    """A block in which Ctrl-C does this, and nothing else. Blocks nest: the inner one counts."""
+    outer = _act.get()
+    token = _act.set(act)
+    _listen(act)
+    try:
+        yield
+    finally:
+        _act.reset(token)
+        _listen(outer)
+
+
+def _listen(act: Act | None) -> None:
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a command in the background is not meant
+        return
+    loop = asyncio.get_running_loop()
+    with contextlib.suppress(ValueError, RuntimeError):  # only the main thread hears signals
+        if act is None:
+            loop.remove_signal_handler(signal.SIGINT)
+        else:
+            loop.add_signal_handler(signal.SIGINT, act)

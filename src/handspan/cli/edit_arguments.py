@@ -1,0 +1,61 @@
+"""Edit and approve: a person changes the arguments of a call before it runs (SPEC P5)."""
+
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import msgspec
+
+from handspan.cli.requests import Requests
+from handspan.cli.terminal_questions import EditArguments, is_simple_terminal
+from handspan.core.errors import InvalidAnswer, WireError
+from handspan.core.questions import Question
+from handspan.core.schema import Validator
+from handspan.core.values import JsonObject, strip_invisible
+from handspan.wire import strict_json
+from handspan.wire.rest.tools import ToolList
+
+_TYPE_IT: Final = "  The arguments as JSON, on one line (empty: go back)? "
+
+
+def argument_editor(requests: Requests) -> EditArguments:
+    """Return what lets the person at this terminal edit arguments: in an editor, or by typing them anew."""
+
+    async def edit(question: Question, prompt: Callable[[str], Awaitable[str]]) -> JsonObject | None:
+        check = await argument_check(requests, question.tool)
+        if not is_simple_terminal():
+            from handspan.cli.json_editor import edit_json  # noqa: PLC0415 - a simple terminal does without
+
+            text = msgspec.json.format(msgspec.json.encode(question.arguments), indent=2).decode()
+            return await edit_json(text, check)
+        while typed := (await prompt(_TYPE_IT)).strip():
+            try:
+                return check(typed)
+            except InvalidAnswer as error:
+                print(f"  {strip_invisible(str(error))}", file=sys.stderr)
+        return None
+
+    return edit
+
+
+async def argument_check(requests: Requests, tool: str) -> Callable[[str], JsonObject]:
+    """Return what reads arguments as a person wrote them for this tool. It raises `InvalidAnswer` when they don't fit.
+
+    A tool that is gone meanwhile has no schema here: then the gateway says what becomes of its call.
+    """
+    tools = (await requests.get("/api/tools", ToolList)).tools
+    schema = next((one.parameters for one in tools if one.name == tool), None)
+    validator = None if schema is None else Validator(schema)
+
+    def check(typed: str) -> JsonObject:
+        try:
+            given = strict_json.parse(typed)
+        except WireError as error:
+            raise InvalidAnswer(f"{error}") from None
+        if not isinstance(given, dict):
+            raise InvalidAnswer("The arguments are a JSON object: {…}.")
+        if validator is not None and (problems := validator.problems(given)):
+            raise InvalidAnswer(f"{tool} does not take this: {'; '.join(problems)}.")
+        return given
+
+    return check
