@@ -134,6 +134,8 @@ class Gateway:
             loaded=loaded,
             show_message=self._show_message,
         )
+        if self.cluster is not None:
+            self.app.mcp.share = self.cluster.servers.share
         assert self.app.store is not None  # it is durable
         self.store: Store = self.app.store
         self.auth = Auth(settings, self.store.tokens, settings.state, self.bus)
@@ -240,7 +242,8 @@ class Gateway:
     async def drain(self, seconds: float) -> None:
         """Take no new work. Turns and calls that run end, or are ended, within so many seconds (SPEC G3)."""
         if self.cluster is not None:
-            await self.cluster.drain(self.leaving_seconds if seconds else 0.0)
+            leaving = self.leaving_seconds if seconds else 0.0
+            await asyncio.gather(self.cluster.drain(leaving), self.cluster.servers.drain(leaving))
         self.peers.stop()
         if self.channels is not None:
             await self.channels.stop()

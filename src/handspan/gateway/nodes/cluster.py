@@ -3,11 +3,13 @@
 import asyncio
 import logging
 import os
+import socket
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
 import msgspec
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from handspan.bus.link import LinkOptions, NatsLink
 from handspan.bus.memory import STRICT_VARIABLE
@@ -20,14 +22,17 @@ from handspan.core.bus import (
     ToolsChanged,
 )
 from handspan.core.errors import ConfigError, HandspanError, StoreError
-from handspan.core.nodes import ClientRecord, NodeBook, NodeRecord
+from handspan.core.nodes import SHARED, ClientRecord, NodeBook, NodeRecord
 from handspan.core.records import Recovery
 from handspan.gateway.clients.peers import Peer
 from handspan.gateway.entry.rate_limit import TryLimit
 from handspan.gateway.metrics import node_lines
 from handspan.gateway.nodes.events import ClusterParts, NodeEvents
+from handspan.gateway.nodes.forwarding import KINDS, RequestForwarding
 from handspan.gateway.nodes.lost_nodes import LostNodes
 from handspan.gateway.nodes.placing import Placing
+from handspan.gateway.nodes.servers import SharedServers, is_server
+from handspan.gateway.nodes.session_ids import SessionRoutes
 from handspan.gateway.nodes.turns import TurnsElsewhere
 from handspan.registry.registry import Registry
 from handspan.sources.nodes import messages
@@ -53,6 +58,9 @@ _gone: Final = msgspec.msgpack.Decoder(messages.ClientLost)
 _moved: Final = msgspec.msgpack.Decoder(messages.ClientMoved)
 _dismissed: Final = msgspec.msgpack.Decoder(messages.ClientDismissed)
 _probe: Final = msgspec.msgpack.Decoder(messages.Probe)
+_question: Final = msgspec.msgpack.Decoder(messages.CallQuestion)
+_answer: Final = msgspec.msgpack.Decoder(messages.CallAnswer)
+_trust: Final = msgspec.msgpack.Decoder(messages.TrustServer)
 
 
 class Cluster:
@@ -71,6 +79,13 @@ class Cluster:
         self.registry: Registry
         self.rules: OfferRules
         self.mirrors = Mirrors(self)
+        name = settings.name or socket.gethostname()
+        self.servers = SharedServers(self, self.link, self.bus, name, settings.away)
+        self._session_key = b""
+        """The key with which all nodes sign the ids of MCP sessions."""
+        self._forwarding = RequestForwarding(self.link)
+        self._former: set[str] = set()
+        """Earlier incarnations of this process."""
         self._parts: ClusterParts
         self.placing: Placing
         self._probes: Probes
@@ -94,6 +109,7 @@ class Cluster:
 
     async def connect(self) -> None:
         """Connect to the other nodes, once the store is open. Raises `ConfigError` when that is not possible."""
+        self._session_key = await self.book.secret("mcp")
         await self.link.open(await self.book.secret("bus"), self.book.own)
         self.bus.open(self.link, self.book.own)
         self._is_open = True
@@ -122,6 +138,10 @@ class Cluster:
         self._events.open(self.start)
         for part in (self.placing, self.mirrors, self._probes, self._lost_nodes, self._turns):
             part.open()
+        self._forwarding.open(lambda: self.book.own, self.frames)
+        app = parts.app
+        self.servers.open(app.mcp, app.artifacts, app.settings.workspace, app.read_pins)
+        self.start(self._follow_shared())
         self._ticking = asyncio.create_task(self._tick())
 
     async def close(self) -> None:
@@ -131,6 +151,8 @@ class Cluster:
         if self._ticking is not None:
             self._ticking.cancel()
             await asyncio.wait([self._ticking])
+            await self._forwarding.close()
+            await self.servers.close()
             await self._probes.close()
             await self._lost_nodes.close()
             await self._turns.close()
@@ -183,8 +205,15 @@ class Cluster:
         if unfollow is not None:
             unfollow()
 
+    async def _follow_shared(self) -> None:
+        await self.mirrors.follow(SHARED)
+
     def _is_needed(self, owner: str) -> bool:
-        return self._parts.sessions.is_used_by(owner) or any(peer.who.owner == owner for peer in self._parts.peers)
+        return (
+            owner == SHARED
+            or self._parts.sessions.is_used_by(owner)
+            or any(peer.who.owner == owner for peer in self._parts.peers)
+        )
 
     # Clients of this node: `OtherNodes`.
 
@@ -227,6 +256,9 @@ class Cluster:
 
     def appear(self, mirror: Mirror) -> None:
         """Let a client of another node be known here."""
+        if mirror.is_server:
+            self.servers.appear(mirror)
+            return
         self._parts.unfinished.adopt(mirror.id, mirror.calls)
         if mirror.calls.open and mirror.tools is not None:
             mirror.tools.resume_calls()
@@ -237,13 +269,19 @@ class Cluster:
 
     def disappear(self, mirror: Mirror) -> None:
         """Let it be known here that a client of another node is gone."""
+        if mirror.is_server:
+            self.servers.disappear(mirror)
+            return
         if mirror.record.role == "device":
             self._parts.devices.disappear(mirror.record.owner, mirror.record.label)
         self._publish_here(mirror.record.owner)
 
     def late(self, mirror: Mirror, frame: ResultFrame | FailureFrame) -> None:
         """Take an answer that no call waits for."""
-        self._parts.late(mirror, frame)
+        if mirror.is_server:
+            mirror.calls.acknowledge(frame.call)  # its call was cancelled: the journal has that
+        else:
+            self._parts.late(mirror, frame)
 
     def _publish_here(self, owner: str) -> None:
         """Tell the live views of this node."""
@@ -269,9 +307,24 @@ class Cluster:
         except StoreError:
             return []
 
+    @property
+    def own(self) -> str:
+        """The id of this node."""
+        return self.book.own
+
     def is_here(self, node: str) -> bool:
-        """Whether this is the id of this node."""
-        return node == self.book.own
+        """Whether this is the id of this node, or an earlier one of this process."""
+        return node == self.book.own or node in self._former
+
+    async def forward(self, node: str, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
+        """Let this node answer a request. Raises `NoSuchNode` when it is gone."""
+        await self._forwarding.forward(node, scope, body, receive, send)
+
+    def route_sessions(self, here: ASGIApp, longest: int) -> SessionRoutes:
+        """Bring each MCP request to the node that has its session. `here` answers those of this node."""
+        routes = SessionRoutes(self._session_key, self, here, longest)
+        self._forwarding.answer = routes.answer
+        return routes
 
     def dismiss(self, owner: str, label: str, reason: str) -> bool:
         """Send a device away that is connected to another node. Return False when there is none."""
@@ -296,7 +349,8 @@ class Cluster:
     def _take(self, kind: str, body: bytes) -> bytes | None:
         match kind:
             case messages.TO_CLIENT:
-                self.placing.deliver(_to_client.decode(body))
+                message = _to_client.decode(body)
+                (self.servers if is_server(message.peer) else self.placing).deliver(message)
             case messages.FROM_CLIENT:
                 self.mirrors.receive(_from_client.decode(body))
             case messages.GONE:
@@ -306,8 +360,23 @@ class Cluster:
             case messages.DISMISS:
                 self._on_dismissed(_dismissed.decode(body))
             case messages.PROBE:
-                return messages.encode(self.placing.probe(_probe.decode(body)))
+                return messages.encode(self._answer_probe(_probe.decode(body)))
+            case messages.ASK:
+                self.servers.take_question(_question.decode(body))
+            case messages.ANSWER:
+                self.servers.take_answer(_answer.decode(body))
+            case messages.TRUST:
+                return self.servers.trust(_trust.decode(body))
+            case _ if kind in KINDS:
+                return self._forwarding.take(kind, body)
         return None
+
+    def _answer_probe(self, asked: messages.Probe) -> messages.Probed:
+        servers = tuple(one for one in asked.clients if is_server(one.peer))
+        clients = tuple(one for one in asked.clients if not is_server(one.peer))
+        first = self.placing.probe(messages.Probe(asked.sender, clients))
+        second = self.servers.probe(messages.Probe(asked.sender, servers))
+        return messages.Probed(first.unknown + second.unknown, first.gone + second.gone)
 
     def _on_moved(self, moved: messages.ClientMoved) -> None:
         peer = self.placing.move(moved)
@@ -353,8 +422,10 @@ class Cluster:
 
     def _on_lost(self, old: str) -> None:
         """Go on under a new incarnation: the others counted this node as lost."""
+        self._former.add(old)
         self.bus.rename(self.book.own)
         self.placing.place_all_again()
+        self.servers.lose_all()
         self.mirrors.hint("")
         self.start(self.link.listen(self.book.own))
 
