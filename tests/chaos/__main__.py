@@ -22,6 +22,7 @@ from tests.chaos import (
     hostile,
     kills,
     nodes,
+    nodes_mcp,
     outages,
     pages,
     sigterm,
@@ -45,6 +46,7 @@ SCENARIOS: Final[dict[str, tuple[Callable[[Path, Any, int], Any], Any, Any]]] = 
     "soak": (soak.soak, soak.Scale(), soak.SHORT),
     "walks": (walks.walks, walks.Scale(), walks.SHORT),
     "nodes": (nodes.nodes, nodes.Scale(), nodes.SHORT),
+    "nodes_mcp": (nodes_mcp.nodes_mcp, nodes_mcp.Scale(), nodes_mcp.SHORT),
 }
 """By name: what gives the figures, and how much of it there is in the long and in the short form."""
 
