@@ -1,9 +1,6 @@
 """Our `/mcp` behind a load balancer: each node answers the newer era, and finds sessions of the older one (SPEC K1)."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -11,46 +8,16 @@ import httpx2
 import mcp_types as types
 import pytest
 from mcp.client.session import ClientRequestContext
-from mcp.client.streamable_http import streamable_http_client
 
 from handspan.core.values import Json
 from handspan.testing import GatewayProcess, offer
-from mcp import Client as McpClient
+from tests.nodes.balancer import balanced_client
 from tests.nodes.gateways import PATIENT, ThreeNodes, device_at, listed, open_nodes
 from tests.waiting import WAIT, soon
 
 pytestmark = pytest.mark.anyio
 
 SESSION = "mcp-session-id"
-
-
-class Balancer(httpx2.AsyncBaseTransport):
-    """Sends each request to the next node, as a load balancer without stickiness does."""
-
-    def __init__(self, nodes: ThreeNodes) -> None:
-        self._nodes = cycle(nodes.nodes)
-        self._token = nodes[0].token
-        self._inner = httpx2.AsyncHTTPTransport()
-
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        node = next(self._nodes)
-        address = httpx2.URL(node.url)
-        request.url = request.url.copy_with(host=address.host, port=address.port)
-        request.headers["host"] = f"{address.host}:{address.port}"
-        request.headers["authorization"] = f"Bearer {self._token}"
-        return await self._inner.handle_async_request(request)
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
-
-@asynccontextmanager
-async def client_at(nodes: ThreeNodes, mode: str, **options: Any) -> AsyncIterator[McpClient]:
-    """An official client behind a load balancer."""
-    async with httpx2.AsyncClient(transport=Balancer(nodes), timeout=WAIT) as http:
-        transport = streamable_http_client("http://balancer/mcp", http_client=http)
-        async with McpClient(transport, mode=mode, cache=None, **options) as client:
-            yield client
 
 
 async def test_both_eras_work_when_each_request_goes_to_another_node(tmp_path: Path) -> None:
@@ -69,7 +36,9 @@ async def test_both_eras_work_when_each_request_goes_to_another_node(tmp_path: P
 
     async with open_nodes(tmp_path, 2, agents=agents) as nodes:
         for mode in ("legacy", "auto"):
-            async with client_at(nodes, mode, message_handler=hear, elicitation_callback=elicit) as client:
+            options: dict[str, Any] = {"message_handler": hear, "elicitation_callback": elicit}
+            urls = [node.url for node in nodes.nodes]
+            async with balanced_client(urls, nodes[0].token, mode, **options) as client:
                 name = f"{mode}__wipe"
                 for _ in range(2):
                     assert name not in {tool.name for tool in (await client.list_tools()).tools}
