@@ -28,7 +28,8 @@ from handspan.gateway.clients.peers import Peer
 from handspan.gateway.entry.rate_limit import TryLimit
 from handspan.gateway.metrics import node_lines
 from handspan.gateway.nodes.events import ClusterParts, NodeEvents
-from handspan.gateway.nodes.forwarding import KINDS, RequestForwarding
+from handspan.gateway.nodes.forwarded import KINDS
+from handspan.gateway.nodes.forwarding import RequestForwarding
 from handspan.gateway.nodes.lost_nodes import LostNodes
 from handspan.gateway.nodes.placing import Placing
 from handspan.gateway.nodes.servers import SharedServers, is_server

@@ -9,31 +9,34 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections import OrderedDict, deque
-from collections.abc import Callable, MutableMapping
-from typing import Any, Final
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final
 
 import msgspec
-from msgspec import Struct
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from handspan.core.errors import HandspanError, ToolError
+from handspan.core.errors import ToolError
 from handspan.core.nodes import LinkDown, NodeLink, NoSuchNode
-from handspan.core.principals import Principal
 from handspan.gateway.entry.auth import Admitted
-from handspan.gateway.entry.tokens import Via
 from handspan.gateway.http.refusals import JSON_HEADER, Refusal, send_refusal, send_whole
+from handspan.gateway.nodes.forwarded import (
+    LEFT,
+    PROBE,
+    REQUEST,
+    SEEN,
+    ForwardedPart,
+    ForwardedRequest,
+    PartSeen,
+    RequestLeft,
+    RequestProbe,
+    RequestsUnknown,
+    ResponseBroken,
+    ServedRequest,
+    scope_of,
+)
 from handspan.sources.nodes.messages import LargeFrames, encode, is_large
 
-REQUEST: Final = "http"
-PART: Final = "http_part"
-SEEN: Final = "http_seen"
-LEFT: Final = "http_left"
-PROBE: Final = "http_probe"
-KINDS: Final = frozenset((REQUEST, PART, SEEN, LEFT, PROBE))
-_PART_BYTES: Final = 128 * 1024
-_WINDOW: Final = 32
-"""Parts that wait for their acknowledgement. The response goes on when the client has read them."""
 _MAX_SERVED: Final = 1000
 _MAX_ANSWERED: Final = 1000
 _ASK_SECONDS: Final = 2.0
@@ -45,66 +48,6 @@ _SILENT_SECONDS: Final = 60.0
 _SECRETS: Final = frozenset((b"authorization", b"cookie"))
 _ACCEPTED, _BUSY = b"1", b"0"
 _log = logging.getLogger(__name__)
-
-
-class ForwardedRequest(Struct, frozen=True, array_like=True):
-    """A request, with what authentication found at the node that got it."""
-
-    sender: str
-    id: str
-    method: str
-    path: str
-    query: bytes
-    headers: list[tuple[bytes, bytes]]
-    owner: str
-    scopes: tuple[str, ...]
-    token: str
-    via: Via
-    body: bytes = b""
-    stored: str = ""
-    """The artifact that holds a body which is too large for a message."""
-
-
-class ForwardedPart(Struct, frozen=True, array_like=True):
-    """A part of the response: the first has the status, all others a piece of the body."""
-
-    id: str
-    number: int
-    status: int = 0
-    headers: list[tuple[bytes, bytes]] = []
-    body: bytes = b""
-    is_last: bool = False
-    is_broken: bool = False
-    """The node could not end the response."""
-
-
-class PartSeen(Struct, frozen=True, array_like=True):
-    """The parts up to this number have come."""
-
-    id: str
-    number: int
-
-
-class RequestLeft(Struct, frozen=True, array_like=True):
-    """The client of a request has left."""
-
-    id: str
-
-
-class RequestProbe(Struct, frozen=True, array_like=True):
-    """How far the responses of these requests have come. The parts after that are sent again."""
-
-    requests: tuple[PartSeen, ...]
-
-
-class RequestsUnknown(Struct, frozen=True, array_like=True):
-    """The requests of a probe that the node does not have."""
-
-    ids: tuple[str, ...]
-
-
-class ResponseBroken(HandspanError):
-    """The node of a request was lost while it worked on it."""
 
 
 _request: Final = msgspec.msgpack.Decoder(ForwardedRequest)
@@ -125,7 +68,7 @@ class RequestForwarding:
         self.answer: ASGIApp | None = None
         """Answers the requests of other nodes; None while no door is open for them."""
         self._waiting: dict[str, _Awaited] = {}
-        self._served: OrderedDict[str, _Served] = OrderedDict()
+        self._served: OrderedDict[str, ServedRequest] = OrderedDict()
         self._probing: asyncio.Task[None] | None = None
         self._count = 0
 
@@ -290,20 +233,20 @@ class RequestForwarding:
             return _ACCEPTED
         if sum(not served.is_done for served in self._served.values()) >= _MAX_SERVED:
             return _BUSY
-        served = self._served[request.id] = _Served(request, self._link)
+        served = self._served[request.id] = ServedRequest(request, self._link)
         served.task = asyncio.create_task(self._serve(served))
         while len(self._served) > _MAX_SERVED + _MAX_ANSWERED and next(iter(self._served.values())).is_done:
             self._served.popitem(last=False)
         return _ACCEPTED
 
-    async def _serve(self, served: "_Served") -> None:
+    async def _serve(self, served: ServedRequest) -> None:
         request = served.request
         try:
             body = await self._frames.read(request.stored, request.owner) if request.stored else request.body
             if self.answer is None or body is None:
                 await send_whole(served.send, 404 if body is not None else 503, [JSON_HEADER], b"{}")
             else:
-                await self.answer(_scope_of(request), served.receiver(body), served.send)
+                await self.answer(scope_of(request), served.receiver(body), served.send)
         except Exception:
             _log.exception("A request of another node could not be answered")
         finally:
@@ -343,101 +286,3 @@ class _Awaited:
     def fail(self) -> None:
         """End it: the response will never be whole."""
         self.parts.put_nowait(None)
-
-
-class _Served:
-    """A request of another node, and its response."""
-
-    def __init__(self, request: ForwardedRequest, link: NodeLink) -> None:
-        self.request = request
-        self.task: asyncio.Task[None] | None = None
-        self.is_done = False
-        self._link = link
-        self._count = 0
-        self._kept: deque[ForwardedPart] = deque()
-        self._room = asyncio.Event()
-        self._left = asyncio.Event()
-        self.heard_at = time.monotonic()
-        """When the node that passed it on was heard last."""
-
-    def receiver(self, body: bytes) -> Receive:
-        """Return the `receive` of the request: its body, and the moment when its client leaves."""
-        first: list[MutableMapping[str, Any]] = [{"type": "http.request", "body": body, "more_body": False}]
-
-        async def receive() -> MutableMapping[str, Any]:
-            if first:
-                return first.pop()
-            await self._left.wait()
-            return {"type": "http.disconnect"}
-
-        return receive
-
-    async def send(self, message: MutableMapping[str, Any]) -> None:
-        """Take a message of the response."""
-        if message["type"] == "http.response.start":
-            headers = [(bytes(name), bytes(value)) for name, value in message.get("headers", ())]
-            self._add(ForwardedPart(self.request.id, 0, message["status"], headers))
-            return
-        body: bytes = message.get("body", b"")
-        is_last = not message.get("more_body", False)
-        pieces = [body[at : at + _PART_BYTES] for at in range(0, len(body), _PART_BYTES)] or [b""]
-        for place, piece in enumerate(pieces):
-            await self._wait_for_room()
-            is_end = is_last and place == len(pieces) - 1
-            self._add(ForwardedPart(self.request.id, 0, body=piece, is_last=is_end))
-
-    async def _wait_for_room(self) -> None:
-        while len(self._kept) >= _WINDOW and not self._left.is_set():
-            self._room.clear()
-            await self._room.wait()
-
-    def _add(self, part: ForwardedPart) -> None:
-        self._count += 1
-        self.is_done = part.is_last or part.is_broken
-        part = msgspec.structs.replace(part, number=self._count)
-        if not self._left.is_set():
-            self._kept.append(part)
-        self._link.send(self.request.sender, PART, encode(part))
-
-    def end(self) -> None:
-        """Note that the work on the request is over."""
-        if not self.is_done:
-            self._add(ForwardedPart(self.request.id, 0, is_broken=True))
-
-    def forget(self, number: int) -> None:
-        """Forget the parts up to this number: they have come."""
-        self.heard_at = time.monotonic()
-        while self._kept and self._kept[0].number <= number:
-            self._kept.popleft()
-        self._room.set()
-
-    def repeat(self, number: int) -> None:
-        """Send the parts after this number again."""
-        self.forget(number)
-        for part in self._kept:
-            self._link.send(self.request.sender, PART, encode(part))
-
-    def leave(self) -> None:
-        """Note that the client has left: nothing waits for the response."""
-        self._left.set()
-        self._kept.clear()
-        self._room.set()
-
-
-def _scope_of(request: ForwardedRequest) -> Scope:
-    admitted = Admitted(Principal(request.owner, request.scopes), request.token, request.via)
-    return {
-        "type": "http",
-        "asgi": {"version": "3.0"},
-        "http_version": "1.1",
-        "method": request.method,
-        "scheme": "http",
-        "path": request.path,
-        "raw_path": request.path.encode(),
-        "root_path": "",
-        "query_string": request.query,
-        "headers": list(request.headers),
-        "client": None,
-        "server": None,
-        "state": {"admitted": admitted},
-    }

@@ -6,26 +6,23 @@ that node. When the row is gone, a node that has the server in its settings ente
 """
 
 import asyncio
-import contextlib
 import logging
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Final
-
-import msgspec
 
 from handspan.bus.link import NatsLink
 from handspan.bus.nats import NatsBus
 from handspan.core.artifacts import Artifacts
 from handspan.core.bus import ToolsChanged
-from handspan.core.errors import HandspanError, StoreError
-from handspan.core.nodes import SERVER, SHARED, ClientRecord, LinkDown, NodeBook
-from handspan.sources.mcp.connection import McpConnection, ServerLost
+from handspan.core.errors import StoreError
+from handspan.core.nodes import SERVER, SHARED, ClientPlace, ClientRecord, NodeBook
+from handspan.gateway.nodes.server_share import NodeShare, within
+from handspan.sources.mcp.connection import McpConnection
 from handspan.sources.mcp.servers import McpServers
-from handspan.sources.mcp.sharing import ServerElsewhere
 from handspan.sources.nodes import messages
 from handspan.sources.nodes.hosted import HostedServer
 from handspan.sources.nodes.messages import GONE, ClientLost, LargeFrames, Probe, Probed, ProbedClient, ToClient, encode
@@ -35,17 +32,12 @@ from handspan.sources.nodes.server_link import CAPABILITIES, NodeServerLink, enc
 _PREFIX: Final = "mcp-"
 _TICK_SECONDS: Final = 0.5
 _REPEAT_TICKS: Final = 6
-_TRY_SECONDS: Final = 1.0
-_MOVE_SECONDS: Final = 8.0
-"""How long calls wait for a node that runs the server. A connection waits twice as long before its tools go."""
 _CALLER_SECONDS: Final = 10.0
 """How long the calls of a node that is gone may run on: it may only have a new incarnation."""
-_ASK_SECONDS: Final = 10.0
 _MAX_ENDED: Final = 100
 _MAX_CALLS: Final = 1000
 """Calls of other nodes that one server may have open. Most of them wait until those before them have ended."""
 _log = logging.getLogger(__name__)
-_trusted: Final = msgspec.msgpack.Decoder(messages.TrustedServer)
 
 
 def is_server(peer: str) -> bool:
@@ -76,6 +68,8 @@ class SharedServers:
         self._by_peer: dict[str, NodeServerLink] = {}
         self._hosted: OrderedDict[str, HostedServer] = OrderedDict()
         """Servers that this node runs, or ran: an answer may have to be repeated. By their peers."""
+        self._has_claimed = False
+        self._claiming: set[str] = set()
         self._unwanted: list[tuple[str, int]] = []
         """Rows to remove: peer and epoch."""
         self._seen_at = time.monotonic()
@@ -123,12 +117,12 @@ class SharedServers:
         if seconds and held:
             await asyncio.gather(*(share.hand_over(seconds) for share in held))
 
-    def share(self, name: str) -> "NodeShare":
+    def share(self, name: str) -> NodeShare:
         """Return the part of this node in the server of this name."""
         share = self._shares[name] = NodeShare(name, self)
         return share
 
-    def forget(self, share: "NodeShare") -> None:
+    def forget(self, share: NodeShare) -> None:
         """Note that the connection of this share is closed."""
         if self._shares.get(share.name) is share:
             del self._shares[share.name]
@@ -154,10 +148,15 @@ class SharedServers:
             name=self.node,
             tools=encode_snapshot(connection.snapshot()),
         )
-        epoch = await self.book.claim(record)
-        if not epoch:
-            return None
-        await self._read_pins()
+        self._has_claimed = True
+        self._claiming.add(record.peer)
+        try:
+            epoch = await self.book.claim(record)
+            if not epoch:
+                return None
+            await self._read_pins()
+        finally:
+            self._claiming.discard(record.peer)  # a row that was entered all the same is removed by the next look
         hosted = HostedServer(record.peer, epoch, connection.run_named, self, self._artifacts, self._folder)
         self._hosted[record.peer] = hosted
         while len(self._hosted) > _MAX_ENDED and next(iter(self._hosted.values())).is_over:
@@ -279,7 +278,7 @@ class SharedServers:
     async def _tick(self) -> None:
         count = 0
         while True:
-            await _within(time.monotonic() + _TICK_SECONDS, self._wake)
+            await within(time.monotonic() + _TICK_SECONDS, self._wake)
             self._wake.clear()
             count += 1
             try:
@@ -295,16 +294,17 @@ class SharedServers:
 
     async def _look(self) -> None:
         """Write what the servers here have, notice a lost lease, and show or hide the servers of other nodes."""
-        if self._unwanted:
-            await self._remove_rows()
-        held = [share for share in self._shares.values() if share.hosted is not None]
-        if held:
-            places = {(place.peer, place.epoch) for place in await self.book.places([SHARED])}
+        if self._has_claimed:
+            places = await self.book.places([SHARED])
+            held = [share for share in self._shares.values() if share.hosted is not None]
+            self._find_unwanted(places)
             for share in held:
-                share.check(places)
+                share.check({(place.peer, place.epoch) for place in places})
             for share in held:
                 await share.write()
             await self._end_calls_of_lost_nodes()
+        if self._unwanted:
+            await self._remove_rows()
         self._seen_at = time.monotonic()
         for name, link in list(self._links.items()):
             if not link.mirror.is_up:
@@ -314,6 +314,14 @@ class SharedServers:
         for peer in [peer for peer, link in self._by_peer.items() if link.lost.is_set() and not link.mirror.is_awaited]:
             if not self._by_peer[peer].mirror.is_up:
                 del self._by_peer[peer]
+
+    def _find_unwanted(self, places: Sequence[ClientPlace]) -> None:
+        """Note rows of this node that nothing here runs: the answer to a claim was lost, or its connection closed."""
+        run = {share.hosted.peer for share in self._shares.values() if share.hosted is not None} | self._claiming
+        for place in places:
+            row = (place.peer, place.epoch)
+            if place.node == self.book.own and place.peer not in run and row not in self._unwanted:
+                self._unwanted.append(row)
 
     async def _hide(self, name: str, link: NodeServerLink) -> None:
         """Forget a server that no node runs any more, and that is not in the settings here."""
@@ -339,124 +347,3 @@ class SharedServers:
         """End the programs when the database is away for so long that another node may run them by now."""
         if time.monotonic() - self._seen_at > self._away:
             self.lose_all()
-
-
-class NodeShare:
-    """The part of this node in one server. It fills `ServerShare`."""
-
-    def __init__(self, name: str, servers: SharedServers) -> None:
-        self.name = name
-        self.came = asyncio.Event()
-        """Is set when another node runs the server, or does so no longer."""
-        self.hosted: HostedServer | None = None
-        self.is_alone = False
-        """Whether no node ran it for long."""
-        self._servers = servers
-        self._written = b""
-        self._is_leaving = False
-        self._released = asyncio.Event()
-
-    @property
-    def node(self) -> str:
-        """The name of the node that runs the server; empty while none does."""
-        link = self._servers.link_of(self.name)
-        return self._servers.node if self.hosted is not None else "" if link is None else link.mirror.record.name
-
-    @property
-    def is_held(self) -> bool:
-        """Whether this node runs it."""
-        return self.hosted is not None and not self._is_leaving
-
-    async def claim(self) -> ServerElsewhere | None:
-        """Return the server at the node that runs it; None: this node has to run it. Raises `ServerLost`."""
-        servers = self._servers
-        await servers.ready.wait()
-        if self.hosted is not None and self._is_leaving:
-            await self.release()
-        end = time.monotonic() + _MOVE_SECONDS
-        while self.hosted is None:
-            self.came.clear()
-            if (link := servers.link_of(self.name)) is not None:
-                self.is_alone = False
-                return link
-            self.hosted = await servers.claim(self.name)
-            if self.hosted is None:
-                if time.monotonic() > end:
-                    self.is_alone = True
-                    raise ServerLost("no node runs it at the moment")
-                await _within(time.monotonic() + _TRY_SECONDS, self.came)
-        self.is_alone = False
-        return None
-
-    async def release(self) -> None:
-        """Give the lease up, if this node has it: its program has ended here."""
-        hosted, self.hosted, self._written, self._is_leaving = self.hosted, None, b"", False
-        if hosted is not None:
-            await self._servers.release(hosted)
-            self._released.set()
-
-    async def close(self) -> None:
-        """Give the lease up: the server is removed here."""
-        await self.release()
-        self._servers.forget(self)
-
-    async def trust(self) -> list[str]:
-        """Let the node that runs the server accept its definitions as they are now."""
-        link = self._servers.link_of(self.name)
-        if link is None:
-            raise LinkDown(f"No node runs the MCP server {self.name!r} at the moment: try again.")
-        asked = encode(messages.TrustServer(self.name))
-        try:
-            answer = await self._servers.link.request(link.mirror.record.node, messages.TRUST, asked, _ASK_SECONDS)
-        except TimeoutError:
-            raise LinkDown(f"The node of the MCP server {self.name!r} does not answer: try again.") from None
-        return _trusted.decode(answer).tools
-
-    def lose(self) -> None:
-        """Note that another node may run the server by now: the program here ends."""
-        hosted, self.hosted, self._written = self.hosted, None, b""
-        connection = self._servers.find(self.name)
-        if hosted is not None:
-            hosted.is_over = True
-            if connection is not None:
-                _log.warning("The MCP server %s is stopped here: another node may run it by now.", self.name)
-                connection.drop()
-
-    def check(self, places: set[tuple[str, int]]) -> None:
-        """Notice that the row of this node is gone."""
-        if self.hosted is not None and (self.hosted.peer, self.hosted.epoch) not in places:
-            self.lose()
-
-    async def write(self) -> None:
-        """Write what the server has, if that has changed."""
-        connection = self._servers.find(self.name)
-        if self.hosted is None or connection is None:
-            return
-        written = encode_snapshot(connection.snapshot(is_leaving=self._is_leaving))
-        if written != self._written:
-            await self._servers.publish(self.hosted, written)
-            self._written = written
-
-    async def hand_over(self, seconds: float) -> None:
-        """Let another node run the server, when the calls here have ended or the time is over."""
-        hosted, connection = self.hosted, self._servers.find(self.name)
-        if hosted is None or connection is None:
-            return
-        self._is_leaving = True
-        self._released.clear()
-        end = time.monotonic() + seconds
-        try:
-            await self.write()
-        except HandspanError as error:
-            _log.warning("The other nodes do not know yet that this one gives %s up: %s", self.name, error)
-        await _within(end, connection.idle)
-        hosted.is_over = True
-        connection.drop()
-        await _within(end + _MOVE_SECONDS, self._released)
-
-
-async def _within(end: float, event: asyncio.Event) -> None:
-    """Wait for the event until this time at most."""
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(max(0.0, end - time.monotonic())):
-            await event.wait()
