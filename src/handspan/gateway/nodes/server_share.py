@@ -1,4 +1,4 @@
-"""The part of this node in an MCP server that one of several runs: its lease, and how it is handed over (SPEC K2)."""
+"""The part of this node in an MCP server that one node runs for all: its lease, and how it is handed over (SPEC K2)."""
 
 import asyncio
 import contextlib

@@ -5,6 +5,7 @@ comes, and every second in any case.
 """
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -134,9 +135,9 @@ class Mirrors:
             mirror.take(decode_client(frame))
         except WireError as error:  # of a newer version, or a result that is nested too deeply
             _log.warning("A frame of another node is not understood: %s", error)
-            if call_id := read_head(frame).id:
+            with contextlib.suppress(msgspec.DecodeError):
                 text = f"The tool has run, and its result can't be sent between nodes: {error}"
-                mirror.take(FailureFrame(id=call_id, error=text))
+                mirror.take(FailureFrame(id=read_head(frame).id, error=text))
 
     def lose(self, message: ClientLost) -> None:
         """Note that a client's connection is gone."""
