@@ -109,7 +109,7 @@ class Registry:
         for name, entry in entries.items():
             entry.mark(changes.get(name))
             if name in before and before[name].spec == entry.spec:
-                entry.gate = before[name].gate  # a serial tool stays serial while its calls run
+                entry.slots = before[name].slots  # a serial tool stays serial while its calls run
         scoped.replace(before, entries)
         self._index_origin(origin, scoped, before, entries)
         self._notify(scope)

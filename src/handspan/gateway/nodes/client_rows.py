@@ -46,7 +46,7 @@ class _Client(Struct):
     """Other nodes that have sent something to it."""
 
 
-class Placing:
+class ClientRows:
     """Writes which clients are connected to this node, and passes on what other nodes send to them."""
 
     def __init__(
