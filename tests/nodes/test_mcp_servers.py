@@ -9,7 +9,7 @@ import pytest
 
 from handspan.core.values import Json
 from handspan.testing import GatewayProcess
-from tests.nodes.gateways import ThreeNodes, ask, chat_at, listed, open_nodes
+from tests.nodes.gateways import LONG_LEASE, ThreeNodes, ask, chat_at, listed, open_nodes
 from tests.sources.mcp.serving import PROGRAM
 from tests.waiting import until
 
@@ -47,7 +47,7 @@ async def owner_and_other(nodes: ThreeNodes) -> tuple[GatewayProcess, GatewayPro
 async def test_one_node_runs_a_server_and_all_nodes_call_it(tmp_path: Path) -> None:
     log = tmp_path / "log"
     servers: Json = {"bad": stdio(log)}
-    async with open_nodes(tmp_path, 2, tools__mcp_servers=servers) as nodes:
+    async with open_nodes(tmp_path, 2, tools__mcp_servers=servers, cluster__lease=LONG_LEASE) as nodes:
         await listed(nodes, "bad__echo", "bad__rich", on=(0, 1))
         first, second = await server_at(nodes[0]), await server_at(nodes[1])
         assert first["status"] == second["status"] == "ready" and first["tools"] == second["tools"]
@@ -82,7 +82,7 @@ async def test_a_server_of_one_nodes_settings_is_used_by_all_and_its_changes_are
     tool = {"name": "echo", "description": "Say it again.", "inputSchema": {"type": "object"}}
     announce = {"name": "announce", "description": "Say that the list has changed.", "inputSchema": {"type": "object"}}
     tools.write_text(json.dumps([tool, announce]))
-    async with open_nodes(tmp_path, 2) as nodes:
+    async with open_nodes(tmp_path, 2, cluster__lease=LONG_LEASE) as nodes:
         first, second = nodes.nodes
         await ask(first, "PUT", "/api/mcp/bad", stdio(log, "--tools", str(tools)))
         await listed(nodes, "bad__echo", on=(0, 1))

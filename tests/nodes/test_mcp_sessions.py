@@ -12,7 +12,7 @@ from mcp.client.session import ClientRequestContext
 from handspan.core.values import Json
 from handspan.testing import GatewayProcess, offer
 from tests.nodes.balancer import balanced_client
-from tests.nodes.gateways import PATIENT, ThreeNodes, device_at, listed, open_nodes
+from tests.nodes.gateways import LONG_LEASE, PATIENT, ThreeNodes, device_at, listed, open_nodes
 from tests.waiting import WAIT, soon
 
 pytestmark = pytest.mark.anyio
@@ -34,7 +34,7 @@ async def test_both_eras_work_when_each_request_goes_to_another_node(tmp_path: P
         asked.append(params.message)
         return types.ElicitResult(action="accept", content={"decision": "allow"})
 
-    async with open_nodes(tmp_path, 2, agents=agents) as nodes:
+    async with open_nodes(tmp_path, 2, agents=agents, cluster__lease=LONG_LEASE) as nodes:
         for mode in ("legacy", "auto"):
             options: dict[str, Any] = {"message_handler": hear, "elicitation_callback": elicit}
             urls = [node.url for node in nodes.nodes]

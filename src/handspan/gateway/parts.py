@@ -58,7 +58,7 @@ class OtherGateways(Protocol):
         ...
 
     def is_here(self, node: str) -> bool:
-        """Whether this is the id of this node, or an earlier one of this process."""
+        """Whether this is the id of this node."""
         ...
 
     def route_sessions(self, here: ASGIApp, longest: int) -> RoutedSessions:

@@ -85,8 +85,8 @@ class Cluster:
         self._session_key = b""
         """The key with which all nodes sign the ids of MCP sessions."""
         self._forwarding = RequestForwarding(self.link)
-        self._former: set[str] = set()
-        """Earlier incarnations of this process."""
+        self.process = os.urandom(16).hex()
+        """The name of this process in the ids of MCP sessions: they stay when it gets a new incarnation."""
         self._parts: ClusterParts
         self.client_rows: ClientRows
         self._probes: Probes
@@ -112,6 +112,7 @@ class Cluster:
         """Connect to the other nodes, once the store is open. Raises `ConfigError` when that is not possible."""
         self._session_key = await self.book.secret("mcp")
         await self.link.open(await self.book.secret("bus"), self.book.own)
+        await self.link.listen_also(self.process)
         self.bus.open(self.link, self.book.own)
         self._is_open = True
 
@@ -139,7 +140,7 @@ class Cluster:
         self._events.open(self.start)
         for part in (self.client_rows, self.mirrors, self._probes, self._lost_nodes, self._turns):
             part.open()
-        self._forwarding.open(lambda: self.book.own, self.frames)
+        self._forwarding.open(self.process, self.frames)
         app = parts.app
         self.servers.open(app.mcp, app.artifacts, app.settings.workspace, app.read_pins)
         self.start(self._follow_shared())
@@ -308,17 +309,12 @@ class Cluster:
         except StoreError:
             return []
 
-    @property
-    def own(self) -> str:
-        """The id of this node."""
-        return self.book.own
-
     def is_here(self, node: str) -> bool:
-        """Whether this is the id of this node, or an earlier one of this process."""
-        return node == self.book.own or node in self._former
+        """Whether this is the id of this node."""
+        return node == self.book.own
 
     async def forward(self, node: str, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
-        """Let this node answer a request. Raises `NoSuchNode` when it is gone."""
+        """Let the process of this name answer a request. Raises `NoSuchNode` when it is gone."""
         await self._forwarding.forward(node, scope, body, receive, send)
 
     def route_sessions(self, here: ASGIApp, longest: int) -> SessionRoutes:
@@ -423,7 +419,6 @@ class Cluster:
 
     def _on_lost(self, old: str) -> None:
         """Go on under a new incarnation: the others counted this node as lost."""
-        self._former.add(old)
         self.bus.rename(self.book.own)
         self.client_rows.place_all_again()
         self.servers.lose_all()

@@ -10,7 +10,6 @@ import contextlib
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -63,7 +62,7 @@ class RequestForwarding:
 
     def __init__(self, link: NodeLink) -> None:
         self._link = link
-        self._own: Callable[[], str]
+        self._own = ""
         self._frames: LargeFrames
         self.answer: ASGIApp | None = None
         """Answers the requests of other nodes; None while no door is open for them."""
@@ -72,8 +71,8 @@ class RequestForwarding:
         self._probing: asyncio.Task[None] | None = None
         self._count = 0
 
-    def open(self, own: Callable[[], str], frames: LargeFrames) -> None:
-        """Begin. `own` returns the incarnation of this node."""
+    def open(self, own: str, frames: LargeFrames) -> None:
+        """Begin. `own`: the name under which this process gets messages."""
         self._own, self._frames = own, frames
         self._probing = asyncio.create_task(self._probe_often())
 
@@ -92,7 +91,7 @@ class RequestForwarding:
     async def forward(self, node: str, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
         """Let this node answer the request. Raises `NoSuchNode` when it is gone, and nothing was sent."""
         self._count += 1
-        waiting = _Awaited(f"{self._own()}-{self._count}", node)
+        waiting = _Awaited(f"{self._own}-{self._count}", node)
         self._waiting[waiting.id] = waiting
         leaving = asyncio.create_task(self._watch(waiting, receive))
         try:
@@ -130,7 +129,7 @@ class RequestForwarding:
     async def _make_request(self, request_id: str, scope: Scope, body: bytes) -> ForwardedRequest:
         admitted: Admitted = scope["state"]["admitted"]
         request = ForwardedRequest(
-            self._own(),
+            self._own,
             request_id,
             scope["method"],
             scope["path"].removeprefix(scope.get("root_path", "")),

@@ -59,16 +59,12 @@ class RequestNodes(Protocol):
     """The nodes, as requests need them."""
 
     @property
-    def own(self) -> str:
-        """The id of this node."""
-        ...
-
-    def is_here(self, node: str) -> bool:
-        """Whether this is the id of this node, or an earlier one of this process."""
+    def process(self) -> str:
+        """The name of this process. An incarnation ends when the others count it as lost, and sessions do not."""
         ...
 
     async def forward(self, node: str, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
-        """Let this node answer a request. Raises `NoSuchNode` when it is gone."""
+        """Let the process of this name answer a request. Raises `NoSuchNode` when it is gone."""
         ...
 
 
@@ -84,7 +80,7 @@ class SessionRoutes:
 
     def stamp(self, own_id: str) -> str:
         """Return the id that clients get, for something in the memory of this node."""
-        return self._ids.sign(own_id, self._nodes.own)
+        return self._ids.sign(own_id, self._nodes.process)
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -102,7 +98,7 @@ class SessionRoutes:
             await _refuse(send)
             return
         session, node = found
-        if not self._nodes.is_here(node):
+        if node != self._nodes.process:
             await self._forward(node, scope, await _read_body(receive, self._longest), receive, send)
             return
         headers = [(name, session.encode() if name == _SESSION else value) for name, value in scope["headers"]]
@@ -112,7 +108,7 @@ class SessionRoutes:
         """Answer a request without a session: it opens one, or is of the newer era."""
         body = await _read_body(receive, self._longest)
         found = self._ids.read(_find_state(body)) if _STATE in body else None
-        if found is not None and not self._nodes.is_here(found[1]):
+        if found is not None and found[1] != self._nodes.process:
             await self._forward(found[1], scope, body, receive, send)
         else:
             await self._here(scope, _replay(body, receive), _with_session(send, self.stamp))
