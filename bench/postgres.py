@@ -15,7 +15,7 @@ from tests.postgres_engine import HOW_TO_INSTALL, PostgresEngine, find_programs
 from bench.figures import Figure
 from bench.storing import APPENDS, OWNER, SESSIONS, talk_messages
 from handspan.core.calls import CallRecord, ToolFacts, new_call_id
-from handspan.core.messages import AssistantMessage, CallPart, CallResult, ResultsMessage, Text, UserMessage
+from handspan.core.messages import AssistantMessage, CallPart, CallResult, Message, ResultsMessage, Text, UserMessage
 from handspan.core.records import DeviceRow
 from handspan.core.results import succeed
 from handspan.core.store import Store
@@ -31,6 +31,18 @@ _TURNS = 60
 _DEVICES = 100_000
 _MOVED = 40_000
 _TOOL = ToolFacts(None, "1", False)
+_BARE = """
+WITH given AS (
+    SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::float8[], $5::bytea[], $6::text[], $7::bigint[],
+        $8::bigint[], $9::bigint[]) AS given (session, owner, seq, at, body, model, input, output, cached)
+), moved AS (
+    UPDATE sessions SET length = seq, active = at FROM given WHERE id = session
+), used AS (
+    INSERT INTO usage (session, seq, owner, model, day, input, output, cached)
+    SELECT session, seq, owner, model, '2026-01-31', input, output, cached FROM given WHERE model IS NOT NULL
+)
+INSERT INTO messages (session, seq, number, at, body) SELECT session, seq, seq, at, body FROM given
+"""
 
 
 async def measure(folder: Path) -> Iterable[Figure]:
@@ -66,11 +78,11 @@ async def _new_schema(engine: PostgresEngine, name: str) -> str:
 
 async def _append_figure(engine: PostgresEngine, folder: Path) -> Figure:
     """Messages of many sessions at once; beside them a bare driver that writes the same rows, 32 in a statement."""
-    async with _opened(engine, folder, "appending") as store:
+    async with _opened(engine, folder, "appending") as store, _opened(engine, folder, "bare") as tables:
         ours, bare = [], []
         for _ in range(3):  # by turns: a busy disk hits both
             ours.append(await _appends_per_second(store))
-            bare.append(await _bare_appends_per_second(f"{engine.url}?search_path=appending"))
+            bare.append(await _bare_appends_per_second(tables, f"{engine.url}?search_path=bare"))
     best, beside = statistics.median(ours), statistics.median(bare)
     return Figure(
         "pg_append_per_s", best, f"acknowledged/s; {best / beside:.2f} x bare", target=0.7 * beside,
@@ -90,24 +102,27 @@ async def _appends_per_second(store: Store) -> float:
     return SESSIONS * APPENDS / (time.perf_counter() - began)
 
 
-async def _bare_appends_per_second(url: str) -> float:
-    """The rows of the same messages and the lengths of their sessions, without any check."""
+async def _bare_appends_per_second(tables: Store, url: str) -> float:
+    """The same rows of messages, sessions and usage, encoded before the clock runs, without any check."""
+    sessions = [(await tables.conversations.create(owner=OWNER)).id for _ in range(SESSIONS)]
+    rows = [
+        (session, OWNER, seq, 0.0, encode(message), *_bare_usage(message))
+        for seq, message in enumerate(talk_messages(APPENDS), 1)
+        for session in sessions
+    ]
     connection = await asyncpg.connect(url)
-    bodies = [encode(message) for message in talk_messages(APPENDS)]
-    run = new_call_id()
-    rows = [(f"{run}{session}", seq, 0.0, body) for seq, body in enumerate(bodies, 1) for session in range(SESSIONS)]
-    sql = (
-        "WITH given AS (SELECT * FROM unnest($1::text[], $2::bigint[], $3::float8[], $4::bytea[]) AS g (s, q, a, b)),"
-        " moved AS (UPDATE sessions SET length = q, active = a FROM given WHERE id = s)"
-        " INSERT INTO messages (session, seq, at, body) SELECT * FROM given"
-    )
     began = time.perf_counter()
     for at in range(0, len(rows), _BATCH):
-        await connection.execute(sql, *(list(column) for column in zip(*rows[at : at + _BATCH], strict=True)))
+        await connection.execute(_BARE, *(list(column) for column in zip(*rows[at : at + _BATCH], strict=True)))
     spent = time.perf_counter() - began
-    await connection.execute("DELETE FROM messages WHERE session LIKE $1", f"{run}%")
     await connection.close()
     return len(rows) / spent
+
+
+def _bare_usage(message: Message) -> tuple[str, int | None, int | None, int | None] | tuple[None, None, None, None]:
+    if type(message) is not AssistantMessage or message.usage is None:
+        return None, None, None, None
+    return message.model, message.usage.input, message.usage.output, message.usage.cached
 
 
 async def _turn_figure(engine: PostgresEngine, folder: Path) -> Figure:

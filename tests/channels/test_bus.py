@@ -52,7 +52,9 @@ async def test_an_unknown_channel_is_refused_with_the_list_of_the_others() -> No
     bus = bus_of(a=Gate(), telegram=Gate())
     text = await failure("invalid_arguments", bus, message("x", "telegran"))
     assert text == "There is no channel 'telegran'. Did you mean 'telegram'? The channels are: a, telegram."
-    assert "There is none." in await failure("invalid_arguments", bus, message("x", owner="eve"))
+    assert "There is none: the setting `channels` adds one." in await failure(
+        "invalid_arguments", bus, message("x", owner="eve")
+    )
 
 
 async def test_a_channel_whose_settings_are_wrong_says_what_is_wrong() -> None:

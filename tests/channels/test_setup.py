@@ -63,7 +63,7 @@ async def test_a_channel_is_what_its_name_says_and_its_key_is_read_from_its_plac
 
 
 async def test_a_page_without_clients_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ToolError, match="No page or client of the person is connected"):
+    with pytest.raises(ToolError, match="No page of the person is in view"):
         await soon(make(page=ChannelSettings()).send(OutgoingMessage("page", "all", "hi", "operator")))
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from tests.cli.gateways import serving
 from tests.cli.shell import Shell
+from tests.cli.test_rich_chat import RICH
 
 CHANNELS = """
 [channels.page]
@@ -52,7 +53,9 @@ def test_a_message_that_is_not_delivered_is_an_error(run: Shell, config: str) ->
     done = run("channels", "test", "hook", "ada", "--config", config)
     assert done.returncode == 1 and "not delivered" in done.stderr and "refused" in done.stderr
     done = run("channels", "test", "page", "--config", config)
-    assert done.returncode == 1 and "No page or client" in done.stderr
+    assert done.returncode == 1 and "No page of the person is in view" in done.stderr
+    done = run("channels", "test", "pages", "--config", config)
+    assert done.returncode == 1 and "Did you mean 'page'? The channels are: page, telegram, hook." in done.stderr
 
 
 def test_people_are_paired_and_unpaired_at_a_gateway_that_runs(run: Shell, config: str) -> None:
@@ -66,3 +69,28 @@ def test_people_are_paired_and_unpaired_at_a_gateway_that_runs(run: Shell, confi
         done = run("channels", "unpair", "hook", "bob", "--config", config)
         assert done.stdout == "bob may write on the channel 'hook' no more.\n"
         assert run("channels", "unpair", "hook", "bob", "--config", config).returncode == 1
+
+
+@pytest.mark.parametrize("terminal", [RICH, {"TERM": "dumb"}], ids=("rich", "plain"))
+def test_what_is_sent_to_the_page_is_shown_above_the_prompt_of_a_chat(
+    run: Shell, config: str, terminal: dict[str, str]
+) -> None:
+    with serving(run, "--config", config), run.at_terminal("chat", "--config", config, **terminal) as chat:
+        chat.until("> ")
+        chat.type("unfinished")
+        chat.until("unfinished")
+        sent = run("channels", "test", "page", "all", "Dinner is ready.", "--config", config)
+        assert sent.stdout == "The channel 'page' delivered a message to 'all'.\n", sent.stderr
+        chat.until(r"Message on 'page':.{0,20}Dinner is ready\.")
+        chat.until("> .{0,40}unfinished")
+        chat.type("\x15\x04")
+        assert chat.ended() == 0
+
+
+def test_a_single_answer_and_its_json_show_what_the_agent_writes_to_the_person(run: Shell, config: str) -> None:
+    said = '/message {"channel": "page", "chat_id": "all", "content": "Dinner is ready."}'
+    done = run("chat", "--config", config, said)
+    assert "Message on 'page': Dinner is ready.\n" in done.stderr and "Message on" not in done.stdout
+    lines = [json.loads(line) for line in run("chat", "--config", config, "--json", said).stdout.splitlines()]
+    message = {"type": "channel_message", "channel": "page", "chat_id": "all", "content": "Dinner is ready."}
+    assert message in lines

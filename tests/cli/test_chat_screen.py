@@ -21,6 +21,7 @@ from handspan.core.events import (
     ThinkingArrived,
 )
 from handspan.core.questions import Question, waiting_note
+from handspan.wire.ws_frames import ChannelMessage
 from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -164,6 +165,15 @@ async def test_other_notes_are_lines_of_their_own() -> None:
     )
     assert lines[0].startswith("Waiting for your answer on the device 'phone'")
     assert lines[-2:] == ["(Busy; trying again in 3 s)", "The model can't answer: why"]
+
+
+async def test_a_message_of_an_agent_is_a_line_of_its_own() -> None:
+    made = console()
+    screen = RichScreen(made, made)
+    screen(TextArrived("half"))
+    screen.message(ChannelMessage("page", "all", "Dinner\x1b[2J [bold]is ready"))
+    screen(Ended("done"))
+    assert last_lines(made) == ["half", "Message on 'page': Dinner[2J [bold]is ready"]
 
 
 async def test_no_colour_where_it_is_not_wanted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,9 +20,13 @@ from handspan.core.events import (
     ThinkingArrived,
 )
 from handspan.core.questions import Question, waiting_note
+from handspan.wire.ws_frames import ChannelMessage
 
 STARTED = CallStarted("c1", "look", '{"at":"x"}')
 FINISHED = CallFinished("c1", "look", "success", 0.0123, '{"status":"success","result":1}')
+
+
+MESSAGE = ChannelMessage("page", "all", "Dinner\x1b[2J\nis ready")
 
 
 class Screen(io.StringIO):
@@ -121,11 +125,23 @@ def test_json_lines_are_one_value_each() -> None:
     show.begin("s1", "A", "m")
     show(TextArrived("a\nb"))
     show.note("note")
+    show.message(MESSAGE)
     assert [json.loads(line) for line in out.getvalue().splitlines()] == [
         {"type": "session", "id": "s1", "agent": "A", "model": "m"},
         {"type": "text", "text": "a\nb"},
         {"type": "told", "text": "note"},
+        {"type": "channel_message", "channel": "page", "chat_id": "all", "content": "Dinner\x1b[2J\nis ready"},
     ]
+
+
+def test_a_message_of_an_agent_is_a_line_of_its_own_and_steers_nothing() -> None:
+    out, aside = io.StringIO(), io.StringIO()
+    show = TerminalRenderer(out, aside)
+    show(TextArrived("half a line"))
+    show.message(MESSAGE)
+    assert out.getvalue() == "half a line\nMessage on 'page': Dinner[2J\nis ready\n"
+    TerminalRenderer(io.StringIO(), aside, once=True).message(MESSAGE)
+    assert aside.getvalue() == "Message on 'page': Dinner[2J\nis ready\n", "it is not the answer"
 
 
 def test_the_link_and_images_are_lines_and_nothing_moves() -> None:

@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
-from handspan.client import Backoff, CallContext, Client, GatewayRefused, Image, PermissionQuestion
+from handspan.client import (
+    Backoff,
+    CallContext,
+    ChannelMessage,
+    Client,
+    GatewayRefused,
+    Image,
+    PermissionQuestion,
+)
 from handspan.core.context import ToolContext
 from handspan.core.errors import InvalidAnswer
 from handspan.core.events import CallFinished, CallProgress, CallStarted, Ended, QuestionAsked, TextArrived
@@ -377,3 +385,35 @@ async def test_a_question_that_is_answered_by_another_chat_is_over_for_this_one(
             await second.answer("login", "allow")
             assert await asyncio.gather(*over) == [False, True]
             assert (await asking).decision == "allow"
+
+
+async def test_what_an_agent_writes_to_the_person_reaches_every_client_that_shows_it(tmp_path: Path) -> None:
+    shown: asyncio.Queue[tuple[str, str, str]] = asyncio.Queue()
+
+    def show_and_fail(message: ChannelMessage) -> None:
+        shown.put_nowait(("chat", message.chat_id, message.content))
+        raise RuntimeError("the program's own fault")
+
+    async def show(channel: str, chat_id: str, content: str) -> None:
+        shown.put_nowait((channel, chat_id, content))
+
+    async with running_gateway(tmp_path, model=Scripted(["Hello."]), channels={"page": {}}) as gateway:
+        about = (gateway.url, gateway.token)
+        watch = Client(
+            *about,
+            label="watch",
+            backoff=SOON,
+            on_channel_message=lambda message: shown.put_nowait(("watch", message.chat_id, message.content)),
+        )
+        built = Client.builder(gateway.url).auth_token(gateway.token).on_channel_message(show).build()
+        silent = Client(*about, label="silent", backoff=SOON)
+        async with watch, built, silent, silent.chat("here", on_channel_message=show_and_fail) as chat:
+            sent = await gateway.call("message", channel="page", chat_id="all", content="Dinner")
+            assert isinstance(sent, Success)
+            got = [await asyncio.wait_for(shown.get(), WAIT) for _ in range(3)]
+            assert sorted(got) == [(name, "all", "Dinner") for name in ("chat", "page", "watch")]
+            sent = await gateway.call("message", channel="page", chat_id="here", content="Only you")
+            assert isinstance(sent, Success)
+            assert await asyncio.wait_for(shown.get(), WAIT) == ("chat", "here", "Only you")
+            ended = [event async for event in chat.send("hi")][-1]
+            assert ended == Ended("done", "Hello."), "a listener that fails ends nothing"

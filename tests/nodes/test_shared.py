@@ -139,3 +139,27 @@ async def _is_on(node: GatewayProcess, tool: str) -> bool:
 async def _is_locked_out(nodes: ThreeNodes) -> bool:
     found = await asyncio.gather(*(status_of(node, "/api/tools", "wrong") for node in nodes.nodes))
     return set(found) == {429}
+
+
+async def test_a_message_of_an_agent_reaches_clients_and_pages_of_every_node(tmp_path: Path) -> None:
+    async with open_nodes(tmp_path, count=2, channels__page={}) as nodes:
+
+        async def message(content: str) -> Any:
+            arguments: Json = {"channel": "page", "chat_id": "all", "content": content}
+            return await ask(nodes[0], "POST", "/api/tools/message/call", {"args": arguments})
+
+        assert (await message("nobody"))["code"] == "disconnected"
+        async with chat_at(nodes[1], "s1", capabilities=["messages"]) as chat:
+            assert (await message("to the client"))["status"] == "success"
+            frame = await chat.device.expect("channel_message", PATIENT)
+            assert (frame["chat_id"], frame["content"]) == ("all", "to the client")
+        headers = {"Authorization": f"Bearer {nodes[1].token}"}
+        async with (
+            httpx2.AsyncClient(timeout=WAIT) as client,
+            client.stream("GET", f"{nodes[1].url}/api/live", headers=headers) as page,
+        ):
+            lines = page.aiter_lines()
+            await anext(lines)  # it listens now
+            assert (await message("to the page"))["status"] == "success"
+            while "to the page" not in await anext(lines):
+                pass

@@ -70,6 +70,8 @@ class FramePatterns:
                 return True
             case {"$has": wanted}:
                 return isinstance(value, list) and all(one in value for one in wanted)
+            case {"$lacks": unwanted}:
+                return isinstance(value, list) and not any(one in value for one in unwanted)
             case dict():
                 pattern = _without_missing(self.filled(pattern), value)
                 return (

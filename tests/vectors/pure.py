@@ -10,6 +10,7 @@ from handspan.client.actions import (
     Action,
     AskPerson,
     DeliverEvent,
+    DeliverFrame,
     RunCall,
     SaveState,
     SendFrame,
@@ -31,7 +32,16 @@ from handspan.core.errors import ToolError
 from handspan.core.events import QuestionAsked
 from handspan.core.questions import Question
 from handspan.wire.ws import decode_server, encode
-from handspan.wire.ws_frames import AnswerFrame, CallRequest, Connect, Decision, FailureFrame, ResultFrame, Say
+from handspan.wire.ws_frames import (
+    AnswerFrame,
+    CallRequest,
+    ChannelMessage,
+    Connect,
+    Decision,
+    FailureFrame,
+    ResultFrame,
+    Say,
+)
 from tests.vectors.cases import Case
 
 NOW = 1_700_000_000.0
@@ -43,6 +53,11 @@ def value_of(returned: Any) -> Any:
         case {"$image": str(data), "media_type": str(media_type)}:
             return Image(b64decode(data), media_type)
     return returned
+
+
+def fields_of(message: ChannelMessage) -> dict[str, str]:
+    """A message of an agent as a case has it."""
+    return {"channel": message.channel, "chat_id": message.chat_id, "content": message.content}
 
 
 def nothing(arguments: Any) -> None:
@@ -73,7 +88,8 @@ class PureClient:
         given = self._case.client
         is_chat = given.get("role") == "chat"
         chat_can = ("events", "questions", "question_kinds") if is_chat else ("login",)
-        can: list[str] = [*CAPABILITIES, *chat_can]
+        can: list[str] = [*CAPABILITIES, *chat_can, *(("messages",) if given.get("messages") else ())]
+        self._shown: list[Any] = []
         hello = Connect(
             device_name="test", capabilities=can, role="chat" if is_chat else "device", label=given.get("label")
         )
@@ -181,6 +197,10 @@ class PureClient:
         """The events of what it said."""
         return self._events
 
+    async def shown(self, count: int) -> list[Any]:
+        """The messages of agents."""
+        return self._shown
+
     async def _answer(self, call_id: str, value: Any) -> ResultFrame | FailureFrame:
         try:
             return await ResultEncoder(no_upload).encode(call_id, value, self._peer.capabilities, self._peer.limits)
@@ -227,6 +247,9 @@ class PureClient:
                         self._questions[event.question.id] = event.question
                     if is_own:
                         self._events.append(msgspec.to_builtins(event))
+                case DeliverFrame(frame=ChannelMessage() as message):
+                    if self._case.client.get("messages"):
+                        self._shown.append(fields_of(message))
                 case StartLogin(request=login, refused=refused):
                     self._logins[login.call_id] = "" if refused is None else refused.authorize_intent
                 case StopAsking(question_id=question_id):

@@ -73,3 +73,5 @@ def test_a_pattern_matches_exactly_but_for_its_placeholders() -> None:
     assert matching.matches({"a": 1, "b": "$optional"}, {"a": 1})
     assert matching.matches({"a": 1, "b": "$optional"}, {"a": 1, "b": None})
     assert not matching.matches({"b": "$optional"}, {"c": 1})
+    assert matching.matches({"a": {"$lacks": [1]}}, {"a": [2]})
+    assert not matching.matches({"a": {"$lacks": [1]}}, {"a": [2, 1]})

@@ -16,5 +16,6 @@ CASES = dict(cases("gateway"))
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 async def test_gateway_does_what_the_case_says(case: Case, tmp_path: Path) -> None:
     waits = any("grace" in step for step in case.steps)
-    async with running_gateway(tmp_path, gateway={"resume_grace": 0.2 if waits else 60.0}) as gateway:
+    door = {"resume_grace": 0.2 if waits else 60.0}
+    async with running_gateway(tmp_path, gateway=door, channels={"page": {}}) as gateway:
         await GatewayPlayer(gateway).walk(case)

@@ -52,6 +52,10 @@ class Player(Protocol):
         """All events that it has heard of what it said; at least so many."""
         ...
 
+    async def shown(self, count: int) -> list[Any]:
+        """All messages of agents that it was given; at least so many."""
+        ...
+
 
 async def walk(case: Case, player: Player) -> None:
     """Do every step; an AssertionError says which one can't be done."""
@@ -93,6 +97,9 @@ async def walk(case: Case, player: Player) -> None:
             case {"hears": list(events)}:
                 heard = await player.heard(len(events))
                 assert matching.matches(events, heard), f"{where}: heard {heard}"
+            case {"shows": list(messages)}:
+                shown = await player.shown(len(messages))
+                assert matching.matches(messages, shown), f"{where}: shown were {shown}"
             case {"runs": dict(counts)}:
                 assert await player.nothing_more() == [], where
                 assert {tool: player.runs(tool) for tool in counts} == counts, where

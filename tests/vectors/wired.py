@@ -16,9 +16,9 @@ from handspan.client.chat import EventStream
 from handspan.core.errors import ErrorCode, ToolError
 from handspan.core.events import QuestionAsked
 from handspan.core.values import Arguments
-from handspan.wire.ws_frames import Decision
+from handspan.wire.ws_frames import ChannelMessage, Decision
 from tests.vectors.cases import Case
-from tests.vectors.pure import value_of
+from tests.vectors.pure import fields_of, value_of
 from tests.waiting import until
 
 SECONDS = 60.0
@@ -45,6 +45,8 @@ class WiredClient:
         self._begun = asyncio.Condition()
         self._logins: asyncio.Queue[LoginRequest] = asyncio.Queue()
         self._decisions: dict[str, asyncio.Queue[tuple[Decision, str]]] = {}
+        self._shown: list[Any] = []
+        listener = self._show if given.get("messages") else None
         self._client = Client(
             self._url,
             "token",
@@ -54,6 +56,7 @@ class WiredClient:
             ask_permission=self._ask,
             start_login=self._begin_login,
             backoff=Backoff(0.001, 0.01),
+            on_channel_message=listener,
         )
         for tool in self._case.tools:
             offer = {key: value for key, value in tool.items() if key != "code"}
@@ -61,7 +64,7 @@ class WiredClient:
         self._events: list[Any] = []
         self._more = asyncio.Event()
         self._listening: asyncio.Task[None] | None = None
-        self._chat = self._client.chat() if given.get("role") == "chat" else None
+        self._chat = self._client.chat(on_channel_message=listener) if given.get("role") == "chat" else None
         self._watching = None if self._chat is None else self._chat.watch()
         self._task = asyncio.create_task(self._client.run() if self._chat is None else _open(self._chat))
 
@@ -212,6 +215,18 @@ class WiredClient:
                 self._more.clear()
                 await self._more.wait()
         return self._events
+
+    def _show(self, message: ChannelMessage) -> None:
+        self._shown.append(fields_of(message))
+        self._more.set()
+
+    async def shown(self, count: int) -> list[Any]:
+        """The messages of agents."""
+        async with asyncio.timeout(SECONDS):
+            while len(self._shown) < count:
+                self._more.clear()
+                await self._more.wait()
+        return self._shown
 
     async def close(self) -> None:
         """End it at once."""

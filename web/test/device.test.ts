@@ -1,8 +1,8 @@
 import type { Page } from 'playwright-core';
 import { expect, test } from 'vitest';
-import { checkAccess, PHONE, photograph, say, turn, World } from './support/world.ts';
+import { checkAccess, PHONE, PLAIN_HOST, photograph, say, turn, World } from './support/world.ts';
 
-const world = new World();
+const world = new World('--set', `gateway.hosts=["${PLAIN_HOST}"]`);
 
 /** A phone that scanned the QR code. */
 async function pairedPhone(label: string): Promise<Page> {
@@ -101,4 +101,52 @@ test('a permission that the browser denies for ever shows where to enable it', a
   await say(chat, 'call never__camera {}');
   await phone.getByText("To allow it, change the browser's site settings").waitFor();
   await chat.getByText('site settings').first().waitFor();
+});
+
+test('without HTTPS the phone says which tools are off and what to do, and what is left works; so does the chat', async () => {
+  const plain = world.gateway.url.replace('127.0.0.1', PLAIN_HOST);
+  const { code } = await world.api<{ code: string }>('POST', '/api/pairing', { scopes: ['device'] });
+  const phone = await (await world.context({ viewport: PHONE })).newPage();
+  await phone.addInitScript(() => localStorage.setItem('handspan.phone', '{"label":"plain"}'));
+  await phone.goto(`${plain}/device#code=${code}`);
+  await phone.getByText('Connected', { exact: true }).waitFor();
+  expect(await phone.evaluate(() => isSecureContext)).toBe(false);
+  await phone.getByRole('heading', { name: 'Some tools are off without HTTPS' }).waitFor();
+  expect(await phone.getByRole('switch', { name: 'camera' }).isDisabled()).toBe(true);
+  await phone.getByText('needs HTTPS').first().waitFor();
+  await checkAccess(phone);
+  await photograph(phone, 'device-plain');
+  const chat = await (await world.context()).newPage();
+  await chat.goto((await world.signInLink()).replace('127.0.0.1', PLAIN_HOST));
+  await say(chat, 'call plain__device_info {}');
+  await chat.locator('.call.success').waitFor();
+  await chat.getByRole('button', { name: 'Copy the message' }).click();
+  await chat.getByRole('button', { name: 'Copied' }).waitFor();
+});
+
+test('the phone shows how to trust the root certificate of its gateway', async () => {
+  const phone = await (await world.context({ viewport: PHONE })).newPage();
+  await phone.route('**/device/root.crt', (route) => route.fulfill({ body: 'a root' }));
+  await phone.goto(`${world.gateway.url}/device`);
+  await phone.getByText('Load the root certificate').click();
+  for (const name of ['Android', 'iPhone and iPad']) await phone.getByRole('heading', { name }).waitFor();
+  await checkAccess(phone);
+  await photograph(phone, 'device-root');
+});
+
+test('the screen stays on while the phone is connected', async () => {
+  const { code } = await world.api<{ code: string }>('POST', '/api/pairing', { scopes: ['device'] });
+  const phone = await (await world.context({ viewport: PHONE })).newPage();
+  await phone.addInitScript(() => {
+    const lock = { released: false, release: async () => void Object.assign(lock, { released: true }) };
+    const request = async () => Object.assign(lock, { released: false });
+    Object.defineProperty(navigator, 'wakeLock', { value: { request } });
+    lock.released = true;
+    Object.assign(globalThis, { isReleased: () => lock.released });
+  });
+  await phone.goto(`${world.gateway.url}/device#code=${code}`);
+  await phone.getByText('Connected', { exact: true }).waitFor();
+  await expect.poll(() => phone.evaluate('isReleased()')).toBe(false);
+  await phone.getByRole('button', { name: 'Forget this gateway' }).click();
+  await expect.poll(() => phone.evaluate('isReleased()')).toBe(true);
 });

@@ -8,9 +8,9 @@ import { PHONE, say, World } from './support/world.ts';
 const world = new World('--model', '');
 
 /** A model that replies as the test says; the gateway uses it from now on. */
-async function useModel(): Promise<ModelServer> {
+async function useModel(name = 'staged'): Promise<ModelServer> {
   const model = await ModelServer.start();
-  await world.api('PUT', '/api/models/staged', { api: 'openai-chat', model: 'staged', base_url: model.url, key: 'k' });
+  await world.api('PUT', '/api/models/staged', { api: 'openai-chat', model: name, base_url: model.url, key: 'k' });
   await world.api('POST', '/api/models/use', { model: 'staged' });
   return model;
 }
@@ -33,6 +33,39 @@ test('a reload in the middle of a reply shows what has arrived, and the rest as 
   reply.end();
   await page.getByRole('button', { name: 'Answer again' }).waitFor();
   await expect.poll(() => page.getByRole('article', { name: 'Agent' }).count()).toBe(1);
+});
+
+test('a call that the model is still writing has its name and what there is of its arguments', async () => {
+  const model = await useModel();
+  const page = await world.open();
+  await say(page, 'write two files');
+  const reply = await model.next();
+  reply.write({ name: 'read_file' });
+  reply.write({ arguments: '{"path": ' });
+  reply.write({ name: 'list_directory' });
+  const [first, second] = [page.locator('.call').first(), page.locator('.call').last()];
+  await expect.poll(() => second.textContent()).toMatch(/list_directory.*preparing/);
+  await expect.poll(() => first.textContent()).toMatch(/read_file.*preparing/);
+  await first.getByRole('button', { name: /read_file/ }).click();
+  await first.getByText('{"path": ').waitFor();
+  reply.write({ arguments: '{"path": "."}' });
+  await expect.poll(() => second.textContent()).toMatch(/list_directory.*preparing/);
+  await page.getByRole('button', { name: 'Stop' }).click();
+  await page.getByText('Stopped.').waitFor();
+});
+
+test('a chat says what it has used and cost, and nothing where the model did not report it', async () => {
+  const model = await useModel('gpt-4o');
+  const page = await world.open();
+  await say(page, 'how much?');
+  const reply = await model.next();
+  reply.text('A little.');
+  reply.end('stop', { input: 1000, output: 200 });
+  await page.getByText('1000 → 200 tokens').waitFor();
+  await page.getByText('$0.0045').waitFor();
+  await page.getByRole('link', { name: 'New chat', exact: true }).click();
+  await page.getByText('What shall the agent do?').waitFor();
+  expect(await page.getByTitle('Tokens in and out').count()).toBe(0);
 });
 
 test('200 events a second lose nothing, while 32 tools run and report', async () => {

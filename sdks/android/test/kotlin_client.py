@@ -71,7 +71,9 @@ class KotlinClient(WiredClient):
             concurrency=given.get("concurrency", 1),
             state=str(self._state) if given.get("state") else "",
             tools=self._case.tools,
+            messages=given.get("messages", False),
         )
+        self._shown = []
 
     async def _wait_for(self, event: str, **fields: Any) -> dict[str, Any]:
         """The first event of this kind that was not waited for before."""
@@ -83,6 +85,9 @@ class KotlinClient(WiredClient):
             self._note(await self._jvm.event())
 
     def _note(self, event: dict[str, Any]) -> None:
+        if event["event"] == "shown":
+            self._shown.append({key: value for key, value in event.items() if key != "event"})
+            return
         self._told.append(event)
         if event["event"] == "begun":
             self._runs[event["tool"]] = self._runs.get(event["tool"], 0) + 1
@@ -113,6 +118,11 @@ class KotlinClient(WiredClient):
 
     async def login_begun(self, call_id: str) -> str:
         return str((await self._wait_for("login", call_id=call_id))["intent"])
+
+    async def shown(self, count: int) -> list[Any]:
+        while len(self._shown) < count:
+            self._note(await self._jvm.event())
+        return self._shown
 
     async def unregister(self, name: str) -> None:
         assert await self.nothing_more() == []

@@ -22,7 +22,7 @@ AUTHORIZE = "com.example.myfinance.ACTION_AUTHORIZE_CLAWSEED"
 
 @pytest.fixture
 async def gateway(tmp_path: Path) -> AsyncIterator[RunningGateway]:
-    async with running_gateway(tmp_path / "gateway") as running:
+    async with running_gateway(tmp_path / "gateway", channels={"page": {}}) as running:
         yield running
 
 
@@ -76,6 +76,13 @@ async def test_large_results_and_pictures_arrive(gateway: RunningGateway, phone:
     assert [one.media_type for one in result.attachments] == ["image/png"]
 
 
+async def test_what_an_agent_writes_to_the_person_is_shown_on_the_phone(gateway: RunningGateway, phone: Jvm) -> None:
+    await offered(gateway, *OWN, *FINANCE)
+    sent = await soon(gateway.call("message", channel="page", chat_id="all", content="Grüße"))
+    assert isinstance(sent, Success)
+    assert await told(phone, "shown") == "page all Grüße"
+
+
 async def test_tools_are_back_after_the_gateway_or_the_phone_was_restarted(
     gateway: RunningGateway, classpath: str, tmp_path: Path
 ) -> None:
@@ -89,6 +96,24 @@ async def test_tools_are_back_after_the_gateway_or_the_phone_was_restarted(
     await offered(gateway, *OWN, *FINANCE)
     assert sorted(await devices(gateway)) == ["bridge", "myfinance", "phone"], "they are the same devices as before"
     await phone.close()
+
+
+async def test_an_app_that_did_not_answer_is_tried_again_at_the_next_connection(
+    gateway: RunningGateway, phone: Jvm
+) -> None:
+    await offered(gateway, *OWN, *FINANCE)
+    phone.tell(do="remove")
+    await offered(gateway, *OWN)
+    phone.tell(do="install", broken=True)
+
+    async def is_told() -> bool:
+        notes = (await devices(gateway)).get("bridge", {}).get("notes") or []
+        return any(note.startswith("com.example.myfinance: ") for note in notes)
+
+    await until(is_told)
+    phone.tell(do="mend")
+    await gateway.restart()
+    await offered(gateway, *OWN, *FINANCE)
 
 
 async def test_a_wrong_token_ends_the_client_with_the_reason(

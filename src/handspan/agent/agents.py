@@ -1,6 +1,6 @@
 """All agents: those of the settings, which are read-only here, and those that people have stored (SPEC A1)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from msgspec import Struct, structs
@@ -73,12 +73,20 @@ class Agents:
         await self.create(copy, owner=owner)
         return copy
 
-    async def edit(self, name: str, agent: Agent, *, owner: str = _OWNER) -> None:
-        """Replace the agent of this name."""
+    async def edit(self, name: str, change: Callable[[Agent], Agent], *, owner: str = _OWNER) -> Agent:
+        """Replace the agent of this name by what `change` makes of it, and return that.
+
+        Two changes at the same time follow each other: none is lost.
+        """
         await self.find(name, owner=owner)
         self._refuse_settings(name)
-        self._refuse_settings(agent.name)
-        await self._require_book().edit(name, agent, owner=owner)
+
+        def checked(agent: Agent) -> Agent:
+            changed = change(agent)
+            self._refuse_settings(changed.name)
+            return changed
+
+        return await self._require_book().edit(name, checked, owner=owner)
 
     async def delete(self, name: str, *, owner: str = _OWNER) -> int:
         """Remove it. Return how many sessions moved to the built-in agent."""

@@ -5,11 +5,11 @@ Not the `Bus` of `core/bus.py`: that one takes events between parts of the gatew
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from handspan.config.settings import ChannelSettings
-from handspan.core.channels import ChannelKind, ChannelState, ChannelStatus, Inbox, OutgoingMessage
+from handspan.core.channels import ANYONE, ChannelKind, ChannelState, ChannelStatus, Inbox, OutgoingMessage
 from handspan.core.errors import ConfigError, ToolError
 from handspan.core.names import did_you_mean
 
@@ -206,17 +206,21 @@ class MessageBus:
     async def send(self, message: OutgoingMessage) -> str:
         """Return when the channel has delivered it. Raises `ToolError`; for an unknown channel it lists the others."""
         lane = self._lanes.get(message.channel)
-        if lane is None or lane.settings.owner not in (message.owner, "*"):
-            known = [one.name for one in self if one.settings.owner in (message.owner, "*")]
-            listed = f"The channels are: {', '.join(known)}." if known else "There is none."
-            hint = did_you_mean(message.channel, known)
-            raise ToolError("invalid_arguments", f"There is no channel {message.channel[:60]!r}.{hint} {listed}")
+        if lane is None or lane.settings.owner not in (message.owner, ANYONE):
+            known = [one.name for one in self if one.settings.owner in (message.owner, ANYONE)]
+            raise ToolError("invalid_arguments", describe_unknown(message.channel, known))
         return await lane.send(message)
 
     async def close(self) -> None:
         """Stop all channels."""
         for lane in self:
             await lane.close()
+
+
+def describe_unknown(name: str, known: Sequence[str]) -> str:
+    """Return the error for a channel that is not there; it lists those that are."""
+    listed = f"The channels are: {', '.join(known)}." if known else "There is none: the setting `channels` adds one."
+    return f"There is no channel {name[:60]!r}.{did_you_mean(name, known)} {listed}"
 
 
 def _settle(delivered: "asyncio.Future[str]", error: ToolError) -> None:

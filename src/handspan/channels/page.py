@@ -1,19 +1,19 @@
 """The owner's own pages and WebSocket clients as a channel."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
 
 from handspan.core.channels import OutgoingMessage
 from handspan.core.errors import ToolError
 
-ShowMessage: TypeAlias = Callable[[OutgoingMessage], int]
-"""Shows a message to the owner's clients, and returns how many there are. Never waits."""
+ShowMessage: TypeAlias = Callable[[OutgoingMessage], Awaitable[bool]]
+"""Shows a message to the owner's clients, and returns whether there is one."""
 EVERY_CLIENT: Final = "all"
 
 
-def show_nowhere(_: OutgoingMessage) -> int:
+async def show_nowhere(_: OutgoingMessage) -> bool:
     """Show a message where there is no gateway, and so no client."""
-    return 0
+    return False
 
 
 class PageChannel:
@@ -24,8 +24,11 @@ class PageChannel:
 
     async def deliver(self, message: OutgoingMessage) -> str:
         """Show the message. Raises `ToolError` when no client is there to show it."""
-        if self._show(message):
+        if await self._show(message):
             return ""
-        where = "" if message.chat_id == EVERY_CLIENT else f" in the session {message.chat_id[:60]!r}"
-        text = f"No page or client of the person is connected{where}. Send it on another channel, or with"
-        raise ToolError("disconnected", f"{text} chat_id {EVERY_CLIENT!r} to all clients.")
+        text = "No page of the person is in view, and no client that shows messages is connected"
+        if message.chat_id == EVERY_CLIENT:
+            raise ToolError("disconnected", f"{text}. Send it on another channel.")
+        where = f"in the session {message.chat_id[:60]!r}"
+        remedy = f"Send it on another channel, or with chat_id {EVERY_CLIENT!r} to all clients."
+        raise ToolError("disconnected", f"{text} {where}. {remedy}")

@@ -25,6 +25,12 @@ class ChannelMaker:
         self._guard = guard
         self._environ = environ
         self._show = show
+        self._make: Mapping[ChannelKind, Callable[[str, ChannelSettings], Channel]] = {
+            "page": self._page,
+            "telegram": self._telegram,
+            "webhook": self._webhook,
+            "apprise": self._apprise,
+        }
 
     def make_bus(self, channels: Mapping[str, ChannelSettings]) -> MessageBus:
         """Return the bus with all these channels."""
@@ -37,9 +43,8 @@ class ChannelMaker:
         if kind is None:
             text = f"channels.{name}.type is missing. Set it to one of {', '.join(map(repr, _KINDS))}."
             return ChannelLane(name, "webhook", settings, text)
-        make: Callable[[str, ChannelSettings], Channel] = getattr(self, f"_{kind}")
         try:
-            return ChannelLane(name, kind, settings, make(name, settings))
+            return ChannelLane(name, kind, settings, self._make[kind](name, settings))
         except ConfigError as error:
             return ChannelLane(name, kind, settings, str(error))
 
@@ -48,7 +53,8 @@ class ChannelMaker:
 
     def _telegram(self, name: str, settings: ChannelSettings) -> Channel:
         token = self._secret(name, "token", settings.token)
-        return TelegramChannel(name, TelegramApi(name, token, settings.base_url, self._guard))
+        api = TelegramApi(name, token, settings.base_url, self._guard)
+        return TelegramChannel(name, api, settings.queue)
 
     def _webhook(self, name: str, settings: ChannelSettings) -> Channel:
         url, secret = self._secret(name, "url", settings.url), self._secret(name, "secret", settings.secret)

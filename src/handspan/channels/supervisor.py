@@ -28,7 +28,7 @@ class ChannelSupervisor:
     def open(self) -> None:
         """Begin to listen."""
         for lane in self._bus:
-            self._tasks.append(asyncio.create_task(lane.check()))
+            self._tasks.append(asyncio.create_task(self._check(lane)))
             if lane.listener is not None:
                 lane.status, lane.reason = "retrying", "It has not answered yet."
                 self._tasks.append(asyncio.create_task(self._listen(lane, lane.listener)))
@@ -38,6 +38,11 @@ class ChannelSupervisor:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _check(self, lane: ChannelLane) -> None:
+        await lane.check()
+        if lane.problem:
+            _log.warning("The channel %r can't be used: %s", lane.name, lane.problem)
 
     async def _listen(self, lane: ChannelLane, channel: Listening) -> None:
         loop, wait = asyncio.get_running_loop(), self._first_seconds

@@ -8,6 +8,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta, Struct, field
 
+from handspan.channels.bus import Unsent
 from handspan.channels.telegram_api import TelegramApi, split_text
 from handspan.core.channels import Inbox, IncomingMessage, MessageTaken, OutgoingMessage
 from handspan.core.errors import ToolError
@@ -19,6 +20,7 @@ _POLL_SECONDS: Final = 50
 _ANSWER_SECONDS: Final = 15
 _UPDATES: Final = 50
 _WANTED: Final[list[Json]] = ["message", "callback_query"]
+_MOST_NOTED: Final = 100
 _PAUSE: Final = 1.0
 """Seconds until a full inbox is asked again."""
 
@@ -59,19 +61,36 @@ class _Update(Struct):
 class TelegramChannel:
     """One bot."""
 
-    def __init__(self, name: str, api: TelegramApi) -> None:
+    def __init__(self, name: str, api: TelegramApi, queue: int) -> None:
+        """`queue`: how many messages the inbox takes; more at once would never find room there."""
         self._name = name
         self._api = api
+        self._most_updates = min(queue, _UPDATES)
+        self._sent_parts: dict[str, int] = {}
+        """How many parts of a message an earlier try has sent, by the message's id."""
 
     async def deliver(self, message: OutgoingMessage) -> str:
         """Send the message, a long one in parts, and return the id of the last part. Raises `ToolError`."""
-        *first, last = split_text(strip_invisible(message.content) or "…", _MOST_UNITS)
+        parts = split_text(strip_invisible(message.content) or "…", _MOST_UNITS)
         reply: JsonObject = {}
         if message.reply_to.isdecimal():
             reply = {"reply_parameters": {"message_id": int(message.reply_to), "allow_sending_without_reply": True}}
-        for part in first:
-            await self._send(message.chat_id, part, reply)
-        return await self._send(message.chat_id, last, reply | _keyboard(message))
+        done, reference = self._sent_parts.pop(message.id, 0), ""
+        for number, part in enumerate(parts[done:], done):
+            buttons = _keyboard(message) if number == len(parts) - 1 else {}
+            try:
+                reference = await self._send(message.chat_id, part, reply | buttons)
+            except Unsent:
+                self._note_parts(message.id, number)
+                raise
+        return reference
+
+    def _note_parts(self, message_id: str, count: int) -> None:
+        """Note that the next try begins after so many parts: Telegram refuses many messages in a row."""
+        if message_id and count:
+            self._sent_parts[message_id] = count
+        while len(self._sent_parts) > _MOST_NOTED:  # a message of the tool `message` is not tried again
+            del self._sent_parts[next(iter(self._sent_parts))]
 
     async def remove_buttons(self, chat_id: str, message_ref: str) -> None:
         """Remove the buttons of this message."""
@@ -94,7 +113,7 @@ class TelegramChannel:
 
     async def _updates(self, position: str, seconds: int) -> "Sequence[_Update]":
         """Return the next updates after so many seconds at most. Telegram keeps each until a later one is asked for."""
-        asked: JsonObject = {"timeout": seconds, "limit": _UPDATES, "allowed_updates": _WANTED}
+        asked: JsonObject = {"timeout": seconds, "limit": self._most_updates, "allowed_updates": _WANTED}
         if position.isdecimal():
             asked["offset"] = int(position)
         return _read_updates(await self._api.call("getUpdates", asked, seconds + _ANSWER_SECONDS))

@@ -22,12 +22,14 @@ from handspan.client.pairing import PairedGateway, pair
 from handspan.client.results import Image, ToolCallRequest, ToolCallResult
 from handspan.client.ws import Backoff
 from handspan.core.tool import READ_ONLY, Annotations
+from handspan.wire.ws_frames import ChannelMessage
 
 __all__ = [
     "READ_ONLY",
     "Annotations",
     "Backoff",
     "CallContext",
+    "ChannelMessage",
     "Chat",
     "Client",
     "GatewayRefused",

@@ -15,6 +15,7 @@ from handspan.core.values import Json, JsonObject
 from handspan.wire.ws_frames import (
     AbortedFrame,
     CallNote,
+    ChannelMessage,
     Chunk,
     ChunkReset,
     Connected,
@@ -69,6 +70,8 @@ class Callbacks:
                 await self.call("error", frame.message, frame.code)
             case DebugPrompt():
                 await self.call("debug_prompt", frame.messages, frame.estimated_tokens)
+            case ChannelMessage():
+                await self.call("channel_message", frame)
 
     async def call(self, name: str, *args: Any) -> None:
         """Call the callback of this name, if there is one."""
@@ -210,6 +213,10 @@ class ClientBuilder(Generic[Built]):
     def on_debug_prompt(self, callback: Callback) -> "ClientBuilder[Built]":
         """`callback(messages, estimated_tokens)`: what the model gets."""
         return self._on("debug_prompt", callback)
+
+    def on_channel_message(self, callback: Callback) -> "ClientBuilder[Built]":
+        """`callback(channel, chat_id, content)`: an agent writes to the person, outside of any answer."""
+        return self._with(on_channel_message=lambda told: callback(told.channel, told.chat_id, told.content))
 
     def _with(self, **options: Any) -> "ClientBuilder[Built]":
         self._options.update(options)

@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
 from typing import Final, TypeAlias
 
+from msgspec import Struct
+
 from handspan.client.chat_state import ChatState, Opening
 from handspan.client.client_state import ClientState
 from handspan.client.connection import ClientConnection, ClientOptions, State
@@ -22,6 +24,7 @@ from handspan.wire.ws_frames import (
     Abort,
     AbortAck,
     AnswerFrame,
+    ChannelMessage,
     Connect,
     Connected,
     Decision,
@@ -39,6 +42,8 @@ AnswerInChat: TypeAlias = Callable[[Question], Awaitable[Answer | bool | None]]
 
 It is cancelled when the question is answered elsewhere, has expired, or its call has ended.
 """
+MessageListener: TypeAlias = Callable[[ChannelMessage], None]
+"""Gets what an agent writes to the person, outside of any answer (ws.md 3.9)."""
 _SECONDS_TO_OPEN: Final = 30.0
 _LEAST_GRACE: Final = 30.0
 _CLOSED: Final = "The chat was closed."
@@ -81,29 +86,39 @@ class EventStream:
         return isinstance(event, Ended) and event.reason != "pending" and not self.is_endless
 
 
+class ChatListeners(Struct, frozen=True):
+    """The functions of a program that a chat calls."""
+
+    question: AnswerInChat | None = None
+    state: Callable[[State], None] | None = None
+    channel_message: MessageListener | None = None
+
+
 class Chat:
     """One session, on a connection of its own. `async with` opens and closes it."""
 
     def __init__(
         self,
         options: ClientOptions,
-        capabilities: list[str],
+        capabilities: Sequence[str],
         tools: ClientTools,
         session: str,
         agent: str,
         name: str,
-        on_question: AnswerInChat | None = None,
-        on_state: Callable[[State], None] | None = None,
+        listeners: ChatListeners,
     ) -> None:
+        """`capabilities` are those of every client; a chat has some more."""
         self._options = options
-        self._on_question = on_question
-        self._on_state = on_state
+        self._on = listeners
         self._asking: set[asyncio.Task[None]] = set()
         self._chat_state = ChatState()
         self._chat_state.session_id = session
         self._agent = agent
         self._name = name
-        introduction = Connect(device_name=options.device_name, capabilities=capabilities)
+        can = [*capabilities, "events", "questions", "question_kinds"]
+        if listeners.channel_message is not None:
+            can.append("messages")
+        introduction = Connect(device_name=options.device_name, capabilities=can)
         self._client_state = ClientState(
             introduction, tools, CallMemory(is_saved=False), options.concurrency, self._chat_state
         )
@@ -290,8 +305,8 @@ class Chat:
     def on_state(self, state: State) -> None:
         """The state of the connection has changed."""
         self._state = state
-        if self._on_state is not None:
-            self._on_state(state)
+        if self._on.state is not None:
+            self._on.state(state)
         if state == "connected" and self._give_up_timer is not None:
             self._give_up_timer.cancel()
             self._give_up_timer = None
@@ -318,11 +333,13 @@ class Chat:
                 self._finish_aborts(status == "aborted")
             case QuestionClosed(id=question_id, accepted=accepted) if question_id in self._closing:
                 self._closing.pop(question_id).set_result(accepted)
+            case ChannelMessage():
+                self._show(frame)
 
     def on_event(self, event: Event, is_own: bool) -> None:
         """An event has arrived. Events of other turns go only to streams made with `watch`."""
-        if isinstance(event, QuestionAsked) and self._on_question is not None:
-            asking = asyncio.create_task(self._ask(event.question, self._on_question))
+        if isinstance(event, QuestionAsked) and self._on.question is not None:
+            asking = asyncio.create_task(self._ask(event.question, self._on.question))
             self._asking.add(asking)
             asking.add_done_callback(self._asking.discard)
         self._listeners = [
@@ -330,6 +347,13 @@ class Chat:
         ]
         if is_own and isinstance(event, Ended):
             self._idle.set()
+
+    def _show(self, message: ChannelMessage) -> None:
+        try:
+            if self._on.channel_message is not None:
+                self._on.channel_message(message)
+        except Exception:  # the program's own code
+            _log.exception("on_channel_message failed")
 
     def _finish_aborts(self, did_run: bool) -> None:
         aborts, self._aborts = self._aborts, []

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from handspan.client.address import Address
 from handspan.client.builder import Callbacks, ClientBuilder
 from handspan.client.calls import AskPermission, BeginLogin
-from handspan.client.chat import AnswerInChat, Chat
+from handspan.client.chat import AnswerInChat, Chat, ChatListeners, MessageListener
 from handspan.client.client_state import ClientState
 from handspan.client.connection import ClientConnection, ClientOptions, State
 from handspan.client.memory import CallMemory, StateFile
@@ -87,6 +87,7 @@ class Client:
         open_link: OpenLink | None = None,
         start_login: BeginLogin | None = None,
         resume_token: str = "",
+        on_channel_message: MessageListener | None = None,
     ) -> None:
         """`role`: the tools of a device are for every session of its owner, those of a chat for its own session.
 
@@ -95,6 +96,7 @@ class Client:
         replaces the certificates that this computer trusts. `open_link` opens each connection in place of a WebSocket.
         `start_login(request)` begins a login for a tool that raised `LoginRequired`; without it the model gets that
         error. `resume_token`: what the gateway gave an earlier process of this device in `connected`.
+        `on_channel_message(message)` gets what agents write to the person with the tool `message`.
         """
         self._options = ClientOptions(
             Address(url),
@@ -113,7 +115,11 @@ class Client:
         self._role: Role = role
         self._introduction = Connect(
             device_name=self._options.device_name,
-            capabilities=[*CAPABILITIES, *(("login",) if start_login else ())],
+            capabilities=[
+                *CAPABILITIES,
+                *(("login",) if start_login else ()),
+                *(("messages",) if on_channel_message else ()),
+            ],
             role=role,
             label=label,
             prefix=prefix,
@@ -123,6 +129,8 @@ class Client:
         self._on_state = on_state
         self._session, self._agent = session or "", agent or ""
         self._callbacks = callbacks or Callbacks()
+        if on_channel_message is not None:
+            self._callbacks.set("channel_message", on_channel_message)
         self._state: State = "disconnected"
         self._changed = asyncio.Event()
         self._connection: ClientConnection | None = None
@@ -251,16 +259,18 @@ class Client:
         name: str = "",
         on_question: AnswerInChat | None = None,
         on_state: Callable[[State], None] | None = None,
+        on_channel_message: MessageListener | None = None,
     ) -> Chat:
         """Return a conversation, on a connection of its own: `async with client.chat() as chat`.
 
         `on_question` answers the questions of its session; without it they are events (`QuestionAsked`, `chat.answer`).
         `on_state` is called with each new state of its connection, such as "reconnecting".
+        `on_channel_message(message)` gets what agents write to the person with the tool `message`.
         It offers this client's tools to its session, unless the client runs and offers them to every session already.
         """
         tools = ClientTools() if self._connection is not None else self._tools.copy()
-        capabilities: list[str] = [*CAPABILITIES, "events", "questions", "question_kinds"]
-        return Chat(self._options, capabilities, tools, session or "", agent or "", name, on_question, on_state)
+        listeners = ChatListeners(on_question, on_state, on_channel_message)
+        return Chat(self._options, CAPABILITIES, tools, session or "", agent or "", name, listeners)
 
     def send_message(self, content: str, debug: bool = False) -> None:
         """Send a message in the session of a client with role `chat`. The callbacks get the answer.

@@ -496,7 +496,8 @@ class ChannelSettings(Struct, frozen=True):
     secret: str = ""
     """Webhook: the key of the signatures, 16 characters at least; it may be `env:NAME` or `file:PATH`."""
     owner: Text = "operator"
-    """The owner whose agents send here, and whose sessions the people of `allow` open."""
+    """The owner whose agents send here, and whose sessions the people of `allow` open. `*`: all agents send here, and
+    the sessions are the operator's."""
     agent: str = ""
     """The agent that answers; empty: the default agent. It asks at least before destructive calls."""
     allow: tuple[Text, ...] = ()

@@ -107,6 +107,29 @@ class RulesForgotten(Struct, frozen=True, gc=False, tag="rules_forgotten"):
 
 
 @final
+class MessagePosted(Struct, frozen=True, gc=False, tag="message_posted"):
+    """An agent writes to the person: every node shows it on the person's pages and clients there."""
+
+    owner: str
+    id: str
+    channel: str
+    chat_id: str
+    """A session, or `all`."""
+    content: str
+    session: str
+    """The session of the agent that writes; empty if there is none."""
+
+
+@final
+class MessageShown(Struct, frozen=True, gc=False, tag="message_shown"):
+    """A node has shown a message to a page or client of the person."""
+
+    owner: str
+    id: str
+    """That of `MessagePosted`."""
+
+
+@final
 class CallCompleted(Struct, frozen=True, gc=False, tag="call_completed"):
     """A call has its one result, and the ledger has stored it."""
 
@@ -141,6 +164,8 @@ BusEvent: TypeAlias = (
     | RulesForgotten
     | SwitchesChanged
     | TryNoted
+    | MessagePosted
+    | MessageShown
     | CallCompleted
     | TurnEvent
 )

@@ -6,7 +6,7 @@ database can't be used. A method that returns a count or a bool says what it has
 """
 
 from asyncio import Future
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Final, Protocol, Self, TypeAlias, TypeVar
@@ -262,8 +262,11 @@ class AgentBook(Protocol):
     async def clone(self, name: str, new_name: str, *, owner: str) -> Agent:
         """Store a copy under another name and return it."""
 
-    async def edit(self, name: str, agent: Agent, *, owner: str) -> None:
-        """Replace this agent. If its name changes, its sessions follow. The built-in agent can't be renamed."""
+    async def edit(self, name: str, change: Callable[[Agent], Agent], *, owner: str) -> Agent:
+        """Replace this agent by what `change` makes of it, and return that. Changes at the same time follow each other.
+
+        If its name changes, its sessions follow. The built-in agent can't be renamed. `change` may run more than once.
+        """
 
     async def delete(self, name: str, *, owner: str) -> int:
         """Remove this agent and give its sessions to the built-in one. Return their number."""

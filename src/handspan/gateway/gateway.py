@@ -13,7 +13,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from handspan.agent.sessions import Sessions
 from handspan.bus.memory import STRICT_VARIABLE, MemoryBus
-from handspan.channels.page import EVERY_CLIENT
 from handspan.config.listing import SettingChanges
 from handspan.config.load import LoadedSettings
 from handspan.config.settings import Settings
@@ -28,7 +27,6 @@ from handspan.core.bus import (
     ToolsChanged,
     TurnEvent,
 )
-from handspan.core.channels import OutgoingMessage
 from handspan.core.errors import ConfigError, HandspanError
 from handspan.core.events import CallStarted, Ended, RoundBegan, Titled, UsageCounted
 from handspan.core.principals import OPERATOR
@@ -36,6 +34,7 @@ from handspan.core.questions import Answer, Decision
 from handspan.core.store import Store
 from handspan.gateway.app import App
 from handspan.gateway.clients.devices import Devices
+from handspan.gateway.clients.messages import ClientMessages
 from handspan.gateway.clients.peers import Peer, Peers
 from handspan.gateway.clients.resume_tokens import ResumeTokens, load_key
 from handspan.gateway.clients.trust import DeviceTrust
@@ -55,7 +54,7 @@ from handspan.models.choice import OFFLINE, Choice
 from handspan.models.model import Model
 from handspan.sources.offers import OfferRules
 from handspan.sources.ws.calls import RemoteCalls
-from handspan.wire.ws_frames import ChannelMessageFrame, FailureFrame, ResultFrame, WireLimits
+from handspan.wire.ws_frames import FailureFrame, ResultFrame, WireLimits
 
 if TYPE_CHECKING:
     from handspan.gateway.channels.door import ChannelDoor
@@ -122,6 +121,7 @@ class Gateway:
         self.questions = AwaitedQuestions(self.bus)
         self.live = Live()
         self.metrics = Metrics()
+        self._messages = ClientMessages(self.bus, self.live, lambda: self.peers, is_alone=self.cluster is None)
         self.app = App(
             settings,
             self.questions,
@@ -131,7 +131,7 @@ class Gateway:
             bus=self.bus,
             starts_servers=not is_inside,
             loaded=loaded,
-            show_message=self._show_message,
+            show_message=self._messages.show,
         )
         if self.cluster is not None:
             self.app.mcp.share = self.cluster.servers.share
@@ -387,6 +387,7 @@ class Gateway:
         listen(TokenRevoked, lambda event: self.peers.revoke(event.token))
         listen(TokenRevoked, lambda event: self.live.drop(event.token))
         listen(TokenRevoked, lambda event: self._ws.revoke(event.token))
+        self._messages.open()
 
     def _on_call_completed(self, call: CallCompleted) -> None:
         """Acknowledge a stored result to its device: only now the device may forget it (ws.md 5.3)."""
@@ -425,19 +426,6 @@ class Gateway:
 
     def _show_question(self, owner: str, question_id: str, *, is_open: bool) -> None:
         self.live.publish(owner, "questions", {"id": question_id, "open": is_open})
-
-    def _show_message(self, message: OutgoingMessage) -> int:
-        """Show a message of an agent to the owner's pages and clients, and return how many there are."""
-        data = {"channel": message.channel, "chat_id": message.chat_id, "content": message.content}
-        shown = self.live.count(message.owner)
-        self.live.publish(message.owner, "messages", {**data, "session": message.session})
-        frame = ChannelMessageFrame(message.channel, message.chat_id, message.content)
-        for peer in self.peers:
-            is_meant = message.chat_id in (EVERY_CLIENT, peer.session)
-            if peer.who.owner == message.owner and "messages" in peer.can and peer.socket is not None and is_meant:
-                peer.send(frame)
-                shown += 1
-        return shown
 
     async def _withdraw_question(self, question_id: str, decision: Decision) -> bool:
         """End a question of the operator: the person has done what it asked for, or can't any more."""
@@ -519,6 +507,7 @@ class Gateway:
             rules=self.offer_rules,
             pairing=self.pairing,
             late=self._late,
+            live=self.live,
         )
 
     def _peers(self, key: bytes) -> Peers:

@@ -470,7 +470,7 @@ class Acknowledged(_Frame, frozen=True, tag="result_acknowledged"):
     ids: list[str] = []
 
 
-class ChannelMessageFrame(_Frame, frozen=True, tag="channel_message"):
+class ChannelMessage(_Frame, frozen=True, tag="channel_message"):
     """A message that an agent sends to the person, outside of any answer (ws.md 3.9)."""
 
     channel: str
@@ -518,7 +518,7 @@ ServerFrame: TypeAlias = (
     | LoginStart
     | TrustAnswer
     | Acknowledged
-    | ChannelMessageFrame
+    | ChannelMessage
     | PongFrame
     | ErrorFrame
 )

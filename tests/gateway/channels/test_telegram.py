@@ -138,14 +138,18 @@ async def test_a_flood_of_one_sender_is_bounded_and_told_once(tmp_path: Path) ->
             assert lane is not None and lane.received == 3
 
 
-async def test_a_full_inbox_leaves_the_messages_at_telegram(tmp_path: Path) -> None:
+async def test_a_full_inbox_leaves_the_messages_at_telegram_until_there_is_room(tmp_path: Path) -> None:
     async with TelegramServer() as telegram:
+        telegram.refuse = lambda method: (502, "Bad Gateway", {}) if method == "sendMessage" else None
         telegram.write("one")
         telegram.write("two")
         channels = {"telegram": telegram_settings(telegram, queue=1)}
-        async with gateway_with(tmp_path, channels):
-            await until(lambda: len(telegram.offsets) >= 2)
-            assert telegram.offsets[:2] == [0, 0] and telegram.sent == []
+        async with gateway_with(tmp_path, channels, ["One.", "Two."]):
+            await until(lambda: len(telegram.offsets) >= 3)
+            assert telegram.offsets[:3] == [0, 101, 101], "the first one is not answered yet: the second one waits"
+            telegram.refuse = lambda method: None
+            await telegram.until_sent(2)
+            assert telegram.texts == ["One.", "Two."]
 
 
 async def test_a_channel_that_is_down_says_why_and_comes_back(tmp_path: Path) -> None:
@@ -201,6 +205,19 @@ async def test_a_long_answer_comes_in_parts_that_telegram_takes(tmp_path: Path) 
         telegram.write("much")
         await telegram.until_sent(4)
         assert all(len(part.encode("utf-16-le")) // 2 <= 4096 for part in telegram.texts)
+        assert " ".join(telegram.texts).split() == text.split()
+
+
+async def test_of_a_long_answer_only_the_parts_that_are_missing_are_sent_again(tmp_path: Path) -> None:
+    text = "word " * 2000
+    async with (
+        TelegramServer() as telegram,
+        gateway_with(tmp_path, {"telegram": telegram_settings(telegram)}, [text]),
+    ):
+        refusals = iter([None, (429, "Too Many Requests: retry after 0", {"retry_after": 0})])
+        telegram.refuse = lambda method: next(refusals, None) if method == "sendMessage" else None
+        telegram.write("much")
+        await telegram.until_sent(3)
         assert " ".join(telegram.texts).split() == text.split()
 
 

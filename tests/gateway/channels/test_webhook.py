@@ -69,6 +69,9 @@ async def test_what_is_not_signed_well_is_refused_and_an_unknown_channel_looks_t
         assert (await post_signed(place, content, sign(SECRET, content)))[0] == 400
         assert (await post_signed(place, b"[", sign(SECRET, b"[")))[0] == 400
         assert (await post(place, {**body, "media": [1]}))[0] == 400
+        status, answer = await post(place, {"sender_id": "ada", "content": " "})
+        assert status == 400 and "`content` has its words" in answer["error"]
+        assert (await post(place, {"sender_id": "ada", "content": "x" * 32_001}))[0] == 400
         large = b" " * 70_000
         assert (await post_signed(place, large, sign(SECRET, large)))[0] == 413
         assert (await soon(place.gateway.store.conversations.page(owner="operator"))).sessions == ()
@@ -95,8 +98,9 @@ async def test_a_message_is_taken_once_and_its_answer_is_posted_signed(tmp_path:
 async def test_a_sender_who_is_not_paired_is_refused_and_told_how(tmp_path: Path) -> None:
     async with receiver() as site, gateway_with(tmp_path, hook(site, allow=[])) as place:
         body = {"sender_id": "ada", "content": "hi"}
-        status, answer = await post(place, body)
-        assert status == 403 and "handspan channels pair hook ada" in answer["error"]
+        for second in (0, 3):
+            status, answer = await post(place, body, at=int(time.time()) + second)
+            assert status == 403 and "handspan channels pair hook ada" in answer["error"]
         headers = {"Authorization": f"Bearer {place.gateway.operator_token}"}
         async with httpx2.AsyncClient(base_url=place.url, headers=headers, trust_env=False, timeout=60) as client:
             made = await client.post("/api/channels/hook/senders", json={"sender": "ada", "name": "Ada"})
@@ -144,6 +148,17 @@ async def test_floods_of_one_sender_are_refused(tmp_path: Path) -> None:
     async with receiver() as site, gateway_with(tmp_path, hook(site, per_minute=2), ["1", "2"]) as place:
         statuses = [(await post(place, {"sender_id": "ada", "content": str(number)}))[0] for number in range(4)]
         assert statuses == [202, 202, 429, 429]
+
+
+async def test_a_channel_that_can_not_be_used_is_logged_at_the_start(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with gateway_with(tmp_path, {"telegram": {"token": "env:NO_SUCH_TOKEN"}, "page": {}}):
+        words = (
+            "The channel 'telegram' can't be used: channels.telegram.token: the environment variable 'NO_SUCH_TOKEN'"
+        )
+        await until(lambda: words in caplog.text)
+        assert "'page'" not in caplog.text
 
 
 # The tool `message`.

@@ -1,5 +1,6 @@
 """Agents over REST."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,16 @@ async def test_an_agent_of_the_settings_is_changed_there(tmp_path: Path) -> None
         ):
             assert is_error(answer, 409, "settings")
         assert (await client.post("/api/agents/Fixed/clone", {"name": "Free"})).json()["kept"] == "store"
+
+
+async def test_ticks_at_the_same_time_are_all_kept(client: RestClient) -> None:
+    await client.post("/api/agents", {"name": "A"})
+    names = ("exec_shell", "spawn", "read_file", "write_file")
+    asked = (client.ask("PATCH", "/api/agents/A/tools", {"off": [name]}) for name in names)
+    edited = client.ask("PATCH", "/api/agents/A", {"instructions": "Be kind."})
+    await asyncio.gather(*asked, edited)
+    agent = (await client.get("/api/agents/A")).json()
+    assert sorted(agent["deny"]) == sorted(names) and agent["instructions"] == "Be kind."
 
 
 async def test_tools_are_ticked_and_unticked(client: RestClient) -> None:

@@ -42,7 +42,7 @@ async def test_one_of_the_settings_hides_a_kept_one_which_comes_back_without_it(
     async with open_store(tmp_path / "st") as store:
         plain = Agents(settings(tmp_path), store.agents)
         await plain.create(Agent("reader", ("web_*",)))
-        await plain.edit("General", Agent(instructions="Be kind."))
+        await plain.edit("General", lambda _: Agent(instructions="Be kind."))
         both = Agents(
             settings(tmp_path, {"reader": {"tools": ["read_*"]}, "General": {"deny": ["spawn"]}}), store.agents
         )
@@ -50,7 +50,7 @@ async def test_one_of_the_settings_hides_a_kept_one_which_comes_back_without_it(
         assert (await both.find("reader")).agent.tools == ("read_*",)
         assert (await both.find()).agent.deny == ("spawn",)
         with pytest.raises(ConfigError, match="is from the settings"):
-            await both.edit("reader", Agent("reader"))
+            await both.edit("reader", lambda _: Agent("reader"))
         assert (await plain.find("reader")).agent.tools == ("web_*",)
         assert (await plain.find()).agent.instructions == "Be kind."
 
@@ -78,7 +78,7 @@ async def test_an_agent_can_not_be_renamed_onto_one_of_the_settings(tmp_path: Pa
         agents = Agents(settings(tmp_path, {"reader": {"mode": "read_only"}}), store.agents)
         await agents.create(Agent("mine"))
         with pytest.raises(ConfigError, match="'reader' is from the settings"):
-            await agents.edit("mine", Agent("reader"))
+            await agents.edit("mine", lambda _: Agent("reader"))
         assert [known.agent.name for known in await agents.all()] == ["General", "mine", "reader"]
 
 

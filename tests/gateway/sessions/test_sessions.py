@@ -137,7 +137,7 @@ async def test_an_agent_that_was_changed_acts_so_from_the_next_turn(kit: Session
     await kit.app.agents.create(Agent("Clerk", instructions="Be brief."))
     kit.plays("1", "2")
     await kit.say("1", agent="Clerk")
-    await kit.app.agents.edit("Clerk", Agent("Clerk", instructions="Be long."))
+    await kit.app.agents.edit("Clerk", lambda _: Agent("Clerk", instructions="Be long."))
     await kit.say("2")
     assert kit.requests[1].instructions.startswith("Be long.")
 

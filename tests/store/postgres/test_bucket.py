@@ -1,19 +1,16 @@
 """Large artifacts in an S3-compatible storage: a real server of another project, its own client as a judge."""
 
 import asyncio
-import os
 import tracemalloc
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
 from botocore.auth import S3SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
-from moto.server import ThreadedMotoServer
 from msgspec.structs import replace
 
 from handspan.config.settings import BucketSettings
@@ -28,6 +25,7 @@ from handspan.store.partial_file import PartialFile
 from handspan.store.postgres.connections import StoreAddress
 from handspan.store.postgres.store import PostgresStore, postgres_store
 from tests.postgres_engine import schema_url
+from tests.store.postgres.storage import Storage, running_storage
 from tests.store.test_artifacts import pieces_of, refusal
 from tests.stores import LEASE_SECONDS, run_sql
 from tests.waiting import soon
@@ -38,42 +36,11 @@ ABOVE = 1000
 LARGE = bytes(range(256)) * 20
 
 
-class Storage:
-    """A running storage with one bucket, and the client of another project that looks into it."""
-
-    def __init__(self, server: ThreadedMotoServer) -> None:
-        host, port = server.get_host_and_port()
-        self.server = server
-        self.settings = BucketSettings(
-            url=f"http://{host}:{port}",
-            bucket=f"handspan-{os.urandom(8).hex()}",  # the servers of one process share their buckets
-            prefix="a b/",
-            access_key="env:TESTS_KEY",
-            secret_key="secret",
-        )
-        self.client: Any = boto3.client(
-            "s3",
-            endpoint_url=self.settings.url,
-            aws_access_key_id="key",
-            aws_secret_access_key="secret",
-            region_name="us-east-1",
-        )
-        self.client.create_bucket(Bucket=self.settings.bucket)
-
-    def objects(self) -> list[str]:
-        found = self.client.list_objects_v2(Bucket=self.settings.bucket).get("Contents", ())
-        return [one["Key"] for one in found]
-
-
 @pytest.fixture
 def storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Storage]:
     monkeypatch.setenv("TESTS_KEY", "key")
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    try:
-        yield Storage(server)
-    finally:
-        server.stop()
+    with running_storage() as storage:
+        yield storage
 
 
 def open_bucket(settings: BucketSettings) -> Bucket:

@@ -15,7 +15,7 @@ const KEY = 'handspan.calls';
 /** Whether calls are shown with their arguments and results; one choice for all of them, remembered. */
 export const isDetailed = signal(localStorage.getItem(KEY) === 'detailed');
 
-/** Calls that a person opened or closed, by id. Not in the block: that is made anew when its reply is stored. */
+/** Calls that a person opened or closed, by id: they stay so on the way to another page and back. */
 const opened = signal<Record<string, boolean>>({});
 
 export function setDetailed(value: boolean): void {

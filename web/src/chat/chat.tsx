@@ -1,7 +1,7 @@
 import { useSignal } from '@preact/signals';
 import type { MessageOptions } from 'handspan/device';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { status } from '../gateway/account.ts';
+import { shortWhy, status } from '../gateway/account.ts';
 import { useLive } from '../gateway/live.ts';
 import { rest } from '../gateway/rest.ts';
 import type { PageProps } from '../pages.ts';
@@ -14,19 +14,19 @@ import { Conversation } from './conversation.ts';
 import { SessionMenu } from './menu.tsx';
 import { Messages } from './messages.tsx';
 import { Sessions } from './sessions.tsx';
-import type { AttachmentView } from './view.ts';
+import { type AttachmentView, newId } from './view.ts';
 import { Welcome } from './welcome.tsx';
 
 const NEAR = 80;
 
 /** The conversation of this address. A new one keeps its id when its first message gives it an address. */
 function useConversation(id: string): Conversation {
-  const [chat, setChat] = useState(() => new Conversation(id || crypto.randomUUID(), !id));
+  const [chat, setChat] = useState(() => new Conversation(id || newId(), !id));
   const isIt = id ? chat.id === id : chat.isNew && chat.entries.value.length === 0;
   useEffect(() => {
     if (isIt) return;
     chat.close();
-    setChat(new Conversation(id || crypto.randomUUID(), !id));
+    setChat(new Conversation(id || newId(), !id));
   }, [isIt, id, chat]);
   useEffect(() => () => chat.close(), [chat]);
   return chat;
@@ -63,11 +63,12 @@ function Talk({ chat, onList }: { chat: Conversation; onList: () => void }) {
     chat.send(text, parts.length > 0 ? { parts } : {}, files);
     go('chat', [chat.id], { replace: true });
   };
-  const isEmpty = chat.entries.value.length === 0 && (chat.isNew || chat.isLoaded.value);
   return (
     <section class="talk" aria-label="Chat">
       <TalkHead chat={chat} onList={onList} />
-      <Scroller chat={chat}>{isEmpty ? <Welcome onTry={send} /> : <Messages chat={chat} />}</Scroller>
+      <Scroller follows={!chat.isEmpty.value}>
+        {chat.isEmpty.value ? <Welcome onTry={send} /> : <Messages chat={chat} />}
+      </Scroller>
       <div class="talk-foot">
         <Composer isRunning={chat.isRunning.value} onSend={send} onStop={() => chat.stop()} />
         <ModelLine chat={chat} />
@@ -76,23 +77,39 @@ function Talk({ chat, onList }: { chat: Conversation; onList: () => void }) {
   );
 }
 
-/** Follows the text as it grows, unless the person has scrolled up to read. */
-function Scroller({ chat, children }: { chat: Conversation; children: preact.ComponentChildren }) {
+/** Follows the text as it grows, unless the person has scrolled up to read. What a new chat shows begins at its top. */
+function Scroller({ follows, children }: { follows: boolean; children: preact.ComponentChildren }) {
   const element = useRef<HTMLDivElement>(null);
+  const content = useRef<HTMLDivElement>(null);
   const isFollowing = useRef(true);
-  const entries = chat.entries.value;
+  const isText = useRef(follows);
+  isText.current = follows;
+  const last = useRef(0);
   useLayoutEffect(() => {
     const box = element.current;
-    if (box && isFollowing.current) box.scrollTop = box.scrollHeight;
-  }, [entries]);
+    if (!box || !content.current) return;
+    // Called after the layout of a frame, and only when a size has changed: nothing asks for a layout of its own.
+    const sizes = new ResizeObserver(() => {
+      if (isText.current && isFollowing.current) box.scrollTop = box.scrollHeight;
+    });
+    sizes.observe(box);
+    sizes.observe(content.current);
+    return () => sizes.disconnect();
+  }, []);
   const onScroll = () => {
     const box = element.current;
-    if (box) isFollowing.current = box.scrollHeight - box.scrollTop - box.clientHeight < NEAR;
+    if (!box) return;
+    // Only upwards it is the person who leaves the end: a text that gets another width moves downwards by itself.
+    const isNear = box.scrollHeight - box.scrollTop - box.clientHeight < NEAR;
+    if (isNear || box.scrollTop < last.current) isFollowing.current = isNear;
+    last.current = box.scrollTop;
   };
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, and a keyboard has to reach it
     <div class="talk-scroll" ref={element} onScroll={onScroll} tabIndex={0}>
-      {children}
+      <div class="talk-content" ref={content}>
+        {children}
+      </div>
     </div>
   );
 }
@@ -104,7 +121,7 @@ function TalkHead({ chat, onList }: { chat: Conversation; onList: () => void }) 
         <Icon name="menu" />
       </button>
       <h1>{chat.record.value?.name || 'New chat'}</h1>
-      {chat.link.value === 'waiting' && <span class="badge waits">reconnecting</span>}
+      <span role="status">{chat.link.value === 'waiting' && <span class="badge waits">reconnecting</span>}</span>
       <button
         type="button"
         class="plain worded"
@@ -146,7 +163,7 @@ function ModelLine({ chat }: { chat: Conversation }) {
           {chosen?.model || known?.model}
         </a>
       )}
-      <span class="why">{chosen?.model ? `named by ${chosen.name}` : known?.why.replace(/^[^,:]*[,:] ?/, '')}</span>
+      <span class="why">{chosen?.model ? `named by ${chosen.name}` : known && shortWhy(known)}</span>
       {cost !== undefined && cost !== null && <span title="What this chat has cost">${cost.toFixed(4)}</span>}
       {chat.usage.value?.input.known != null && (
         <span title="Tokens in and out">

@@ -1,6 +1,6 @@
 import { useSignal } from '@preact/signals';
 import type { MessageOptions } from 'handspan/device';
-import { useRef } from 'preact/hooks';
+import { useEffect, useRef } from 'preact/hooks';
 import { rest } from '../gateway/rest.ts';
 import { bytes } from '../parts/ago.tsx';
 import { Icon } from '../parts/icon.tsx';
@@ -22,6 +22,10 @@ export function Composer({ isRunning, onSend, onStop }: ComposerProps) {
   const isSending = useSignal(false);
   const field = useRef<HTMLTextAreaElement>(null);
   const isEmpty = !text.value.trim() && files.value.length === 0;
+  useEffect(() => {
+    // Not on a phone: its keyboard would cover the page.
+    if (matchMedia('(hover: hover)').matches) field.current?.focus({ preventScroll: true });
+  }, []);
   const add = (more: Iterable<File>) => {
     files.value = [...files.value, ...more];
   };
@@ -115,7 +119,14 @@ export function Composer({ isRunning, onSend, onStop }: ComposerProps) {
           <Icon name="stop" />
         </button>
       )}
-      <button type="submit" class="main round" aria-label="Send" title="Send" disabled={isEmpty || isSending.value}>
+      <button
+        type="submit"
+        class="main round"
+        aria-label="Send"
+        title="Send"
+        disabled={isEmpty}
+        aria-disabled={isSending.value}
+      >
         <Icon name="arrow_up" />
       </button>
     </form>

@@ -9,9 +9,11 @@ import {
   finishCall,
   type LiveRound,
   liveEntry,
+  newId,
   progressText,
   storedEntries,
   storedRounds,
+  withOrigins,
   withProgress,
 } from './view.ts';
 
@@ -80,8 +82,7 @@ export class Conversation {
     const rounds = this.#rounds.value;
     const live = rounds.filter(({ turn, number }) => number > storedRounds(messages, turn)).map(liveEntry);
     const calls = new Map(rounds.flatMap((round) => round.calls.map((call) => [call.id, call])));
-    const known = new Set(messages.map(({ id }) => id));
-    const unsent = this.#unsent.value.filter(({ id }) => !known.has(id));
+    const unsent = this.#unsent.value.filter(({ id }) => !messages.some((one) => one.id === id));
     return [
       ...this.#stored.value.map((entry) => withProgress(entry, calls)),
       ...live,
@@ -91,9 +92,12 @@ export class Conversation {
     ];
   });
 
+  /** Whether there is nothing to show, as in a new chat. */
+  readonly isEmpty = computed(() => this.entries.value.length === 0 && (this.isNew || this.isLoaded.value));
+
   /** Sends a message. While a turn runs, it joins that turn at its next round. */
   send(text: string, options: MessageOptions = {}, attachments: AttachmentView[] = []): void {
-    const id = crypto.randomUUID();
+    const id = newId();
     this.#unsent.value = [...this.#unsent.value, { id, text, attachments }];
     this.notice.value = undefined;
     void this.#follow(id, this.#device.say(text, { id, join: true, ...options }));
@@ -157,7 +161,9 @@ export class Conversation {
       ]);
       batch(() => {
         this.messages.value = messages;
-        this.#journal.value = new Map(calls.map((call) => [call.id, call]));
+        const journal = new Map(calls.map((call) => [call.id, call]));
+        this.#journal.value = journal;
+        this.#rounds.value = this.#rounds.value.map((round) => withOrigins(round, journal));
         this.record.value = record;
         this.agent.value ||= record.persona ?? '';
         // Events that came meanwhile know it better: the turn may have ended after the state was read.
@@ -277,11 +283,13 @@ export class Conversation {
     }
   }
 
-  /** A call that the model is still writing. */
-  #write({ index, name, arguments: given }: Of<'call_arguments'>, round: LiveRound): void {
+  /** A call that the model is still writing: each event has the next piece of its name and its arguments. */
+  #write({ index, name, arguments: piece }: Of<'call_arguments'>, round: LiveRound): void {
     const id = `writing-${index}`;
-    const written: CallView = { id, tool: name, arguments: given, origin: '', state: 'writing' };
-    round.calls = [...round.calls.filter((one) => one.id !== id), written];
+    if (!round.calls.some((one) => one.id === id)) {
+      round.calls = [...round.calls, { id, tool: '', arguments: '', origin: '', state: 'writing' }];
+    }
+    this.#change(round, id, (call) => ({ ...call, tool: call.tool + name, arguments: call.arguments + piece }));
   }
 
   #change(round: LiveRound, id: string, change: (call: CallView) => CallView): void {

@@ -1,5 +1,5 @@
 import { useSignal } from '@preact/signals';
-import { useRef } from 'preact/hooks';
+import { useEffect, useRef } from 'preact/hooks';
 import { rest } from '../gateway/rest.ts';
 import { confirm } from '../parts/confirm.tsx';
 import { Dialog } from '../parts/dialog.tsx';
@@ -14,7 +14,23 @@ export function SessionMenu({ chat }: { chat: Conversation }) {
   const name = useSignal<string | undefined>(undefined);
   const menu = useRef<HTMLDetailsElement>(null);
   const path = { session_id: chat.id };
-  const close = () => menu.current?.removeAttribute('open');
+  /** The focus stays at the menu: a dialog that opens now gives it back there. */
+  const close = () => {
+    menu.current?.querySelector('summary')?.focus();
+    menu.current?.removeAttribute('open');
+  };
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (event.key === 'Escape') close();
+  };
+  useEffect(() => {
+    const closeOutside = ({ target }: Event) => {
+      if (target instanceof Node && !menu.current?.contains(target)) menu.current?.removeAttribute('open');
+    };
+    for (const type of ['pointerdown', 'focusin']) document.addEventListener(type, closeOutside);
+    return () => {
+      for (const type of ['pointerdown', 'focusin']) document.removeEventListener(type, closeOutside);
+    };
+  }, []);
   const rename = async () => {
     const done = await attempt(async () => {
       await rest.put('/api/sessions/{session_id}', { path, body: { name: name.value ?? '' } });
@@ -30,7 +46,7 @@ export function SessionMenu({ chat }: { chat: Conversation }) {
   };
   return (
     <>
-      <details class="menu" ref={menu}>
+      <details class="menu" ref={menu} onKeyDown={onKeyDown}>
         <summary class="plain" aria-label="More for this chat" title="More for this chat">
           <Icon name="more" />
         </summary>

@@ -23,7 +23,13 @@ export function Messages({ chat }: { chat: Conversation }) {
           <Reply key={entry.key} entry={entry} chat={chat} isLast={index === last} />
         ),
       )}
-      {isRunning && <p class="typing" role="status" aria-label="The agent is at work" />}
+      <div role="status">
+        {isRunning && (
+          <p class="typing">
+            <span class="hidden">The agent is at work</span>
+          </p>
+        )}
+      </div>
       {notice && (
         <p class={notice.isProblem ? 'problem' : 'muted notice'} role="alert">
           {notice.isProblem && <Icon name="alert" />}

@@ -1,6 +1,14 @@
 // What the chat shows: stored messages and live events in one form. Pure functions, no gateway.
 import type { ListedCall, MessageView } from 'handspan/rest';
 
+/** An id that can't be guessed. Pages without https have no `crypto.randomUUID`. */
+export function newId(): string {
+  const hex = Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join(
+    '',
+  );
+  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
+}
+
 /** One call as a block of the chat. */
 export interface CallView {
   id: string;
@@ -71,14 +79,20 @@ export function storedEntries(
 ): EntryView[] {
   const entries: EntryView[] = [];
   const calls = new Map<string, CallView>();
+  let turn = '';
+  let round = 0;
   for (const message of messages) {
     if (message.role === 'user') {
+      if (message.turn !== turn) round = 0;
+      turn = message.turn ?? '';
       entries.push(personEntry(message, urlOf));
     } else if (message.role === 'assistant') {
+      round += 1;
       const shown = (message.calls ?? []).map((call) => storedCall(call, journal.get(call.id)));
       for (const call of shown) calls.set(call.id, call);
       const { content: text, model = '', thinking = '' } = message;
-      entries.push({ kind: 'reply', key: `m${message.seq}`, text, thinking, model, calls: shown, isLive: false });
+      const key = turn ? roundKey(turn, round) : `m${message.seq}`;
+      entries.push({ kind: 'reply', key, text, thinking, model, calls: shown, isLive: false });
     } else {
       const call = calls.get(message.call_id ?? '');
       if (call) {
@@ -104,17 +118,32 @@ export function storedRounds(messages: MessageView[], turn: string): number {
 
 export function liveEntry(round: LiveRound): ReplyView {
   const { text, thinking, calls } = round;
-  return { kind: 'reply', key: `${round.turn}/${round.number}`, text, thinking, model: '', calls, isLive: true };
+  const key = roundKey(round.turn, round.number);
+  return { kind: 'reply', key, text, thinking, model: '', calls, isLive: true };
 }
 
-/** A stored reply whose calls still run, with what events told of them: messages have no progress. */
+/** A reply has one key from its first word on, so that nothing of it is made anew when it is stored. */
+function roundKey(turn: string, number: number): string {
+  return `${turn}/${number}`;
+}
+
+/**
+ * A stored reply whose calls still run, with what events told of them: messages have no progress. A call that nothing
+ * was told of since the last frame stays the same object, and is not drawn again.
+ */
 export function withProgress(entry: EntryView, live: ReadonlyMap<string, CallView>): EntryView {
   if (entry.kind === 'person' || !entry.calls.some((call) => !call.envelope && live.has(call.id))) return entry;
-  const calls = entry.calls.map((call) => {
-    const told = call.envelope ? undefined : live.get(call.id);
-    return told ? { ...told, origin: call.origin } : call;
-  });
+  const calls = entry.calls.map((call) => (call.envelope ? call : (live.get(call.id) ?? call)));
   return { ...entry, calls };
+}
+
+/** A live round whose calls know where they run. */
+export function withOrigins(round: LiveRound, journal: ReadonlyMap<string, ListedCall>): LiveRound {
+  const calls = round.calls.map((call) => {
+    const origin = call.origin || (journal.get(call.id)?.origin ?? '');
+    return origin === call.origin ? call : { ...call, origin };
+  });
+  return { ...round, calls };
 }
 
 /** Gives a call its result. */
@@ -145,7 +174,7 @@ function filesOf(message: MessageView, urlOf: FileUrl): AttachmentView[] {
 function personEntry(message: MessageView, urlOf: FileUrl): PersonView {
   return {
     kind: 'person',
-    key: `m${message.seq}`,
+    key: message.id || `m${message.seq}`,
     text: message.content,
     seq: message.seq,
     attachments: filesOf(message, urlOf),

@@ -28,6 +28,11 @@ export function Welcome({ onTry }: { onTry: (text: string) => void }) {
           </li>
         ))}
       </ul>
+      {isAdmin() && (
+        <p class="muted pair-note">
+          Your phone can be its camera, without an app: <a href={href('devices', 'pair')}>pair a phone</a>.
+        </p>
+      )}
       {model?.provider === 'offline' && (
         <p class="offline-note">
           <Icon name="model" />

@@ -18,8 +18,9 @@ export function PhonePage() {
       </header>
       <Problem text={phone.problem.value} />
       <Questions />
+      {!isSecureContext && <Trust />}
       {token ? <Offered /> : <PairForm />}
-      <Trust />
+      {isSecureContext && <Trust />}
     </main>
   );
 }
@@ -46,6 +47,7 @@ function PairForm() {
   const isBusy = useSignal(false);
   const onSubmit = async (event: Event) => {
     event.preventDefault();
+    if (isBusy.value) return;
     isBusy.value = true;
     await phone.pair(code.value);
     isBusy.value = false;
@@ -81,7 +83,7 @@ function PairForm() {
       <p class="muted">
         The page on your computer shows the code under Devices; so does <code>handspan pair</code>.
       </p>
-      <button type="submit" class="main" disabled={isBusy.value}>
+      <button type="submit" class="main" aria-disabled={isBusy.value}>
         Pair
       </button>
     </form>
@@ -121,9 +123,12 @@ function ToolRow({ name, text }: { name: string; text: string }) {
   const reason = whyNot(name);
   return (
     <Row
-      title={<code>{name}</code>}
+      title={
+        <>
+          <code>{name}</code> {reason && <Badge kind="waits">{reason}</Badge>}
+        </>
+      }
       text={text}
-      side={reason && <Badge kind="waits">{reason}</Badge>}
       actions={
         <Switch
           label={name}

@@ -1,5 +1,5 @@
 import { signal } from '@preact/signals';
-import type { ChosenModel, Status, WhoAmI } from 'handspan/rest';
+import type { Status, WhoAmI } from 'handspan/rest';
 import { onUpdate } from './live.ts';
 import { messageOf, rest } from './rest.ts';
 
@@ -9,10 +9,9 @@ export const status = signal<Status | undefined>(undefined);
 /** Why the gateway does not answer; empty when it does. */
 export const unreachable = signal('');
 
-/** The model of agents that name none. */
-export function defaultModel(): ChosenModel | undefined {
-  const known = status.value;
-  return known && { model: known.model, provider: known.provider, why: known.why };
+/** Why this model answers, to be read after its name. */
+export function shortWhy({ why }: { why: string }): string {
+  return why.replace(/^[^,:]*[,:] ?/, '');
 }
 
 export function isAdmin(): boolean {

@@ -61,6 +61,7 @@ class Reader<Data> {
   #isReading = false;
   #isStale = false;
   #timer: ReturnType<typeof setTimeout> | undefined;
+  #newest: Promise<void> | undefined;
 
   constructor(
     readonly data: Signal<Data | undefined>,
@@ -75,8 +76,19 @@ class Reader<Data> {
     else await this.readNow();
   }
 
-  /** Reads it at once: the person has changed something. An answer that was asked for before is not shown any more. */
+  /**
+   * Reads it at once: the person has changed something. An answer that was asked for before is not shown any more. Ends
+   * when the newest answer is shown.
+   */
   async readNow(): Promise<void> {
+    this.#newest = this.#readOnce();
+    for (let reading: Promise<void> | undefined; reading !== this.#newest; ) {
+      reading = this.#newest;
+      await reading;
+    }
+  }
+
+  async #readOnce(): Promise<void> {
     this.close();
     const number = this.#asked;
     this.#isReading = true;

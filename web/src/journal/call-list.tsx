@@ -9,30 +9,39 @@ import { href } from '../router.ts';
 
 /** The height of a row in pixels, as in `journal.css`. */
 const ROW = 52;
+/** Rows are added and removed so many at a time: not in every frame of a scroll. */
+const STEP = 4;
 const BEFORE_AND_AFTER = 8;
 
 /** The calls as rows. Only those in sight are drawn, so that thousands scroll as quickly as ten. */
 export function CallRows({ calls, onEnd }: { calls: ListedCall[]; onEnd: () => void }) {
   const box = useRef<HTMLUListElement>(null);
   const seen = useSignal({ first: 0, last: 30 });
-  const look = () => {
+  useEffect(() => {
     const element = box.current;
     const scroller = element?.closest('main');
     if (!element || !scroller) return;
-    const above = scroller.getBoundingClientRect().top - element.getBoundingClientRect().top;
-    const first = Math.max(0, Math.floor(above / ROW) - BEFORE_AND_AFTER);
-    const last = Math.ceil((above + scroller.clientHeight) / ROW) + BEFORE_AND_AFTER;
-    if (first !== seen.value.first || last !== seen.value.last) seen.value = { first, last };
-    if (last >= calls.length) onEnd();
-  };
-  useEffect(() => {
-    const scroller = box.current?.closest('main');
-    look();
-    scroller?.addEventListener('scroll', look, { passive: true });
-    addEventListener('resize', look);
+    // Where the list begins and how much is in sight is measured when a size changes, not while it scrolls.
+    let begin = 0;
+    let height = 0;
+    const look = () => {
+      const above = scroller.scrollTop - begin;
+      const first = Math.max(0, Math.floor(above / ROW / STEP) * STEP - BEFORE_AND_AFTER);
+      const last = first + Math.ceil(height / ROW) + STEP + 2 * BEFORE_AND_AFTER;
+      if (first !== seen.value.first || last !== seen.value.last) seen.value = { first, last };
+      if (last >= calls.length) onEnd();
+    };
+    const sizes = new ResizeObserver(() => {
+      begin = element.getBoundingClientRect().top - scroller.getBoundingClientRect().top + scroller.scrollTop;
+      height = scroller.clientHeight;
+      look();
+    });
+    sizes.observe(element);
+    sizes.observe(scroller);
+    scroller.addEventListener('scroll', look, { passive: true });
     return () => {
-      scroller?.removeEventListener('scroll', look);
-      removeEventListener('resize', look);
+      scroller.removeEventListener('scroll', look);
+      sizes.disconnect();
     };
   }, [calls]);
   const { first, last } = seen.value;
@@ -83,10 +92,5 @@ export function CallStatus({ status }: { status: string }) {
 
 /** A bar for a share between 0 and 1. */
 export function DurationBar({ share }: { share: number }) {
-  return (
-    <svg class="bar" viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true">
-      <rect class="bar-back" width="100" height="6" rx="3" />
-      <rect width={Math.max(1.5, Math.min(1, share) * 100)} height="6" rx="3" />
-    </svg>
-  );
+  return <span class="bar" style={{ backgroundSize: `${Math.max(1.5, Math.min(1, share) * 100)}% 100%` }} />;
 }

@@ -5,6 +5,7 @@ import { rest } from '../gateway/rest.ts';
 import { Empty, Problem } from '../parts/empty.tsx';
 import { Badge, Search } from '../parts/list.tsx';
 import { attempt } from '../parts/toast.tsx';
+import { useWanted } from '../parts/wanted.ts';
 import { groupBy, originTitle, Section } from './shared.tsx';
 
 /** The tools of an agent as checkboxes: name and description, grouped by origin. A tick counts at once. */
@@ -36,7 +37,7 @@ export function AgentToolsPart({ agent }: { agent: AgentView }) {
           <legend>{originTitle(origin)}</legend>
           <Everything origin={origin} group={group} tick={tick} />
           {group.map((tool) => (
-            <Tick key={tool.name} tool={tool} onChange={(isOn) => void tick([tool.name], isOn)} />
+            <Tick key={tool.name} tool={tool} onChange={(isOn) => tick([tool.name], isOn)} />
           ))}
         </fieldset>
       ))}
@@ -65,11 +66,12 @@ function Everything({ origin, group, tick }: EverythingProps) {
   );
 }
 
-function Tick({ tool, onChange }: { tool: Checkbox; onChange: (isOn: boolean) => void }) {
+function Tick({ tool, onChange }: { tool: Checkbox; onChange: (isOn: boolean) => Promise<void> }) {
   const { name, description, permissions } = tool;
+  const [isOn, turn] = useWanted(tool.selected, onChange);
   return (
     <label class="check">
-      <input type="checkbox" checked={tool.selected} onChange={(event) => onChange(event.currentTarget.checked)} />
+      <input type="checkbox" checked={isOn} onChange={(event) => turn(event.currentTarget.checked)} />
       <span>
         {name} {tool.refused && <Badge kind="bad">its mode refuses it</Badge>}{' '}
         {tool.asks && !tool.refused && <Badge kind="waits">asks first</Badge>}{' '}

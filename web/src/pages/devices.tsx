@@ -13,20 +13,21 @@ import { Empty, Problem } from '../parts/empty.tsx';
 import { Icon } from '../parts/icon.tsx';
 import { Badge, List, Row, Sheet } from '../parts/list.tsx';
 import { attempt } from '../parts/toast.tsx';
-import { href } from '../router.ts';
+import { go, href } from '../router.ts';
 import { Field, groupBy, IconButton, plural } from './shared.tsx';
 
 /** The devices: connected and known, with their tools; a new one is paired by a QR code. */
-export function Page(_: PageProps) {
+export function Page({ rest: [what] }: PageProps) {
   const { data, problem } = useLive(['devices', 'tools'], () => rest.get('/api/devices'));
   const tools = useLive(['devices', 'tools'], () => rest.get('/api/tools')).data.value?.tools ?? [];
   const lent = tools.filter(({ origin }) => origin.kind === 'device');
   const usable = new Map(groupBy(lent, ({ origin }) => origin.name).map(([label, of]) => [label, of.map(nameOf)]));
-  const isPairing = useSignal(false);
+  const isPairing = what === 'pair' && isAdmin();
+  const stopPairing = () => go('devices', [], { replace: true });
   const renamed = useSignal<DeviceView | undefined>(undefined);
   const devices = data.value?.devices;
   const pair = isAdmin() && (
-    <button type="button" class="main" onClick={() => (isPairing.value = true)}>
+    <button type="button" class="main" onClick={() => go('devices', ['pair'])}>
       <Icon name="plus" />
       Pair a device
     </button>
@@ -59,8 +60,8 @@ export function Page(_: PageProps) {
           ))}
         </List>
       )}
-      <Dialog title="Pair a device" isOpen={isPairing.value} onClose={() => (isPairing.value = false)}>
-        {isPairing.value && <PairPart known={devices?.length ?? 0} onPaired={() => (isPairing.value = false)} />}
+      <Dialog title="Pair a device" isOpen={isPairing} onClose={stopPairing}>
+        {isPairing && devices && <PairPart known={devices.length} onPaired={stopPairing} />}
       </Dialog>
       <Dialog
         title={`Rename ${renamed.value?.label ?? ''}`}

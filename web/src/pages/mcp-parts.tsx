@@ -31,6 +31,7 @@ export function AddServer({ onDone }: { onDone: () => Promise<void> }) {
   const isUrl = /^https?:\/\//.test(where.value.trim());
   const add = async (event: Event) => {
     event.preventDefault();
+    if (isBusy.value) return;
     isBusy.value = true;
     const [command = '', ...args] = wordsOf(where.value);
     const pairs = pairsOf(values.value);
@@ -96,7 +97,12 @@ export function AddServer({ onDone }: { onDone: () => Promise<void> }) {
         <span>Hide its tools until a skill names them</span>
       </label>
       <footer class="buttons">
-        <button type="submit" class="main" disabled={isBusy.value || !name.value.trim() || !where.value.trim()}>
+        <button
+          type="submit"
+          class="main"
+          disabled={!name.value.trim() || !where.value.trim()}
+          aria-disabled={isBusy.value}
+        >
           {isBusy.value ? 'Starting it…' : 'Add and test'}
         </button>
       </footer>

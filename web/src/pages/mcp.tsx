@@ -95,6 +95,7 @@ function OneServer({ server, reload }: { server: McpServerView; reload: () => Pr
   const isTesting = useSignal(false);
   const path = { name };
   const test = async () => {
+    if (isTesting.value) return;
     isTesting.value = true;
     await attempt(() => rest.post('/api/mcp/{name}/test', { path }));
     await reload();
@@ -119,7 +120,7 @@ function OneServer({ server, reload }: { server: McpServerView; reload: () => Pr
         actions={
           isAdmin() && (
             <>
-              <button type="button" disabled={isTesting.value} onClick={() => void test()}>
+              <button type="button" aria-disabled={isTesting.value} onClick={() => void test()}>
                 {isTesting.value ? 'Testing…' : 'Test'}
               </button>
               {can_change && (

@@ -1,6 +1,6 @@
 import { useSignal } from '@preact/signals';
 import type { ListedModel, ModelOffer, ModelTest, NewModel } from 'handspan/rest';
-import { isAdmin, readAccount } from '../gateway/account.ts';
+import { isAdmin, readAccount, shortWhy } from '../gateway/account.ts';
 import { useLive } from '../gateway/live.ts';
 import { messageOf, rest } from '../gateway/rest.ts';
 import type { PageProps } from '../pages.ts';
@@ -46,7 +46,7 @@ export function Page({ rest: [what] }: PageProps) {
           <section class="answers" aria-label="The model that answers">
             <Icon name="model" />
             <div>
-              <b>{known.default.model}</b> answers <small>{known.default.why}</small>
+              <b>{known.default.model}</b> answers <small>{shortWhy(known.default)}</small>
             </div>
           </section>
           <List label="Models">
@@ -176,6 +176,7 @@ function ModelForm({ offer, onBack, onDone }: { offer: ModelOffer; onBack: () =>
     return usesVariable.value ? { ...others, key_variable: variable } : { ...others, key };
   };
   const save = async () => {
+    if (isBusy.value) return;
     isBusy.value = true;
     try {
       tested.value = await rest.post('/api/models/test', { body: body() });
@@ -273,7 +274,7 @@ function ModelForm({ offer, onBack, onDone }: { offer: ModelOffer; onBack: () =>
         <button type="button" onClick={onBack}>
           Back
         </button>
-        <button type="submit" class="main" disabled={isBusy.value || !given.value.model.trim()}>
+        <button type="submit" class="main" disabled={!given.value.model.trim()} aria-disabled={isBusy.value}>
           {isBusy.value ? 'Testing…' : 'Test and use'}
         </button>
       </footer>

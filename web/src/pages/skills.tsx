@@ -14,7 +14,8 @@ import { Choose } from './shared.tsx';
 /** The skills: which an agent has, and those of the workspace that a person has to allow. */
 export function Page(_: PageProps) {
   const { data, problem, reload } = useLive(['sessions'], () => rest.get('/api/skills'));
-  const agents = useLive(['agents'], () => rest.get('/api/agents')).data.value;
+  const known = useLive(['agents'], () => rest.get('/api/agents'));
+  const agents = known.data.value;
   const chosen = useSignal('');
   const read = useSignal('');
   const skills = data.value?.skills;
@@ -49,7 +50,7 @@ export function Page(_: PageProps) {
               skill={skill}
               agent={agent}
               onRead={() => (read.value = skill.name)}
-              reload={reload}
+              reload={known.reload}
             />
           ))}
         </List>
@@ -79,10 +80,9 @@ interface SkillProps {
 function SkillRow({ skill, agent, onRead, reload }: SkillProps) {
   const { name, where, enabled, problems, description } = skill;
   const isOn = agent?.skills.includes(name) ?? false;
-  const turn = (on: boolean) => {
-    const others = agent?.skills.filter((one) => one !== name) ?? [];
-    const body = { skills: on ? [...others, name] : others };
-    return attempt(() => rest.patch('/api/agents/{name}', { path: { name: agent?.name ?? '' }, body })).then(reload);
+  const turn = async (on: boolean) => {
+    await attempt(() => setSkill(agent?.name ?? '', name, on));
+    await reload();
   };
   return (
     <Row
@@ -112,6 +112,21 @@ function SkillRow({ skill, agent, onRead, reload }: SkillProps) {
       }
     />
   );
+}
+
+let lastChange: Promise<unknown> = Promise.resolve();
+
+/** Switches a skill of an agent. A request names all its skills, so each begins with those that the one before left. */
+function setSkill(agent: string, skill: string, isOn: boolean): Promise<unknown> {
+  const path = { name: agent };
+  const change = async () => {
+    const { skills } = await rest.get('/api/agents/{name}', { path });
+    const others = skills.filter((one) => one !== skill);
+    await rest.patch('/api/agents/{name}', { path, body: { skills: isOn ? [...others, skill] : others } });
+  };
+  const changed = lastChange.catch(() => {}).then(change);
+  lastChange = changed;
+  return changed;
 }
 
 /** The text of a skill; one of the workspace is allowed as it was read, because a model can write there. */

@@ -26,7 +26,7 @@ const SCOPES: [TokenScope, string][] = [
 export function Page(_: PageProps) {
   const { data, problem } = useLive(['tokens', 'devices'], () => rest.get('/api/tokens'));
   const isMaking = useSignal(false);
-  const tokens = data.value?.tokens ?? [];
+  const tokens = [...(data.value?.tokens ?? [])].sort((one, other) => Number(other.current) - Number(one.current));
   const revoked = tokens.filter((one) => one.revoked).length;
   return (
     <Sheet

@@ -59,6 +59,7 @@ function TryIt({ tool }: { tool: ToolView }) {
   const missing = missingIn(schema, args.value);
   const run = async (event: Event) => {
     event.preventDefault();
+    if (isRunning.value) return;
     isRunning.value = true;
     problem.value = '';
     outcome.value = undefined;
@@ -76,7 +77,7 @@ function TryIt({ tool }: { tool: ToolView }) {
         <SchemaForm schema={schema} value={args.value} onChange={(given) => (args.value = given)} />
         <footer class="buttons">
           {missing.length > 0 && <small>Needs {missing.join(', ')}</small>}
-          <button type="submit" class="main" disabled={isRunning.value || missing.length > 0}>
+          <button type="submit" class="main" disabled={missing.length > 0} aria-disabled={isRunning.value}>
             {isRunning.value ? 'Running…' : 'Run'}
           </button>
         </footer>

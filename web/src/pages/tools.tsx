@@ -1,5 +1,6 @@
 import { useSignal } from '@preact/signals';
 import type { ToolView } from 'handspan/rest';
+import { useRef } from 'preact/hooks';
 import { isAdmin } from '../gateway/account.ts';
 import { useLive } from '../gateway/live.ts';
 import { rest } from '../gateway/rest.ts';
@@ -40,18 +41,23 @@ function ToolList({ tools = [], problem, reload }: ListProps) {
   const reloadAll = async () => {
     await Promise.all([reload(), switches.reload()]);
   };
-  const costs = useLive(
+  const read = useLive(
     ['tools', 'agents'],
     () => rest.get('/api/tools/cost', { query: { agent: agent.value } }),
     agent.value,
-  ).data.value;
+  );
+  const last = useRef(read.data.value);
+  last.current = read.data.value ?? last.current;
+  const costs = last.current;
   const tokens = new Map(costs?.tools.map((one) => [one.name, one.tokens]));
   const search = wanted.value.toLowerCase();
   const shown = tools.filter(({ name, description }) => `${name} ${description}`.toLowerCase().includes(search));
+  // The rows are drawn when their costs are known: what is added later would move a switch from under the pointer.
+  const isReady = costs !== undefined || read.problem.value !== '';
   const text = costs
     ? `${costs.agent} can use ${costs.tools.length} of ${tools.length}. ` +
       `They take about ${count(costs.tokens_shown)} tokens of each request.`
-    : '';
+    : '\u00a0';
   return (
     <Sheet title="Tools" text={text}>
       <Problem text={problem} />
@@ -65,7 +71,7 @@ function ToolList({ tools = [], problem, reload }: ListProps) {
         />
       </div>
       {shown.length === 0 && tools.length > 0 && <Empty icon="search" title="No tool has these words" />}
-      {groupBy(shown, originOf).map(([origin, group]) => (
+      {groupBy(isReady ? shown : [], originOf).map(([origin, group]) => (
         <Section
           key={origin}
           title={originTitle(origin)}

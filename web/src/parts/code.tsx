@@ -5,7 +5,7 @@ import { Icon } from './icon.tsx';
 export function CopyButton({ text, label = 'Copy' }: { text: string | (() => string); label?: string }) {
   const isDone = useSignal(false);
   const copy = async () => {
-    await navigator.clipboard.writeText(typeof text === 'string' ? text : text());
+    await copyText(typeof text === 'string' ? text : text());
     isDone.value = true;
     setTimeout(() => {
       isDone.value = false;
@@ -22,6 +22,20 @@ export function CopyButton({ text, label = 'Copy' }: { text: string | (() => str
       <Icon name={isDone.value ? 'check' : 'copy'} />
     </button>
   );
+}
+
+/** Copies a text. Pages without https have no clipboard of their own: there it is selected, and copied as by a key. */
+async function copyText(text: string): Promise<void> {
+  if (navigator.clipboard) return navigator.clipboard.writeText(text);
+  const field = document.createElement('textarea');
+  field.value = text;
+  field.className = 'hidden';
+  (document.querySelector('dialog[open]') ?? document.body).append(field);
+  const before = document.activeElement;
+  field.select();
+  document.execCommand('copy');
+  field.remove();
+  if (before instanceof HTMLElement) before.focus();
 }
 
 /** Text as a machine has it, with a button that copies it. */

@@ -11,7 +11,7 @@ interface DialogProps {
   children: ComponentChildren;
 }
 
-/** A dialog over the page. The browser keeps the focus inside, and Escape closes it. */
+/** A dialog over the page. The browser keeps the focus inside, Escape closes it, and the focus goes back to where it was. */
 export function Dialog({ title, isOpen, onClose, kind = 'dialog', children }: DialogProps) {
   const element = useRef<HTMLDialogElement>(null);
   const heading = useId();
@@ -23,9 +23,14 @@ export function Dialog({ title, isOpen, onClose, kind = 'dialog', children }: Di
   const onClick = (event: MouseEvent) => {
     if (event.target === element.current) onClose(); // outside of it
   };
+  // The event comes late: the dialog may be open again with something else.
+  const onClosed = () => {
+    restoreCaret();
+    if (isOpen && !element.current?.open) onClose();
+  };
   return (
     // biome-ignore lint/a11y/useKeyWithClickEvents: Escape closes it as well
-    <dialog ref={element} class={kind} aria-labelledby={heading} onClose={onClose} onClick={onClick}>
+    <dialog ref={element} class={kind} aria-labelledby={heading} onClose={onClosed} onClick={onClick}>
       {isOpen && (
         <div class="dialog-body">
           <header>
@@ -39,4 +44,11 @@ export function Dialog({ title, isOpen, onClose, kind = 'dialog', children }: Di
       )}
     </dialog>
   );
+}
+
+/** Chromium gives the focus back to a field, but not the caret if a field of the dialog had it: keys would go nowhere. */
+function restoreCaret(): void {
+  const field = document.activeElement;
+  const isText = field instanceof HTMLTextAreaElement || field instanceof HTMLInputElement;
+  if (isText && field.selectionStart !== null) field.setSelectionRange(field.selectionStart, field.selectionEnd);
 }

@@ -1,7 +1,7 @@
-import { useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useId } from 'preact/hooks';
 import { Icon } from './icon.tsx';
+import { useWanted } from './wanted.ts';
 
 /** The frame of every page but the chat: a heading, what can be done, and the content. */
 export function Sheet(props: {
@@ -72,23 +72,14 @@ export function Row({ title, text, side, actions, href, onOpen }: RowProps) {
 interface SwitchProps {
   label: string;
   isOn: boolean;
-  /** Until its promise is kept, the switch shows what the person wants. */
+  /** Until its promise is kept, the switch shows what the person wants: it has to end when the list shows it too. */
   onChange: (isOn: boolean) => unknown;
   isDisabled?: boolean;
 }
 
 /** A switch with its name for a screen reader. */
 export function Switch(props: SwitchProps) {
-  const wanted = useSignal<boolean | undefined>(undefined);
-  const isOn = wanted.value ?? props.isOn;
-  const change = async (value: boolean) => {
-    wanted.value = value;
-    try {
-      await props.onChange(value);
-    } finally {
-      wanted.value = undefined;
-    }
-  };
+  const [isOn, turn] = useWanted(props.isOn, props.onChange);
   return (
     <label class="switch" title={props.label}>
       <input
@@ -98,7 +89,7 @@ export function Switch(props: SwitchProps) {
         aria-checked={isOn}
         checked={isOn}
         disabled={props.isDisabled ?? false}
-        onChange={(event) => void change(event.currentTarget.checked)}
+        onChange={(event) => turn(event.currentTarget.checked)}
       />
       <span />
     </label>

@@ -1,5 +1,6 @@
 import { useSignal } from '@preact/signals';
 import type { GivenAnswer, QuestionView } from 'handspan/rest';
+import { useEffect, useRef } from 'preact/hooks';
 import { messageOf, rest } from '../gateway/rest.ts';
 import { asText, Code } from '../parts/code.tsx';
 import { Problem } from '../parts/empty.tsx';
@@ -63,6 +64,14 @@ function Approval({ question, answer }: AnswerProps) {
   const text = useSignal(asText(question.arguments));
   const problem = useSignal('');
   const isApproval = question.kind === 'approval';
+  const hasArguments = Object.keys(question.arguments ?? {}).length > 0;
+  const field = useRef<HTMLTextAreaElement>(null);
+  const edit = () => {
+    isEditing.value = true;
+  };
+  useEffect(() => {
+    if (isEditing.value) field.current?.focus();
+  }, [isEditing.value]);
   const allow = (always: boolean) => {
     if (!isEditing.value) return answer({ decision: 'allow', always });
     try {
@@ -73,9 +82,13 @@ function Approval({ question, answer }: AnswerProps) {
   };
   return (
     <>
-      <p>{isApproval ? question.subject : `It needs the permission ${question.subject}.`}</p>
+      <p>
+        {isApproval ? question.subject : `It needs the permission ${question.subject}.`}
+        {!hasArguments && ' It is called without arguments.'}
+      </p>
       {isEditing.value ? (
         <textarea
+          ref={field}
           class="mono"
           aria-label="Arguments"
           rows={Math.min(14, text.value.split('\n').length + 1)}
@@ -85,7 +98,7 @@ function Approval({ question, answer }: AnswerProps) {
           }}
         />
       ) : (
-        <Code text={text.value} label="Copy the arguments" />
+        hasArguments && <Code text={text.value} label="Copy the arguments" />
       )}
       {!isApproval && (
         <p class="muted">
@@ -102,12 +115,7 @@ function Approval({ question, answer }: AnswerProps) {
           Deny
         </button>
         {isApproval && !isEditing.value && (
-          <button
-            type="button"
-            onClick={() => {
-              isEditing.value = true;
-            }}
-          >
+          <button type="button" onClick={edit}>
             Edit arguments
           </button>
         )}

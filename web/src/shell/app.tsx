@@ -10,8 +10,11 @@ import { Empty } from '../parts/empty.tsx';
 import { Toasts, toast } from '../parts/toast.tsx';
 import { QuestionDialog } from '../questions/dialog.tsx';
 import { route } from '../router.ts';
+import { focusMain, keepFocus } from './focus.ts';
 import { MenuDrawer, SideNav, TabBar } from './nav.tsx';
 import { SignIn } from './sign-in.tsx';
+
+keepFocus();
 
 let isFollowing = false;
 effect(() => {
@@ -33,11 +36,11 @@ export function App() {
   }
   return (
     <div class="shell">
-      <button type="button" class="skip" onClick={() => document.getElementById('main')?.focus()}>
+      <button type="button" class="skip" onClick={focusMain}>
         Skip to content
       </button>
       <SideNav />
-      <main id="main" tabIndex={-1}>
+      <main id="main" tabIndex={-1} aria-label={titleOf(route.value.page)}>
         <CurrentPage />
       </main>
       <TabBar />
@@ -49,6 +52,10 @@ export function App() {
   );
 }
 
+function titleOf(page: string): string {
+  return PAGES.find(({ id }) => id === page)?.title ?? 'No such page';
+}
+
 function CurrentPage() {
   const { page, rest } = route.value;
   const entry = PAGES.find(({ id }) => id === page);
@@ -56,6 +63,7 @@ function CurrentPage() {
   useEffect(() => {
     if (!entry) return;
     document.title = `${entry.title} · Handspan`;
+    if (loaded.value.id) focusMain(); // a screen reader says the name of the page
     let isHere = true; // a page that comes after the person has left for another one is not shown
     entry.load().then(
       ({ Page }) => {

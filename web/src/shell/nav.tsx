@@ -1,5 +1,5 @@
 import { signal } from '@preact/signals';
-import { account, isAdmin, signOut, status } from '../gateway/account.ts';
+import { account, isAdmin, shortWhy, signOut, status } from '../gateway/account.ts';
 import { isLive } from '../gateway/live.ts';
 import { PAGES, type PageEntry } from '../pages.ts';
 import { Dialog } from '../parts/dialog.tsx';
@@ -93,7 +93,7 @@ function SignedIn() {
           <Icon name="model" />
           <span>
             {model.model}
-            <small>{model.why}</small>
+            <small>{shortWhy(model)}</small>
           </span>
         </a>
       )}

@@ -9,6 +9,8 @@ export interface ModelRequest {
 
 /** One reply of the model: it arrives as the test says, piece by piece. */
 export class Reply {
+  #written = 0;
+
   constructor(
     readonly request: ModelRequest,
     private readonly response: ServerResponse,
@@ -30,8 +32,21 @@ export class Reply {
     this.end('tool_calls');
   }
 
-  end(reason = 'stop'): void {
+  /** Begins a call, or goes on with the arguments of the last one that was begun. */
+  write(piece: { name: string } | { arguments: string }): void {
+    if ('name' in piece) this.#written += 1;
+    const called = { name: '', arguments: '', ...piece };
+    const begun = 'name' in piece ? { id: crypto.randomUUID(), type: 'function' } : {};
+    this.#send({ tool_calls: [{ index: this.#written - 1, ...begun, function: called }] }, null);
+  }
+
+  /** Ends; `tokens` are those that it reports as used. */
+  end(reason = 'stop', tokens?: { input: number; output: number }): void {
     this.#send({}, reason);
+    if (tokens) {
+      const usage = { prompt_tokens: tokens.input, completion_tokens: tokens.output };
+      this.response.write(`data: ${JSON.stringify({ id: '1', choices: [], usage })}\n\n`);
+    }
     this.response.end('data: [DONE]\n\n');
   }
 

@@ -16,8 +16,11 @@ import { TestGateway } from '../../../sdks/typescript/test/support/gateway.js';
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 /** Where screenshots are kept: `web/screenshots/`, which git ignores. */
 const FOLDER = fileURLToPath(new URL('../../screenshots/', import.meta.url));
+/** A host that leads to the gateway, and is not the computer's own: over plain HTTP its pages are not secure. */
+export const PLAIN_HOST = 'box.test';
 /** `FAKE_CAMERA` names a picture that the camera sees. */
 const flags = () => [
+  `--host-resolver-rules=MAP ${PLAIN_HOST} 127.0.0.1`,
   '--use-fake-device-for-media-stream',
   '--use-fake-ui-for-media-stream',
   ...(process.env.FAKE_CAMERA ? [`--use-file-for-fake-video-capture=${process.env.FAKE_CAMERA}`] : []),

@@ -18,6 +18,7 @@ import org.handspan.client.ToolSpec
 import org.handspan.device.AndroidPermissions
 import org.handspan.device.DeviceTools
 import org.handspan.device.PermissionFlow
+import org.handspan.json.flag
 import org.handspan.json.number
 import org.handspan.json.parseObject
 import org.handspan.json.text
@@ -61,6 +62,7 @@ private fun device(url: String, token: String, folder: File, application: Applic
         .state(FileState(File(folder, "state.json")))
         .registerTool(ToolSpec("large", "A large text")) { ToolCallResult.Success("x".repeat(2_000_000)) }
         .registerTool(ToolSpec("picture", "A picture")) { ToolCallResult.Success(MediaFile(PNG, "image/png", "dot.png")) }
+        .onChannelMessage { tell("shown", "${it.channel} ${it.chatId} ${it.content}") }
         .listener(object : ClientListener {
             override fun onState(status: ClientStatus, text: String) = tell(status.name.lowercase(), text)
         })
@@ -94,8 +96,10 @@ private fun obey(order: JSONObject, phone: FakePhone, application: Application) 
         }
         "install" -> {
             phone.install(FINANCE, ToolProvider())
+            if (order.flag("broken")) phone.apps.getValue(FINANCE).problem = IllegalStateException("it does not start")
             phone.broadcast("android.intent.action.PACKAGE_ADDED")
         }
+        "mend" -> phone.apps.getValue(FINANCE).problem = null
         "started" -> tell("started", phone.started.joinToString(" ") { it.action })
     }
 }

@@ -75,6 +75,9 @@ private class VectorClient {
                 queue(decisions, question.permission).take()
             }
             .startLogin { tell("login", JSONObject().put("call_id", it.callId).put("intent", it.intent)) }
+        if (given.flag("messages")) builder.onChannelMessage {
+            tell("shown", JSONObject().put("channel", it.channel).put("chat_id", it.chatId).put("content", it.content))
+        }
         if (given.text("state").isNotEmpty()) builder.state(FileState(File(given.text("state"))))
         for (tool in given.items("tools").filterIsInstance<JSONObject>()) {
             val code = if (tool.opt("code") == false) null else { request: ToolCallRequest -> run(request, mine) }

@@ -1,3 +1,4 @@
+import type { ChannelMessage } from './channel-message.js';
 import type {
   ClientFrame,
   PermissionRequest,
@@ -34,5 +35,7 @@ export type Action =
   | { do: 'login'; request: LoginRequest }
   /** Deliver an event of the turn that answers the message with this id. */
   | { do: 'event'; id: string; event: TurnEvent }
+  /** Show the person a message of an agent. */
+  | { do: 'message'; message: ChannelMessage }
   /** Close the link for good. */
   | { do: 'close' };

@@ -105,6 +105,8 @@ export class ClientState {
         return [{ do: 'login', request: this.#loginRequest(frame.call_id) }];
       case 'question_closed':
         return [...this.#stopAsking([frame.id]), ...this.#questions.receive(frame)];
+      case 'channel_message':
+        return [{ do: 'message', message: { channel: frame.channel, chatId: frame.chat_id, content: frame.content } }];
       case 'connected':
         return this.#receiveConnected(frame);
       case 'tools_registered':

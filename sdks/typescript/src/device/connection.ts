@@ -2,6 +2,7 @@ import { newId } from '../graph/ids.js';
 import type { Action } from './actions.js';
 import { Address } from './address.js';
 import { CallRunner } from './calls.js';
+import type { ChannelMessage } from './channel-message.js';
 import { ClientState } from './client-state.js';
 import { type MessageOptions, readFrame, type TurnEvent, toolError } from './frames.js';
 import { Link, type LinkEnd, type LinkListener, type WebSocketLike } from './link.js';
@@ -47,7 +48,7 @@ export class Connection implements LinkListener {
   ) {
     const { role = 'device', label, prefix, concurrency = 1, token = '' } = options;
     const asking = options.onQuestion ? ['questions', 'question_kinds'] : [];
-    const own = options.onLogin ? [...CAN, 'login'] : CAN;
+    const own = [...CAN, ...(options.onLogin ? ['login'] : []), ...(options.onChannelMessage ? ['messages'] : [])];
     const capabilities = role === 'chat' ? [...own, 'events', ...asking] : own;
     const introduction = {
       type: 'connect',
@@ -212,9 +213,17 @@ export class Connection implements LinkListener {
       case 'event':
         this.#turns.deliver(action.id, action.event);
         break;
+      case 'message':
+        void this.#show(action.message);
+        break;
       case 'close':
         this.#link.close();
     }
+  }
+
+  /** Give the program a message of an agent. What the program throws is its own: the queue goes on. */
+  async #show(message: ChannelMessage): Promise<void> {
+    this.#options.onChannelMessage?.(message);
   }
 
   #notRun(id: string, problem: unknown): void {

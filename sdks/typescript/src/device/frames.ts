@@ -153,6 +153,14 @@ export interface PermissionRequest {
   agent?: string;
 }
 
+/** A message that an agent sends to the person, outside of any answer (ws.md 3.9). */
+export interface ChannelMessageFrame {
+  type: 'channel_message';
+  channel: string;
+  chat_id: string;
+  content: string;
+}
+
 export type ServerFrame =
   | ToolCallRequest
   | { type: 'session_start'; session_id: string }
@@ -173,6 +181,7 @@ export type ServerFrame =
   | QuestionFrame
   | { type: 'question_closed'; id: string; accepted: boolean }
   | { type: 'event'; seq: number; turn?: string; event: TurnEvent }
+  | ChannelMessageFrame
   | { type: 'pong' }
   | { type: 'error'; message: string; code?: string; id?: string };
 

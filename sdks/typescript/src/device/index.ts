@@ -5,6 +5,7 @@
  * does not read messages; `connection.ts` puts them together. A frame's meaning goes into `client-state.ts`, with a
  * case in `protocol/vectors/`.
  */
+export type { ChannelMessage, ShowMessage } from './channel-message.js';
 export { Device } from './device.js';
 export type { Decision, MessageOptions, QuestionAction, QuestionKind, TurnEvent } from './frames.js';
 export type { Backoff, WebSocketLike } from './link.js';

@@ -1,3 +1,4 @@
+import type { ShowMessage } from './channel-message.js';
 import type { TurnEvent } from './frames.js';
 import type { Backoff, WebSocketLike } from './link.js';
 import type { BeginLogin } from './login.js';
@@ -46,4 +47,6 @@ export interface DeviceOptions {
   onLogin?: BeginLogin | undefined;
   /** Asks the person of a chat the questions of its session; without it they go to other clients. */
   onQuestion?: AskPerson | undefined;
+  /** Gets what agents write to the person with the tool `message`; without it they write to other clients. */
+  onChannelMessage?: ShowMessage | undefined;
 }

@@ -1,6 +1,7 @@
 // A device at the real gateway: calls come in by REST, links are cut by a proxy.
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { WebSocket as PackageSocket } from 'ws';
+import type { ChannelMessage } from '../../src/device/channel-message.js';
 import type { CallContext, DeviceTool } from '../../src/device/tool.js';
 import { TestGateway } from '../support/gateway.js';
 import { bounded, Queue } from './support/bounded.js';
@@ -14,7 +15,7 @@ let started: Started[] = [];
 let labels = 0;
 
 beforeAll(async () => {
-  gateway = await TestGateway.start();
+  gateway = await TestGateway.start('--set', 'channels.page={}');
   proxy = await LinkProxy.start(gateway.url);
 });
 
@@ -325,4 +326,19 @@ test('the gateway dies and comes back: so does the device, and its tools', async
   await gateway.restart();
   await one.until('online');
   await expect.poll(() => call('page__hello'), { timeout: 60_000 }).toEqual({ status: 'success', result: 'hi' });
+});
+
+test('what an agent writes to the person comes to devices and chats that show it', async () => {
+  const shown = new Queue<ChannelMessage>();
+  const message = (chat_id: string, content: string) =>
+    ask('POST', '/api/tools/message/call', { args: { channel: 'page', chat_id, content } }).then((one) => one.json());
+  await start({}); // it has no listener, so it is not asked to show anything
+  expect(await message('all', 'Is there nobody?')).toMatchObject({ status: 'error', code: 'disconnected' });
+  await start({ onChannelMessage: (one) => shown.put(one) });
+  await start({ role: 'chat', session: 'here', onChannelMessage: (one) => shown.put(one) });
+  expect(await message('all', 'Dinner')).toMatchObject({ status: 'success' });
+  const wanted = { channel: 'page', chatId: 'all', content: 'Dinner' };
+  expect([await shown.next('a message'), await shown.next('a message')]).toEqual([wanted, wanted]);
+  expect(await message('here', 'Only you')).toMatchObject({ status: 'success' });
+  expect(await shown.next('a message')).toEqual({ channel: 'page', chatId: 'here', content: 'Only you' });
 });

@@ -205,11 +205,14 @@ async def _converse(talk: TerminalChat, style: _Style) -> None:
     if not (sys.stdin.isatty() and can_do_more(os.environ)):
         from handspan.cli.chat.prompt import PlainPrompt
 
-        await converse(commands, PlainPrompt(history))
+        prompt = PlainPrompt(history)
+        talk.write_above = prompt.write_above
+        await converse(commands, prompt)
         return
     from handspan.cli.chat.editor import LineEditor
     from handspan.cli.chat.word_completion import CommandCompleter
 
     editor = LineEditor(history, CommandCompleter(commands.names))
     talk.on_link = editor.link
+    talk.write_above = editor.write_above
     await converse(commands, editor)

@@ -4,13 +4,15 @@ Enter sends, Alt-Enter begins a new line, and a paste of several lines is one me
 second one ends the conversation, as Ctrl-D on an empty line does.
 """
 
+import asyncio
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
 import msgspec
 from prompt_toolkit import PromptSession
+from prompt_toolkit.application import run_in_terminal
 from prompt_toolkit.completion import Completer
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import StyleAndTextTuples
@@ -36,6 +38,8 @@ class LineEditor:
         self._is_armed = False
         """Ctrl-C was pressed, and nothing was typed since."""
         self._is_away = False
+        self._writing: set[asyncio.Future[None]] = set()
+        """Lines that are being written above the prompt."""
         self._session: PromptSession[str] = PromptSession(
             message=[("class:prompt", "> ")],
             multiline=True,
@@ -69,6 +73,15 @@ class LineEditor:
         """Show at the prompt whether the gateway is away."""
         self._is_away = not is_up
         self._session.app.invalidate()
+
+    def write_above(self, write: Callable[[], None]) -> None:
+        """Run this function, which writes lines, and show the prompt below them again."""
+        if self._session.app.is_running:
+            writing = asyncio.ensure_future(run_in_terminal(write))
+            self._writing.add(writing)
+            writing.add_done_callback(self._writing.discard)
+        else:
+            write()
 
     def _hint(self) -> StyleAndTextTuples:
         words = "reconnecting…" if self._is_away else _AGAIN if self._is_armed else ""

@@ -20,6 +20,7 @@ from handspan.core.events import (
 )
 from handspan.core.questions import find_waiting_note
 from handspan.core.values import Json, escape_invisible, strip_invisible
+from handspan.wire.ws_frames import ChannelMessage
 
 END_WORDS: Final[dict[EndReason, str]] = {
     "limit": "(stopped: the limit of tool rounds is reached)",
@@ -57,6 +58,10 @@ class Show(Protocol):
 
     def image(self, name: str, data: bytes) -> None:
         """An image of the conversation."""
+        ...
+
+    def message(self, message: ChannelMessage) -> None:
+        """What an agent writes to the person, outside of any answer."""
         ...
 
     def hold(self) -> AbstractContextManager[None]:
@@ -100,6 +105,10 @@ class JsonLines:
 
     def image(self, name: str, data: bytes) -> None:
         """Nothing: the session has it."""
+
+    def message(self, message: ChannelMessage) -> None:
+        """Show it as it came."""
+        self._write(message)
 
     def hold(self) -> AbstractContextManager[None]:
         """Nothing moves here."""
@@ -159,6 +168,10 @@ class TerminalRenderer:
     def image(self, name: str, data: bytes) -> None:
         """Show that there is one."""
         self.note(f"[image {name}, {len(data)} bytes]")
+
+    def message(self, message: ChannelMessage) -> None:
+        """Show it as lines of its own."""
+        self.note(f"{message_head(message)} {message.content}")
 
     def hold(self) -> AbstractContextManager[None]:
         """Nothing moves here."""
@@ -252,6 +265,11 @@ def harmless(text: str) -> str:
 def call_name(name: str) -> str:
     """Return a tool's name, which a model may have made up, on one line."""
     return " ".join(harmless(name).split())[:80]
+
+
+def message_head(message: ChannelMessage) -> str:
+    """Return what stands before a message of an agent."""
+    return f"Message on {call_name(message.channel)!r}:"
 
 
 def clip(text: str) -> str:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Final, Protocol
@@ -28,6 +29,10 @@ class PromptReader(Protocol):
         """Return what is typed next; None at the end."""
         ...
 
+    def write_above(self, write: Callable[[], None]) -> None:
+        """Run this function, which writes lines, and show the prompt below them again."""
+        ...
+
 
 class PlainPrompt:
     """Reads line after line; at a terminal with a prompt, simple editing and a history that is kept in a file."""
@@ -38,6 +43,7 @@ class PlainPrompt:
         self._is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
         self._editing = _line_editing() if self._is_terminal else None
         self._threads = Threads(cap=1)
+        self._is_asking = False
 
     def open(self) -> None:
         """Remember what was typed in earlier conversations."""
@@ -57,7 +63,8 @@ class PlainPrompt:
     async def line(self) -> str | None:
         """Return what is typed next; None at the end (Ctrl-D). Ctrl-C ends nothing here."""
         loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGINT, self._show_again)
+        loop.add_signal_handler(signal.SIGINT, self._explain_end)
+        self._is_asking = True
         try:
             # On a thread of ours: nothing can interrupt a read from a terminal, and it must not hold up the exit.
             typed: str = await self._threads.run(input, _SIGN if self._is_terminal else "")
@@ -67,11 +74,26 @@ class PlainPrompt:
                 print()  # the shell's own prompt comes next, on a line of its own
             return None
         finally:
+            self._is_asking = False
             loop.remove_signal_handler(signal.SIGINT)
 
+    def write_above(self, write: Callable[[], None]) -> None:
+        """Run this function, which writes lines, and show the prompt below them again."""
+        if self._is_asking and self._is_terminal:
+            sys.stdout.write("\n")
+            write()
+            self._show_again()
+        else:
+            write()
+
+    def _explain_end(self) -> None:
+        sys.stdout.write("\n(Ctrl-D ends the conversation.)\n")
+        self._show_again()
+
     def _show_again(self) -> None:
+        """Show the prompt with what was typed."""
         begun = self._editing.get_line_buffer() if self._editing is not None else ""
-        sys.stdout.write(f"\n(Ctrl-D ends the conversation.)\n{_SIGN if self._is_terminal else ''}{begun}")
+        sys.stdout.write(f"{_SIGN if self._is_terminal else ''}{begun}")
         sys.stdout.flush()
 
 

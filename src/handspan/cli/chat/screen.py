@@ -23,7 +23,7 @@ from rich.text import Text
 
 from handspan.cli.chat.blocks import MarkdownBlocks
 from handspan.cli.chat.images import draw_image
-from handspan.cli.chat.lines import END_WORDS, call_name, clip, harmless, render_duration
+from handspan.cli.chat.lines import END_WORDS, call_name, clip, harmless, message_head, render_duration
 from handspan.cli.chat.markdown import THEME, BlockLines, make_markdown
 from handspan.cli.chat.progress import ProgressView, read_progress
 from handspan.cli.render import one_line, shorten_line
@@ -41,6 +41,7 @@ from handspan.core.events import (
 )
 from handspan.core.questions import find_waiting_note
 from handspan.core.values import Json
+from handspan.wire.ws_frames import ChannelMessage
 
 _TICK: Final = 0.1
 _PAUSE: Final = 1.0
@@ -116,6 +117,11 @@ class RichScreen:
                 self._console.file.write(drawn)
                 self._console.file.flush()
         self._console.print(Text(harmless(f"[image {name}, {len(data)} bytes]"), style="dim"))
+
+    def message(self, message: ChannelMessage) -> None:
+        """Show it as lines of its own."""
+        self._flush()
+        self._aside.print(Text.assemble((message_head(message), "bold magenta"), " ", harmless(message.content)))
 
     def __call__(self, event: Event) -> None:
         """Show this event."""

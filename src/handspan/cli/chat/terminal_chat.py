@@ -18,6 +18,7 @@ from handspan.core.questions import Answer, Question, Questions
 from handspan.wire.rest.agents import AgentView
 from handspan.wire.rest.models import ChosenModel
 from handspan.wire.rest.skills import SessionSkills
+from handspan.wire.ws_frames import ChannelMessage
 
 if TYPE_CHECKING:
     from handspan.cli.chat.attachments import AttachedFile
@@ -44,6 +45,12 @@ class TerminalChat:
         self.session_id = self.named_agent = ""
         self.on_link: Callable[[bool], None] = lambda is_up: None
         """Is told that the link is lost or there again, beside what is shown."""
+        self.write_above: Callable[[Callable[[], None]], None] = lambda write: write()
+        """Runs this function, which writes lines, so that the prompt is below them."""
+        self._held: list[ChannelMessage] = []
+        """Messages that came while the person was asked."""
+        self._asked_here = 0
+        """How many questions the person is being asked."""
         self._questions = questions
         self._model = model
         self._shows_images = shows_images
@@ -220,8 +227,15 @@ class TerminalChat:
             await _cancel(asking, over)
 
     async def _ask_here(self, question: Question) -> Answer:
-        with self.show.hold():
-            return await ask_here(question, self._questions)
+        self._asked_here += 1
+        try:
+            with self.show.hold():
+                return await ask_here(question, self._questions)
+        finally:
+            self._asked_here -= 1
+            held, self._held = self._held, []
+            for message in held:
+                self._on_message(message)
 
     async def _show_images(self) -> None:
         """Show the images of this turn's results."""
@@ -260,7 +274,9 @@ class TerminalChat:
     async def _connect(self, session_id: str, agent: str) -> None:
         """Open a connection for this session. It says at its beginning which agent it is for."""
         self.session_id, self.named_agent = session_id, agent
-        chat = self._client.chat(session_id or None, agent or None, on_state=self._on_state)
+        chat = self._client.chat(
+            session_id or None, agent or None, on_state=self._on_state, on_channel_message=self._on_message
+        )
         self._chat = await chat.__aenter__()
         self.session_id, self._is_lost = self._chat.session_id, False
 
@@ -275,6 +291,13 @@ class TerminalChat:
             self._was_up = is_up
             self.show.link(is_up)
             self.on_link(is_up)
+
+    def _on_message(self, message: ChannelMessage) -> None:
+        """Show what an agent writes to the person, but not into a question."""
+        if self._asked_here:
+            self._held.append(message)
+        else:
+            self.write_above(lambda: self.show.message(message))
 
     async def _find_agent(self, named: str | None, session: "SessionView | None") -> AgentView:
         try:

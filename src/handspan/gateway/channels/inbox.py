@@ -8,6 +8,7 @@ from handspan.agent.sessions import Sessions
 from handspan.channels.bus import ChannelLane, MessageBus
 from handspan.core.channels import ANYONE, InboxMessage, IncomingMessage, MessageTaken
 from handspan.core.errors import ToolError
+from handspan.core.principals import OPERATOR
 from handspan.core.store import ChannelBook
 from handspan.gateway.channels.chats import ChannelChats
 from handspan.gateway.channels.questions import ChannelQuestions, ChatPlace
@@ -89,7 +90,7 @@ class ChannelInbox:
             return self._refuse_stranger(lane, message, who)
         if wait := self._rates[lane.name].wait(who):
             text = f"Too many messages: wait {math.ceil(wait)} s."
-            return MessageTaken("limited", text if self._may_tell(f"{who} rate") else "")
+            return MessageTaken("limited", text if self._may_tell(lane, f"{who} rate") else "")
         self._rates[lane.name].note(who)
         if not message.content.strip() and not message.pressed:
             return MessageTaken("refused", "I can read text only.")
@@ -99,7 +100,7 @@ class ChannelInbox:
 
     async def _owner_of(self, lane: ChannelLane, message: IncomingMessage) -> str | None:
         if message.sender_id in lane.settings.allow or ANYONE in lane.settings.allow:
-            return lane.settings.owner
+            return OPERATOR.owner if lane.settings.owner == ANYONE else lane.settings.owner
         sender = await self._book.find_sender(lane.name, message.sender_id)
         return None if sender is None else sender.owner
 
@@ -108,10 +109,12 @@ class ChannelInbox:
             f"I don't know you yet. Your id is {message.sender_id}. The operator of this gateway can let you in with:\n"
             f"handspan channels pair {lane.name} {message.sender_id}"
         )
-        return MessageTaken("refused", text if self._may_tell(who) else "")
+        return MessageTaken("refused", text if self._may_tell(lane, who) else "")
 
-    def _may_tell(self, who: str) -> bool:
-        """Whether this person was not told lately: a flood gets no flood of answers."""
+    def _may_tell(self, lane: ChannelLane, who: str) -> bool:
+        """Whether this person was not told lately: a flood gets no flood of answers. A webhook's program gets each."""
+        if lane.kind == "webhook":
+            return True
         may = not self._told.wait(who)
         if may:
             self._told.note(who)

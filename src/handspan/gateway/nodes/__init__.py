@@ -6,7 +6,7 @@ Holds:   `cluster.py`, all of it put together; `client_rows.py`, the rows by whi
          program; `forwarding.py` and `forwarded.py`, HTTP requests that another node has to answer; `session_ids.py`,
          how MCP sessions of the older era name their node. `sources/nodes/probes.py` notices what was lost between two
          nodes.
-Imports: gateway.app, gateway.clients, gateway.entry, gateway.http, gateway.metrics, gateway.sessions, agent, sources,
-         registry, bus, wire, config, core.
+Imports: gateway.app, gateway.clients, gateway.entry, gateway.http, gateway.live, gateway.metrics, gateway.sessions,
+         agent, sources, registry, bus, wire, config, core.
 To add:  what one node has to tell another goes as an event over the bus, if it may be lost; else it is a row.
 """

@@ -211,11 +211,12 @@ class Cluster:
         await self.mirrors.follow(SHARED)
 
     def _is_needed(self, owner: str) -> bool:
-        return (
-            owner == SHARED
-            or self._parts.sessions.is_used_by(owner)
-            or any(peer.who.owner == owner for peer in self._parts.peers)
-        )
+        """Whether the owner has a session, an open page or a client here."""
+        if owner == SHARED:
+            return True
+        parts = self._parts
+        has_page = parts.live.count(owner) > 0
+        return has_page or parts.sessions.is_used_by(owner) or any(peer.who.owner == owner for peer in parts.peers)
 
     # Clients of this node: `OtherNodes`.
 

@@ -27,6 +27,7 @@ from handspan.gateway.clients.unfinished_calls import UnfinishedCalls
 from handspan.gateway.entry.auth import Auth
 from handspan.gateway.entry.pairing import Pairing
 from handspan.gateway.entry.rate_limit import TryLimit
+from handspan.gateway.live import Live
 from handspan.gateway.nodes.turns import TurnsElsewhere
 from handspan.gateway.sessions.questions import AwaitedQuestions
 from handspan.gateway.sessions.resumable_calls import ResumableCalls
@@ -53,6 +54,7 @@ class ClusterParts(Struct, frozen=True, kw_only=True):
     rules: OfferRules
     pairing: Pairing
     late: Late
+    live: Live
 
 
 class NodeEvents:

@@ -1,5 +1,6 @@
 """Agents: listed, created, changed, cloned, deleted; and the selection of their tools (SPEC A1)."""
 
+from functools import partial
 from typing import Final
 
 from msgspec import UNSET, structs
@@ -42,16 +43,16 @@ async def agent(request: RestRequest, name: str) -> AgentView:
 @family.patch("/api/agents/{name}", also_refuses=(409,), size="large")
 async def edit_agent(request: RestRequest, name: str, body: AgentChange) -> AgentView:
     """Change the fields that the body names. With a new name, its sessions follow."""
-    known = (await _find_known(request, name)).agent
+    await _find_known(request, name)
     given = {field: value for field, value in structs.asdict(body).items() if value is not UNSET}
     if given.get("max_tool_iterations") == 0:
         given["max_tool_iterations"] = None
-    changed = structs.replace(known, **given)
-    if changed.name != name:
+    if given.get("name", name) != name:
         if name == GENERAL.name:
             raise Refusal(409, "settings", f"The agent {name!r} is built in and keeps its name: clone it instead.")
-        await _check_name_is_free(request, changed.name)
-    await request.parts.app.agents.edit(name, changed, owner=request.owner)
+        await _check_name_is_free(request, given["name"])
+    change = partial(structs.replace, **given)
+    changed = await request.parts.app.agents.edit(name, change, owner=request.owner)
     return await _publish_changed(request, changed.name)
 
 
@@ -84,16 +85,20 @@ async def selection(request: RestRequest, name: str) -> AgentTools:
 @family.patch("/api/agents/{name}/tools", also_refuses=(409,))
 async def select(request: RestRequest, name: str, body: Ticks) -> AgentTools:
     """Select and deselect tools. The others stay as they are."""
-    chosen = (await _find_known(request, name)).agent
+    await _find_known(request, name)
     if both := set(body.on) & set(body.off):
         raise Refusal(409, "conflict", f"{min(both)!r} can't be both ticked and unticked. Name it once.")
-    for tool in body.off:
-        chosen = untick_tool(chosen, tool)
-    for tool in body.on:
-        chosen = tick_tool(chosen, tool)
-    await request.parts.app.agents.edit(name, chosen, owner=request.owner)
+    chosen = await request.parts.app.agents.edit(name, partial(_apply_ticks, body), owner=request.owner)
     request.publish("agents", name=name, change="changed")
     return _selection(request, chosen)
+
+
+def _apply_ticks(ticks: Ticks, agent: Agent) -> Agent:
+    for tool in ticks.off:
+        agent = untick_tool(agent, tool)
+    for tool in ticks.on:
+        agent = tick_tool(agent, tool)
+    return agent
 
 
 async def find_agent(request: RestRequest, name: str) -> Agent:

@@ -4,8 +4,8 @@ from typing import Final
 
 import msgspec
 
-from handspan.channels.bus import ChannelLane
-from handspan.channels.signatures import VALID_SECONDS, check_signature
+from handspan.channels.bus import ChannelLane, describe_unknown
+from handspan.channels.signatures import check_signature
 from handspan.core.channels import ChannelSender, IncomingMessage, OutgoingMessage
 from handspan.core.errors import ToolError, WireError
 from handspan.gateway.channels.door import ChannelDoor
@@ -109,7 +109,7 @@ async def _take(request: RestRequest, message: IncomingMessage) -> SignedAnswer 
     if taken.status in _REFUSALS:
         text = taken.text or "It was not taken."
         if taken.status == "replayed":
-            text = f"This request came before: each is taken once. Sign it again, with a new {VALID_SECONDS} s to live."
+            text = "This request came before, and each is taken once. Sign the message again, with the time of now."
         raise Refusal(*_REFUSALS[taken.status], text)
     assert taken.status in ("accepted", "answered", "duplicate")
     answer = SignedAnswer(taken.status, message.id, taken.text)
@@ -123,6 +123,10 @@ def _read(name: str, body: bytes, proof: str) -> IncomingMessage:
         raise Refusal(400, "invalid_json", f"The body can't be read. {error}") from None
     if read.media:
         raise Refusal(400, "invalid_request", "Only text is read: leave `media` empty.")
+    if not read.content.strip() and not read.button:
+        raise Refusal(
+            400, "invalid_request", "The message is empty: `content` has its words, or `button` what is pressed."
+        )
     chat = read.chat_id or read.sender_id
     about = (read.sender_id, chat, read.content, read.sender_name, read.button, proof, read.id)
     return IncomingMessage(name, read.id or proof, *about)
@@ -139,5 +143,5 @@ def _find(request: RestRequest, name: str) -> ChannelLane:
     door = request.parts.channels
     lane = None if door is None else door.messages.find(name)
     if lane is None:
-        raise not_found("channel", name)
+        raise Refusal(404, "not_found", describe_unknown(name, [one.name for one in door or ()]))
     return lane

@@ -4,7 +4,7 @@ Each statement does to many rows what the work of `tables/` does to one, and ret
 work whose row did not fit is run by itself: it finds out why, and refuses in its own words.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from msgspec import Struct
@@ -25,8 +25,8 @@ class Batch(Struct, frozen=True):
     row: Callable[[Any], Row]
     key: Callable[[Any], str]
     """What the work changes: two works with one key never are in one statement."""
-    value: Callable[[Row], Any] = lambda found: None
-    """The value of the work, out of what the statement returned for it."""
+    value: Callable[[Row], Any] | None = None
+    """Makes the value of the work out of what the statement returned for it; None: the work has no value."""
 
 
 def _given(**columns: str) -> str:
@@ -45,16 +45,17 @@ _OUTCOME_COLUMNS: Final = dict.fromkeys(OUTCOME.split(", "), "bytea") | {
 
 _APPEND: Final = f"""
 WITH {_given(
-    at=_FLOAT, opens="text", body="bytea", session="text", owner="text", answered="text", is_reply="boolean",
+    at=_FLOAT, opens="text", is_reply="boolean", session="text", owner="text", answered="text", body="bytea",
     expected="integer", lease="text", model="text", day="text", input="bigint", output="bigint", cached="bigint",
     reasoning="bigint",
     cost=_FLOAT,
 )}, fit AS (
-    SELECT given.*, sessions.length + 1 AS seq, sessions.removed FROM given
-    JOIN sessions ON sessions.id = given.session AND sessions.owner = given.owner
-    WHERE COALESCE(open_calls, '') = answered AND NOT (ends_with_reply AND is_reply)
+    UPDATE sessions SET length = length + 1, active = given.at, open_calls = given.opens, ends_with_reply = is_reply
+    FROM given
+    WHERE sessions.id = given.session AND sessions.owner = given.owner
+        AND COALESCE(open_calls, '') = answered AND NOT (ends_with_reply AND is_reply)
         AND (expected IS NULL OR length = expected) AND (lease IS NULL OR run = lease)
-    FOR NO KEY UPDATE OF sessions
+    RETURNING given.*, length AS seq, removed
 ), added AS (
     INSERT INTO messages (session, seq, number, at, opens, body)
     SELECT session, seq, seq + removed, at, opens, body FROM fit
@@ -146,16 +147,15 @@ class BatchGroup(Struct, frozen=True):
     jobs: list[WriteJob]
 
 
-def plan_groups(jobs: Sequence[WriteJob]) -> list[BatchGroup]:
+def plan_groups(jobs: Iterable[tuple[Batch, WriteJob]]) -> list[BatchGroup]:
     """Return the jobs in groups. Jobs with one key stay in their order; all others may change places."""
     groups: list[BatchGroup] = []
     last: dict[str, int] = {}
-    for job in jobs:
-        batch = find_batch(job.work)
-        assert batch is not None  # the writer gives only such jobs
+    for batch, job in jobs:
         key = batch.key(job.work)
-        begin = last.get(key, -1) + 1
-        place = next((at for at in range(begin, len(groups)) if groups[at].batch is batch), len(groups))
+        place = last.get(key, -1) + 1
+        while place < len(groups) and groups[place].batch is not batch:
+            place += 1
         if place == len(groups):
             groups.append(BatchGroup(batch, []))
         groups[place].jobs.append(job)

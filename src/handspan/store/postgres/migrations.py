@@ -1,4 +1,4 @@
-"""The tables, as numbered steps: first SQLite's, in PostgreSQL's words, then its own. A step never changes again.
+"""The tables, as numbered steps: SQLite's, in PostgreSQL's words, and its own. A step never changes again.
 
 Texts are compared byte by byte, as SQLite does, whatever the language of the database.
 """
@@ -297,6 +297,9 @@ CREATE TABLE channel_positions (
     position TEXT NOT NULL
 );
 """
+_NO_TRIGGER: Final = """
+DROP FUNCTION message_moves_its_session CASCADE;
+"""
 
 MIGRATIONS: Final = tuple(
     step.replace(" TEXT", ' TEXT COLLATE "C"')
@@ -314,6 +317,7 @@ MIGRATIONS: Final = tuple(
         _ARTIFACTS,
         _CHANNELS,
         NODES,
+        _NO_TRIGGER,
         SERVERS,
     )
 )

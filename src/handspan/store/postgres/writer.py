@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 from msgspec import Struct
 
 from handspan.core.errors import HandspanError, StoreError
-from handspan.store.postgres.batches import BatchGroup, find_batch, plan_groups
+from handspan.store.postgres.batches import Batch, BatchGroup, find_batch, plan_groups
 from handspan.store.postgres.connections import (
     Connector,
     PostgresConnection,
@@ -29,7 +29,7 @@ from handspan.store.postgres.connections import (
     needs_new_connection,
     store_error,
 )
-from handspan.store.tables.database import TableConnection, WriteJob, WriteOutcome, set_futures
+from handspan.store.tables.database import AllWorks, TableConnection, Work, WriteJob, WriteOutcome, set_futures
 from handspan.store.tables.rows import Row
 
 _T = TypeVar("_T")
@@ -56,6 +56,8 @@ class OneStatement(Struct, frozen=True):
 
 class _WaitingJob(Struct, frozen=True):
     job: WriteJob
+    batch: Batch | None
+    """How it joins others; None: it has a transaction of its own."""
     since: float
 
 
@@ -88,7 +90,7 @@ class PostgresWriter:
 
     def put(self, job: WriteJob) -> None:
         """Add a job to the queue."""
-        self._jobs.append(_WaitingJob(job, time.monotonic()))
+        self._jobs.append(_WaitingJob(job, find_batch(job.work), time.monotonic()))
         self._came.set()
 
     async def close(self) -> None:
@@ -133,21 +135,20 @@ class PostgresWriter:
     def _take_jobs(self) -> list[_WaitingJob]:
         """Return the jobs of the next commit: all that can go together, or a single one."""
         jobs = [self._jobs.popleft()]
-        if find_batch(jobs[0].job.work) is None:
+        if jobs[0].batch is None:
             return jobs
-        while self._jobs and len(jobs) < _MAX_IN_ONE_COMMIT and find_batch(self._jobs[0].job.work) is not None:
+        while self._jobs and len(jobs) < _MAX_IN_ONE_COMMIT and self._jobs[0].batch is not None:
             jobs.append(self._jobs.popleft())
         return jobs
 
     async def _run(self, raw: Raw, waiting: list[_WaitingJob]) -> None:
         """Run these jobs and set their futures. Those that were certainly not stored go back to the queue."""
-        jobs = [one.job for one in waiting]
         try:
-            outcomes = await self._commit(raw, jobs)
+            outcomes = await self._commit(raw, waiting)
         except _Undecided as undecided:
             failure = store_error(undecided.__cause__ or undecided, self._address)
             text = f"{failure.message} The connection broke in a commit: look whether this was stored."
-            outcomes = [WriteOutcome(job.future, None, StoreError(text)) for job in jobs]
+            outcomes = [WriteOutcome(one.job.future, None, StoreError(text)) for one in waiting]
             self._drop()
         except Exception as error:  # of the database, a late refusal or a bug in a work: the others must not suffer
             self.wrote_at = -math.inf
@@ -159,7 +160,7 @@ class PostgresWriter:
                 for one in waiting:
                     await self._run_alone(one)
                 return
-            outcomes = [WriteOutcome(jobs[0].future, None, self._convert(error))]
+            outcomes = [WriteOutcome(waiting[0].job.future, None, self._convert(error))]
         set_futures(outcomes)
 
     async def _run_alone(self, one: _WaitingJob) -> None:
@@ -175,23 +176,24 @@ class PostgresWriter:
         if raw is not None and not raw.is_closed():
             raw.terminate()
 
-    async def _commit(self, raw: Raw, jobs: list[WriteJob]) -> list[WriteOutcome]:
-        if find_batch(jobs[0].work) is None:
-            outcomes = [await self._commit_one(raw, jobs[0])]
+    async def _commit(self, raw: Raw, waiting: list[_WaitingJob]) -> list[WriteOutcome]:
+        batched = [(one.batch, one.job) for one in waiting if one.batch is not None]
+        if batched:
+            outcomes = await self._commit_groups(raw, plan_groups(batched))
         else:
-            outcomes = await self._commit_groups(raw, plan_groups(jobs))
+            outcomes = [await self._commit_one(raw, waiting[0].job)]
         self.commits += 1
         self.wrote_at = time.monotonic()
         return outcomes
 
     async def _commit_one(self, raw: Raw, job: WriteJob) -> WriteOutcome:
         """Run a work in its own transaction, which sees one moment; again if it met another one."""
-        connection = PostgresConnection(raw)
         if isinstance(job.work, OneStatement):
-            return WriteOutcome(job.future, await _undecided_if_broken(raw, job.work(connection)), None)
+            changed = await _undecided_if_broken(raw, job.work(PostgresConnection(raw)))
+            return WriteOutcome(job.future, changed, None)
         for last in (*(False,) * (_TRIES - 1), True):
             try:
-                return WriteOutcome(job.future, await _in_transaction(raw, job.work(connection)), None)
+                return WriteOutcome(job.future, await _in_transaction(raw, _run_work(raw, job.work)), None)
             except Exception as error:
                 if last or not can_try_again(error):
                     raise
@@ -225,11 +227,27 @@ class PostgresWriter:
         return failure
 
 
+async def _run_work(raw: Raw, work: Work[Any]) -> Any:
+    """Return the value of a work, which may be several. One that could join others is one statement here, too."""
+    if isinstance(work, AllWorks):
+        for one in work.works:
+            await _run_work(raw, one)
+        return None
+    batch = find_batch(work)
+    fitting = {} if batch is None else await _run_batch(raw, batch, [work])
+    return fitting[1] if fitting else await work(PostgresConnection(raw))
+
+
+async def _run_batch(raw: Raw, batch: Batch, works: Sequence[Work[Any]]) -> dict[int, Any]:
+    """Return the value of each work whose row fitted, by its place from 1."""
+    rows = [clean_row(batch.row(work)) for work in works]
+    found = await raw.fetch(batch.statement, *(list(column) for column in zip(*rows, strict=True)))
+    return {row["place"]: None if batch.value is None else batch.value(tuple(row)) for row in found}
+
+
 async def _run_group(raw: Raw, group: BatchGroup) -> list[WriteOutcome | None]:
     """Return the outcome of each job; None for one whose row did not fit."""
-    rows = [clean_row(group.batch.row(job.work)) for job in group.jobs]
-    found = await raw.fetch(group.batch.statement, *(list(column) for column in zip(*rows, strict=True)))
-    values = {row["place"]: group.batch.value(tuple(row)) for row in found}
+    values = await _run_batch(raw, group.batch, [job.work for job in group.jobs])
     return [
         WriteOutcome(job.future, values[place], None) if place in values else None
         for place, job in enumerate(group.jobs, 1)

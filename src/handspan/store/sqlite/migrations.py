@@ -264,6 +264,13 @@ CREATE TABLE channel_positions (
     position TEXT NOT NULL
 );
 """
+_NODES: Final = ""  # tables of PostgreSQL alone
+_NO_TRIGGER: Final = """
+DROP TRIGGER message_moves_its_session;  -- the statement that adds a message moves its session first
+"""
+
+_SERVERS: Final = ""
+"""One node alone has no lease of an MCP server; the numbers of the steps are those of PostgreSQL."""
 
 MIGRATIONS: Final = (
     _CONVERSATIONS,
@@ -278,4 +285,7 @@ MIGRATIONS: Final = (
     _JOURNAL_TIME,
     _ARTIFACTS,
     _CHANNELS,
+    _NODES,
+    _NO_TRIGGER,
+    _SERVERS,
 )

@@ -1,6 +1,6 @@
 """An owner's agents as rows. The built-in agent always exists; an edited copy of it takes its place (SPEC A1)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
@@ -46,9 +46,12 @@ class StoredAgents:
 
         return await self._database.write(work)
 
-    async def edit(self, name: str, agent: Agent, *, owner: str) -> None:
-        """Replace this agent. If its name changes, its sessions follow. The built-in agent can't be renamed."""
-        await self._database.write(partial(_edit, name, agent, sanitize(owner)))
+    async def edit(self, name: str, change: Callable[[Agent], Agent], *, owner: str) -> Agent:
+        """Replace this agent by what `change` makes of it, and return that. Changes at the same time follow each other.
+
+        If its name changes, its sessions follow. The built-in agent can't be renamed. `change` may run more than once.
+        """
+        return await self._database.write(partial(_edit, name, change, sanitize(owner)))
 
     async def delete(self, name: str, *, owner: str) -> int:
         """Remove this agent and give its sessions to the built-in one. Return their number."""
@@ -81,9 +84,9 @@ async def _insert(agent: Agent, owner: str, connection: TableConnection) -> None
     await _save(agent, owner, connection)
 
 
-async def _edit(name: str, agent: Agent, owner: str, connection: TableConnection) -> None:
+async def _edit(name: str, change: Callable[[Agent], Agent], owner: str, connection: TableConnection) -> Agent:
     """Replace the agent. A new name moves its sessions."""
-    await _get(name, owner, connection)
+    agent = change(await _get(name, owner, connection))
     if agent.name != name:
         if name == GENERAL.name:
             raise ToolError(
@@ -93,6 +96,7 @@ async def _edit(name: str, agent: Agent, owner: str, connection: TableConnection
         await _move_sessions(name, agent.name, owner, connection)
         await connection.execute("DELETE FROM agents WHERE owner = ? AND name = ?", (owner, sanitize(name)))
     await _save(agent, owner, connection)
+    return agent
 
 
 async def _delete(name: str, owner: str, connection: TableConnection) -> int:

@@ -36,14 +36,15 @@ from handspan.store.tables.usage import INSERT_USAGE, usage_values
 SESSION: Final = "id, owner, agent, name, created, active, state, length, removed, skills"
 # One statement checks all: the session is the owner's, calls and results pair, no reply follows another reply, the
 # session has the length that the caller expects, and no other process has taken the turn over. It accepts exactly what
-# `check_next` accepts.
-_APPEND: Final = (
-    "INSERT INTO messages (session, seq, number, at, opens, body)"
-    " SELECT id, length + 1, length + 1 + removed, ?/*double precision*/, ?/*text*/, ?/*bytea*/ FROM sessions"
+# `check_next` accepts, and makes room for one message.
+_EXTEND: Final = (
+    "UPDATE sessions SET length = length + 1, active = ?, open_calls = ?, ends_with_reply = ?"
     " WHERE id = ? AND owner = ? AND COALESCE(open_calls, '') = ? AND NOT (ends_with_reply AND ?)"
-    " AND (?/*integer*/ IS NULL OR length = ?) AND (?/*text*/ IS NULL OR run = ?)"
+    " AND (?/*integer*/ IS NULL OR length = ?) AND (?/*text*/ IS NULL OR run = ?) RETURNING length, removed"
 )
-# The same as the trigger of the messages does. Dropped messages are counted, so that no number is given twice.
+INSERT_MESSAGE: Final = "INSERT INTO messages (session, seq, number, at, opens, body) VALUES (?, ?, ?, ?, ?, ?)"
+"""Adds a message to a session whose row already counts it."""
+# Dropped messages are counted, so that no number is given twice.
 _REWIND: Final = (
     "UPDATE sessions SET removed = removed + length - ?, length = ?, open_calls = ?, ends_with_reply = ? WHERE id = ?"
 )
@@ -248,8 +249,8 @@ class AppendMessages(Struct, frozen=True):
     messages: tuple[Message, ...]
     after: int | None
     rows: tuple[Row, ...]
-    """For each message: its time, the calls that it opens, its body, the session's id and owner, the calls that it
-    answers, whether it is a reply."""
+    """For each message: its time, the calls that it opens, whether it is a reply, the session's id and owner, the calls
+    that it answers, its body."""
     uses: tuple[Row | None, ...]
     """For each message what the reply used, as the values of `INSERT_USAGE`."""
     lease: str | None = None
@@ -258,12 +259,17 @@ class AppendMessages(Struct, frozen=True):
     async def __call__(self, connection: TableConnection) -> None:
         """Add them."""
         for place, (row, use) in enumerate(zip(self.rows, self.uses, strict=True)):
+            at, opens, is_reply, session, owner, answered, body = row
             expected = None if self.after is None else self.after + place
-            if await connection.execute(_APPEND, (*row, expected, expected, self.lease, self.lease)) == 0:
+            checks = (session, owner, answered, is_reply, expected, expected, self.lease, self.lease)
+            extended = await connection.fetch_one(_EXTEND, (at, opens, is_reply, *checks))
+            if extended is None:
                 await check_lease(self.session, self.lease, connection)
                 raise await _append_error(connection, self.session, self.owner, self.messages[0], self.after)
+            seq, removed = extended
+            await connection.execute(INSERT_MESSAGE, (session, seq, seq + removed, at, opens, body))
             if use is not None:
-                await connection.execute(INSERT_USAGE, (*use, row[3]))
+                await connection.execute(INSERT_USAGE, (session, seq, owner, *use))
 
 
 def append_messages(
@@ -278,7 +284,7 @@ def append_messages(
     """Return the work that adds these messages."""
     key = (sanitize(session), sanitize(owner))
     rows = tuple(
-        (at, _open_ids(message), encode(message), *key, _answered_ids(message) or "", type(message) is AssistantMessage)
+        (at, _open_ids(message), type(message) is AssistantMessage, *key, _answered_ids(message) or "", encode(message))
         for message in messages
     )
     uses = tuple(usage_values(message, at, cost) if type(message) is AssistantMessage else None for message in messages)

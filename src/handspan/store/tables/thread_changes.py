@@ -11,7 +11,13 @@ from handspan.core.errors import ToolError
 from handspan.core.messages import AssistantMessage, UserMessage
 from handspan.core.records import SessionRecord
 from handspan.core.values import encode, sanitize
-from handspan.store.tables.conversations import check_not_running, drop_messages, get_session, set_length
+from handspan.store.tables.conversations import (
+    INSERT_MESSAGE,
+    check_not_running,
+    drop_messages,
+    get_session,
+    set_length,
+)
 from handspan.store.tables.database import TableConnection
 
 TalkMessage: TypeAlias = UserMessage | AssistantMessage
@@ -43,8 +49,10 @@ async def add(
         if before == kind == "assistant":
             text = "An assistant's message has to follow a person's: put a message of 'user' before it."
             raise ToolError("invalid_arguments", text)
-        sql = "INSERT INTO messages (session, seq, number, at, opens, body) VALUES (?, ?, ?, ?, NULL, ?)"
-        await connection.execute(sql, (found.id, seq, seq + found.removed, at, encode(message)))
+        await connection.execute(INSERT_MESSAGE, (found.id, seq, seq + found.removed, at, None, encode(message)))
+    if messages:
+        sql = "UPDATE sessions SET length = ?, active = ?, ends_with_reply = ? WHERE id = ?"
+        await connection.execute(sql, (found.length + len(messages), at, kind == "assistant", found.id))
 
 
 async def remove(thread: str, owner: str, seq: int, connection: TableConnection) -> int:

@@ -21,10 +21,9 @@ _WITH_AGENT: Final = (
 
 INSERT_USAGE: Final = (
     "INSERT INTO usage (session, seq, owner, model, day, input, output, cached, reasoning, cost)"
-    " SELECT id, length, owner, ?/*text*/, ?/*text*/, ?/*bigint*/, ?/*bigint*/, ?/*bigint*/, ?/*bigint*/,"
-    " ?/*double precision*/ FROM sessions WHERE id = ?"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
-"""Stores what the last message of a session used. Its values are `usage_values` and the session's id."""
+"""Stores what a reply used. Its values: the session's id, the reply's sequence number, the owner and `usage_values`."""
 _MAX_TOKENS: Final = 2**40
 """No API can mean more tokens than this, nor a higher price: such a count is unknown."""
 
@@ -63,7 +62,7 @@ def _plain(total: float | Decimal | None) -> float | None:
 
 
 def usage_values(message: AssistantMessage, at: float, cost: float | None) -> Row:
-    """Return what a reply used, as the values of `INSERT_USAGE`."""
+    """Return what a reply used, as the last values of `INSERT_USAGE`."""
     usage = message.usage or Usage()
     day = datetime.fromtimestamp(at, UTC).date().isoformat()
     tokens = (usage.input, usage.output, usage.cached, usage.reasoning)

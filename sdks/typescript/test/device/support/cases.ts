@@ -9,7 +9,7 @@ export interface Case {
   name: string;
   clauses: string[];
   rows?: string[];
-  client: { label?: string; concurrency?: number; state?: boolean; role?: 'device' | 'chat' };
+  client: { label?: string; concurrency?: number; state?: boolean; role?: 'device' | 'chat'; messages?: boolean };
   tools: (DeviceTool & { code?: boolean })[];
   steps: JsonObject[];
 }
@@ -56,6 +56,7 @@ export class Matching {
     }
     if (!isObject(wanted)) return wanted === value;
     if (Array.isArray(wanted.$has)) return Array.isArray(value) && wanted.$has.every((one) => value.includes(one));
+    if (Array.isArray(wanted.$lacks)) return Array.isArray(value) && !wanted.$lacks.some((one) => value.includes(one));
     if (!isObject(value)) return false;
     const keys = Object.keys(wanted).filter((key) => wanted[key] !== '$optional' || key in value);
     if (keys.length !== Object.keys(value).length) return false;

@@ -16,7 +16,7 @@ import { CallMemory } from '../../../src/device/memory.js';
 import { encodeError, encodeLogin, encodeResult, shrinkResult } from '../../../src/device/results.js';
 import { type OfferedTool, withOffer } from '../../../src/device/tool.js';
 import type { Case } from './cases.js';
-import { type Player, returnedBy } from './walking.js';
+import { fieldsOf, type Player, returnedBy } from './walking.js';
 
 const NOW = 1_700_000_000;
 const CAN = ['resume', 'progress', 'cancel', 'deadline', 'parts', 'permissions', 'unregister', 'ack_batch', 'login'];
@@ -31,6 +31,7 @@ export class PurePlayer implements Player {
   private peer!: ClientState;
   private frames: JsonObject[] = [];
   private events: Json[] = [];
+  private messages: Json[] = [];
   private running = new Set<string>();
   private stopped = new Set<string>();
   private asking = new Map<string, string | Run>();
@@ -47,13 +48,15 @@ export class PurePlayer implements Player {
   }
 
   private begin(): void {
-    const { role = 'device', label, concurrency = 1 } = this.given.client;
-    const capabilities = role === 'chat' ? [...CAN, 'events', 'questions', 'question_kinds'] : CAN;
+    const { role = 'device', label, concurrency = 1, messages = false } = this.given.client;
+    const ofChats = role === 'chat' ? ['events', 'questions', 'question_kinds'] : [];
+    const capabilities = [...CAN, ...ofChats, ...(messages ? ['messages'] : [])];
     const introduction = { type: 'connect', v: 1, role, label, capabilities, device_name: 'test' } as const;
     this.memory = new CallMemory(this.file, () => NOW);
     this.peer = new ClientState(introduction, this.tools, this.memory, concurrency);
     this.frames = [];
     this.events = [];
+    this.messages = [];
     this.running = new Set();
     this.stopped = new Set();
     this.asking = new Map();
@@ -156,6 +159,10 @@ export class PurePlayer implements Player {
     return this.events;
   }
 
+  async shown(): Promise<Json[]> {
+    return this.messages;
+  }
+
   private finish(callId: string, answer: Answer | undefined): void {
     this.running.delete(callId);
     this.do(this.peer.finishCall(callId, answer));
@@ -178,6 +185,7 @@ export class PurePlayer implements Player {
       else if (action.do === 'stop') this.stopped.add(action.id);
       else if (action.do === 'login') this.logins.set(action.request.callId, action.request.intent);
       else if (action.do === 'ask') this.asking.set(action.request.permission, action.request.id);
+      else if (action.do === 'message' && this.given.client.messages) this.messages.push(fieldsOf(action.message));
       else if (action.do === 'question') {
         if (this.questions.has(action.question.id)) throw new Error('it was asked before');
         this.questions.add(action.question.id);

@@ -1,5 +1,6 @@
 // Walks through a case, whatever plays the device.
 import { expect } from 'vitest';
+import type { ChannelMessage } from '../../../src/device/channel-message.js';
 import type { Decision, Json, JsonObject } from '../../../src/device/frames.js';
 import { type Case, lean, Matching } from './cases.js';
 
@@ -25,6 +26,8 @@ export interface Player {
   speak(text: string): Promise<void>;
   /** All events that it has heard of what it said; at least so many. */
   heard(count: number): Promise<Json[]>;
+  /** All messages of agents that it was given; at least so many. */
+  shown(count: number): Promise<Json[]>;
 }
 
 const MOST = 1024 * 1024;
@@ -82,6 +85,11 @@ export async function walk(one: Case, player: Player): Promise<void> {
         expect(matching.matches(step.hears as Json, heard), `${where}: heard ${JSON.stringify(heard)}`).toBe(true);
         break;
       }
+      case 'shows': {
+        const shown = await player.shown((step.shows as Json[]).length);
+        expect(matching.matches(step.shows as Json, shown), `${where}: shown were ${JSON.stringify(shown)}`).toBe(true);
+        break;
+      }
       case 'runs': {
         expect(await player.nothingMore(), where).toEqual([]);
         const counts = Object.fromEntries(Object.keys(given).map((tool) => [tool, player.runs(tool)]));
@@ -95,6 +103,11 @@ export async function walk(one: Case, player: Player): Promise<void> {
         throw new Error(`${where}: no such step`);
     }
   }
+}
+
+/** A message of an agent as a case has it. */
+export function fieldsOf({ channel, chatId, content }: ChannelMessage): Json {
+  return { channel, chat_id: chatId, content };
 }
 
 /** How many bytes of a message this gateway takes. */

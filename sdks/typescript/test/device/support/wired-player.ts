@@ -9,7 +9,7 @@ import type { CallContext } from '../../../src/device/tool.js';
 import { bounded, Queue } from './bounded.js';
 import type { Case } from './cases.js';
 import type { ServerLink, SocketServer } from './socket-server.js';
-import { type Player, returnedBy } from './walking.js';
+import { fieldsOf, type Player, returnedBy } from './walking.js';
 
 export class WiredPlayer implements Player {
   private device!: Device;
@@ -25,6 +25,7 @@ export class WiredPlayer implements Player {
   private answers = new Map<string, Queue<QuestionAnswer>>();
   private readonly logins = new Map<string, Queue<string>>();
   private events: Json[] = [];
+  private messages: Json[] = [];
   private happenings = new Queue<true>();
 
   constructor(
@@ -35,13 +36,14 @@ export class WiredPlayer implements Player {
   }
 
   private begin(): void {
-    const { state, label, role = 'device', concurrency = 1 } = this.given.client;
+    const { state, label, role = 'device', concurrency = 1, messages = false } = this.given.client;
     const life = { isAlive: true };
     this.alive = life;
     this.orders = new Map();
     this.decisions = new Map();
     this.answers = new Map();
     this.events = [];
+    this.messages = [];
     this.device = new Device({
       url: this.server.url,
       token: 'token',
@@ -64,6 +66,7 @@ export class WiredPlayer implements Player {
       },
       onLogin: ({ callId, intent }) => queueOf(this.logins, callId).put(intent),
       onQuestion: ({ id }) => queueOf(this.answers, id).take(),
+      onChannelMessage: messages ? (message) => this.show(fieldsOf(message)) : undefined,
     });
     for (const { code = true, ...tool } of this.given.tools) {
       const handler = (_: unknown, context: CallContext) => this.code(tool.name, context);
@@ -182,6 +185,16 @@ export class WiredPlayer implements Player {
   async heard(count: number): Promise<Json[]> {
     while (this.events.length < count) await this.happenings.next('an event');
     return this.events;
+  }
+
+  private show(message: Json): void {
+    this.messages.push(message);
+    this.happenings.put(true);
+  }
+
+  async shown(count: number): Promise<Json[]> {
+    while (this.messages.length < count) await this.happenings.next('a message');
+    return this.messages;
   }
 
   /** Kills it: what it would write while it ends is not written. */

@@ -30,4 +30,7 @@ internal sealed interface Action {
 
     /** Begin the login that a call waits for. */
     class Login(val request: LoginRequest) : Action
+
+    /** Show the person a message of an agent. */
+    class Show(val message: ChannelMessage) : Action
 }

@@ -30,6 +30,7 @@ internal class ClientOptions(
     val tls: SSLSocketFactory?,
     val askPermission: AskPermission?,
     val startLogin: StartLogin?,
+    val showMessage: ShowMessage?,
     val listener: ClientListener,
     val threads: ExecutorService,
 )

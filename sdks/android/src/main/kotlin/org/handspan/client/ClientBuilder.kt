@@ -17,6 +17,7 @@ class ClientBuilder internal constructor(url: String) {
     private var tls: SSLSocketFactory? = null
     private var askPermission: AskPermission? = null
     private var startLogin: StartLogin? = null
+    private var showMessage: ShowMessage? = null
     private var listener: ClientListener = object : ClientListener {}
     private var handler: ToolCallHandler? = null
     private var threads: ExecutorService? = null
@@ -64,6 +65,9 @@ class ClientBuilder internal constructor(url: String) {
     /** Begins a login for a tool that threw [LoginRequired]; without it the model gets that error. */
     fun startLogin(start: StartLogin) = apply { startLogin = start }
 
+    /** Gets what agents write to the person with the tool `message`; without it they write to other clients. */
+    fun onChannelMessage(show: ShowMessage) = apply { showMessage = show }
+
     /** Gets what happens to the client. */
     fun listener(listener: ClientListener) = apply { this.listener = listener }
 
@@ -74,8 +78,8 @@ class ClientBuilder internal constructor(url: String) {
         val tools = ClientTools(handler)
         for ((spec, own) in specs.values) tools.register(spec, own)
         val options = ClientOptions(
-            address, token, label, hasPrefix, deviceName, state, concurrency, backoff, tls, askPermission, startLogin, listener,
-            threads ?: Executors.newCachedThreadPool { Thread(it, "handspan-call").apply { isDaemon = true } },
+            address, token, label, hasPrefix, deviceName, state, concurrency, backoff, tls, askPermission, startLogin, showMessage,
+            listener, threads ?: Executors.newCachedThreadPool { Thread(it, "handspan-call").apply { isDaemon = true } },
         )
         return Client(options, tools)
     }

@@ -79,6 +79,10 @@ internal class ClientState(
         "permission_request" -> receivePermission(frame)
         "login_start" -> listOf(Action.Login(loginRequest(frame.text("call_id"))))
         "question_closed" -> stopAsking(listOf(frame.text("id")))
+        "channel_message" -> {
+            val message = ChannelMessage(frame.text("channel"), frame.text("chat_id"), frame.text("content"))
+            listOf(Action.Show(message))
+        }
         "connected" -> receiveConnected(frame)
         "tools_registered" -> {
             for (one in frame.items("rejected").filterIsInstance<JSONObject>()) rejected[one.text("name")] = one.text("reason")

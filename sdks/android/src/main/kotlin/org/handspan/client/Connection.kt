@@ -93,6 +93,7 @@ internal class Connection(private val options: ClientOptions, private val tools:
                 is Action.Stop -> runner.stop(action.id)
                 is Action.Ask -> runner.ask(action.id, action.question)
                 is Action.Login -> runner.beginLogin(action.request)
+                is Action.Show -> runCatching { options.showMessage?.show(action.message) }
             }
         }
     }
@@ -129,11 +130,11 @@ internal class Connection(private val options: ClientOptions, private val tools:
     }
 
     private fun introduction(): JSONObject {
-        val can = if (options.startLogin == null) CAPABILITIES else CAPABILITIES + "login"
+        val own = listOfNotNull(options.startLogin?.let { "login" }, options.showMessage?.let { "messages" })
         val hello = JSONObject().put("type", "connect").put("v", 1).put("role", "device").put("device_name", options.deviceName)
         if (options.label.isNotEmpty()) hello.put("label", options.label)
         if (!options.hasPrefix) hello.put("prefix", false)
-        return hello.put("capabilities", JSONArray(can))
+        return hello.put("capabilities", JSONArray(CAPABILITIES + own))
     }
 
     private companion object {
