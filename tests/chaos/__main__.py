@@ -23,6 +23,7 @@ from tests.chaos import (
     kills,
     nodes,
     nodes_drain,
+    nodes_mcp,
     outages,
     pages,
     sigterm,
@@ -47,6 +48,7 @@ SCENARIOS: Final[dict[str, tuple[Callable[[Path, Any, int], Any], Any, Any]]] = 
     "walks": (walks.walks, walks.Scale(), walks.SHORT),
     "nodes": (nodes.nodes, nodes.Scale(), nodes.SHORT),
     "nodes_drain": (nodes_drain.nodes_drain, nodes_drain.Scale(), nodes_drain.SHORT),
+    "nodes_mcp": (nodes_mcp.nodes_mcp, nodes_mcp.Scale(), nodes_mcp.SHORT),
 }
 """By name: what gives the figures, and how much of it there is in the long and in the short form."""
 

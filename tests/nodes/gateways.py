@@ -22,6 +22,8 @@ from tests.postgres_engine import HOW_TO_INSTALL, find_programs, run_sql_at, sch
 from tests.waiting import WAIT, until
 
 LEASE: Final = 3.0
+LONG_LEASE: Final = 30.0
+"""For tests in which no node dies: on a busy machine, a node may be silent for longer than the short one."""
 PATIENT: Final = WAIT
 """Seconds that a frame may take: a node may have to die first."""
 

@@ -569,7 +569,8 @@ class ClusterSettings(Struct, frozen=True):
     lease: Seconds = 3.0
     """How long a node counts as alive after its last sign in the database. It gives one every third of this time."""
     away: Seconds = 10.0
-    """How long a node without a connection to NATS keeps its clients; then it sends them to other nodes (1012)."""
+    """How long a node without a connection to NATS keeps its clients; then it sends them to other nodes (1012). Without
+    the database, it keeps its MCP servers as long."""
     drain: Seconds = 10.0
     """Over how many seconds a node that stops sends its clients away, one after the other. Its own work has 10 more.
     Other nodes go on with its turns: each moves after the step that runs, at the latest when that time is over."""

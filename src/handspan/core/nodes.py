@@ -13,6 +13,10 @@ from handspan.core.errors import HandspanError
 
 LARGEST_MESSAGE: Final = 256 * 1024
 """Bytes of a message between nodes. What is larger is stored, and the message names it."""
+SERVER: Final = "server"
+"""The role of an MCP server that one node runs for all: its row is the lease of that node, its label the name."""
+SHARED: Final = ""
+"""The owner of what belongs to all owners."""
 
 
 class NodeRecord(Struct, frozen=True):
@@ -136,6 +140,9 @@ class NodeBook(Protocol):
 
     async def place(self, client: ClientRecord) -> Placement:
         """Note that this client is connected here now."""
+
+    async def claim(self, server: ClientRecord) -> int:
+        """Let this node run an MCP server, unless another node does. Return the epoch; 0: another one does."""
 
     async def offer(self, peer: str, epoch: int, tools: bytes) -> None:
         """Store the tools of a client, unless a newer connection counts."""

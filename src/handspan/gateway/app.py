@@ -208,6 +208,10 @@ class App:
         for pattern in await self.switches.off():
             self.registry.disable(pattern)
 
+    async def read_pins(self) -> None:
+        """Read the definitions that persons agreed to: at other nodes, too."""
+        await self._pinned.open()
+
     async def follow_switches(self) -> None:
         """Switch tools off and on as the store says now: another node has changed that."""
         self.registry.follow_switches(await self.switches.off())

@@ -133,6 +133,8 @@ class Gateway:
             loaded=loaded,
             show_message=self._messages.show,
         )
+        if self.cluster is not None:
+            self.app.mcp.share = self.cluster.servers.share
         assert self.app.store is not None  # it is durable
         self.store: Store = self.app.store
         self.auth = Auth(settings, self.store.tokens, settings.state, self.bus)
@@ -247,7 +249,8 @@ class Gateway:
         if self.channels is not None:
             await self.channels.stop()
         if self.cluster is not None:
-            await self.cluster.drain(self.leaving_seconds if seconds else 0.0)
+            leaving = self.leaving_seconds if seconds else 0.0
+            await asyncio.gather(self.cluster.drain(leaving), self.cluster.servers.drain(leaving))
         self.peers.stop()
         self.app.engine.is_stopping = True
         await asyncio.gather(self.sessions.drain(seconds), *(door.drain(seconds) for door in self.doors.values()))

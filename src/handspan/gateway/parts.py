@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from msgspec import Struct
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from handspan.agent.sessions import Sessions
 from handspan.config.listing import SettingChanges
@@ -28,6 +28,18 @@ if TYPE_CHECKING:
     from handspan.gateway.channels.door import ChannelDoor
 
 
+class RoutedSessions(Protocol):
+    """MCP requests among several nodes."""
+
+    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, here or by the node that has its session."""
+        ...
+
+    def stamp(self, own_id: str) -> str:
+        """Return the id that clients get, for something in the memory of this node."""
+        ...
+
+
 class OtherGateways(Protocol):
     """The other nodes of a gateway of several, as doors need them."""
 
@@ -48,6 +60,13 @@ class OtherGateways(Protocol):
 
     def is_here(self, node: str) -> bool:
         """Whether this is the id of this node."""
+        ...
+
+    def route_sessions(self, here: ASGIApp, longest: int) -> RoutedSessions:
+        """Bring each MCP request to the node that has its session. `here` answers those of this node.
+
+        `longest`: bytes of a body; `here` refuses a longer one.
+        """
         ...
 
     def dismiss(self, owner: str, label: str, reason: str) -> bool:

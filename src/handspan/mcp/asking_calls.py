@@ -88,8 +88,10 @@ CallWork: TypeAlias = Callable[[AskingCall], Coroutine[Any, Any, ToolResult]]
 class AskingCalls:
     """The calls whose clients have to come back with an answer, by states that can't be guessed. Each holds once."""
 
-    def __init__(self) -> None:
+    def __init__(self, stamp: Callable[[str], str] | None = None) -> None:
+        """`stamp` makes of each state what clients get: it may say where the call waits."""
         self._calls: dict[str, AskingCall] = {}
+        self._stamp = stamp
 
     def begin(self, client: str, name: str, arguments: Arguments, work: CallWork) -> AskingCall:
         """Begin a call of this client."""
@@ -99,7 +101,8 @@ class AskingCalls:
 
     def keep(self, call: AskingCall) -> str:
         """Keep the call until its client comes back. Return the state that the client has to bring."""
-        state = secrets.token_urlsafe(32)
+        made = secrets.token_urlsafe(32)
+        state = made if self._stamp is None else self._stamp(made)
         self._calls[state] = call
         if len(self._calls) > _MAX_CALLS:
             self._calls.pop(next(iter(self._calls))).task.cancel()

@@ -4,11 +4,13 @@ import asyncio
 import logging
 import os
 import random
+import socket
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
 import msgspec
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from handspan.bus.link import LinkOptions, NatsLink
 from handspan.bus.memory import STRICT_VARIABLE
@@ -21,14 +23,18 @@ from handspan.core.bus import (
     ToolsChanged,
 )
 from handspan.core.errors import ConfigError, HandspanError, StoreError
-from handspan.core.nodes import ClientRecord, NodeBook, NodeRecord, RequestClaim
+from handspan.core.nodes import SHARED, ClientRecord, NodeBook, NodeRecord, RequestClaim
 from handspan.core.records import Recovery
 from handspan.gateway.clients.peers import Peer
 from handspan.gateway.entry.rate_limit import TryLimit
 from handspan.gateway.metrics import node_lines
 from handspan.gateway.nodes.client_rows import ClientRows
 from handspan.gateway.nodes.events import ClusterParts, NodeEvents
+from handspan.gateway.nodes.forwarded import KINDS
+from handspan.gateway.nodes.forwarding import RequestForwarding
 from handspan.gateway.nodes.lost_nodes import LostNodes
+from handspan.gateway.nodes.servers import SharedServers, is_server
+from handspan.gateway.nodes.session_ids import SessionRoutes
 from handspan.gateway.nodes.turns import TurnsElsewhere
 from handspan.registry.registry import Registry
 from handspan.sources.nodes import messages
@@ -55,6 +61,9 @@ _moved: Final = msgspec.msgpack.Decoder(messages.ClientMoved)
 _dismissed: Final = msgspec.msgpack.Decoder(messages.ClientDismissed)
 _turn: Final = msgspec.msgpack.Decoder(messages.TurnOffered)
 _probe: Final = msgspec.msgpack.Decoder(messages.Probe)
+_question: Final = msgspec.msgpack.Decoder(messages.CallQuestion)
+_answer: Final = msgspec.msgpack.Decoder(messages.CallAnswer)
+_trust: Final = msgspec.msgpack.Decoder(messages.TrustServer)
 
 
 class Cluster:
@@ -73,6 +82,13 @@ class Cluster:
         self.registry: Registry
         self.rules: OfferRules
         self.mirrors = Mirrors(self)
+        name = settings.name or socket.gethostname()
+        self.servers = SharedServers(self, self.link, self.bus, name, settings.away)
+        self._session_key = b""
+        """The key with which all nodes sign the ids of MCP sessions."""
+        self._forwarding = RequestForwarding(self.link)
+        self.process = os.urandom(16).hex()
+        """The name of this process in the ids of MCP sessions: they stay when it gets a new incarnation."""
         self._parts: ClusterParts
         self.client_rows: ClientRows
         self._probes: Probes
@@ -101,7 +117,9 @@ class Cluster:
 
     async def connect(self) -> None:
         """Connect to the other nodes, once the store is open. Raises `ConfigError` when that is not possible."""
+        self._session_key = await self.book.secret("mcp")
         await self.link.open(await self.book.secret("bus"), self.book.own)
+        await self.link.listen_also(self.process)
         self.bus.open(self.link, self.book.own)
         self._is_open = True
 
@@ -131,6 +149,10 @@ class Cluster:
         self._events.open(self.start)
         for part in (self.client_rows, self.mirrors, self._probes, self._lost_nodes, self._turns):
             part.open()
+        self._forwarding.open(self.process, self.frames)
+        app = parts.app
+        self.servers.open(app.mcp, app.artifacts, app.settings.workspace, app.read_pins)
+        self.start(self._follow_shared())
         self._ticking = asyncio.create_task(self._tick())
 
     async def close(self) -> None:
@@ -140,6 +162,8 @@ class Cluster:
         if self._ticking is not None:
             self._ticking.cancel()
             await asyncio.wait([self._ticking])
+            await self._forwarding.close()
+            await self.servers.close()
             await self._probes.close()
             await self._lost_nodes.close()
             await self._turns.close()
@@ -222,8 +246,13 @@ class Cluster:
         if unfollow is not None:
             unfollow()
 
+    async def _follow_shared(self) -> None:
+        await self.mirrors.follow(SHARED)
+
     def _is_needed(self, owner: str) -> bool:
         """Whether the owner has a session, an open page or a client here."""
+        if owner == SHARED:
+            return True
         parts = self._parts
         has_page = parts.live.count(owner) > 0
         return has_page or parts.sessions.is_used_by(owner) or any(peer.who.owner == owner for peer in parts.peers)
@@ -269,6 +298,9 @@ class Cluster:
 
     def appear(self, mirror: Mirror) -> None:
         """Let a client of another node be known here."""
+        if mirror.is_server:
+            self.servers.appear(mirror)
+            return
         self._parts.unfinished.adopt(mirror.id, mirror.calls)
         if mirror.calls.open and mirror.tools is not None:
             mirror.tools.resume_calls()
@@ -279,13 +311,19 @@ class Cluster:
 
     def disappear(self, mirror: Mirror) -> None:
         """Let it be known here that a client of another node is gone."""
+        if mirror.is_server:
+            self.servers.disappear(mirror)
+            return
         if mirror.record.role == "device":
             self._parts.devices.disappear(mirror.record.owner, mirror.record.label)
         self._publish_here(mirror.record.owner)
 
     def late(self, mirror: Mirror, frame: ResultFrame | FailureFrame) -> None:
         """Take an answer that no call waits for."""
-        self._parts.late(mirror, frame)
+        if mirror.is_server:
+            mirror.calls.acknowledge(frame.call)  # its call was cancelled: the journal has that
+        else:
+            self._parts.late(mirror, frame)
 
     def _publish_here(self, owner: str) -> None:
         """Tell the live views of this node."""
@@ -323,6 +361,16 @@ class Cluster:
         """Whether this is the id of this node."""
         return node == self.book.own
 
+    async def forward(self, node: str, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
+        """Let the process of this name answer a request. Raises `NoSuchNode` when it is gone."""
+        await self._forwarding.forward(node, scope, body, receive, send)
+
+    def route_sessions(self, here: ASGIApp, longest: int) -> SessionRoutes:
+        """Bring each MCP request to the node that has its session. `here` answers those of this node."""
+        routes = SessionRoutes(self._session_key, self, here, longest)
+        self._forwarding.answer = routes.answer
+        return routes
+
     def dismiss(self, owner: str, label: str, reason: str) -> bool:
         """Send a device away that is connected to another node. Return False when there is none."""
         for mirror in self.mirrors:
@@ -346,7 +394,8 @@ class Cluster:
     def _take(self, kind: str, body: bytes) -> bytes | None:
         match kind:
             case messages.TO_CLIENT:
-                self.client_rows.deliver(_to_client.decode(body))
+                message = _to_client.decode(body)
+                (self.servers if is_server(message.peer) else self.client_rows).deliver(message)
             case messages.FROM_CLIENT:
                 self.mirrors.receive(_from_client.decode(body))
             case messages.GONE:
@@ -359,8 +408,23 @@ class Cluster:
                 offered = _turn.decode(body)
                 self.start(self._take_turn(offered.session, offered.owner))
             case messages.PROBE:
-                return messages.encode(self.client_rows.probe(_probe.decode(body)))
+                return messages.encode(self._answer_probe(_probe.decode(body)))
+            case messages.ASK:
+                self.servers.take_question(_question.decode(body))
+            case messages.ANSWER:
+                self.servers.take_answer(_answer.decode(body))
+            case messages.TRUST:
+                return self.servers.trust(_trust.decode(body))
+            case _ if kind in KINDS:
+                return self._forwarding.take(kind, body)
         return None
+
+    def _answer_probe(self, asked: messages.Probe) -> messages.Probed:
+        servers = tuple(one for one in asked.clients if is_server(one.peer))
+        clients = tuple(one for one in asked.clients if not is_server(one.peer))
+        first = self.client_rows.probe(messages.Probe(asked.sender, clients))
+        second = self.servers.probe(messages.Probe(asked.sender, servers))
+        return messages.Probed(first.unknown + second.unknown, first.gone + second.gone)
 
     def _on_moved(self, moved: messages.ClientMoved) -> None:
         peer = self.client_rows.move(moved)
@@ -414,6 +478,7 @@ class Cluster:
         """Go on under a new incarnation: the others counted this node as lost."""
         self.bus.rename(self.book.own)
         self.client_rows.place_all_again()
+        self.servers.lose_all()
         self.mirrors.hint("")
         self.start(self.link.listen(self.book.own))
 

@@ -69,6 +69,8 @@ class RemoteCall(Struct, eq=False):
     """The client wants a login, and the person is asked. Its clock stands still."""
     login_to_start: str = ""
     """The question whose login the client has to start as soon as there is a link."""
+    owner: str = ""
+    """The owner for whom it runs, where the client serves all owners."""
 
     def leave_login(self, deadline: Deadline | None) -> None:
         """The person has logged in: the client runs the call again, with the time that it has left."""

@@ -5,7 +5,7 @@ Texts are compared byte by byte, as SQLite does, whatever the language of the da
 
 from typing import Final
 
-from handspan.store.postgres.node_tables import NODE_LEASES, NODES
+from handspan.store.postgres.node_tables import NODE_LEASES, NODES, SERVERS
 
 _CONVERSATIONS: Final = """
 CREATE TABLE leases (                         -- the processes that use this database
@@ -319,5 +319,6 @@ MIGRATIONS: Final = tuple(
         NODES,
         _NO_TRIGGER,
         NODE_LEASES,
+        SERVERS,
     )
 )

@@ -61,3 +61,7 @@ ALTER TABLE asked_requests ADD COLUMN asked BYTEA NOT NULL DEFAULT '';
 ALTER TABLE asked_requests ADD COLUMN answer BYTEA;
 CREATE INDEX asked_requests_by_node ON asked_requests (node);
 """
+
+SERVERS: Final = """
+CREATE UNIQUE INDEX clients_servers ON clients (label) WHERE role = 'server'; -- one node runs an MCP server
+"""

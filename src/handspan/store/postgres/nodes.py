@@ -29,6 +29,10 @@ _PLACE: Final = (
     " name = excluded.name, token = excluded.token, tools = excluded.tools, version = clients.version + 1"
     " RETURNING epoch"
 )
+_CLAIM: Final = (
+    f"INSERT INTO clients ({_CLIENT}) SELECT ?, ?, id, nextval('client_epochs'), ?, ?, '', FALSE, ?, ?, '', ?, 0"
+    " FROM nodes WHERE id = ? AND NOT draining ON CONFLICT DO NOTHING RETURNING epoch"
+)
 _ADD_CODE: Final = (
     "INSERT INTO entry_codes (hash, kind, owner, scopes, until, tries)"
     " VALUES (?, ?, ?, ?, clock_timestamp() + make_interval(secs => ?), ?)"
@@ -104,6 +108,13 @@ class StoredNodes:
     async def place(self, client: ClientRecord) -> Placement:
         """Note that this client is connected here now."""
         return await self._database.write(partial(_place, client))
+
+    async def claim(self, server: ClientRecord) -> int:
+        """Let this node run an MCP server, unless another node does. Return the epoch; 0: another one does."""
+        about = (server.role, sanitize(server.label), " ".join(server.capabilities), sanitize(server.name))
+        values = (server.peer, server.owner, *about, server.tools, server.node)
+        epoch = await self._database.write(lambda connection: connection.fetch_value(_CLAIM, values))
+        return epoch or 0
 
     async def offer(self, peer: str, epoch: int, tools: bytes) -> None:
         """Store the tools of a client, unless a newer connection counts."""
