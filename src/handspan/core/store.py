@@ -60,22 +60,26 @@ class Ledger(Protocol):
     """The state of every call: each accepted call gets exactly one result, even after a crash."""
 
     async def accept(self, record: CallRecord) -> None:
-        """Enter this call: it waits, perhaps for a person, and no tool was touched. `ToolError` for a used id."""
+        """Enter this call: it waits, perhaps for a person, and no tool was touched.
+
+        Raises `ToolError` for a used id.
+        """
 
     def start(self, record: CallRecord) -> NowOrLater[None]:
-        """Record that a tool is about to be touched. Enter a call that was not accepted; `ToolError` for a used id.
+        """Record that a tool is about to be touched. Enter a call that was not accepted.
 
-        None: it is written, or the caller need not wait for that, as for a read-only tool.
+        Raises `ToolError` for a used id. None: it is written, or the caller need not wait for that, as for a
+        read-only tool.
         """
 
     async def suspend(self, record: CallRecord) -> None:
         """Record that the outcome comes later, from elsewhere, until `record.expires_at`.
 
-        Enter a call that was not accepted: some tools only hand it to a client. `ToolError` for a used id.
+        Enter a call that was not accepted: some tools only hand it to a client. Raises `ToolError` for a used id.
         """
 
     def finish(self, record: CallRecord, result: ToolResult) -> NowOrLater[bool]:
-        """Store the call's one result. The value is False if it has one already; then nothing changes.
+        """Store the call's one result. The value, now or later, is False if it has one already; then nothing changes.
 
         Raises `StoreError` when the result can't be stored now; see `unwritten`.
         """

@@ -1,7 +1,8 @@
 """Calls that ask the person at the client, in the newer era of the protocol (SPEC P6).
 
-There a server can't ask a client. It answers the call with the question instead, and the client repeats the call with
-the person's answer. The call itself goes on waiting meanwhile: an answer may also come from elsewhere.
+In that era (see `mcp/__init__.py`) a server can't ask a client. It answers the call with the question instead, and
+the client repeats the call with the person's answer. The call itself goes on waiting meanwhile: an answer may
+also come from elsewhere.
 """
 
 import asyncio
@@ -44,7 +45,7 @@ class AskingCall:
         self._has_questions = asyncio.Event()
 
     async def ask(self, text: str, schema: JsonObject) -> Answer:
-        """Ask the person at the client. Cancelled when the answer came from elsewhere."""
+        """Ask the person at the client. The wait is cancelled when the answer came from elsewhere."""
         self._count += 1
         key = f"question_{self._count}"
         question = ClientQuestion(text, schema, asyncio.get_running_loop().create_future())

@@ -70,6 +70,7 @@ def document(operations: Sequence[Operation], prefix: str = "") -> JsonObject:
 
 
 def _types(operations: Sequence[Operation]) -> list[Any]:
+    """Return every type that a request or an answer has. Types with the same repr count as one."""
     found: dict[str, Any] = {repr(ErrorBody): ErrorBody}
     for operation in operations:
         form = operation.form

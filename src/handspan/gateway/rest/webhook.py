@@ -44,7 +44,7 @@ class WebhookCodec:
 
 @family.post("/webhook", also={202: WaitingAnswer}, also_refuses=(404, 409, 421, 429, 500, 503))
 async def webhook(request: RestRequest, body: WebhookBody, headers: WebhookHeaders) -> WebhookAnswer | Reply:
-    """Send a message to an agent and wait for its answer. The same key and body again: the stored answer."""
+    """Send a message to an agent and wait for its answer. A repeated key and body get the stored answer."""
     _check_tries(request)
     is_first = False
 
@@ -56,7 +56,7 @@ async def webhook(request: RestRequest, body: WebhookBody, headers: WebhookHeade
     asked = fingerprint([body.message, body.persona, headers.x_persona, headers.x_session_id])
     try:
         answered = await request.parts.webhook_answers.answer(request.owner, headers.x_idempotency_key, asked, answer)
-    except Exception as error:  # the first request with this key failed: its own caller has got the error
+    except Exception as error:  # of the first request with this key: only its own caller gets this error
         if is_first or (isinstance(error, Refusal) and error.code == "idempotency_conflict"):
             raise
         raise Refusal(503, "try_again", "The first request under this key failed. Try again.") from None

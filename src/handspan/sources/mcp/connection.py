@@ -1,4 +1,4 @@
-"""One MCP server as a source of tools; a server that died is started again here (SPEC C4).
+"""One MCP server as a source of tools. A server that crashed is started again here: restart with backoff (SPEC C4).
 
 One task owns the link: it opens it, reads the server's list, follows its changes, and opens it again when it was lost.
 The tools stay registered while the server is started again; a call that comes meanwhile waits for it. They go when
@@ -278,7 +278,10 @@ class McpConnection:
             await self._wanted.wait()
 
     async def _pause(self, failures: int, reason: str, said: str) -> None:
-        """Wait before the next try. The first one comes at once: the tools stay until it has failed, too."""
+        """Wait before the next try, longer each time (backoff). After the first failure there is no wait.
+
+        The tools stay registered until the second failure.
+        """
         if failures == 1:
             return
         self._registry.replace(self.origin, [])
