@@ -96,7 +96,7 @@ def test_both_databases_have_the_same_steps_and_what_only_one_needs_is_empty_in_
     assert len(MIGRATIONS) == len(SQLITE_MIGRATIONS)
     alone = [step for step, other in zip(MIGRATIONS, SQLITE_MIGRATIONS, strict=True) if not other]
     made = [step.split("CREATE ")[1].split(" (")[0].split(" ON ")[0] for step in alone]
-    assert made == ["TABLE artifacts", "TABLE nodes", "UNIQUE INDEX clients_servers"]
+    assert made == ["TABLE artifacts", "TABLE nodes", "TABLE named_leases", "UNIQUE INDEX clients_servers"]
 
 
 async def test_a_database_of_a_newer_version_is_refused_with_words(state: Path) -> None:
