@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -62,3 +63,39 @@ async def test_an_example_without_a_token_says_what_is_wrong(tmp_path: Path) -> 
     async with running_gateway(tmp_path) as gateway:
         with pytest.raises(AssertionError, match="wants a token"):
             await tell(gateway, "examples.chat", "--check", "--token", "")
+
+
+DEVICE = """
+import sys
+from handspan.client import Client
+
+lamp = Client(sys.argv[1], sys.argv[2], label="lamp")
+
+
+@lamp.tool
+def is_on() -> bool:
+    "Say whether the lamp is on."
+    return True
+
+
+lamp.run_sync()
+"""
+
+
+async def test_a_program_shows_its_link_and_ends_with_ctrl_c_without_a_traceback(tmp_path: Path) -> None:
+    async with running_gateway(tmp_path) as gateway:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", DEVICE, gateway.url, gateway.token, stderr=asyncio.subprocess.PIPE
+        )
+        assert process.stderr is not None
+        try:
+            first = (await asyncio.wait_for(process.stderr.readline(), 60)).decode()
+            process.send_signal(signal.SIGINT)
+            rest = (await asyncio.wait_for(process.stderr.read(), 60)).decode()
+            await asyncio.wait_for(process.wait(), 60)
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+    assert first.endswith(f"connected to {gateway.url} as 'lamp'\n"), (first, rest)
+    assert (process.returncode, rest) == (0, "")

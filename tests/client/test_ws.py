@@ -56,6 +56,21 @@ async def test_a_refusal_ends_it_with_what_to_do(status: int, token: str, words:
         await client.connected()
 
 
+async def test_a_refusal_is_shown_without_the_error_that_it_came_from() -> None:
+    _, refuse = refusing(401)
+    async with gate(refuse) as there:  # type: ignore[arg-type] # made above
+        with pytest.raises(GatewayRefused) as caught:
+            await asyncio.wait_for(Client(there.url, "secret", backoff=SOON).run(), 60)
+    assert caught.value.__suppress_context__
+
+
+@pytest.mark.parametrize("token", ["…", "two words", "line\n"])
+async def test_what_can_be_no_token_is_refused_before_a_link_is_tried(token: str) -> None:
+    with pytest.raises(GatewayRefused, match="no token.*handspan tokens new NAME --scope device") as caught:
+        await asyncio.wait_for(Client("http://127.0.0.1:1", token).run(), 60)
+    assert token not in str(caught.value)
+
+
 async def test_a_redirect_is_not_followed_with_the_token() -> None:
     elsewhere, refuse_there = refusing(401)
     async with gate(refuse_there) as other:  # type: ignore[arg-type] # made above

@@ -1,9 +1,11 @@
 """`Client`: a program that offers its tools to the gateway's agents, and talks to them."""
 
 import asyncio
+import contextlib
+import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final
@@ -51,6 +53,7 @@ CAPABILITIES: Final[tuple[Capability, ...]] = (
     "ack_batch",
 )
 """The capabilities of every client (ws.md 1.9)."""
+_log = logging.getLogger(__name__)
 
 
 class Client:
@@ -63,7 +66,7 @@ class Client:
         "How full the battery is, in percent."
         return 80
 
-    asyncio.run(client.run())
+    client.run_sync()
     """
 
     def __init__(
@@ -199,6 +202,14 @@ class Client:
             if self._state_file is not None:
                 self._state_file.close()
 
+    def run_sync(self) -> None:
+        """Do `run` as a whole program, until Ctrl-C or `close`, and show on standard error what the link does.
+
+        Where the program has set up logging, that gets it instead. Raises `GatewayRefused` as `run` does.
+        """
+        with _log_lines(), contextlib.suppress(KeyboardInterrupt):
+            asyncio.run(self.run())
+
     def close(self) -> None:
         """End `run` after all waiting frames are sent. From any thread."""
         if self._loop is not None and not self._loop.is_closed():
@@ -294,6 +305,8 @@ class Client:
         """The state of the connection has changed."""
         self._state = state
         self._notify_waiters()
+        if state == "connected":
+            _log.info("connected to %s as %r", self._options.address, self.label or self._options.device_name)
         if self._on_state is not None:
             self._on_state(state)
 
@@ -306,6 +319,8 @@ class Client:
         if isinstance(frame, SessionStart):
             self._session = frame.session_id
         elif isinstance(frame, ToolsRegistered):
+            for tool in frame.rejected:
+                _log.info("the gateway does not take the tool %r: %s", tool.name, tool.reason)
             self._notify_waiters()
         elif isinstance(frame, TrustAnswer):
             self._answer_trust(frame)
@@ -333,3 +348,21 @@ class Client:
     def _notify_waiters(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
+
+
+@contextlib.contextmanager
+def _log_lines() -> Iterator[None]:
+    """Write the SDK's log to standard error, unless the program has set up logging."""
+    logger, lines = logging.getLogger(__package__), logging.StreamHandler()
+    if logger.hasHandlers():
+        yield
+        return
+    lines.setFormatter(logging.Formatter("%(asctime)s  %(message)s", "%H:%M:%S"))
+    level = logger.level
+    logger.addHandler(lines)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        logger.removeHandler(lines)

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import random
+import re
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
@@ -25,6 +26,10 @@ _REPLACED: Final = 4001
 _WRONG_ADDRESS: Final = frozenset((400, 404, 405, 426))
 """Statuses that mean a wrong address, as long as no gateway has ever answered there."""
 _PAIR_AGAIN: Final = "pair this device anew, or give a token that is valid"
+_FITS_A_HEADER: Final = re.compile(r"[!-~]*")
+_NO_TOKEN: Final = (
+    "This is no token: it has characters that none has. Give the one that `handspan tokens new NAME --scope device` prints."
+)
 _log = logging.getLogger(__name__)
 
 
@@ -122,6 +127,8 @@ class Link:
         Raises `GatewayRefused` when the gateway refuses or removes this client. Raises `GatewayUnreachable` when no
         gateway has ever answered and `waits_for_gateway` is False.
         """
+        if not _FITS_A_HEADER.fullmatch(self._token):
+            raise GatewayRefused(0, _NO_TOKEN)
         try:
             async with asyncio.timeout(None) as self._scope:
                 while not self._is_closed and not await self._run_link(waits_for_gateway):
@@ -166,10 +173,12 @@ class Link:
         try:
             socket = self._socket = await self._open()
         except NotOpened as error:
-            self._raise_if_final(error.status, error.body)
+            if refusal := self._final_refusal(error.status, error.body):
+                raise refusal from None
             if not waits_for_gateway and not self._was_connected:
                 raise GatewayUnreachable(self._explain_no_link(error)) from None
-            _log.info("no link to %s: %s", self._address, error)
+            said = f": {text}" if error.status and (text := _readable(error.body)) else ""
+            _log.info("no link to %s: %s%s", self._address, error, said)
             return False
         try:
             self._listener.on_open()
@@ -215,17 +224,18 @@ class Link:
         text = strip_invisible(reason) or "no reason was given"
         return GatewayRefused(0, f"The gateway at {self._address} removed this client ({text}): {_PAIR_AGAIN}.")
 
-    def _raise_if_final(self, status: int, body: bytes) -> None:
-        """Raise `GatewayRefused` for a refusal that another attempt would get again."""
+    def _final_refusal(self, status: int, body: bytes) -> GatewayRefused | None:
+        """Return the error for a refusal that another attempt would get again."""
         text = _readable(body)
         if status in (401, 403):
             what = "refused the token" if self._token else "wants a token"
             hint = _PAIR_AGAIN if status == 401 else "see what it says"
             message = f"The gateway at {self._address} {what} (HTTP {status}): {hint}. {text}"
-            raise GatewayRefused(status, message.rstrip())
+            return GatewayRefused(status, message.rstrip())
         if status in _WRONG_ADDRESS and not self._was_connected:
             message = f"There is no gateway at {self._address} (HTTP {status}): check the address and its path. {text}"
-            raise GatewayRefused(status, message.rstrip())
+            return GatewayRefused(status, message.rstrip())
+        return None
 
 
 def _readable(body: bytes) -> str:
