@@ -25,7 +25,7 @@ class AskUser:
 
     spec: Final = ToolSpec(
         name="ask_user",
-        description="Ask the person a question and wait for the answer. For what you can not find out yourself.",
+        description="Ask the person a question and wait for the answer. For what you can't find out yourself.",
         parameters={
             "type": "object",
             "properties": {

@@ -415,6 +415,8 @@ def test_the_description_says_what_holds_here_and_now(workspace: Path, no_sandbo
     for words in ("starts afresh", "`cmd &`", "in a sandbox", "/workspace", "There is no network: use web_fetch"):
         assert words in described(on)
     assert "Only these" not in described(on)
+    shell, program = (tool.spec.description for tool in shell_tools(workspace, CommandPolicy(), on))
+    assert "by `sh`" in shell and "without a shell" in program and "`sh`" not in program
     assert "Only these commands run: ls, git log." in described(on, CommandPolicy(allowlist=("ls", "git log")))
     assert "no sandbox here" in described(no_sandbox) and "Only these run" in described(no_sandbox)
     unsafe = described(no_sandbox, is_unsafe=True)

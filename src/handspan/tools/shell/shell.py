@@ -37,7 +37,8 @@ _EFFECTS: Final = Annotations(destructive=True, group="workspace")
 
 _SHELL_SPEC: Final = ToolSpec(
     name="exec_shell",
-    description="Run a shell command in the workspace and get its exit code, standard output and standard error.",
+    description="Run a shell command in the workspace, by `sh`, and get its exit code, standard output and "
+    "standard error.",
     parameters={
         "type": "object",
         "properties": {
