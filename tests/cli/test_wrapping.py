@@ -1,6 +1,11 @@
 """Lines of commands at a terminal: they end at a word, and lists of settings stay short."""
 
+import sys
+
+import pytest
+
 from handspan.cli.reload import shorten_keys
+from handspan.cli.render import print_rows
 from handspan.cli.wrapping import wrap_text
 
 
@@ -22,3 +27,13 @@ def test_many_settings_of_one_part_are_named_by_the_part() -> None:
         "agents.other.mode",
         "tools.shown",
     ]
+
+
+def test_an_empty_table_is_words_at_a_terminal_and_its_heading_in_a_pipe(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    print_rows(("id", "name"), [], "No session yet.")
+    assert capsys.readouterr() == ("id  name\n", "")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    print_rows(("id", "name"), [], "No session yet.")
+    assert capsys.readouterr() == ("", "No session yet.\n")

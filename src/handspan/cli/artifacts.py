@@ -37,7 +37,11 @@ def command(ctx: click.Context, session: str, as_json: bool) -> None:
     rows = [
         (one.id, render_size(one.size), one.media_type, one.session, render_time(one.at), one.name) for one in found
     ]
-    print_rows(("id", "size", "kind", "session", "at", "name"), rows)
+    print_rows(
+        ("id", "size", "kind", "session", "at", "name"),
+        rows,
+        "No artifact yet: `handspan artifacts add FILE` stores one.",
+    )
 
 
 @command.command("get")

@@ -17,6 +17,7 @@ from handspan.core.values import Json, escape_invisible, strip_invisible
 from handspan.wire.rest.calls import CallPage, CallRecordView, ListedCall, TimingList
 
 _COLUMNS: Final = ("id", "tool", "origin", "agent", "status", "at", "took", "waited")
+_NONE: Final = "The journal has no such call."
 _FOLLOWED: Final = ("at", "tool", "status", "took", "waited", "agent", "id")
 _WIDTHS: Final = (16, 24, 18, 9, 7, 12, 36)
 
@@ -60,7 +61,7 @@ def command(ctx: click.Context, /, limit: int, follow: bool, as_json: bool, **fi
         (call.id, call.tool, call.origin, call.agent, call.status, render_time(call.at), *_times(call))
         for call in found.calls
     ]
-    print_rows(_COLUMNS, rows)
+    print_rows(_COLUMNS, rows, _NONE)
 
 
 @command.command("timings")
@@ -76,7 +77,7 @@ def timings(session: str, tool: str, as_json: bool) -> None:
         print_json(found.tools)
         return
     rows = [(one.tool, str(one.calls), str(one.failed), f"{one.p50:.3f} s", f"{one.p95:.3f} s") for one in found.tools]
-    print_rows(("tool", "calls", "failed", "p50", "p95"), rows)
+    print_rows(("tool", "calls", "failed", "p50", "p95"), rows, _NONE)
 
 
 @command.command("show")

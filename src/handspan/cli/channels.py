@@ -22,7 +22,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
         print_json(found.channels)
         return
     rows = [(one.name, one.kind, one.state.status, one.agent or "(default)", _people(one)) for one in found.channels]
-    print_rows(("name", "kind", "state", "agent", "people"), rows)
+    print_rows(("name", "kind", "state", "agent", "people"), rows, "No channel yet: the setting `channels` names them.")
     for one in found.channels:
         if one.state.reason:
             click.echo(f"{one.name}: {one.state.reason}")

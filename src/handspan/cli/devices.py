@@ -1,5 +1,7 @@
 """`handspan devices`: list your devices, rename and forget them (SPEC W10, U2)."""
 
+from typing import Final
+
 import click
 
 from handspan.cli.door import ask_gateway, place_options
@@ -7,6 +9,8 @@ from handspan.cli.options import completes, json_option
 from handspan.cli.render import print_done, print_json, print_rows, render_time
 from handspan.cli.requests import segment
 from handspan.wire.rest.devices import DeviceList, DeviceView, ForgottenDevice, Relabelled
+
+_NONE: Final = "No device yet: `handspan device` makes this computer one, `handspan pair` lets another one in."
 
 
 @click.group("devices", invoke_without_command=True)
@@ -31,7 +35,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
         )
         for one in found.devices
     ]
-    print_rows(("label", "name", "state", "last seen", "tools"), rows)
+    print_rows(("label", "name", "state", "last seen", "tools"), rows, _NONE)
     for one in found.devices:
         for line in _about(one):
             click.echo(f"{one.label}: {line}")

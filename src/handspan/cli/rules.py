@@ -22,7 +22,9 @@ def command(ctx: click.Context, as_json: bool) -> None:
         print_json(found.rules)
     else:
         rows = [(one.tool, one.kind, one.subject, one.answer) for one in found.rules]
-        print_rows(("tool", "kind", "asks", "answer"), rows)
+        print_rows(
+            ("tool", "kind", "asks", "answer"), rows, "No rule yet: a question answered with always or never makes one."
+        )
 
 
 @command.command("forget")
