@@ -265,7 +265,8 @@ def _read(tool: str, arguments: bytes | str) -> Json | Failure:
     try:
         given = strict_json.parse(arguments or b"{}")
     except WireError as error:
-        return Failure("invalid_arguments", f"The arguments of {tool!r} can't be read: {error}")
+        remedy = f"`handspan tools show {tool}` has an example."
+        return Failure("invalid_arguments", f"The arguments of {tool!r} can't be read: {error} {remedy}")
     if not isinstance(given, dict):
         return Failure("invalid_arguments", f"The arguments of {tool!r} must be a JSON object.")
     return given

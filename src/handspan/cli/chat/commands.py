@@ -64,7 +64,10 @@ COMMANDS: Final = {
 }
 _ENDS: Final = ("/quit", "/exit")
 _OTHER_NAMES: Final = {"/skill": "/skills", "/session": "/sessions", "/exit": "/quit"}
-_KEYS: Final = "Ctrl-C aborts the answer, not the program. A message that begins with a space is sent as it is."
+_KEYS: Final = (
+    "Ctrl-C aborts the answer, not the program.",
+    "A message that begins with a space is sent as it is.",
+)
 
 
 class Partner(Protocol):
@@ -270,7 +273,7 @@ class SlashCommands:
 
     async def _help(self, _: str) -> Sequence[str]:
         rows = [(f"{name} {one.arguments}".rstrip(), one.help) for name, one in COMMANDS.items()]
-        return [*_render_table(rows), _KEYS]
+        return [*_render_table(rows), *_KEYS]
 
 
 def _render_table(rows: Sequence[Sequence[str]]) -> list[str]:
