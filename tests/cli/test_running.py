@@ -172,6 +172,14 @@ class TestDoctor:
             running = find_running(tmp_path)
             assert running is not None and not any(running.token in finding.found for finding in findings)
 
+    def test_looking_often_uses_up_no_attempts_at_tokens(self, tmp_path: Path) -> None:
+        settings = Settings(tmp_path, tmp_path)
+        with served(tmp_path) as server, claim_state(tmp_path), announce(tmp_path, server.url):
+            for _ in range(11):
+                assert all(finding.ok for finding in gateway_findings(settings))
+            wrong = ask("GET", f"{server.url}/api/status", {"Authorization": "Bearer wrong"})
+        assert wrong.status == 401
+
     def test_what_is_wrong_has_a_remedy(self, tmp_path: Path) -> None:
         settings = Settings(tmp_path, tmp_path)
         (unreached,) = gateway_findings(settings, "http://127.0.0.1:1")
