@@ -105,6 +105,7 @@ class Cluster:
         self._parts, self.registry, self.rules = parts, parts.app.registry, parts.rules
         self.frames = LargeFrames(parts.app.artifacts)
         self.placing = Placing(self.book, self.link, self.frames, lambda: parts.peers, self._most_calls)
+        self.placing.moved = self._on_moved
         self._lost_nodes = LostNodes(store, self.book, self._take_over, lambda: self.mirrors.hint(""))
         self._probes = Probes(self.book, self.link, self.mirrors, self._lost_nodes.bury)
         self._turns = TurnsElsewhere(parts.sessions, store.conversations)

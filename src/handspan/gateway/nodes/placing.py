@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
@@ -44,6 +45,7 @@ class _Client(Struct):
     has_new_tools: bool = False
     callers: set[str] = msgspec.field(default_factory=set)
     """Other nodes that have sent something to it."""
+    came_at: float = msgspec.field(default_factory=lambda: time.monotonic())
 
 
 class Placing:
@@ -58,6 +60,8 @@ class Placing:
         self.most_calls = most_calls
         self._book = book
         self._peers = peers
+        self.moved: Callable[[ClientMoved], None] = self._let_go
+        """Is called when a newer connection of a client counts, which this node learns from the rows."""
         self._clients: dict[str, _Client] = {}
         self._leaving: list[tuple[str, int]] = []
         """Connections that are gone: client and epoch."""
@@ -191,6 +195,9 @@ class Placing:
             self._peers().replace(peer)
         return peer
 
+    def _let_go(self, moved: ClientMoved) -> None:
+        self.move(moved)
+
     # The rows.
 
     async def _write(self) -> None:
@@ -241,12 +248,17 @@ class Placing:
             name=frame.device_name or "",
             token=peer.token,
             tools=_tools_of(peer),
+            age=time.monotonic() - client.came_at,
         )
         try:
             placed = await self._book.place(record)
         except StoreError:
             client.has_new_tools = True
             raise
+        if placed.newer:  # it was entered late: the client has moved on
+            client.is_placed = True
+            self.moved(ClientMoved(peer.id, placed.newer))
+            return
         if not placed.epoch:
             if client.is_here and peer.socket is not None:  # a device of this label came to another node just now
                 peer.socket.close(1012, "another device took this label: connect again")

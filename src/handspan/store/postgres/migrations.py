@@ -5,7 +5,7 @@ Texts are compared byte by byte, as SQLite does, whatever the language of the da
 
 from typing import Final
 
-from handspan.store.postgres.node_tables import NODES
+from handspan.store.postgres.node_tables import CLIENTS_SINCE, NODES
 
 _CONVERSATIONS: Final = """
 CREATE TABLE leases (                         -- the processes that use this database
@@ -314,5 +314,6 @@ MIGRATIONS: Final = tuple(
         _ARTIFACTS,
         _CHANNELS,
         NODES,
+        CLIENTS_SINCE,
     )
 )

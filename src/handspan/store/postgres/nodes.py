@@ -23,10 +23,12 @@ _NODES: Final = (
 )
 _HAS_LABEL: Final = "SELECT 1 FROM clients WHERE owner = ? AND label = ? AND role = 'device' AND peer <> ?"
 _PLACE: Final = (
-    f"INSERT INTO clients ({_CLIENT}) VALUES (?, ?, ?, nextval('client_epochs'), ?, ?, ?, ?, ?, ?, ?, ?, 0)"
+    f"INSERT INTO clients ({_CLIENT}, since) VALUES (?, ?, ?, nextval('client_epochs'), ?, ?, ?, ?, ?, ?, ?, ?, 0,"
+    " clock_timestamp() - make_interval(secs => ?))"
     " ON CONFLICT (peer) DO UPDATE SET node = excluded.node, epoch = excluded.epoch, label = excluded.label,"
     " session = excluded.session, prefix = excluded.prefix, capabilities = excluded.capabilities,"
-    " name = excluded.name, token = excluded.token, tools = excluded.tools, version = clients.version + 1"
+    " name = excluded.name, token = excluded.token, tools = excluded.tools, version = clients.version + 1,"
+    " since = excluded.since WHERE clients.since <= excluded.since OR clients.node = excluded.node"
     " RETURNING epoch"
 )
 _ADD_CODE: Final = (
@@ -94,7 +96,7 @@ class StoredNodes:
         return await self._database.execute("DELETE FROM leases WHERE id = ?", (node,)) == 1
 
     async def place(self, client: ClientRecord) -> Placement:
-        """Note that this client is connected here now."""
+        """Note that this client is connected here now, unless it has connected elsewhere since then."""
         return await self._database.write(partial(_place, client))
 
     async def offer(self, peer: str, epoch: int, tools: bytes) -> None:
@@ -180,10 +182,14 @@ async def _place(client: ClientRecord, connection: TableConnection) -> Placement
     owner, label = sanitize(client.owner), client.label
     if client.role == "device" and await connection.fetch_one(_HAS_LABEL, (owner, label, client.peer)):
         return Placement(0)
-    before = await connection.fetch_one("SELECT node FROM clients WHERE peer = ? FOR UPDATE", (client.peer,))
+    known = "SELECT node, epoch FROM clients WHERE peer = ?"
+    before = await connection.fetch_one(f"{known} FOR UPDATE", (client.peer,))
     about = (client.role, label, client.session, client.prefix, " ".join(client.capabilities))
     values = (client.peer, owner, client.node, *about, sanitize(client.name), client.token, client.tools)
-    epoch = await connection.fetch_value(_PLACE, values)
+    epoch = await connection.fetch_value(_PLACE, (*values, client.age))
+    if epoch is None:  # this one waited to be entered, as after an outage: the row that came first is of a newer one
+        newer = await connection.fetch_one(known, (client.peer,))
+        return Placement(0, newer=newer[1] if newer is not None else 0)
     replaced = before[0] if before is not None and before[0] != client.node else ""
     return Placement(epoch, replaced)
 
