@@ -6,7 +6,9 @@ and the pictures of docs/pictures drawn anew.
 
 import argparse
 import asyncio
+import sys
 import tempfile
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
@@ -49,14 +51,19 @@ FAMILIES: dict[str, ModuleType] = {
 }
 
 
-async def measure(names: Sequence[str]) -> list[Figure]:
-    """The figures of these families, one family after another."""
+async def measure(names: Sequence[str]) -> tuple[list[Figure], list[str]]:
+    """The figures of these families, one family after another; and the families that could not be measured."""
     figures: list[Figure] = []
+    failed: list[str] = []
     with tempfile.TemporaryDirectory() as folder, Steps(len(names)) as steps:
         for name in names:
-            with steps.step(name):
-                figures += await FAMILIES[name].measure(Path(folder))
-    return figures
+            try:
+                with steps.step(name):
+                    figures += await FAMILIES[name].measure(Path(folder))
+            except Exception:  # the others took minutes, and are worth to be seen
+                traceback.print_exc()
+                failed.append(name)
+    return figures, failed
 
 
 def table(figures: list[Figure]) -> str:
@@ -83,15 +90,17 @@ def main() -> None:
     given = parser.parse_args()
     if unknown := [name for name in given.family if name not in FAMILIES]:
         parser.error(f"there is no family {unknown[0]!r}: choose among {', '.join(FAMILIES)}")
-    figures = asyncio.run(measure(given.family or list(FAMILIES)))
+    figures, failed = asyncio.run(measure(given.family or list(FAMILIES)))
     if given.peers:
         figures = beside(figures)
         if not given.family:
             chart.keep(chart.collect(figures))
-    if not given.family:
+    if not given.family and not failed:
         RESULTS.parent.mkdir(exist_ok=True)
         RESULTS.write_bytes(msgspec.json.format(msgspec.json.encode(figures)) + b"\n")
     print(table(figures))
+    if failed:
+        sys.exit(f"Not measured, see above: {', '.join(failed)}")
 
 
 if __name__ == "__main__":

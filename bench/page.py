@@ -128,9 +128,14 @@ async def _trace(ready: ReadyFile) -> Measured:
     chromium = shutil.which("chromium")
     if chromium is None:
         raise RuntimeError("There is no chromium in PATH. Run: make system")
-    command = (str(ROOT / "scripts/node"), str(ROOT / "web/bench/frames.ts"), ready.url, ready.token, chromium)
-    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    await _run(ROOT / "scripts/web-build", "--check")  # installs what drives the browser
+    printed = await _run(ROOT / "scripts/node", ROOT / "web/bench/frames.ts", ready.url, ready.token, chromium)
+    return msgspec.json.decode(printed, type=Measured)
+
+
+async def _run(*words: str | Path) -> bytes:
+    process = await asyncio.create_subprocess_exec(*map(str, words), stdout=asyncio.subprocess.PIPE)
     printed, _ = await process.communicate()
     if process.returncode:
         raise RuntimeError("The browser could not be measured: see above.")
-    return msgspec.json.decode(printed, type=Measured)
+    return printed

@@ -18,9 +18,9 @@ METAPHORS: Final = frozenset(
 """Private metaphors, in the singular: no identifier, file or docstring has one as a word."""
 PHRASES: Final = ("earlier life",)
 """The same of several words; for docstrings."""
-OLD_NAMES: Final = frozenset(("Room", "Kept", "Places", "AnsweredCalls", "tell_of"))
+OLD_NAMES: Final = frozenset(("Room", "Kept", "Places", "Placing", "AnsweredCalls", "tell_of"))
 """Names that were replaced by plain ones, and whose words are good words elsewhere."""
-OLD_FILES: Final = frozenset(("places", "kept", "shown", "plain"))
+OLD_FILES: Final = frozenset(("places", "placing", "kept", "shown", "plain", "cut", "drive", "gates"))
 """The same for modules; `plain_NAME` counts as `plain`."""
 EMPTY_WORDS: Final = frozenset(
     ("manager", "handler", "service", "helper", "util", "factory", "executor", "common", "misc")

@@ -23,7 +23,7 @@ async def make_kit(tmp_path: Path) -> AsyncIterator[MakeKit]:
     yield make
     for kit in kits:
         await kit.engine.close()
-        assert not kit.engine.watchdog._is_busy(), "a gate is not empty"
+        assert not kit.engine.watchdog._is_busy(), "a call still has a slot"
     assert left_behind() == []
 
 

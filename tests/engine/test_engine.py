@@ -15,8 +15,8 @@ from handspan.core.principals import BUILTIN, Origin
 from handspan.core.questions import Answer
 from handspan.core.results import Failure, Success, ToolResult
 from handspan.core.tool import READ_ONLY
+from handspan.engine.concurrency import SlotsByOrigin
 from handspan.engine.engine import Engine
-from handspan.engine.gates import Gates
 from handspan.engine.hooks import HookedCall, Hooks, NamedHook
 from handspan.engine.ledger import MemoryLedger
 from handspan.engine.questions import RuleAnswers
@@ -501,19 +501,19 @@ async def test_no_calls_give_no_results(kit: EngineKit) -> None:
 
 
 async def test_more_calls_than_an_origin_takes_wait_for_their_turn(make_kit: MakeKit) -> None:
-    kit = make_kit(gates=Gates({"builtin": 3}))
-    inside, most = 0, 0
+    kit = make_kit(slots=SlotsByOrigin({"builtin": 3}))
+    running, most = 0, 0
 
     async def work() -> None:
-        nonlocal inside, most
-        inside += 1
-        most = max(most, inside)
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
         await asyncio.sleep(0.001)
-        inside -= 1
+        running -= 1
 
     kit.add(work)
     await asyncio.wait_for(kit.engine.call_all(calls(*["work"] * 12), kit.caller()), WAIT)
-    assert (most, inside) == (3, 0)
+    assert (most, running) == (3, 0)
     assert len(kit.journal()) == 12
 
 

@@ -15,7 +15,7 @@ from handspan.core.errors import ToolError
 from handspan.core.results import Attachment, Failure, Pending, Success, encode_envelope
 from handspan.core.tool import Annotations, ToolSpec
 from handspan.core.values import Arguments, Json
-from handspan.engine.gates import Gates
+from handspan.engine.concurrency import SlotsByOrigin
 from handspan.registry.registry import RegistryRules
 from tests.engine.conftest import MakeKit
 from tests.engine.engine_kit import EngineKit, outcome_of, soon
@@ -398,15 +398,15 @@ async def test_cancelled_while_it_waits_for_its_turn_the_call_has_its_result(kit
 
 
 async def test_serial_tools_run_one_after_another_in_the_order_of_the_calls(kit: EngineKit) -> None:
-    inside, order = 0, list[int]()
+    running, order = 0, list[int]()
 
     async def one_by_one(number: int) -> int:
-        nonlocal inside
-        inside += 1
-        assert inside == 1
+        nonlocal running
+        running += 1
+        assert running == 1
         order.append(number)
         await asyncio.sleep(0.001 * (5 - number))
-        inside -= 1
+        running -= 1
         return number
 
     kit.add(one_by_one, annotations=SERIAL)
@@ -415,7 +415,7 @@ async def test_serial_tools_run_one_after_another_in_the_order_of_the_calls(kit:
 
 
 async def test_a_call_waits_for_its_turn_longer_than_its_tool_may_run(make_kit: MakeKit) -> None:
-    kit = make_kit(gates=Gates({"builtin": 1}))
+    kit = make_kit(slots=SlotsByOrigin({"builtin": 1}))
     holding, release = asyncio.Event(), asyncio.Event()
 
     async def hold() -> str:
@@ -437,7 +437,7 @@ async def test_a_call_waits_for_its_turn_longer_than_its_tool_may_run(make_kit: 
 
 @pytest.mark.parametrize("timeout", [None, 60.0])
 async def test_nobody_waits_for_a_turn_beyond_the_callers_deadline(make_kit: MakeKit, timeout: float | None) -> None:
-    kit = make_kit(gates=Gates({"builtin": 1}))
+    kit = make_kit(slots=SlotsByOrigin({"builtin": 1}))
     release = asyncio.Event()
 
     async def hold() -> None:

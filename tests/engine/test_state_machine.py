@@ -26,7 +26,7 @@ from handspan.core.principals import Origin
 from handspan.core.questions import Answer, Question
 from handspan.core.results import Failure, Pending, ToolResult, succeed
 from handspan.core.tool import Annotations
-from handspan.engine.gates import Gates
+from handspan.engine.concurrency import SlotsByOrigin
 from handspan.engine.hooks import HookedCall, Hooks, NamedHook
 from handspan.engine.ledger import MemoryLedger
 from tests.engine.engine_kit import EngineKit
@@ -100,9 +100,9 @@ class Calls(RuleBasedStateMachine):
         self.ledger = CountingLedger()
         self.questions = KeptQuestions()
         hooks = Hooks([NamedHook("slow", SlowHook())]) if self.has_hooks else None
-        gates = Gates({"plugin": 4})
+        slots = SlotsByOrigin({"plugin": 4})
         self.kit = EngineKit(
-            Path(self.folder.name), ledger=self.ledger, questions=self.questions, gates=gates, hooks=hooks
+            Path(self.folder.name), ledger=self.ledger, questions=self.questions, slots=slots, hooks=hooks
         )
         self.tools = {made.spec.name: made for made in self._tools()}
         for made in self.tools.values():
@@ -233,7 +233,7 @@ class Calls(RuleBasedStateMachine):
 
     @rule(call_id=calls)
     def wait_until_it_is_over(self, call_id: str) -> None:
-        """For calls that end by themselves: their time runs out. One that waits at its gate waits for other calls."""
+        """For calls that end by themselves: their time runs out. One that waits for a slot waits for other calls."""
         record = self._run(self.ledger.find(call_id))
         if record is not None and record.name == "brief" and self.ran[call_id]:
             self._run(asyncio.wait([self.tasks[call_id]], timeout=WAIT))

@@ -39,7 +39,7 @@ async def test_a_slow_reader_loses_its_stream_and_nobody_else() -> None:
         assert update is not None
         heard.append(update.data)
     assert heard == [0, 1, 2, 3, 4]
-    assert slow.is_over and slow.was_slow and await slow.next(1.0) is None
+    assert slow.is_over and await slow.next(1.0) is None
     assert len(live) == 1
 
 

@@ -10,7 +10,7 @@ from handspan.config.load import LoadedSettings, load_with_sources
 from handspan.config.settings import Settings
 from handspan.core.calls import ToolCall
 from handspan.core.results import Success
-from handspan.engine.gates import Gate
+from handspan.engine.concurrency import Slots
 from handspan.gateway.app import App
 from handspan.gateway.reloading import reload_settings
 from tests.waiting import until
@@ -60,21 +60,21 @@ async def test_people_s_own_switches_stay_when_the_settings_change(tmp_path: Pat
 
 
 async def test_a_gate_that_grows_lets_waiting_calls_in_and_one_that_shrinks_waits() -> None:
-    gate = Gate(1, "it")
-    assert gate.try_enter()
-    waiting = [asyncio.create_task(gate.enter(None)) for _ in range(2)]
+    slots = Slots(1, "it")
+    assert slots.try_take()
+    waiting = [asyncio.create_task(slots.take(None)) for _ in range(2)]
     await asyncio.sleep(0)
-    gate.resize(2)
+    slots.resize(2)
     await until(waiting[0].done)
-    assert not waiting[1].done() and gate.inside == 2
-    gate.resize(1)
-    gate.leave()
+    assert not waiting[1].done() and slots.taken == 2
+    slots.resize(1)
+    slots.release()
     await asyncio.sleep(0)
-    assert gate.inside == 1 and not waiting[1].done()
-    gate.leave()
+    assert slots.taken == 1 and not waiting[1].done()
+    slots.release()
     await until(waiting[1].done)
-    gate.leave()
-    assert gate.inside == 0
+    slots.release()
+    assert slots.taken == 0
 
 
 def test_every_setting_is_either_reloaded_or_named_as_one_for_a_restart(tmp_path: Path) -> None:

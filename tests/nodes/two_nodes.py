@@ -1,6 +1,6 @@
 """Two nodes in one process, with everything that is between them: chance decides what is lost, doubled or late.
 
-The product's parts are real: peers, placing, relays, mirrors, probes, the bus and the engine. Only NATS and PostgreSQL
+The product's parts are real: peers, their rows, relays, mirrors, probes, the bus and the engine. Only NATS and PostgreSQL
 are played here: each message goes through bytes, and the rows are in memory. Time is played, too: it passes at once.
 """
 
@@ -32,8 +32,8 @@ from handspan.gateway.clients.devices import Devices
 from handspan.gateway.clients.peers import Peer, Peers
 from handspan.gateway.clients.resume_tokens import ResumeTokens
 from handspan.gateway.gateway import Gateway
+from handspan.gateway.nodes.client_rows import ClientRows
 from handspan.gateway.nodes.cluster import Cluster
-from handspan.gateway.nodes.placing import Placing
 from handspan.registry.registry import Registry
 from handspan.sources.nodes.probes import Probes
 from handspan.sources.offers import OfferRules
@@ -238,14 +238,14 @@ class PlayedNode:
             "book": book,
             "registry": registry,
             "rules": OfferRules(),
-            "placing": Placing(cast(Any, book), self.link, cast(Any, None), lambda: self.peers, 64),
+            "client_rows": ClientRows(cast(Any, book), self.link, cast(Any, None), lambda: self.peers, 64),
             "_parts": SimpleNamespace(
                 peers=self.peers, unfinished=unfinished, devices=self.devices, late=self._make_late(ledger)
             ),
         }
         for seam, part in seams.items():
             setattr(cluster, seam, part)
-        cluster.placing.moved = cluster._on_moved
+        cluster.client_rows.moved = cluster._on_moved
         self._probes = Probes(cast(Any, book), self.link, cluster.mirrors, self._bury)
         self.peers.others = cluster
         engine = self._engine = Engine(open_artifacts(folder), folder, ledger=ledger, bus=bus)
@@ -274,7 +274,7 @@ class PlayedNode:
         """Take part in the work of both."""
         self._nats.links[self.name] = self.link
         self.cluster._ticking = asyncio.create_task(asyncio.sleep(1e9))
-        for part in (self.cluster.placing, self.cluster.mirrors, self._probes):
+        for part in (self.cluster.client_rows, self.cluster.mirrors, self._probes):
             part.open()
         await self.cluster.mirrors.follow(_OWNER)
 
@@ -284,7 +284,7 @@ class PlayedNode:
         self._nats.links.pop(self.name, None)
         assert self.cluster._ticking is not None
         self.cluster._ticking.cancel()
-        for part in (self.cluster.placing, self._probes):
+        for part in (self.cluster.client_rows, self._probes):
             await part.close()
         looking = self.cluster.mirrors._task
         assert looking is not None

@@ -85,13 +85,13 @@ def test_a_tool_that_is_still_the_same_keeps_its_gate(registry: Registry) -> Non
     box = registry.toolbox(GENERAL, ADA)
     first = box.find("git__push")
     assert first is not None
-    first.gate = object()
+    first.slots = object()
     registry.replace(GIT, [ClassTool("git__push", annotations=one_by_one)])
     second = box.find("git__push")
-    assert second is not None and second is not first and second.gate is first.gate
+    assert second is not None and second is not first and second.slots is first.slots
     registry.replace(GIT, [ClassTool("git__push", annotations=one_by_one, version="2.0.0")])
     third = box.find("git__push")
-    assert third is not None and third.gate is None
+    assert third is not None and third.slots is None
 
 
 def test_the_source_says_how_the_calls_of_its_tools_are_handled(registry: Registry) -> None:

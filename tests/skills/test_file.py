@@ -11,7 +11,8 @@ from handspan.core.errors import ToolError
 from handspan.core.values import Json
 from handspan.skills.file import MAX_BYTES, MAX_FILLED, Skill, fill, parse_legacy, parse_skill
 from handspan.skills.front_matter import SkillError
-from handspan.skills.text import clean_text, fill_variables, find_variables, has_control_token
+from handspan.skills.text import clean_text, fill_variables, find_variables
+from tests.skills.control_tokens import has_control_token
 
 TOKENS = [
     "<system>",

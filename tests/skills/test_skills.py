@@ -21,9 +21,9 @@ from handspan.registry.registry import Registry
 from handspan.skills.file import Skill
 from handspan.skills.folders import MAX_SKILLS, PlainFolder, SkillReader, WorkspaceFolder, skill_folders
 from handspan.skills.skills import ListedSkill, Skills, build_instructions, tools_of_skills
-from handspan.skills.text import has_control_token
 from handspan.skills.use_skill import UseSkill
 from handspan.store.switches import file_skill_switches
+from tests.skills.control_tokens import has_control_token
 from tests.stores import open_artifacts
 
 

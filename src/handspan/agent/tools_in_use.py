@@ -23,6 +23,7 @@ class ToolsInUse:
         self._places: dict[str, int] = {}
         """The place of each tool that was sent. One that comes back gets its place back."""
         self._chosen: tuple[ToolSpec, ...] = ()
+        """The tools that were chosen last, in the order of the toolbox."""
         self._sent: tuple[ToolSpec, ...] = ()
         for message in messages:
             self.note(message)

@@ -76,7 +76,7 @@ class Adb:
         async with self._in_time(_SECONDS):
             output = await self._run("devices", "-l")
         lines = output.text.partition("List of devices attached")[2].splitlines()
-        return [_listed(line) for line in lines if line.strip()]
+        return [_read_line(line) for line in lines if line.strip()]
 
     async def shell(self, serial: str, argv: Sequence[str], seconds: float | None = _SECONDS) -> AdbOutput:
         """Return what this command printed on this device. Raises `AdbError`; `seconds` None: it may take any time."""
@@ -148,7 +148,8 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         await process.wait()
 
 
-def _listed(line: str) -> ListedDevice:
+def _read_line(line: str) -> ListedDevice:
+    """Return the device in one line of `adb devices -l`."""
     serial, _, rest = line.strip().partition(" ")
     state = rest.strip()
     model = _MODEL.search(state)

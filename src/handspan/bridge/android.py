@@ -97,7 +97,7 @@ class AndroidTransport:
             await asyncio.sleep(self._scan_seconds)
 
     async def _snapshot(self) -> dict[str, dict[str, str]]:
-        """Return what changes when a package does: its file."""
+        """Return the packages of each device with the paths of their files: a path changes with an update."""
         devices = list(self._devices.values())
         found = await asyncio.gather(*(device.installed() for device in devices), return_exceptions=True)
         return {

@@ -6,6 +6,7 @@ The rules for listeners:
 - Slow listeners are logged, too: everything in the process waits for them.
 """
 
+import functools
 import logging
 import time
 from collections.abc import Callable
@@ -20,7 +21,6 @@ STRICT_VARIABLE: Final = "STRICT_BUS"
 _SLOW: Final = 0.5
 """Seconds that the listeners for one event may take together."""
 
-_DECODER: Final[msgspec.json.Decoder[BusEvent]] = msgspec.json.Decoder(BusEvent)
 _log = logging.getLogger(__name__)
 _E = TypeVar("_E", bound=BusEvent)
 
@@ -69,4 +69,10 @@ class MemoryBus:
 
 
 def _encode_and_decode(event: BusEvent) -> BusEvent:
-    return _DECODER.decode(msgspec.json.encode(event))
+    return _decoder().decode(msgspec.json.encode(event))
+
+
+@functools.cache
+def _decoder() -> msgspec.json.Decoder[BusEvent]:
+    """Made for the first event of a strict bus: to make it takes a command a millisecond."""
+    return msgspec.json.Decoder(BusEvent)

@@ -4,20 +4,20 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeVar, get_args
 
 import click
-import msgspec
 from msgspec import Struct, structs
 
 from handspan.agent.agents import tick_tool, untick_tool
 from handspan.cli.door import ask_gateway, place_options
-from handspan.cli.options import completes, json_option, settings_options
+from handspan.cli.options import completes, json_option
 from handspan.cli.render import plain_agent, print_agent, print_agents, print_json
 from handspan.cli.requests import RemoteRefused, Requests, find_agent, segment
 from handspan.core.agents import GENERAL, Agent, Mode
 from handspan.core.errors import ConfigError
 from handspan.core.names import did_you_mean, matches
-from handspan.wire.rest.agent_requests import AgentName
+from handspan.wire.rest.agent_requests import check_agent_name
 from handspan.wire.rest.agents import AgentList, AgentTools, AgentView, DeletedAgent
-from handspan.wire.rest.status import ChosenModel, SkillList
+from handspan.wire.rest.models import ChosenModel
+from handspan.wire.rest.skills import SkillList
 
 F = TypeVar("F", bound=Callable[..., None])
 
@@ -61,7 +61,6 @@ def _agent_options(function: F) -> F:
 
 @click.group("agents", invoke_without_command=True)
 @json_option
-@settings_options
 @place_options
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:
@@ -74,7 +73,6 @@ def command(ctx: click.Context, as_json: bool) -> None:
 @command.command("show")
 @click.argument("name", shell_complete=completes("agents"))
 @json_option
-@settings_options
 @place_options
 def show(name: str, as_json: bool) -> None:
     """Show the agent NAME with a checkbox for every tool."""
@@ -85,7 +83,6 @@ def show(name: str, as_json: bool) -> None:
 @click.argument("name", shell_complete=completes("agents"))
 @_agent_options
 @json_option
-@settings_options
 @place_options
 def create(name: str, as_json: bool, **given: Any) -> None:
     """Make an agent NAME; it has all tools unless you choose some."""
@@ -107,7 +104,6 @@ def create(name: str, as_json: bool, **given: Any) -> None:
 @click.option("--enable", multiple=True, metavar="TOOL", help="Tick this tool. May be given several times.")
 @click.option("--disable", multiple=True, metavar="TOOL", help="Untick this tool. May be given several times.")
 @json_option
-@settings_options
 @place_options
 def edit(name: str, new_name: str | None, as_json: bool, **given: Any) -> None:
     """Change the agent NAME: only the options that you give."""
@@ -126,7 +122,6 @@ def edit(name: str, new_name: str | None, as_json: bool, **given: Any) -> None:
 @click.argument("name", shell_complete=completes("agents"))
 @click.argument("new_name")
 @json_option
-@settings_options
 @place_options
 def clone(name: str, new_name: str, as_json: bool) -> None:
     """Make the agent NEW_NAME, the same as the agent NAME."""
@@ -141,7 +136,6 @@ def clone(name: str, new_name: str, as_json: bool) -> None:
 @command.command("delete")
 @click.argument("name", shell_complete=completes("agents"))
 @json_option
-@settings_options
 @place_options
 def delete(name: str, as_json: bool) -> None:
     """Remove the agent NAME; its sessions go on with the built-in one."""
@@ -197,10 +191,10 @@ def _change(agent: Agent, wanted: Wanted) -> Agent:
 def _check_name(name: str) -> str:
     """Return the name, if an agent may have it; raises `ConfigError` in words for a person if not."""
     try:
-        return msgspec.convert(name, AgentName)
-    except msgspec.ValidationError:
-        text = f"{name[:60]!r} can't be an agent's name: use 1 to 100 characters of one line."
-        raise ConfigError(text) from None
+        check_agent_name(name)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    return name
 
 
 def _split(globs: str) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import click
 
 from handspan.cli.door import ask_gateway, place_options
 from handspan.cli.files import write_new_file
-from handspan.cli.options import completes, json_option, settings_options
+from handspan.cli.options import completes, json_option
 from handspan.cli.render import print_done, print_json, print_rows, render_size, render_time
 from handspan.cli.requests import Requests, segment
 from handspan.core.errors import HandspanError
@@ -22,7 +22,6 @@ _PATH: Final = "/api/artifacts"
 @click.group("artifacts", invoke_without_command=True)
 @click.option("--session", default="", help="Only those of this session.")
 @json_option
-@settings_options
 @place_options
 @click.pass_context
 def command(ctx: click.Context, session: str, as_json: bool) -> None:
@@ -43,7 +42,6 @@ def command(ctx: click.Context, session: str, as_json: bool) -> None:
 @command.command("get")
 @click.argument("artifact_id", metavar="ID", shell_complete=completes("artifacts"))
 @click.option("--output", "-o", type=click.Path(path_type=Path, dir_okay=False), help="Write it to this new file.")
-@settings_options
 @place_options
 def get(artifact_id: str, output: Path | None) -> None:
     """Write the content of the artifact ID to standard output, or to a file."""
@@ -61,7 +59,6 @@ def get(artifact_id: str, output: Path | None) -> None:
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option("--session", default="", help="It is deleted with this session.")
 @json_option
-@settings_options
 @place_options
 def add(file: Path, session: str, as_json: bool) -> None:
     """Store FILE, and print the id by which tools and messages can name it."""

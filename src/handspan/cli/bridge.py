@@ -16,7 +16,7 @@ from handspan.bridge import AndroidTransport, Bridge, BridgeMemory, DesktopTrans
 from handspan.bridge.memory import AppSwitches
 from handspan.cli.device.command import join_gateway, name_files
 from handspan.cli.door import gateway_options, given_url
-from handspan.cli.options import json_option, read_settings, settings_options
+from handspan.cli.options import json_option, read_settings
 from handspan.cli.remote import Remote
 from handspan.cli.render import print_done
 from handspan.config.settings import BridgeSettings
@@ -32,7 +32,6 @@ _ROOMS = ("handspan.bridge", "handspan.client.ws")
 @click.option("--yes", is_flag=True, help="Start apps that declare themselves without asking.")
 @click.option("--android/--no-android", default=None, help="Bridge apps on phones, too, through adb.")
 @click.option("--json", "as_json", is_flag=True, help="One object a line, as JSON.")
-@settings_options
 @gateway_options
 @click.pass_context
 def command(ctx: click.Context, pair: str | None, yes: bool, android: bool | None, as_json: bool) -> None:
@@ -55,7 +54,6 @@ def command(ctx: click.Context, pair: str | None, yes: bool, android: bool | Non
 @command.command("disable")
 @click.argument("app")
 @json_option
-@settings_options
 @gateway_options
 def disable(app: str, as_json: bool) -> None:
     """Bridge the app APP no more; its id is as in `handspan provider list`. A bridge that runs follows at once."""
@@ -65,7 +63,6 @@ def disable(app: str, as_json: bool) -> None:
 @command.command("enable")
 @click.argument("app")
 @json_option
-@settings_options
 @gateway_options
 def enable(app: str, as_json: bool) -> None:
     """Bridge the app APP again."""

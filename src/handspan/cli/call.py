@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from handspan.cli.door import ask_gateway, place_options
-from handspan.cli.options import completes, settings_options
+from handspan.cli.options import completes
 from handspan.cli.render import print_broken
 from handspan.cli.requests import RemoteRefused, Requests, segment
 from handspan.cli.terminal_questions import ask_here, questions_for
@@ -77,7 +77,6 @@ class _Record(Struct, frozen=True):
 )
 @click.option("--quiet", is_flag=True, help="Do not show what a tool reports while it runs.")
 @click.option("--json", "_json", is_flag=True, help="The envelope is JSON with or without this.")
-@settings_options
 @place_options
 def command(
     tool: str | None, arguments: str | None, batch: bool, agent: str | None, yes: bool, quiet: bool, _json: bool

@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from handspan.cli.door import ask_gateway, find_gateway, place_options
-from handspan.cli.options import completes, json_option, settings_options
+from handspan.cli.options import completes, json_option
 from handspan.cli.render import print_json, print_line, print_rows, render_columns, render_time
 from handspan.cli.requests import Requests, segment
 from handspan.core.errors import HandspanError
@@ -42,7 +42,6 @@ def _moment(_: click.Context, param: click.Parameter, given: str) -> str:
 @click.option("--until", default="", callback=_moment, help="Only calls that began earlier.")
 @click.option("--follow", "-f", is_flag=True, help="Go on with each call that ends, until Ctrl-C.")
 @json_option
-@settings_options
 @place_options
 @click.pass_context
 def command(ctx: click.Context, /, limit: int, follow: bool, as_json: bool, **filters: str) -> None:
@@ -68,7 +67,6 @@ def command(ctx: click.Context, /, limit: int, follow: bool, as_json: bool, **fi
 @click.option("--session", default="", help="Only calls of this session.")
 @click.option("--tool", default="", help="Only calls of this tool.")
 @json_option
-@settings_options
 @place_options
 def timings(session: str, tool: str, as_json: bool) -> None:
     """List how long tools take, over all calls of the journal: half of the calls and 95 of 100 took no longer."""
@@ -84,7 +82,6 @@ def timings(session: str, tool: str, as_json: bool) -> None:
 @command.command("show")
 @click.argument("call_id", metavar="ID")
 @json_option
-@settings_options
 @place_options
 def show(call_id: str, as_json: bool) -> None:
     """Print all that is known of the call ID: who called what, with which arguments, and its result."""

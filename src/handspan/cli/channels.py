@@ -3,7 +3,7 @@
 import click
 
 from handspan.cli.door import ask_gateway, place_options
-from handspan.cli.options import json_option, settings_options
+from handspan.cli.options import json_option
 from handspan.cli.render import print_done, print_json, print_rows
 from handspan.cli.requests import segment
 from handspan.wire.rest.channels import ChannelList, ChannelTested, ChannelView, SenderChanged
@@ -11,7 +11,6 @@ from handspan.wire.rest.channels import ChannelList, ChannelTested, ChannelView,
 
 @click.group("channels", invoke_without_command=True)
 @json_option
-@settings_options
 @place_options
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:
@@ -41,7 +40,6 @@ def _people(channel: ChannelView) -> str:
 @click.argument("chat_id", default="")
 @click.argument("text", default="")
 @json_option
-@settings_options
 @place_options
 def test(name: str, chat_id: str, text: str, as_json: bool) -> None:
     """Send a message through the channel NAME to CHAT_ID: 'all' for a page, 'default' for an Apprise address."""
@@ -56,7 +54,6 @@ def test(name: str, chat_id: str, text: str, as_json: bool) -> None:
 @click.argument("sender")
 @click.option("--as", "shown_name", default="", help="The person's name, for lists.")
 @json_option
-@settings_options
 @place_options
 def pair(name: str, sender: str, shown_name: str, as_json: bool) -> None:
     """Let the person with the id SENDER write to your agents on the channel NAME."""
@@ -69,7 +66,6 @@ def pair(name: str, sender: str, shown_name: str, as_json: bool) -> None:
 @click.argument("name")
 @click.argument("sender")
 @json_option
-@settings_options
 @place_options
 def unpair(name: str, sender: str, as_json: bool) -> None:
     """Let the person with the id SENDER write no more on the channel NAME."""

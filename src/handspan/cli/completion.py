@@ -13,9 +13,10 @@ from handspan.core.errors import HandspanError
 from handspan.wire.rest.agents import AgentList
 from handspan.wire.rest.artifacts import ArtifactList
 from handspan.wire.rest.devices import DeviceList
+from handspan.wire.rest.models import Models
 from handspan.wire.rest.questions import QuestionList, RuleList
 from handspan.wire.rest.sessions import SessionList
-from handspan.wire.rest.status import Models, SkillList
+from handspan.wire.rest.skills import SkillList
 from handspan.wire.rest.tools import ToolList
 
 _VARIABLE: Final = "_HANDSPAN_COMPLETE"

@@ -17,7 +17,6 @@ from handspan.wire.rest.status import SettingsInForce, SettingView
 
 @click.group("config", invoke_without_command=True)
 @json_option
-@settings_options
 @place_options
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:
@@ -32,7 +31,6 @@ def command(ctx: click.Context, as_json: bool) -> None:
 @command.command("show")
 @click.argument("keys", metavar="[KEY]…", nargs=-1)
 @json_option
-@settings_options
 @place_options
 def show(keys: tuple[str, ...], as_json: bool) -> None:
     """Print every setting with its value and its source, or only those below each KEY, such as tools.sandbox."""

@@ -3,7 +3,7 @@
 import click
 
 from handspan.cli.door import ask_gateway, place_options
-from handspan.cli.options import completes, json_option, settings_options
+from handspan.cli.options import completes, json_option
 from handspan.cli.render import print_done, print_json, print_rows, render_time
 from handspan.cli.requests import segment
 from handspan.wire.rest.devices import DeviceList, DeviceView, ForgottenDevice, Relabelled
@@ -11,7 +11,6 @@ from handspan.wire.rest.devices import DeviceList, DeviceView, ForgottenDevice, 
 
 @click.group("devices", invoke_without_command=True)
 @json_option
-@settings_options
 @place_options
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:
@@ -48,7 +47,6 @@ def _about(device: DeviceView) -> list[str]:
 @click.argument("label", shell_complete=completes("devices"))
 @click.argument("new_label")
 @json_option
-@settings_options
 @place_options
 def rename(label: str, new_label: str, as_json: bool) -> None:
     """Give the device LABEL another label: its tools are called by that from now on."""
@@ -60,7 +58,6 @@ def rename(label: str, new_label: str, as_json: bool) -> None:
 @command.command("forget")
 @click.argument("label", shell_complete=completes("devices"))
 @json_option
-@settings_options
 @place_options
 def forget(label: str, as_json: bool) -> None:
     """Let the device LABEL in no more: it has to be paired again."""

@@ -10,7 +10,7 @@ import click
 
 from handspan.cli.doctor_gateway import gateway_findings
 from handspan.cli.door import ask_gateway, given_token, given_url, is_embedded, place_options
-from handspan.cli.options import config_folder, json_option, read_settings, settings_options
+from handspan.cli.options import config_folder, json_option, read_settings
 from handspan.cli.render import print_json
 from handspan.cli.requests import RemoteRefused, Requests
 from handspan.config.settings import Settings
@@ -25,7 +25,6 @@ _NEEDED: Final = ("gateway", "gateway token")
 
 @click.command("doctor")
 @json_option
-@settings_options
 @place_options
 def command(as_json: bool) -> None:
     """See whether everything works here, and what to do where it does not. Exit code 1: something does not.

@@ -13,7 +13,7 @@ import click
 import msgspec
 
 from handspan.cli.http_request import certificate_of, own_tls
-from handspan.cli.options import config_folder, read_settings
+from handspan.cli.options import config_folder, read_settings, settings_options
 from handspan.cli.requests import GatewayAnswer, Method, OnLine, Requests, check_answer
 from handspan.cli.running import find_running
 from handspan.config.settings import Settings
@@ -37,17 +37,17 @@ _TOKEN: Final = "HANDSPAN_TOKEN"
 
 
 def gateway_options(function: F) -> F:
-    """Let a command take the options that name a gateway."""
+    """Let a command take the options that name a gateway: its address, or the settings with its state folder."""
     for name, text in (
         ("token", f"A token of the gateway; {_TOKEN} says it where no other user sees it."),
         ("url", f"The gateway's address (or {_URL}); default: the one that serves the state folder."),
     ):
         function = click.option(f"--{name}", expose_value=False, callback=_keep, help=text)(function)
-    return function
+    return settings_options(function)
 
 
 def place_options(function: F) -> F:
-    """Let a command take the options that say where it works."""
+    """Let a command take the same options, and --embedded."""
     text = "Do it in this process, even if a gateway runs."
     option = click.option("--embedded", is_flag=True, expose_value=False, callback=_keep, help=text)
     return gateway_options(option(function))

@@ -13,7 +13,7 @@ from handspan.cli import mcp_login
 from handspan.cli.call import call_once
 from handspan.cli.door import ask_gateway, place_options
 from handspan.cli.mcp_clients import config, serve
-from handspan.cli.options import json_option, settings_options
+from handspan.cli.options import json_option
 from handspan.cli.render import print_done, print_json, print_rows
 from handspan.cli.requests import Requests, segment
 from handspan.config.mcp_file import read_servers
@@ -47,7 +47,6 @@ _ELSEWHERE: Final = {
 
 @click.group("mcp", invoke_without_command=True)
 @json_option
-@settings_options
 @place_options
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:
@@ -64,7 +63,6 @@ command.add_command(mcp_login.logout)
 
 @command.command("list")
 @json_option
-@settings_options
 @place_options
 def list_servers(as_json: bool) -> None:
     """List the MCP servers: state, number of tools, how each is reached."""
@@ -104,7 +102,6 @@ def _state(server: McpServerView) -> str:
 @click.option("--internal", is_flag=True, help="Hide its tools until a skill names them.")
 @click.option("--trusted", is_flag=True, help="Take changed tool definitions without asking.")
 @json_option
-@settings_options
 @place_options
 def add(
     name: str,
@@ -168,7 +165,6 @@ def _describe(server: McpServerView) -> str:
 @command.command("remove")
 @click.argument("name")
 @json_option
-@settings_options
 @place_options
 def remove(name: str, as_json: bool) -> None:
     """Stop the MCP server NAME and forget it."""
@@ -180,7 +176,6 @@ def remove(name: str, as_json: bool) -> None:
 @command.command("test")
 @click.argument("name")
 @json_option
-@settings_options
 @place_options
 def test(name: str, as_json: bool) -> None:
     """Connect to the MCP server NAME and list its tools."""
@@ -194,7 +189,6 @@ def test(name: str, as_json: bool) -> None:
 @command.command("trust")
 @click.argument("name")
 @json_option
-@settings_options
 @place_options
 def trust(name: str, as_json: bool) -> None:
     """Accept the tools of the MCP server NAME as they are now."""
@@ -207,7 +201,6 @@ def trust(name: str, as_json: bool) -> None:
 @click.argument("name")
 @click.argument("tool")
 @click.argument("arguments", default="{}")
-@settings_options
 @place_options
 def call(name: str, tool: str, arguments: str) -> None:
     """Run TOOL of the MCP server NAME, also a hidden one, with ARGUMENTS, a JSON object ('-': from standard input).
@@ -228,7 +221,6 @@ def call(name: str, tool: str, arguments: str) -> None:
 @command.command("import")
 @click.argument("file", required=False, type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @json_option
-@settings_options
 @place_options
 def import_servers(file: Path | None, as_json: bool) -> None:
     """Add the MCP servers of another program: of FILE, or of all that are found here.

@@ -12,7 +12,7 @@ import msgspec
 
 from handspan.cli.door import find_gateway, gateway_options, make_inside, place_options
 from handspan.cli.operator import as_operator
-from handspan.cli.options import json_option, settings_options
+from handspan.cli.options import json_option
 from handspan.cli.render import print_json
 from handspan.cli.requests import segment
 from handspan.client.errors import GatewayUnreachable
@@ -36,7 +36,6 @@ _RANDOM_PORT: Final = (
 
 @click.command("serve")
 @click.option("--agent", default="", help="The agent whose tools are offered; default: the default agent.")
-@settings_options
 @place_options
 def serve(agent: str) -> None:
     """Offer an agent's tools to the program that starts this one: MCP over standard input and output.
@@ -153,7 +152,6 @@ _CLIENTS: Final[dict[str, tuple[str, str, Callable[[str, str, str], str]]]] = {
     "--client", "clients", multiple=True, type=click.Choice(list(_CLIENTS)), help="Only for this client; default: all."
 )
 @json_option
-@settings_options
 @gateway_options
 def config(agent: str, clients: tuple[str, ...], as_json: bool) -> None:
     """Make a token for MCP clients, and print the entries for their settings.

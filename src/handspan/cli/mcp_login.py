@@ -7,7 +7,7 @@ from collections.abc import Callable
 import click
 
 from handspan.cli.door import ask_gateway, place_options
-from handspan.cli.options import json_option, settings_options
+from handspan.cli.options import json_option
 from handspan.cli.render import print_done, print_json
 from handspan.cli.requests import RemoteRefused, Requests, segment
 from handspan.client.threads import CallThreads
@@ -17,7 +17,6 @@ from handspan.wire.rest.mcp import McpLoginPage, McpLoginState, McpLogout
 @click.command("login")
 @click.argument("name")
 @json_option
-@settings_options
 @place_options
 def login(name: str, as_json: bool) -> None:
     """Log in at the MCP server NAME: print an address for a browser, and wait until the person has logged in there.
@@ -68,7 +67,6 @@ async def _return(requests: Requests, path: str, address: str) -> None:
 @click.command("logout")
 @click.argument("name")
 @json_option
-@settings_options
 @place_options
 def logout(name: str, as_json: bool) -> None:
     """Remove the tokens of the MCP server NAME and our registration there. Its tools go until the next login."""

@@ -7,7 +7,7 @@ import msgspec
 
 from handspan.cli.door import ask_gateway, note_changed_settings, place_options
 from handspan.cli.files import as_messages, as_specs, read_json
-from handspan.cli.options import completes, json_option, settings_options
+from handspan.cli.options import completes, json_option
 from handspan.cli.requests import Requests, find_agent
 from handspan.core.errors import HandspanError, WireError
 from handspan.core.messages import Api, UnpairedCalls
@@ -16,7 +16,7 @@ from handspan.models.choice import CODECS, codec_for, target_for
 from handspan.models.projection import EncodedProjection
 from handspan.models.schema.lowering import lower_all
 from handspan.wire import strict_json
-from handspan.wire.rest.status import ChosenModel
+from handspan.wire.rest.models import ChosenModel
 
 _API = click.Choice(list(CODECS))
 
@@ -30,7 +30,6 @@ def command() -> None:
 @click.option("--agent", shell_complete=completes("agents"), help="As for `handspan chat`.")
 @click.option("--model", "named", default="", shell_complete=completes("models"), help="As for `handspan chat`.")
 @json_option
-@settings_options
 @place_options
 def which(agent: str | None, named: str, as_json: bool) -> None:
     """Say which model `handspan chat` would use, and why."""

@@ -3,14 +3,13 @@
 import click
 
 from handspan.cli.door import ask_gateway, place_options
-from handspan.cli.options import json_option, settings_options
+from handspan.cli.options import json_option
 from handspan.cli.render import print_json, print_rows, render_time
 from handspan.wire.rest.nodes import NodeList
 
 
 @click.command("nodes")
 @json_option
-@settings_options
 @place_options
 def command(as_json: bool) -> None:
     """List the nodes: name, role, version, since when, last sign of life, load."""

@@ -8,7 +8,7 @@ import click
 
 from handspan.cli.door import gateway_options
 from handspan.cli.operator import as_operator
-from handspan.cli.options import json_option, settings_options
+from handspan.cli.options import json_option
 from handspan.cli.remote import Remote
 from handspan.cli.render import print_json
 from handspan.core.principals import DEVICE_SCOPES
@@ -29,7 +29,6 @@ from handspan.wire.rest.tokens import MadeCode, SignInLink
     help=f"What the device may do; default: {' and '.join(DEVICE_SCOPES)}. May be given several times.",
 )
 @json_option
-@settings_options
 @gateway_options
 def command(browser: bool, scopes: tuple[str, ...], as_json: bool) -> None:
     """Let a device or a program in: show a new pairing code of the gateway, good once and for some minutes.

@@ -6,7 +6,7 @@ from typing import Final
 import click
 
 from handspan.cli.door import ask_gateway, place_options
-from handspan.cli.options import completes, json_option, settings_options
+from handspan.cli.options import completes, json_option
 from handspan.cli.render import one_line, print_done, print_json
 from handspan.cli.requests import segment
 from handspan.core.errors import WireError
@@ -21,7 +21,6 @@ _DECISIONS: Final = {"allow": "allow", "deny": "deny", "never": "deny_forever"}
 
 @click.group("questions", invoke_without_command=True)
 @json_option
-@settings_options
 @place_options
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:
@@ -81,7 +80,6 @@ def _render_definition(definition: JsonObject | None) -> str:
 @click.option("--value", help="What the question asks for, as JSON; with 'allow'.")
 @click.option("--reason", default="", help="Why not, in words that the model reads; with 'deny' and 'never'.")
 @json_option
-@settings_options
 @place_options
 def answer(question_id: str, decision: str, always: bool, value: str | None, reason: str, as_json: bool) -> None:
     """Answer the question ID: allow it, deny it, or never allow it. The first answer counts."""
@@ -103,7 +101,6 @@ def _read_value(value: str | None) -> Json:
 @command.command("start")
 @click.argument("question_id", metavar="ID", shell_complete=completes("questions"))
 @json_option
-@settings_options
 @place_options
 def start(question_id: str, as_json: bool) -> None:
     """Start the login that the question ID asks for, on the device that wants it. Answer 'allow' when it is done."""

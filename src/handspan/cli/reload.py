@@ -6,14 +6,13 @@ import click
 
 from handspan.cli.door import gateway_options
 from handspan.cli.operator import as_operator
-from handspan.cli.options import json_option, settings_options
+from handspan.cli.options import json_option
 from handspan.cli.render import print_json
 from handspan.wire.rest.status import ReloadedSettings
 
 
 @click.command("reload")
 @json_option
-@settings_options
 @gateway_options
 def command(as_json: bool) -> None:
     """Let the gateway that runs take the settings as they are now: agents, models, tools, limits, hooks, MCP servers.

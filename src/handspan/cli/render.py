@@ -90,7 +90,7 @@ def print_broken(state: SourceState) -> None:
 
 
 def tool_row(tool: ToolView) -> JsonObject:
-    """Return a tool in a list."""
+    """Return a tool as `handspan tools --json` prints it."""
     return {
         "name": tool.name,
         "description": tool.description,

@@ -10,10 +10,10 @@ from msgspec import Struct
 from handspan.core.errors import HandspanError
 from handspan.core.values import strip_invisible
 from handspan.wire.rest.agents import AgentList, AgentView
-from handspan.wire.rest.sessions import SessionList, SessionView
 
 if TYPE_CHECKING:
     from handspan.client.client import Client
+    from handspan.wire.rest.sessions import SessionView
 
 T = TypeVar("T")
 LAST: Final = "last"
@@ -119,12 +119,18 @@ def segment(name: str) -> str:
 
 async def find_agent(requests: Requests, name: str) -> AgentView:
     """Return the agent of this name, or the default one; raises `RemoteRefused` when there is none."""
-    named = name or (await requests.get("/api/agents", AgentList)).default
-    return await requests.get(f"/api/agents/{segment(named)}", AgentView)
+    if not name:
+        listed = await requests.get("/api/agents", AgentList)
+        name = listed.default
+        if found := next((agent for agent in listed.agents if agent.name == name), None):
+            return found
+    return await requests.get(f"/api/agents/{segment(name)}", AgentView)
 
 
-async def find_session(requests: Requests, session_id: str) -> SessionView:
+async def find_session(requests: Requests, session_id: str) -> "SessionView":
     """Return the session of this id; 'last' is the one that was active last. Raises when there is none."""
+    from handspan.wire.rest.sessions import SessionList, SessionView  # noqa: PLC0415 - a new conversation needs neither
+
     if session_id != LAST:
         return await requests.get(f"/api/sessions/{segment(session_id)}", SessionView)
     found = (await requests.get("/api/sessions", SessionList, limit="1")).sessions

@@ -3,7 +3,7 @@
 import click
 
 from handspan.cli.door import ask_gateway, place_options
-from handspan.cli.options import completes, json_option, settings_options
+from handspan.cli.options import completes, json_option
 from handspan.cli.render import print_done, print_json, print_rows
 from handspan.cli.requests import segment
 from handspan.wire.rest.questions import ForgottenRules, RuleList
@@ -11,7 +11,6 @@ from handspan.wire.rest.questions import ForgottenRules, RuleList
 
 @click.group("rules", invoke_without_command=True)
 @json_option
-@settings_options
 @place_options
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:
@@ -29,7 +28,6 @@ def command(ctx: click.Context, as_json: bool) -> None:
 @command.command("forget")
 @click.argument("tool", shell_complete=completes("rules"))
 @json_option
-@settings_options
 @place_options
 def forget(tool: str, as_json: bool) -> None:
     """Take back every "always" and "never" about TOOL: you are asked again."""

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from handspan.cli.http_request import ask
-from handspan.config.private_files import read_private, replace_private
+from handspan.config.private_files import is_locked, read_private, replace_private
 from handspan.core.errors import ConfigError
 from handspan.gateway.entry.operator_token import read_operator_token
 
@@ -54,7 +54,7 @@ def find_running(state: Path) -> ServingGateway | None:
         pass
     except (OSError, OverflowError, msgspec.DecodeError):
         return None
-    if not _is_locked(state) or ask("GET", f"{found.url}/health", seconds=_SECONDS).status != 200:
+    if not is_locked(state / _LOCK) or ask("GET", f"{found.url}/health", seconds=_SECONDS).status != 200:
         return None
     return ServingGateway(found.url, found.pid, read_operator_token(state) or "", found.workspace)
 
@@ -101,17 +101,3 @@ def write_ready(file: Path, url: str, token: str) -> None:
         replace_private(file, msgspec.json.encode({"url": url, "token": token, "pid": os.getpid()}))
     except OSError as error:
         raise ConfigError(f"The ready file {str(file)!r} can't be written: {error.strerror}.") from None
-
-
-def _is_locked(state: Path) -> bool:
-    try:
-        lock = os.open(state / _LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(lock)
-    return False

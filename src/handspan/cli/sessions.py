@@ -7,7 +7,7 @@ import click
 
 from handspan.cli.door import ask_gateway, place_options
 from handspan.cli.files import write_new_file
-from handspan.cli.options import completes, json_option, settings_options
+from handspan.cli.options import completes, json_option
 from handspan.cli.render import print_done, print_json, print_rows, render_time
 from handspan.cli.requests import Requests, find_session, segment
 from handspan.cli.session_text import export_text, load_document, render_markdown
@@ -19,7 +19,6 @@ _ID: Final = click.argument("session_id", metavar="ID", shell_complete=completes
 @click.group("sessions", invoke_without_command=True)
 @click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many at most.")
 @json_option
-@settings_options
 @place_options
 @click.pass_context
 def command(ctx: click.Context, limit: int, as_json: bool) -> None:
@@ -40,7 +39,6 @@ def command(ctx: click.Context, limit: int, as_json: bool) -> None:
 @command.command("search")
 @click.argument("words")
 @json_option
-@settings_options
 @place_options
 def search(words: str, as_json: bool) -> None:
     """List the sessions with these WORDS in their name or in what was said."""
@@ -57,7 +55,6 @@ def search(words: str, as_json: bool) -> None:
 @command.command("show")
 @_ID
 @json_option
-@settings_options
 @place_options
 def show(session_id: str, as_json: bool) -> None:
     """Print the messages of the session ID, with calls and their results. 'last' is the one that was active last."""
@@ -72,7 +69,6 @@ def show(session_id: str, as_json: bool) -> None:
 @_ID
 @click.option("--output", "-o", type=click.Path(path_type=Path, dir_okay=False), help="Write it to this new file.")
 @json_option
-@settings_options
 @place_options
 def export(session_id: str, output: Path | None, as_json: bool) -> None:
     """Print the session ID as Markdown, or with --json as JSON; or write it to a file."""
@@ -89,7 +85,6 @@ def export(session_id: str, output: Path | None, as_json: bool) -> None:
 @_ID
 @click.argument("name")
 @json_option
-@settings_options
 @place_options
 def rename(session_id: str, name: str, as_json: bool) -> None:
     """Give the session ID another NAME."""
@@ -100,7 +95,6 @@ def rename(session_id: str, name: str, as_json: bool) -> None:
 @command.command("delete")
 @_ID
 @json_option
-@settings_options
 @place_options
 def delete(session_id: str, as_json: bool) -> None:
     """Remove the session ID with its calls, artifacts and usage."""

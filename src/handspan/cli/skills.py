@@ -3,17 +3,16 @@
 import click
 
 from handspan.cli.door import ask_gateway, place_options
-from handspan.cli.options import completes, json_option, settings_options
+from handspan.cli.options import completes, json_option
 from handspan.cli.render import one_line, print_done, print_json, print_line
 from handspan.cli.requests import Requests, segment
 from handspan.core.errors import ConfigError
 from handspan.core.values import JsonObject, strip_invisible
-from handspan.wire.rest.status import SkillList, SkillState, SkillText
+from handspan.wire.rest.skills import SkillList, SkillState, SkillText
 
 
 @click.group("skills", invoke_without_command=True)
 @json_option
-@settings_options
 @place_options
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:
@@ -34,7 +33,6 @@ def command(ctx: click.Context, as_json: bool) -> None:
 @command.command("show")
 @click.argument("name", shell_complete=completes("skills"))
 @json_option
-@settings_options
 @place_options
 def show(name: str, as_json: bool) -> None:
     """Print the instructions of the skill NAME, as a model would get them."""
@@ -46,7 +44,6 @@ def show(name: str, as_json: bool) -> None:
 @click.argument("name", shell_complete=completes("skills"))
 @click.option("--yes", is_flag=True, help="Do not show it and ask first.")
 @json_option
-@settings_options
 @place_options
 def enable(name: str, yes: bool, as_json: bool) -> None:
     """Let the skill NAME of the workspace be used, as it is now. A changed file is off again."""
@@ -69,7 +66,6 @@ async def _enable(requests: Requests, name: str, *, is_confirmed: bool) -> Skill
 @command.command("disable")
 @click.argument("name", shell_complete=completes("skills"))
 @json_option
-@settings_options
 @place_options
 def disable(name: str, as_json: bool) -> None:
     """Take back `enable`."""

@@ -7,7 +7,7 @@ import msgspec
 
 from handspan.cli.door import gateway_options
 from handspan.cli.operator import as_operator
-from handspan.cli.options import json_option, settings_options
+from handspan.cli.options import json_option
 from handspan.cli.remote import Remote
 from handspan.cli.render import print_json, print_tokens, quote_label, render_time, token_uses, token_words
 from handspan.cli.requests import segment
@@ -28,7 +28,6 @@ _TAKEN_NAMES: Final = {
 @click.group("tokens", invoke_without_command=True)
 @click.option("--all", "with_revoked", is_flag=True, help="Revoked ones too.")
 @json_option
-@settings_options
 @gateway_options
 @click.pass_context
 def command(ctx: click.Context, with_revoked: bool, as_json: bool) -> None:
@@ -59,7 +58,6 @@ def command(ctx: click.Context, with_revoked: bool, as_json: bool) -> None:
 )
 @click.option("--agent", "agents", multiple=True, help="With the scope tools: only this agent's tools.")
 @json_option
-@settings_options
 @gateway_options
 def new(name: str, scopes: tuple[str, ...], agents: tuple[str, ...], as_json: bool) -> None:
     """Make a token for a page or a program; NAME is for you, to know it again.
@@ -93,7 +91,6 @@ def new(name: str, scopes: tuple[str, ...], agents: tuple[str, ...], as_json: bo
     "--yes", is_flag=True, help="Do not ask, even if it is the operator's, or the one that this command uses."
 )
 @json_option
-@settings_options
 @gateway_options
 def revoke(token_id: str, yes: bool, as_json: bool) -> None:
     """Let the token with this ID (`handspan tokens` lists them) in no more; what it has opened is closed at once."""

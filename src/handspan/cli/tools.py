@@ -6,7 +6,7 @@ from typing import Final
 import click
 
 from handspan.cli.door import ask_gateway, note_changed_settings, place_options
-from handspan.cli.options import completes, json_option, settings_options
+from handspan.cli.options import completes, json_option
 from handspan.cli.render import print_broken, print_costs, print_done, print_json, print_tools, print_why, tool_row
 from handspan.cli.render_tool import print_tool
 from handspan.cli.requests import Requests, segment
@@ -26,7 +26,6 @@ FOLDER: Final = "tools folder"
 @json_option
 @click.option("--agent", shell_complete=completes("agents"), help="Only what this agent may use.")
 @click.option("--cost", "is_cost", is_flag=True, help="About how many tokens each tool takes in every request.")
-@settings_options
 @place_options
 @click.pass_context
 def command(ctx: click.Context, as_json: bool, agent: str | None, is_cost: bool) -> None:
@@ -50,7 +49,6 @@ def command(ctx: click.Context, as_json: bool, agent: str | None, is_cost: bool)
 @command.command("show")
 @click.argument("name", shell_complete=completes("tools"))
 @json_option
-@settings_options
 @place_options
 def show(name: str, as_json: bool) -> None:
     """Show the tool NAME: what it does, its parameters, its origin and limits, and an example call."""
@@ -69,7 +67,6 @@ def show(name: str, as_json: bool) -> None:
     help="The agent to ask about; default: the default agent of the settings.",
 )
 @json_option
-@settings_options
 @place_options
 def why(name: str, agent: str | None, as_json: bool) -> None:
     """Say why an agent can or can't use the tool NAME. Exit code 1: it can't."""
@@ -85,7 +82,6 @@ def why(name: str, agent: str | None, as_json: bool) -> None:
 @command.command("disable")
 @click.argument("pattern", shell_complete=completes("tools"))
 @json_option
-@settings_options
 @place_options
 def disable(pattern: str, as_json: bool) -> None:
     """Switch off for all owners what PATTERN names: a tool, a glob, origin:KIND or origin:KIND(NAME)."""
@@ -96,7 +92,6 @@ def disable(pattern: str, as_json: bool) -> None:
 @command.command("enable")
 @click.argument("pattern", shell_complete=completes("tools"))
 @json_option
-@settings_options
 @place_options
 def enable(pattern: str, as_json: bool) -> None:
     """Take back `disable` of exactly this PATTERN."""
@@ -108,7 +103,6 @@ def enable(pattern: str, as_json: bool) -> None:
 
 @command.command("reload")
 @json_option
-@settings_options
 @place_options
 def reload(as_json: bool) -> None:
     """Read the files of the tools folder again. Changed files are read without it. Exit code 1: one is broken."""

@@ -6,9 +6,9 @@ import click
 
 from handspan.agent.loading import usage_lines
 from handspan.cli.door import ask_gateway, place_options
-from handspan.cli.options import completes, json_option, settings_options
+from handspan.cli.options import completes, json_option
 from handspan.cli.render import print_json
-from handspan.wire.rest.status import UsageList
+from handspan.wire.rest.calls import UsageList
 
 
 def _day(_: click.Context, __: click.Parameter, given: str) -> str:
@@ -32,7 +32,6 @@ def _day(_: click.Context, __: click.Parameter, given: str) -> str:
 @click.option("--session", default="", shell_complete=completes("sessions"), help="Only this session.")
 @click.option("--since", default="", callback=_day, help="Only since this day (UTC): today, yesterday, or 2026-01-31.")
 @json_option
-@settings_options
 @place_options
 def command(by: str, session: str, since: str, as_json: bool) -> None:
     """Print replies, tokens and cost. A count that the model did not report is unknown, never 0."""

@@ -1,4 +1,4 @@
-"""Reads arguments as their sender meant them, where their schema alone would refuse them (SPEC A6).
+"""Reads the model's arguments leniently, such as "10" for a number: the schema alone would refuse them (SPEC A6).
 
 Each problem that the validator finds has at most one remedy here. A value that could mean two things is left as it is,
 and what still does not fit the schema is refused with the first problems.

@@ -1,4 +1,4 @@
-"""Names of tools: our own, those from outside, and the globs that select them (SPEC T2, R3)."""
+"""Names of tools: our own, a tool name from outside mapped to fit the rule, and globs (SPEC T2, R3)."""
 
 import hashlib
 import heapq

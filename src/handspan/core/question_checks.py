@@ -1,11 +1,11 @@
-"""What a question may ask, and which answers it takes (SPEC P6)."""
+"""What a question may ask, which answers it takes, and which answers are remembered (SPEC P2, P6)."""
 
 from typing import Final
 
 from msgspec import structs
 
 from handspan.core.errors import DefinitionError, InvalidAnswer
-from handspan.core.questions import Answer, Question
+from handspan.core.questions import Answer, Question, QuestionKind
 from handspan.core.schema import Validator
 from handspan.core.values import Json, JsonObject, strip_invisible
 
@@ -56,6 +56,16 @@ def check_answer(question: Question, answer: Answer) -> None:
     problems = Validator(question.schema, whole="the value").problems(answer.value)
     if problems:
         raise InvalidAnswer(f"The answer does not fit the question: {'; '.join(problems[:_MAX_PROBLEMS])}.")
+
+
+def is_remembered(kind: QuestionKind, answer: Answer) -> bool:
+    """Whether the answer becomes a rule. P2: a granted permission does, a single "no" does not; typed input and logins
+    never do.
+    """
+    if kind in ("input", "login") or answer.decision == "expired":
+        return False
+    is_granted = kind == "permission" and answer.decision == "allow"
+    return is_granted or answer.always or answer.decision == "deny_forever"
 
 
 def options_of(schema: JsonObject) -> list[Json]:

@@ -1,4 +1,4 @@
-"""Questions to a person: a permission, an approval, an input, a login, trust in a changed tool (SPEC P5, P6)."""
+"""A question to a person and its answer, as data: permission, approval, input, login, trust in a tool (SPEC P5, P6)."""
 
 from typing import Final, Literal, Protocol, TypeAlias
 

@@ -68,6 +68,7 @@ class Validator:
         return self.is_valid(arguments)
 
     def _compile(self) -> "jsonschema_rs.Validator":
+        """Compile the schema. If references make its checks expensive, it is made simpler, or its steps are counted."""
         schema = self._schema
         encoded = _check_size(schema)
         if self._whole == ARGUMENTS:

@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from msgspec import Struct
@@ -21,7 +21,6 @@ from handspan.config.settings import HookSettings
 from handspan.core.errors import ConfigError
 from handspan.core.names import did_you_mean, matches_any
 from handspan.core.results import ToolResult
-from handspan.core.values import Json
 from handspan.engine.audit_log import AuditLog, AuditLogConfig
 from handspan.engine.hook_thread import HookThread
 from handspan.engine.hooks import BeforeVerdict, CancelCall, Hook, HookedCall, ModifyCall, NamedHook
@@ -30,9 +29,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 GROUP: Final = "handspan.hooks"
-
-MakeHook: TypeAlias = Callable[[dict[str, Json]], Hook]
-"""What an entry point of the group is: it makes a hook of its config."""
+"""An entry point of this group is a function that makes a hook of its config."""
 
 
 class RateLimitConfig(Struct, frozen=True, forbid_unknown_fields=True):

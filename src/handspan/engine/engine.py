@@ -23,14 +23,14 @@ from handspan.core.results import Failure, Pending, Success, ToolResult, add_not
 from handspan.core.store import Ledger, NowOrLater
 from handspan.core.values import Arguments, encode
 from handspan.engine.caller import Caller, find_tool, read_arguments, recheck_approved
-from handspan.engine.cut import RESULT_LIMIT, ResultCutter, cut_message
-from handspan.engine.gates import Gates
+from handspan.engine.concurrency import SlotsByOrigin
 from handspan.engine.hooks import HookedCall, Hooks
 from handspan.engine.ledger import MemoryLedger, publish_when_stored
 from handspan.engine.outcome import describe_error
 from handspan.engine.policy import ALLOW, Ask, Deny, ModePolicy, Policy, Verdict
 from handspan.engine.questions import QUESTION_TIMEOUT, AnswerComesLater, Asker, Consent, OpenQuestions
 from handspan.engine.records import CallAtWork, PendingCalls, new_record, refused_record, take_over
+from handspan.engine.result_limit import RESULT_LIMIT, ResultCutter, cut_message
 from handspan.engine.runner import Runner, Started, find_expiry
 from handspan.engine.watchdog import Watchdog
 from handspan.registry.entry import Entry
@@ -53,7 +53,7 @@ class Engine:
         question_timeout: float = QUESTION_TIMEOUT,
         hooks: Hooks | None = None,
         ledger: Ledger | None = None,
-        gates: Gates | None = None,
+        slots: SlotsByOrigin | None = None,
         result_limit: int = RESULT_LIMIT,
         result_preview: int = RESULT_LIMIT,
         bus: Bus | None = None,
@@ -72,9 +72,9 @@ class Engine:
         self._result_limit = result_limit
         self._result_preview = min(result_preview, result_limit)
         self._bus = bus
-        self.gates = gates = gates or Gates()
-        self.runner = Runner(artifacts, workspace, gates)
-        self.watchdog = Watchdog(gates.is_busy)
+        self.slots = slots = slots or SlotsByOrigin()
+        self.runner = Runner(artifacts, workspace, slots)
+        self.watchdog = Watchdog(slots.is_busy)
         self._pending = PendingCalls(self.settle)
         self._resuming: set[str] = set()
         self.is_stopping = False

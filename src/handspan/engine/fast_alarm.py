@@ -1,6 +1,6 @@
 """One timer for all calls that wait (SPEC E5; a speed trick).
 
-A timer of the event loop for each call costs more than the rest of driving it. Here a call costs an entry in a set:
+A timer of the event loop for each call costs more than the rest of its wait. Here a call costs an entry in a set:
 most calls are over long before the timer rings.
 """
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from handspan.core.errors import ToolError
-from handspan.engine.drive import Reaper, drive_all
+from handspan.engine.deadline import Reaper, run_with_deadline
 
 _PATIENCE: Final = 1.0
 """Seconds after which a loop that does not answer counts as blocked."""
@@ -28,7 +28,7 @@ class HookThread:
     async def run(self, make: Callable[[], Coroutine[Any, Any, object]], seconds: float) -> object:
         """Return what the coroutine returns. A cancelled caller does not wait until the hook has ended."""
         thread = self._living_thread()
-        answer = asyncio.wrap_future(asyncio.run_coroutine_threadsafe(thread.drive(make, seconds), thread.loop))
+        answer = asyncio.wrap_future(asyncio.run_coroutine_threadsafe(thread.run(make, seconds), thread.loop))
         try:
             return await answer
         except asyncio.CancelledError:
@@ -74,9 +74,9 @@ class _LoopThread:
         """Whether the loop has given no sign of life for some time."""
         return self._asked_at is not None and time.monotonic() - self._asked_at > _PATIENCE
 
-    async def drive(self, make: Callable[[], Coroutine[Any, Any, object]], seconds: float) -> object:
+    async def run(self, make: Callable[[], Coroutine[Any, Any, object]], seconds: float) -> object:
         """Return what the coroutine returns. One that does not end in its time is stopped."""
-        return await drive_all(make(), seconds, self._reaper)
+        return await run_with_deadline(make(), seconds, self._reaper)
 
     def check(self) -> None:
         """Ask the loop for a sign of life."""

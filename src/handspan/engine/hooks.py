@@ -20,7 +20,7 @@ from msgspec import Struct, structs
 from handspan.core.errors import ToolError
 from handspan.core.results import Failure, ToolResult
 from handspan.core.values import Arguments
-from handspan.engine.drive import DeadlineReached, Reaper, drive_all
+from handspan.engine.deadline import DeadlineReached, Reaper, run_with_deadline
 from handspan.engine.hook_thread import HookThread
 from handspan.engine.outcome import describe_error, describe_traceback
 from handspan.engine.threads import Threads
@@ -136,7 +136,7 @@ class Hooks:
         """Return what the hook returns in its time. Raises `_HookFailed` with the reason when it fails."""
         began = time.monotonic()
         try:
-            answer = await drive_all(self._start(named, ask, *about), named.timeout, self._reaper)
+            answer = await run_with_deadline(self._start(named, ask, *about), named.timeout, self._reaper)
         except DeadlineReached as error:
             raise _too_late(named) from error
         except (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt):  # meant for us: `_contain` stops the hook's

@@ -1,4 +1,4 @@
-"""Questions to a person: for a permission, for approval, or of a tool; and the answers that are remembered (SPEC P)."""
+"""The questions of one call: for a permission, for approval, or of its tool; answers that are remembered (SPEC P)."""
 
 import asyncio
 import time
@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from handspan.core.calls import ToolCall
 from handspan.core.errors import DefinitionError, ErrorCode, ToolError
-from handspan.core.question_checks import check_answer, check_question, clean_question
+from handspan.core.question_checks import check_answer, check_question, clean_question, is_remembered
 from handspan.core.questions import (
     OFFERING_CLIENT,
     Answer,
@@ -173,7 +173,7 @@ class Asker:
             answer = await (self._questions.ask(question) if device is None else self._ask_at(device, question))
         if answer is None:
             raise AnswerComesLater
-        if device is None and _is_remembered(kind, answer):  # P2: a device remembers its answers itself
+        if device is None and is_remembered(kind, answer):  # P2: a device remembers its answers itself
             lasting = Answer(answer.decision, always=True, how_to_enable=answer.how_to_enable, is_rule=True)
             self._remembered[key] = lasting
         return answer, time.monotonic() - began
@@ -199,13 +199,6 @@ def _announce(question: Question, caller: Caller) -> Iterator[None]:
 
 def _device_name(entry: Entry) -> str:
     return entry.origin.name if entry.origin.kind == "device" else OFFERING_CLIENT
-
-
-def _is_remembered(kind: QuestionKind, answer: Answer) -> bool:
-    """P2: a granted permission is remembered, a single "no" is not."""
-    if answer.decision == "deny_forever" or (answer.always and answer.decision != "expired"):
-        return True
-    return kind == "permission" and answer.decision == "allow"
 
 
 def _key(kind: QuestionKind, subject: str, entry: Entry, caller: Caller) -> _Key:

@@ -1,4 +1,4 @@
-"""The station where the tool's own code runs: its gate, its thread or process, its deadline (SPEC E5, E6, T3).
+"""The station where the tool's own code runs: a free slot, its thread or process, its deadline (SPEC E5, E6, T3).
 
 Here an exception becomes a result: whatever a tool does, the engine gets an outcome.
 """
@@ -7,7 +7,7 @@ import asyncio
 import time
 from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 from msgspec import Struct
 
@@ -18,8 +18,8 @@ from handspan.core.questions import Answer, ToolQuestion
 from handspan.core.results import Failure, Pending, ToolResult, succeed
 from handspan.core.values import Arguments, Json
 from handspan.engine.caller import Caller
-from handspan.engine.drive import GRACE, CancelledItself, DeadlineReached, Reaper, Wait, drive
-from handspan.engine.gates import Gate, Gates
+from handspan.engine.concurrency import Slots, SlotsByOrigin
+from handspan.engine.deadline import GRACE, CancelledItself, DeadlineReached, Reaper, Wait, continue_with_deadline
 from handspan.engine.outcome import (
     RESULT_TYPES,
     convert_error,
@@ -31,8 +31,10 @@ from handspan.engine.outcome import (
 from handspan.engine.questions import Asker
 from handspan.engine.records import CallAtWork
 from handspan.engine.threads import Threads
-from handspan.engine.workers.pool import Workers
 from handspan.registry.entry import Entry
+
+if TYPE_CHECKING:
+    from handspan.engine.workers.pool import Workers
 
 
 @final
@@ -107,27 +109,37 @@ class Started(Struct, gc=False):
 class Runner:
     """Runs tools on the event loop, on a thread or in a process, and stops them at their deadline."""
 
-    def __init__(self, artifacts: Artifacts, workspace: Path, gates: Gates) -> None:
+    def __init__(self, artifacts: Artifacts, workspace: Path, slots: SlotsByOrigin) -> None:
         self._artifacts = artifacts
         self._workspace = workspace
-        self._gates = gates
+        self._slots = slots
         self.threads = Threads()
-        self.workers = Workers()
+        self._workers: Workers | None = None
         self.reaper = Reaper()
+
+    @property
+    def workers(self) -> "Workers":
+        """The processes of isolated tools."""
+        if self._workers is None:
+            from handspan.engine.workers.pool import Workers  # noqa: PLC0415 - few tools are isolated: start-up counts
+
+            self._workers = Workers()
+        return self._workers
 
     async def close(self) -> None:
         """End idle threads, workers and the alarm."""
         self.reaper.alarm.close()
         self.threads.close()
-        await self.workers.close()
+        if self._workers is not None:
+            await self._workers.close()
 
     async def run(self, started: Started) -> ToolResult | Pending:
         """Return the outcome of the tool. Raises nothing but the caller's own cancellation."""
         entry = started.entry  # must stay a local here: the watchdog reads it from the stack
-        gate: Gate = entry.gate or self._find_gate(entry)
+        slots: Slots = entry.slots or self._find_slots(entry)
         try:
-            if not gate.try_enter():
-                await gate.enter(_patience(started.deadline))
+            if not slots.try_take():
+                await slots.take(_patience(started.deadline))
         except ToolError as error:
             return Failure(error.code, error.message)
         except asyncio.CancelledError:
@@ -167,7 +179,7 @@ class Runner:
                 deadline = deadline or _find_deadline(entry, started.deadline, now)
                 # The clock has run since `now`: a first step may block.
                 left = None if deadline is None else deadline.at - time.monotonic()
-                output = await drive(coroutine, wanted, left, self.reaper, GRACE, started)
+                output = await continue_with_deadline(coroutine, wanted, left, self.reaper, GRACE, started)
             return succeed(output) if type(output) not in RESULT_TYPES else convert_output(output)
         except ToolError as error:
             return convert_error(error)
@@ -183,7 +195,7 @@ class Runner:
             log_fault(entry.spec.name, started.record.id, describe_traceback(error))
             return Failure("execution_failed", f"Tool {entry.spec.name!r} failed: {describe_error(error)}")
         finally:
-            gate.leave()
+            slots.release()
             started.is_over = True
             if started.open_questions:
                 started.cancel_questions()
@@ -196,9 +208,9 @@ class Runner:
             return self.threads.run(entry.run, arguments, ctx)
         return self.workers.run(entry.tool, arguments, ctx)
 
-    def _find_gate(self, entry: Entry) -> Gate:
-        gate = entry.gate = self._gates.gate(entry)
-        return gate
+    def _find_slots(self, entry: Entry) -> Slots:
+        slots = entry.slots = self._slots.of_tool(entry)
+        return slots
 
 
 def _find_deadline(entry: Entry, callers: Deadline | None, now: float) -> Deadline | None:

@@ -45,7 +45,7 @@ class Threads:
         self._ensure_thread()
         try:
             return await outcome
-        except Exception as error:  # a future gives a traceback only to the first that awaits it, and that is `drive`
+        except Exception as error:  # a future gives a traceback only to the first that awaits it: `engine/deadline.py`
             raise error.with_traceback(job.traceback) from error.__cause__
         finally:
             if not outcome.done() or outcome.cancelled():

@@ -33,10 +33,9 @@ from handspan.core.questions import Questions
 from handspan.core.records import Recovery
 from handspan.core.sources import Broken, ToolSource, problem_lines
 from handspan.core.store import ArtifactStore, SkillSwitches, Store, Switches
-from handspan.engine.builtin_hooks import make_hooks
 from handspan.engine.caller import Caller
+from handspan.engine.concurrency import SlotsByOrigin
 from handspan.engine.engine import Engine
-from handspan.engine.gates import Gates
 from handspan.engine.hooks import Hooks
 from handspan.gateway.channels.outlet import ChannelOutlet
 from handspan.gateway.listening import browser_url
@@ -59,15 +58,13 @@ from handspan.sources.mcp.servers import McpServers
 from handspan.sources.plugins import PluginTools
 from handspan.store.artifacts import ArtifactLimits, FolderArtifacts
 from handspan.store.sqlite.database import SqliteDatabase
-from handspan.store.sqlite.snapshot import copy_database
 from handspan.store.sqlite.store import sqlite_store
 from handspan.store.switches import file_skill_switches, file_switches
-from handspan.store.tables.check import StoreCheck
-from handspan.store.tables.store import check_database
 from handspan.tools.sandbox import Sandbox, create_workspace
 
 if TYPE_CHECKING:
     from handspan.store.postgres.move import MoveReport
+    from handspan.store.tables.check import StoreCheck
 
 _log = logging.getLogger(__name__)
 _OLLAMA_SECONDS: Final = 2.0
@@ -136,9 +133,9 @@ class App:
             settings.workspace,
             questions=questions,
             question_timeout=settings.tools.question_timeout,
-            hooks=Hooks(make_hooks(settings.hooks.chain, settings.state)) if settings.hooks.enabled else None,
+            hooks=hooks_of(settings),
             ledger=self.store.ledger if self.store else None,
-            gates=Gates(settings.tools.concurrency),
+            slots=SlotsByOrigin(settings.tools.concurrency),
             result_limit=settings.tools.result_limit,
             result_preview=settings.tools.result_preview,
             bus=bus,
@@ -146,7 +143,7 @@ class App:
         self.agents = Agents(settings, self.store.agents if self.store else None)
         self.skills = skills_of(settings, config_folder, self.store.skill_switches if self.store else None)
         self._loader: ConversationLoader | None = None
-        self.messages = _make_bus(settings, self.guard, show_message)
+        self.messages = _make_message_bus(settings, self.guard, show_message)
         """The channels to people."""
         self._outlet = ChannelOutlet(self.messages, self.store.channels if self.store else None)
         changed = partial(_tell_of_tools, bus, "") if bus else None
@@ -344,20 +341,24 @@ class App:
         return Caller(who, acting, self.registry.toolbox(acting, who, session), session, progress)
 
 
-async def check_store(settings: Settings) -> StoreCheck:
+async def check_store(settings: Settings) -> "StoreCheck":
     """Return what the store of these settings holds, and what does not fit together."""
+    from handspan.store.tables.check import check_database  # noqa: PLC0415 - for one command alone
+
     if not settings.store.url:
         database = SqliteDatabase(settings.state)
         if not database.file.exists():
             raise ConfigError(f"There is no database {str(database.file)!r}: name the right folder with --state.")
         return await check_database(database)
     opener = _load_postgres(_POSTGRES)
-    checked: StoreCheck = await check_database(opener.database_of(settings))
+    checked = await check_database(opener.database_of(settings))
     return checked
 
 
 def copy_store(settings: Settings, to: Path) -> None:
     """Copy the database of the state folder, as it is at one moment, to a new file. A gateway may run meanwhile."""
+    from handspan.store.sqlite.snapshot import copy_database  # noqa: PLC0415 - for one command alone
+
     copy_database(settings.state, to)
 
 
@@ -393,14 +394,23 @@ def _folder_artifacts(settings: Settings) -> FolderArtifacts:
     return FolderArtifacts(settings.state / "artifacts", ArtifactLimits.of(settings.store.artifacts))
 
 
-def _make_bus(settings: Settings, guard: NetGuard, show: ShowMessage) -> MessageBus:
-    """Return the channels that the settings name."""
+def _make_message_bus(settings: Settings, guard: NetGuard, show: ShowMessage) -> MessageBus:
+    """Return the bus of messages to people, with the channels that the settings name."""
     if not settings.channels:
         return MessageBus({})
     made: MessageBus = (
         importlib.import_module(_CHANNELS).ChannelMaker(guard, os.environ, show).make_bus(settings.channels)
     )
     return made
+
+
+def hooks_of(settings: Settings) -> Hooks:
+    """Return the hooks that the settings name. Raises `ConfigError` when one can't be made."""
+    if not (settings.hooks.enabled and settings.hooks.chain):
+        return Hooks(())
+    from handspan.engine.builtin_hooks import make_hooks  # noqa: PLC0415 - most have no hooks, and start-up counts
+
+    return Hooks(make_hooks(settings.hooks.chain, settings.state))
 
 
 def skills_of(settings: Settings, config_folder: Path | None, switches: SkillSwitches | None = None) -> Skills:

@@ -49,7 +49,6 @@ from handspan.gateway.log.requests import with_request_log
 from handspan.gateway.metrics import Metrics
 from handspan.gateway.parts import Door, GatewayParts, OpenDoor
 from handspan.gateway.paths import OPEN_ANSWERS, PathPrefix, merge_slashes
-from handspan.gateway.reloading import reload_settings
 from handspan.gateway.sessions.questions import AwaitedQuestions
 from handspan.gateway.sessions.resumable_calls import ResumableCalls
 from handspan.models.choice import OFFLINE, Choice
@@ -290,6 +289,8 @@ class Gateway:
 
     async def reload(self) -> SettingChanges:
         """Take the settings as their files have them now. Raises `ConfigError`, and changes nothing, when it can't."""
+        from handspan.gateway.reloading import reload_settings  # noqa: PLC0415 - most gateways never do: start-up counts
+
         async with self._reloading:
             changes = await reload_settings(self.app)
         self.forget_models()

@@ -6,7 +6,7 @@ store's leases keep them apart.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -142,21 +142,29 @@ class InsideGateway:
         }
 
 
+def _give_once(body: bytes) -> Callable[[], Awaitable[dict[str, Any]]]:
+    """Return ASGI's `receive` of a request with this body.
+
+    A client in this process does not go away: the second call waits until it is cancelled.
+    """
+    bodies = [body]
+
+    async def receive() -> dict[str, Any]:
+        if not bodies:
+            await asyncio.get_running_loop().create_future()
+        return {"type": "http.request", "body": bodies.pop(), "more_body": False}
+
+    return receive
+
+
 class _Exchange:
     """One request and its answer, as ASGI passes them."""
 
     def __init__(self, body: bytes, on_line: Callable[[bytes], None] | None) -> None:
         self.status = 0
         self.pieces: list[bytes] = []
-        self._body: bytes | None = body
+        self.receive = _give_once(body)
         self._on_line = on_line
-
-    async def receive(self) -> dict[str, Any]:
-        """The body, once. A client in this process does not go away: the second call waits until it is cancelled."""
-        body, self._body = self._body, None
-        if body is None:
-            await asyncio.get_running_loop().create_future()
-        return {"type": "http.request", "body": body, "more_body": False}
 
     async def send(self, message: Any) -> None:
         """Take the status, or a piece of the answer. An event of a stream is never cut in two."""
@@ -176,15 +184,8 @@ class InsideStream:
         self.status = 0
         self.headers: dict[str, str] = {}
         self.has_begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._body: bytes | None = body
+        self.receive = _give_once(body)
         self._pieces: asyncio.Queue[bytes | None] = asyncio.Queue()
-
-    async def receive(self) -> dict[str, Any]:
-        """The body, once. A client in this process does not go away: the second call waits until it is cancelled."""
-        body, self._body = self._body, None
-        if body is None:
-            await asyncio.get_running_loop().create_future()
-        return {"type": "http.request", "body": body, "more_body": False}
 
     async def send(self, message: Any) -> None:
         """Take the head of the response, or a piece of its body."""

@@ -40,7 +40,6 @@ class Stream:
         self.owner = owner
         self.token = token
         self.is_over = False
-        self.was_slow = False
         self._live = live
         self._backlog = backlog
         self._waiting: deque[Update] = deque()
@@ -49,7 +48,6 @@ class Stream:
     def put(self, update: Update) -> None:
         """Add an update. A full backlog ends the stream."""
         if len(self._waiting) >= self._backlog:
-            self.was_slow = True
             self.end()
             return
         self._waiting.append(update)

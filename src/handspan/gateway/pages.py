@@ -1,4 +1,4 @@
-"""Files that browsers load from the gateway: the page at `/`, the bundled TypeScript SDK and the example pages.
+"""The page's bundle is served here: files of the page at `/`, of the TypeScript SDK, and the example pages.
 
 They are part of the package (`handspan/assets`); `scripts/web-build` and `scripts/sdk-assets` write them there.
 """

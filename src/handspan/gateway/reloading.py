@@ -7,10 +7,8 @@ import os
 from collections.abc import Sequence
 
 from handspan.config.listing import SettingChanges, compare_settings, with_reloadable
-from handspan.config.settings import HookChain, Settings
-from handspan.engine.builtin_hooks import make_hooks
-from handspan.engine.hooks import Hooks
-from handspan.gateway.app import App, registry_rules
+from handspan.config.settings import Settings
+from handspan.gateway.app import App, hooks_of, registry_rules
 from handspan.models.choice import choose
 from handspan.sources.builtin import BuiltinTools
 
@@ -25,7 +23,7 @@ async def reload_settings(app: App) -> SettingChanges:
     changes = compare_settings(before, fresh.settings)
     if settings.model:
         choose(settings, app.guard, os.environ, settings.model)  # it opens no connection
-    hooks = _hooks(settings.hooks, settings) if settings.hooks != before.hooks else None
+    hooks = hooks_of(settings) if settings.hooks != before.hooks else None
     switched_off = await app.switches.off()
     app.settings = settings
     app.started_with.take(fresh)
@@ -39,10 +37,6 @@ async def reload_settings(app: App) -> SettingChanges:
     return changes
 
 
-def _hooks(chain: HookChain, settings: Settings) -> Hooks:
-    return Hooks(make_hooks(chain.chain, settings.state) if chain.enabled else ())
-
-
 def _apply_tool_settings(app: App, before: Settings, switched_off: Sequence[str]) -> None:
     tools = app.settings.tools
     app.engine.use_limits(
@@ -50,7 +44,7 @@ def _apply_tool_settings(app: App, before: Settings, switched_off: Sequence[str]
         result_limit=tools.result_limit,
         result_preview=tools.result_preview,
     )
-    app.engine.gates.use(tools.concurrency)
+    app.engine.slots.use(tools.concurrency)
     app.registry.use(registry_rules(app.settings), switched_off)
     if tools != before.tools:
         for source in app.sources:

@@ -90,7 +90,7 @@ class Grants:
                 del found.waiting[:-100]
 
     def add(self, program: str, valid_for: float | None = None, *, is_coarse: bool = False) -> None:
-        """Allow this program."""
+        """Allow this program; with `is_coarse`, tools give it coarser data."""
         with self._change() as found:
             until = None if valid_for is None else self._clock() + valid_for
             found.granted[program] = Grant(until, is_coarse)

@@ -32,7 +32,6 @@ class Entry:
         "change",
         "facts",
         "function",
-        "gate",
         "handling",
         "internal",
         "is_new",
@@ -46,6 +45,7 @@ class Entry:
         "questions",
         "run",
         "scope",
+        "slots",
         "spec",
         "starts_at_once",
         "suspends",
@@ -94,8 +94,8 @@ class Entry:
         self.run: Any = tool.run
         self.function = _find_function(tool, self.placement)
         """An async function that takes the arguments alone: the engine calls it without a context."""
-        self.gate: Any = None
-        """The engine stores the tool's gate here: so it needs no lookup at each call."""
+        self.slots: Any = None
+        """The engine stores the tool's `Slots` here (`engine/concurrency.py`): so a call needs no lookup."""
         self.timeout: float | None
         self.timeout_source: str
         self.limit(timeouts)

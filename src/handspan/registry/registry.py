@@ -110,7 +110,7 @@ class Registry:
             if name in changes:
                 entry.mark(changes[name])
             if name in before and before[name].spec == entry.spec:
-                entry.gate = before[name].gate  # a serial tool stays serial while its calls run
+                entry.slots = before[name].slots  # a serial tool stays serial while its calls run
         scoped.replace(before, entries)
         self._index_origin(origin, scoped, before, entries)
         self._notify(scope)

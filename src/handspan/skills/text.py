@@ -38,11 +38,6 @@ class WrittenValue(Struct, frozen=True):
     text: str | None = None
 
 
-def has_control_token(text: str) -> bool:
-    """Whether the text has a mark that chat templates use."""
-    return re.search(_TOKEN, text) is not None
-
-
 def clean_text(text: str) -> str:
     """Return the text without invisible characters and control tokens. Cleaning it again changes nothing."""
     text = re.sub(_LONE_SURROGATE, "", strip_invisible(text))

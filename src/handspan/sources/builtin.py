@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -13,7 +14,6 @@ from handspan.core.principals import BUILTIN
 from handspan.core.sources import SourceState, SourceStatus
 from handspan.core.tool import Tool, ToolSpec
 from handspan.media.workers import MediaWorkers
-from handspan.net.forward_proxy import ForwardProxy, ProxyLimits
 from handspan.net.guard import NetGuard
 from handspan.registry.registry import Registry
 from handspan.tools.artifact import ReadArtifact
@@ -31,6 +31,9 @@ from handspan.tools.shell.shell import shell_tools
 from handspan.tools.web import web_tools
 from handspan.tools.web_search import KEY_SETTING, SearchEndpoint
 from handspan.tools.workspace import Workspace
+
+if TYPE_CHECKING:
+    from handspan.net.forward_proxy import ForwardProxy
 
 
 class BuiltinTools:
@@ -118,8 +121,10 @@ class BuiltinTools:
             if tool.spec != spec and self._workspace is not None:
                 self._registry.register_or_replace(tool, BUILTIN)
 
-    def _open_proxy(self) -> ForwardProxy:
+    def _open_proxy(self) -> "ForwardProxy":
         """Return the proxy of one command with a guarded network."""
+        from handspan.net.forward_proxy import ForwardProxy, ProxyLimits  # noqa: PLC0415 - only with such a network
+
         sandbox = self._settings.tools.sandbox
         return ForwardProxy(self._guard, ProxyLimits(sandbox.network_connections, sandbox.network_bytes))
 

@@ -14,7 +14,6 @@ from handspan.core.values import Arguments, Json, JsonObject
 from handspan.net.exchange import Fetched, OutgoingRequest, RequestLimits
 from handspan.net.guard import NetGuard
 from handspan.net.text import decode_text, media_type_of
-from handspan.tools.markdown import html_to_markdown
 from handspan.tools.web_search import SearchEndpoint, WebSearch
 from handspan.tools.workspace import Workspace
 
@@ -225,6 +224,8 @@ def _add_body(
         return answer | {"body": "", "binary": True, "warning": _binary_warning(fetched)}
     if not (wants_markdown and text):
         return answer | {"body": text}
+    from handspan.tools.markdown import html_to_markdown  # noqa: PLC0415 - only for pages: start-up counts
+
     markdown = html_to_markdown(text, fetched.url)
     if markdown.truncated:
         answer["markdown_truncated"] = True

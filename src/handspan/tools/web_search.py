@@ -4,7 +4,6 @@ An API is data (`SearchApi`): how a query is sent, and by which JSON pointers it
 the same list of title, url and snippet.
 """
 
-import html
 import re
 import time
 from typing import Final, Literal, TypeAlias, cast
@@ -242,6 +241,8 @@ def _results(answer: Json, pointers: ResultPointers) -> list[Json]:
 def _text(item: Json, pointers: tuple[str, ...]) -> str:
     """Return the first text of these places as plain words: APIs mark matches with tags."""
     found = next((one for pointer in pointers if isinstance(one := find(item, pointer), str) and one), "")
+    import html  # noqa: PLC0415 - its table of names takes a command two milliseconds, and few search
+
     plain = html.unescape(re.sub(r"</?[a-zA-Z][^<>]{0,100}>", "", found))
     return " ".join(strip_invisible(plain).split())[:_LONGEST_SNIPPET]
 

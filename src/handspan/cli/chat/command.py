@@ -14,11 +14,11 @@ from msgspec import Struct
 from handspan.cli.chat.lines import JsonLines, Show, TerminalRenderer
 from handspan.cli.chat.terminal_chat import TerminalChat
 from handspan.cli.door import find_gateway, given_url, open_requests, place_options, say_aside
-from handspan.cli.options import completes, read_settings, settings_options
+from handspan.cli.options import completes, read_settings
 from handspan.cli.terminal_questions import questions_for, render_question
 from handspan.core.questions import Question
 from handspan.wire.rest.agents import AgentList
-from handspan.wire.rest.status import ChosenModel
+from handspan.wire.rest.models import ChosenModel
 
 if TYPE_CHECKING:
     from handspan.cli.remote import Remote
@@ -55,7 +55,6 @@ if TYPE_CHECKING:
 )
 @click.option("--plain", is_flag=True, help="No Markdown, no colours, nothing that moves; as in a pipe.")
 @click.option("--json", "as_json", is_flag=True, help="One event a line, as JSON; the session's id comes first.")
-@settings_options
 @place_options
 def command(
     words: tuple[str, ...],

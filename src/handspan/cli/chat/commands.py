@@ -19,8 +19,10 @@ from handspan.core.events import Ended
 from handspan.core.names import did_you_mean
 from handspan.core.values import strip_invisible
 from handspan.wire.rest.agents import AgentList
+from handspan.wire.rest.calls import UsageList
+from handspan.wire.rest.models import ChosenModel, Models
 from handspan.wire.rest.sessions import SessionList, UndoneTurn
-from handspan.wire.rest.status import ChosenModel, Models, SessionSkills, SkillList, UsageList
+from handspan.wire.rest.skills import SessionSkills, SkillList
 from handspan.wire.rest.tools import Why
 
 _IS_COMMAND: Final = re.compile(r"/[A-Za-z_][A-Za-z0-9_-]*")

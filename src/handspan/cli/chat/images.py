@@ -28,6 +28,7 @@ def draw_image(data: bytes, environ: Mapping[str, str], width: int) -> str | Non
 
 
 def _kitty(data: bytes, width: int) -> Iterator[str]:
+    """Yield the image as the escape codes of kitty's graphics protocol, in chunks."""
     content = base64.b64encode(data).decode()
     for at in range(0, len(content), _CHUNK):
         more = int(at + _CHUNK < len(content))

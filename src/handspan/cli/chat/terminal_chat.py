@@ -16,11 +16,12 @@ from handspan.core.errors import HandspanError, ToolError
 from handspan.core.events import CallFinished, Ended, QuestionAsked
 from handspan.core.questions import Answer, Question, Questions
 from handspan.wire.rest.agents import AgentView
-from handspan.wire.rest.sessions import SessionView
-from handspan.wire.rest.status import ChosenModel, SessionSkills
+from handspan.wire.rest.models import ChosenModel
+from handspan.wire.rest.skills import SessionSkills
 
 if TYPE_CHECKING:
     from handspan.cli.chat.attachments import AttachedFile
+    from handspan.wire.rest.sessions import SessionView
 
 _CLOSED: Final = Ended(
     "error", "The gateway has ended this conversation. Begin it again: its messages are stored there."
@@ -275,7 +276,7 @@ class TerminalChat:
             self.show.link(is_up)
             self.on_link(is_up)
 
-    async def _find_agent(self, named: str | None, session: SessionView | None) -> AgentView:
+    async def _find_agent(self, named: str | None, session: "SessionView | None") -> AgentView:
         try:
             return await find_agent(self.requests, named or (session.persona if session else ""))
         except RemoteRefused as refused:

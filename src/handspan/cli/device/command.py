@@ -18,7 +18,7 @@ from handspan.cli.device.log import DeviceJson, DeviceLines, DeviceLog
 from handspan.cli.device.phone import PHONE_PERMISSIONS, phone_tools
 from handspan.cli.device.tools import DELAY, PERMISSIONS, DeviceTool, device_tools
 from handspan.cli.door import gateway_options, given_url, named_gateway, remote_at, running_gateway
-from handspan.cli.options import read_settings, settings_options
+from handspan.cli.options import read_settings
 from handspan.cli.remote import Remote
 from handspan.cli.terminal_questions import TerminalQuestions
 from handspan.client import PermissionQuestion
@@ -52,7 +52,6 @@ _LINK: Final = "handspan.client.ws"
 )
 @click.option("--yes", is_flag=True, help="Grant every permission without asking.")
 @click.option("--json", "as_json", is_flag=True, help="One object a line, as JSON.")
-@settings_options
 @gateway_options
 def command(label: str | None, pair: str | None, allow: tuple[str, ...], yes: bool, as_json: bool) -> None:
     """Make this computer a device: agents of the gateway can use its tools, when you say yes.

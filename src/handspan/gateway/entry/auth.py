@@ -1,4 +1,4 @@
-"""Authentication: a known Host and Origin, then a token that the store knows (SPEC S5).
+"""Authentication: here a token is checked, after the Host and the Origin of the request (SPEC S5).
 
 Every request and every connection is checked anew: a token that any process has revoked is refused at once.
 """

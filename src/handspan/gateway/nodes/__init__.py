@@ -1,8 +1,8 @@
 """THIS GATEWAY AS ONE OF SEVERAL NODES (SPEC K). Loaded only with the setting `cluster.url`.
 
-Holds:   `cluster.py`, all of it put together; `placing.py`, which tells the others about the clients here; `events.py`,
-         what the others tell; `turns.py`, sessions whose turn runs on another node; `lost_nodes.py`, which takes over
-         the work of dead nodes. `sources/nodes/probes.py` notices what was lost between two nodes.
+Holds:   `cluster.py`, all of it put together; `client_rows.py`, the rows by which the others know the clients here;
+         `events.py`, what the others tell; `turns.py`, sessions whose turn runs on another node; `lost_nodes.py`, which
+         takes over the work of dead nodes. `sources/nodes/probes.py` notices what was lost between two nodes.
 Imports: gateway.app, gateway.clients, gateway.entry, gateway.metrics, gateway.sessions, agent, sources, registry, bus,
          wire, config, core.
 To add:  what one node has to tell another goes as an event over the bus, if it may be lost; else it is a row.

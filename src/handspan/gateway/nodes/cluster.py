@@ -25,9 +25,9 @@ from handspan.core.records import Recovery
 from handspan.gateway.clients.peers import Peer
 from handspan.gateway.entry.rate_limit import TryLimit
 from handspan.gateway.metrics import node_lines
+from handspan.gateway.nodes.client_rows import ClientRows
 from handspan.gateway.nodes.events import ClusterParts, NodeEvents
 from handspan.gateway.nodes.lost_nodes import LostNodes
-from handspan.gateway.nodes.placing import Placing
 from handspan.gateway.nodes.turns import TurnsElsewhere
 from handspan.registry.registry import Registry
 from handspan.sources.nodes import messages
@@ -72,7 +72,7 @@ class Cluster:
         self.rules: OfferRules
         self.mirrors = Mirrors(self)
         self._parts: ClusterParts
-        self.placing: Placing
+        self.client_rows: ClientRows
         self._probes: Probes
         self._lost_nodes: LostNodes
         self._turns: TurnsElsewhere
@@ -104,8 +104,8 @@ class Cluster:
         assert store is not None  # a gateway has one
         self._parts, self.registry, self.rules = parts, parts.app.registry, parts.rules
         self.frames = LargeFrames(parts.app.artifacts)
-        self.placing = Placing(self.book, self.link, self.frames, lambda: parts.peers, self._most_calls)
-        self.placing.moved = self._on_moved
+        self.client_rows = ClientRows(self.book, self.link, self.frames, lambda: parts.peers, self._most_calls)
+        self.client_rows.moved = self._on_moved
         self._lost_nodes = LostNodes(store, self.book, self._take_over, lambda: self.mirrors.hint(""))
         self._probes = Probes(self.book, self.link, self.mirrors, self._lost_nodes.bury)
         self._turns = TurnsElsewhere(parts.sessions, store.conversations)
@@ -121,7 +121,7 @@ class Cluster:
         self.mirrors.is_needed = self._is_needed
         self._events = NodeEvents(self.bus, parts, self.mirrors, self._turns, self._revoked)
         self._events.open(self.start)
-        for part in (self.placing, self.mirrors, self._probes, self._lost_nodes, self._turns):
+        for part in (self.client_rows, self.mirrors, self._probes, self._lost_nodes, self._turns):
             part.open()
         self._ticking = asyncio.create_task(self._tick())
 
@@ -136,7 +136,7 @@ class Cluster:
             await self._lost_nodes.close()
             await self._turns.close()
             await self.mirrors.close()
-            await self.placing.close()
+            await self.client_rows.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -199,20 +199,20 @@ class Cluster:
 
     def arrive(self, peer: Peer, frame: Connect) -> None:
         """Tell the others that this client is connected here now."""
-        self.placing.arrive(peer, frame)
+        self.client_rows.arrive(peer, frame)
 
     def offer(self, peer: Peer) -> None:
         """Tell the others that its tools have changed."""
-        self.placing.offer(peer)
+        self.client_rows.offer(peer)
 
     def leave(self, peer: Peer) -> None:
         """Tell the others that its connection is gone."""
-        self.placing.leave(peer, is_over="resume" not in peer.can, why="The client disconnected")
+        self.client_rows.leave(peer, is_over="resume" not in peer.can, why="The client disconnected")
 
     def end(self, peer: Peer, why: str) -> None:
         """Tell the others that it will not come back."""
         comes_back = "resume" in peer.can and not self._parts.peers.is_open  # this node stops: it goes to another one
-        self.placing.leave(peer, is_over=not comes_back, why=why)
+        self.client_rows.leave(peer, is_over=not comes_back, why=why)
 
     # Clients of other nodes: `MirrorHost`.
 
@@ -221,7 +221,7 @@ class Cluster:
         peer = self._parts.peers.find(record.peer)
         if peer is None:
             return None, None
-        if peer.relay is not None and not self.placing.is_older(record):
+        if peer.relay is not None and not self.client_rows.is_older(record):
             return None
         self._parts.peers.replace(peer)
         return peer.calls, peer.questions
@@ -297,7 +297,7 @@ class Cluster:
     def _take(self, kind: str, body: bytes) -> bytes | None:
         match kind:
             case messages.TO_CLIENT:
-                self.placing.deliver(_to_client.decode(body))
+                self.client_rows.deliver(_to_client.decode(body))
             case messages.FROM_CLIENT:
                 self.mirrors.receive(_from_client.decode(body))
             case messages.GONE:
@@ -307,11 +307,11 @@ class Cluster:
             case messages.DISMISS:
                 self._on_dismissed(_dismissed.decode(body))
             case messages.PROBE:
-                return messages.encode(self.placing.probe(_probe.decode(body)))
+                return messages.encode(self.client_rows.probe(_probe.decode(body)))
         return None
 
     def _on_moved(self, moved: messages.ClientMoved) -> None:
-        peer = self.placing.move(moved)
+        peer = self.client_rows.move(moved)
         if peer is not None and (peer.calls.open or (peer.questions is not None and peer.questions.is_open)):
             self.mirrors.adopt(_record_of(peer), peer.calls, peer.questions)
 
@@ -342,7 +342,7 @@ class Cluster:
             if client is not None and client.tools is not None:
                 parts.unfinished.adopt(peer_id, client.calls)
                 if isinstance(client, Peer):
-                    self.placing.release_calls(client, taken)
+                    self.client_rows.release_calls(client, taken)
                 client.tools.resume_calls()
         await parts.resumable.recover(recovery)
 
@@ -355,7 +355,7 @@ class Cluster:
     def _on_lost(self, old: str) -> None:
         """Go on under a new incarnation: the others counted this node as lost."""
         self.bus.rename(self.book.own)
-        self.placing.place_all_again()
+        self.client_rows.place_all_again()
         self.mirrors.hint("")
         self.start(self.link.listen(self.book.own))
 

@@ -86,7 +86,7 @@ async def select(request: RestRequest, name: str, body: Ticks) -> AgentTools:
     """Select and deselect tools. The others stay as they are."""
     chosen = (await _find_known(request, name)).agent
     if both := set(body.on) & set(body.off):
-        raise Refusal(409, "conflict", f"{min(both)!r} can't be both ticked and untick_tool. Name it once.")
+        raise Refusal(409, "conflict", f"{min(both)!r} can't be both ticked and unticked. Name it once.")
     for tool in body.off:
         chosen = untick_tool(chosen, tool)
     for tool in body.on:

@@ -1,4 +1,4 @@
-"""The journal of calls (SPEC E8), and the tokens that the model's replies used (SPEC M6)."""
+"""The journal of past calls (SPEC E8), and the tokens that models used (SPEC M6); `calling.py` runs a call."""
 
 import asyncio
 from datetime import datetime
@@ -26,9 +26,10 @@ from handspan.wire.rest.calls import (
     NoteView,
     TimingList,
     TimingQuery,
+    UsageList,
+    UsageQuery,
     WaitQuery,
 )
-from handspan.wire.rest.status import UsageList, UsageQuery
 
 family: Final = Family("calls")
 

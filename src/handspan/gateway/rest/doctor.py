@@ -16,8 +16,8 @@ from handspan.core.errors import ConfigError, HandspanError
 from handspan.core.sources import SourceState, describe_state
 from handspan.gateway.app import App
 from handspan.gateway.http.refusals import Refusal
+from handspan.gateway.rest.models import choose_model
 from handspan.gateway.rest.route import Family, RestRequest
-from handspan.gateway.rest.status import choose_model
 from handspan.gateway.rest.tools import visible_entries
 from handspan.tools.workspace import Workspace
 from handspan.wire.rest.status import Diagnosis, Finding, ReloadedSettings, SettingsInForce, SettingView

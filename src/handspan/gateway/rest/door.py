@@ -45,7 +45,7 @@ _MODULES_BELOW: Final = {
     "devices": ("devices",),
     "mcp": ("mcp", "mcp_logins"),
     "doctor": ("doctor",),
-    "models": ("models", "status"),
+    "models": ("models",),
     "nodes": ("nodes",),
     "questions": ("questions",),
     "rules": ("questions",),

@@ -14,22 +14,24 @@ from handspan.core.values import strip_invisible
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.rest.errors import not_found
 from handspan.gateway.rest.route import Family, RestRequest
-from handspan.gateway.rest.status import choose_model
 from handspan.models.choice import choose
 from handspan.models.model import Model, Replied
 from handspan.models.ollama import find_ollama_model
+from handspan.models.projection import EncodedProjection
 from handspan.models.vendors import ANTHROPIC, GEMINI, OPENAI, Vendor, first_set
 from handspan.wire.rest.models import (
+    ChosenModel,
     KeyKind,
     ListedModel,
     ModelOffer,
     ModelOffers,
+    Models,
     ModelTest,
     ModelUse,
     NewModel,
     RemovedModel,
+    WhichModel,
 )
-from handspan.wire.rest.status import ChosenModel, Models
 
 family: Final = Family("models")
 _TRIED: Final = "tried-model"
@@ -45,6 +47,38 @@ async def models(request: RestRequest) -> Models:
     known = stored.settings.models
     listed = [_render_model(name, one, stored.is_fixed(name)) for name, one in known.items()]
     return Models(list(known), await choose_model(request, ""), listed, stored.chosen)
+
+
+@family.get("/api/models/which", also_refuses=(404,))
+async def which_model(request: RestRequest, query: WhichModel) -> ChosenModel:
+    """Which model answers, and why."""
+    if query.model:
+        return await choose_model(request, query.model, at_once=query.at_once)
+    agents = request.parts.app.agents
+    known = {one.agent.name: one.agent for one in await agents.all(owner=request.owner)}
+    if query.agent and query.agent not in known:
+        raise Refusal(404, "not_found", f"There is no agent {query.agent!r}. There are: {', '.join(sorted(known))}.")
+    return await choose_model(request, known[query.agent].model if query.agent else "", at_once=query.at_once)
+
+
+async def choose_model(request: RestRequest, named: str, *, at_once: bool = False) -> ChosenModel:
+    """Return the model of this name, or the default one. It opens no connection, so nothing has to be closed."""
+    app, given, known = request.parts.app, request.parts.model_choice, request.parts.choice_at_once
+    try:
+        if not named and at_once and known is not None:
+            chosen = known()
+        elif not named and given is not None:
+            chosen = await given()
+        else:
+            chosen = choose(app.models.settings, app.guard, os.environ, named)
+    except ConfigError as error:
+        if not named:
+            raise
+        raise Refusal(404, "not_found", str(error)) from None
+    model = chosen.model
+    projection = model.projection()
+    provider = projection.api if isinstance(projection, EncodedProjection) else model.name
+    return ChosenModel(model.name, provider, chosen.why)
 
 
 @family.get("/api/models/offers", "admin")

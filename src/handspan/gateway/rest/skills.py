@@ -13,7 +13,7 @@ from handspan.gateway.rest.agents import find_agent
 from handspan.gateway.rest.route import Family, RestRequest
 from handspan.registry.toolbox import Toolbox
 from handspan.skills.skills import ListedSkill, tools_of_skills
-from handspan.wire.rest.status import (
+from handspan.wire.rest.skills import (
     ActingQuery,
     SessionSkills,
     SkillConsent,

@@ -1,8 +1,7 @@
-"""The state of the gateway: `/health`, `/ready`, `/ping`, `/api/status`, its models and its sources of tools."""
+"""The state of the gateway: `/health`, `/ready`, `/ping`, `/api/status`, and its sources of tools."""
 
 import asyncio
 import logging
-import os
 from typing import Final
 
 from msgspec import structs
@@ -10,18 +9,16 @@ from msgspec import structs
 from handspan.config.settings import Settings
 from handspan.core.channels import ChannelState
 from handspan.core.context import ToolContext, no_progress
-from handspan.core.errors import ConfigError
 from handspan.core.principals import Principal
 from handspan.core.sources import SourceState
 from handspan.core.version import VERSION
 from handspan.gateway.entry.auth import ADMIN, may
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.paths import Health, Pong, Ready
+from handspan.gateway.rest.models import choose_model
 from handspan.gateway.rest.route import Family, RestRequest
-from handspan.models.choice import choose
-from handspan.models.projection import EncodedProjection
 from handspan.tools.memory import MemoryRead
-from handspan.wire.rest.status import ChosenModel, MemoryStatus, SourceList, Status, WhichModel
+from handspan.wire.rest.status import MemoryStatus, SourceList, Status
 
 family: Final = Family("status")
 _log = logging.getLogger(__name__)
@@ -83,38 +80,6 @@ def channel_states(request: RestRequest) -> dict[str, ChannelState]:
     if may(request.who, ADMIN):
         return states
     return {name: structs.replace(state, reason="") for name, state in states.items()}
-
-
-@family.get("/api/models/which", also_refuses=(404,))
-async def which_model(request: RestRequest, query: WhichModel) -> ChosenModel:
-    """Which model answers, and why."""
-    if query.model:
-        return await choose_model(request, query.model, at_once=query.at_once)
-    agents = request.parts.app.agents
-    known = {one.agent.name: one.agent for one in await agents.all(owner=request.owner)}
-    if query.agent and query.agent not in known:
-        raise Refusal(404, "not_found", f"There is no agent {query.agent!r}. There are: {', '.join(sorted(known))}.")
-    return await choose_model(request, known[query.agent].model if query.agent else "", at_once=query.at_once)
-
-
-async def choose_model(request: RestRequest, named: str, *, at_once: bool = False) -> ChosenModel:
-    """Return the model of this name, or the default one. It opens no connection, so nothing has to be closed."""
-    app, given, known = request.parts.app, request.parts.model_choice, request.parts.choice_at_once
-    try:
-        if not named and at_once and known is not None:
-            chosen = known()
-        elif not named and given is not None:
-            chosen = await given()
-        else:
-            chosen = choose(app.models.settings, app.guard, os.environ, named)
-    except ConfigError as error:
-        if not named:
-            raise
-        raise Refusal(404, "not_found", str(error)) from None
-    model = chosen.model
-    projection = model.projection()
-    provider = projection.api if isinstance(projection, EncodedProjection) else model.name
-    return ChosenModel(model.name, provider, chosen.why)
 
 
 @family.get("/api/sources")

@@ -1,4 +1,4 @@
-"""Questions to people: stored, and waited for here (SPEC P3, P5; ws.md 3.8).
+"""The open questions of the gateway: stored, and their answers waited for (SPEC P3, P5; ws.md 3.8).
 
 A call that asks waits until a person answers or the question expires. If the gateway stops meanwhile, the question
 stays open: an answer to the next process resumes the call. A question without a call stays open when the source that

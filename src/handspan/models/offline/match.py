@@ -145,7 +145,7 @@ class KnownTool:
 
 
 def find_named(clause: Clause, tools: Sequence[KnownTool]) -> list[KnownTool]:
-    """Return the tools whose exact name is written. One without `_` or `-` counts at the start or after "use"."""
+    """Return the tools whose exact name is written. A name of one word counts at the start or after "use"."""
     pairs = zip(clause.words, ("use", *clause.words), strict=False)
     said = {plain_name(word) for word, last in pairs if "_" in word or "-" in word or last in ("use", "call", "the")}
     full = [tool for tool in tools if plain_name(tool.name) in said]

@@ -89,6 +89,7 @@ class _NullRemover:
         self._subschemas_by_ids: dict[tuple[int, ...], list[JsonObject]] = {}
 
     def remove(self, value: Json, schemas: list[Json], depth: int) -> Json:
+        """Return the value without the nulls that none of its schemas accepts."""
         if depth == 0 or not isinstance(value, dict | list):
             return value
         parts = self._subschemas(schemas)

@@ -1,4 +1,4 @@
-"""One MCP server as a source of tools (SPEC C4).
+"""One MCP server as a source of tools; a server that died is started again here (SPEC C4).
 
 One task owns the link: it opens it, reads the server's list, follows its changes, and opens it again when it was lost.
 The tools stay registered while the server is started again; a call that comes meanwhile waits for it. They go when

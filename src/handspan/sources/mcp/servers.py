@@ -5,14 +5,14 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from handspan.config.mcp_file import read_servers, write_servers
 from handspan.config.settings import McpServer
-from handspan.core.errors import ConfigError
-from handspan.core.names import SEPARATOR, is_outside_name
+from handspan.core.errors import ConfigError, DefinitionError
+from handspan.core.names import SEPARATOR, check_namespace
 from handspan.core.principals import GLOBAL, OPERATOR
 from handspan.core.questions import Question, QuestionAction, Questions
 from handspan.core.tool import ToolSpec
@@ -20,9 +20,11 @@ from handspan.core.values import JsonObject
 from handspan.net.guard import NetGuard
 from handspan.registry.entry import Entry
 from handspan.registry.registry import Registry
-from handspan.sources.mcp.connection import McpConnection
 from handspan.sources.mcp.logins.logins import McpLogins
 from handspan.sources.mcp.process import Cleaner
+
+if TYPE_CHECKING:
+    from handspan.sources.mcp.connection import McpConnection
 
 _log = logging.getLogger(__name__)
 
@@ -59,10 +61,10 @@ class McpServers:
         """Held while servers are added, forgotten or read again: each of these reads and writes the same file."""
         self._asking: dict[str, asyncio.Task[None]] = {}
 
-    def __iter__(self) -> Iterator[McpConnection]:
+    def __iter__(self) -> "Iterator[McpConnection]":
         return iter(list(self._connections.values()))
 
-    def find(self, name: str) -> McpConnection | None:
+    def find(self, name: str) -> "McpConnection | None":
         """Return the server of this name."""
         return self._connections.get(name)
 
@@ -83,7 +85,7 @@ class McpServers:
         """Whether this server comes from the settings file: then only a person with an editor changes it."""
         return name in self._settings and name not in self._stored
 
-    async def add(self, name: str, server: McpServer) -> McpConnection:
+    async def add(self, name: str, server: McpServer) -> "McpConnection":
         """Add this server, or change it, for good. Raises `ConfigError` when that can't be done."""
         check_server(name, server)
         async with self._changing:
@@ -151,8 +153,10 @@ class McpServers:
             await self.open()
         await asyncio.gather(*(one.settle(seconds) for one in self))
 
-    async def put(self, name: str, server: McpServer) -> McpConnection:
+    async def put(self, name: str, server: McpServer) -> "McpConnection":
         """Add this server, or replace the one of this name."""
+        from handspan.sources.mcp.connection import McpConnection  # noqa: PLC0415 - only with a server: start-up counts
+
         await self.remove(name)
         self.logins.renew(name)
         connection = McpConnection(
@@ -201,7 +205,7 @@ class McpServers:
         waiting = self.waiting(name)
         return [entry.spec.name for entry in waiting if self._registry.accept(entry.spec.name, entry.spec.fingerprint)]
 
-    def _ask_trust(self, connection: McpConnection) -> None:
+    def _ask_trust(self, connection: "McpConnection") -> None:
         """Ask the operator about each changed definition, with old and new side by side (SPEC T5)."""
         for entry in self.waiting(connection.server_name):
             question_id = f"trust-{entry.spec.fingerprint[:32]}"
@@ -241,8 +245,10 @@ class McpServers:
 
 def check_server(name: str, server: McpServer) -> None:
     """Raise `ConfigError` when a server can't have this name, or nothing says how to reach it."""
-    if SEPARATOR in name or name.endswith("_") or not is_outside_name(name):
-        raise ConfigError(f"{name!r} can't be the name of a server: use letters, digits, '-' and '_', and no '__'.")
+    try:
+        check_namespace(name)
+    except DefinitionError as error:
+        raise ConfigError(f"The MCP server needs another name: {error}.") from None
     if not server.command and not server.url:
         raise ConfigError(f"The MCP server {name!r} needs a 'command' to start or a 'url' to ask.")
 

@@ -1,7 +1,8 @@
-"""The calls that wait for one client: each is sent, answered once, and survives a drop of the link (ws.md 5, 6).
+"""The calls that wait for one client. A dropped phone gets its calls again when it comes back (ws.md 5, 6).
 
-A peer is a client across its connections. While its link is down its calls wait, if it has the capability `resume`;
-they are sent again when it returns. Nothing here knows sockets: frames go out through a callable.
+Each call is sent, and answered once. A peer is a client across its connections: while its link is down its calls wait,
+if it has the capability `resume`, and `open_link` sends them again. Nothing here knows sockets: frames go out through
+a callable.
 """
 
 import asyncio

@@ -68,7 +68,7 @@ class RemoteQuestions:
         self._send = None
 
     def end(self) -> None:
-        """The client will not return: every open question expires."""
+        """Let every open question expire: the client will not return."""
         self._send = None
         for _, waiting in self._open.values():
             if not waiting.done():

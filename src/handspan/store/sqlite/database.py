@@ -38,6 +38,7 @@ class SqliteDatabase:
         self._readers: list[SqliteConnection] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._probing: asyncio.Future[int] | None = None
+        """The write that shows whether the database can be written to."""
 
     @property
     def commits(self) -> int:

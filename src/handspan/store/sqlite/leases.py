@@ -9,6 +9,7 @@ import fcntl
 import os
 from pathlib import Path
 
+from handspan.config.private_files import is_locked
 from handspan.core.errors import StoreError
 
 
@@ -57,17 +58,4 @@ class FileLeases:
 
     def _is_alive(self, holder: str) -> bool:
         """Whether a process holds the lock of this file."""
-        if holder == self.own and self._lock is not None:
-            return True
-        try:
-            lock = os.open(self._folder / holder, os.O_RDWR | os.O_CLOEXEC)
-        except OSError:
-            return False
-        try:
-            # A shared lock: two processes that look at the same time do not see each other's lock.
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(lock)
-        return False
+        return (holder == self.own and self._lock is not None) or is_locked(self._folder / holder)

@@ -6,6 +6,7 @@ from typing import Final
 from msgspec import Struct
 
 from handspan.store.tables.database import TableConnection
+from handspan.store.tables.store import LastingDatabase
 
 COUNTED: Final = ("sessions", "messages", "calls", "questions", "agents", "tokens", "devices", "memories")
 _FAULTS: Final = {
@@ -32,6 +33,15 @@ class StoreCheck(Struct, frozen=True):
     counts: Mapping[str, int]
     faults: Mapping[str, int]
     """How many rows each fault has; empty when all is well."""
+
+
+async def check_database(database: LastingDatabase) -> StoreCheck:
+    """Return whether what a database holds fits together. Opens and closes it."""
+    await database.open()
+    try:
+        return await database.read(check_tables)
+    finally:
+        await database.close()
 
 
 async def check_tables(connection: TableConnection) -> StoreCheck:

@@ -1,4 +1,8 @@
-"""Sessions and their messages as rows. Messages are only appended; the results follow their calls (SPEC A2, M4)."""
+"""Sessions and their messages as rows; at an append the session's lease is checked (SPEC A2, M4).
+
+Messages are only appended, and results follow their calls. A turn whose session another process has taken over can
+append no more: `check_lease` refuses it.
+"""
 
 import asyncio
 import contextlib

@@ -1,6 +1,6 @@
-"""Questions to a person, and the answers "always" and "never" as rules, as rows (SPEC P2, P5).
+"""Questions as rows. A question that a person answered with "always" or "never" before is answered here (SPEC P2, P5).
 
-A question survives a restart, and its first answer wins.
+That answer is a row, too: a rule. A question survives a restart, and its first answer wins.
 """
 
 import time
@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 from msgspec import structs
 
+from handspan.core.question_checks import is_remembered
 from handspan.core.questions import Answer, Question
 from handspan.core.records import Rule
 from handspan.core.values import encode, sanitize
@@ -100,19 +101,11 @@ async def _answer(question_id: str, answer: Answer, owner: str, now: float, conn
     if not answered:
         return False
     question = _question_decoder.decode(answered[0][0])
-    if _is_remembered(question, answer):
+    if is_remembered(question.kind, answer):
         lasting = Answer(answer.decision, always=True, how_to_enable=answer.how_to_enable)
         key = (question.owner, question.kind, question.tool, question.fingerprint, question.subject)
         await _save_rule(Rule(*key, lasting), now, connection)
     return True
-
-
-def _is_remembered(question: Question, answer: Answer) -> bool:
-    """SPEC P2: a granted permission is remembered, a single "no" is not; typed input and logins never are."""
-    if question.kind in ("input", "login"):
-        return False
-    granted = question.kind == "permission" and answer.decision == "allow"
-    return granted or answer.always or answer.decision == "deny_forever"
 
 
 async def expire_questions(call_id: str, now: float, connection: TableConnection) -> None:

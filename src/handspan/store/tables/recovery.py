@@ -120,12 +120,13 @@ class UnfinishedWork:
         return await self._connection.fetch_one(sql, (record.id, self._now)) is not None
 
     async def _failure_of_accepted(self, record: CallRecord, lease: str | None) -> Failure | None:
+        """Return why a call that has not begun never will; None while it waits for a person or its process lives."""
         sql = "SELECT answer IS NULL AND expires_at <= ? FROM questions WHERE call_id = ?"
-        late = [row[0] for row in await self._connection.fetch_all(sql, (self._now, record.id))]
-        if any(late):
+        has_expired = [row[0] for row in await self._connection.fetch_all(sql, (self._now, record.id))]
+        if any(has_expired):
             text = f"No person answered in time whether {record.name!r} may run: it did not run."
             return Failure("question_expired", text)
-        return None if late or self._is_alive(lease) else _interrupted_failure(record.name)
+        return None if has_expired or self._is_alive(lease) else _interrupted_failure(record.name)
 
     async def _close(self, record: CallRecord, failure: Failure) -> None:
         """End a call with this failure, and its questions with it."""

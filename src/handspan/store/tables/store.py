@@ -17,7 +17,6 @@ from handspan.core.store import ArtifactStore, Idempotency, Leases, SkillSwitche
 from handspan.store.journal_clock import JournalClock, elapsed_seconds
 from handspan.store.tables.agents import StoredAgents
 from handspan.store.tables.channels import StoredChannels
-from handspan.store.tables.check import StoreCheck, check_tables
 from handspan.store.tables.clients import StoredBrowserTools, StoredDevices
 from handspan.store.tables.conversations import StoredConversations
 from handspan.store.tables.database import Database, UnitBlock
@@ -70,15 +69,6 @@ class BesideTables(Struct, frozen=True):
     skill_switches: SkillSwitches
     nodes: NodeBook | None = None
     """Only where several gateways are one."""
-
-
-async def check_database(database: LastingDatabase) -> StoreCheck:
-    """Return whether what a database holds fits together. Opens and closes it."""
-    await database.open()
-    try:
-        return await database.read(check_tables)
-    finally:
-        await database.close()
 
 
 class TableStore(Generic[_D]):

@@ -4,13 +4,12 @@ import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from msgspec.structs import replace
 
 from handspan.core.errors import ToolError
 from handspan.core.tool import ToolSpec
-from handspan.net.forward_proxy import ForwardProxy
 from handspan.tools.mounts import SANDBOX_PATH, WORKSPACE
 from handspan.tools.processes import Launch, find_program
 from handspan.tools.sandbox import Network, Sandbox
@@ -19,7 +18,10 @@ from handspan.tools.shell.literal_commands import LITERAL_COMMANDS, check_litera
 from handspan.tools.shell.policy import CommandPolicy
 from handspan.tools.shell.script import Script
 
-OpenProxy: TypeAlias = Callable[[], ForwardProxy]
+if TYPE_CHECKING:
+    from handspan.net.forward_proxy import ForwardProxy
+
+OpenProxy: TypeAlias = Callable[[], "ForwardProxy"]
 Prepared: TypeAlias = tuple[Launch, Sequence[str]]
 """How to start a command, and the problems of its network, which may become more while it runs."""
 _PASSED_VARIABLES: Final = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR")

@@ -141,7 +141,7 @@ def _read_shell(words: Sequence[Word]) -> WrappedCommand:
         if not text.startswith(("-", "+")) or text in ("-", "--"):
             break
         reads_text = reads_text or (not text.startswith("--") and "c" in text)
-        at += 2 if text[-1] in "oO" and not text.startswith("--") else 1
+        at += 2 if text[-1] in "oO" and not text.startswith("--") else 1  # `-o NAME`: the name is no command
     if at < len(words) and words[at].text in ("-", "--"):
         at += 1
     if not reads_text or at >= len(words):

@@ -132,8 +132,5 @@ Block: TypeAlias = (
     | ErrorBlock
 )
 
-PersonBlock: TypeAlias = TextBlock | ImageBlock | AudioBlock | VideoBlock | DocumentBlock | DataBlock
-"""The blocks that a person's message may hold (graph.md 2.4)."""
-
 PERSON_BLOCKS: Final = (TextBlock, ImageBlock, AudioBlock, VideoBlock, DocumentBlock, DataBlock)
-CALL_BLOCKS: Final = (ToolCallBlock, RemoteToolCallBlock)
+"""The blocks that a person's message may hold (graph.md 2.4)."""

@@ -1,4 +1,4 @@
-"""Calls in REST: a call of a program, its events, and the journal (SPEC E8, X5)."""
+"""Calls in REST: a call of a program, its events, the journal, and what the replies used (SPEC E8, X5, M6)."""
 
 from typing import Annotated, Literal, TypeAlias
 
@@ -6,7 +6,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from handspan.core.calls import CallState
 from handspan.core.errors import ErrorCode, ErrorType
-from handspan.core.records import CallStatus, ToolTiming
+from handspan.core.records import CallStatus, SumBy, ToolTiming, UsageSum
 from handspan.core.values import Json, JsonObject
 from handspan.wire.rest.fields import After, Limit, SessionId
 
@@ -205,3 +205,20 @@ class WaitQuery(Struct, frozen=True, forbid_unknown_fields=True):
     """How long to wait for a call that is still open."""
 
     wait: Annotated[float, Meta(ge=0, le=25, description="Seconds.")] = 0.0
+
+
+class UsageQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """What to sum."""
+
+    by: SumBy = "model"
+    session: SessionId = ""
+    since: Annotated[
+        str, Meta(pattern=r"^([0-9]{4}-[0-9]{2}-[0-9]{2})?$", description="A day (UTC), as 2026-01-31.")
+    ] = ""
+
+
+class UsageList(Struct, frozen=True):
+    """One sum for each session, model, agent or day. A count that the model did not report is null, never 0."""
+
+    by: str
+    usage: list[UsageSum]

@@ -81,3 +81,32 @@ class RemovedModel(Struct, frozen=True):
     """The model and its key are gone."""
 
     name: str
+
+
+class WhichModel(Struct, frozen=True, forbid_unknown_fields=True):
+    """The name of a model, or of an agent whose model is meant."""
+
+    model: Annotated[str, Meta(max_length=200)] = ""
+    agent: Annotated[str, Meta(max_length=100)] = ""
+    at_once: bool = False
+    """Answer at once, without a search for a local model."""
+
+
+class ChosenModel(Struct, frozen=True):
+    """The model that answers."""
+
+    model: str
+    provider: str
+    """The model's API. A model without an API: its own name."""
+    why: str
+
+
+class Models(Struct, frozen=True):
+    """The models of the settings and those that were added."""
+
+    models: list[str]
+    default: ChosenModel
+    listed: list[ListedModel]
+    """The same with what is known of them."""
+    chosen: str
+    """The model that a person chose; empty: the settings decide."""

@@ -48,7 +48,7 @@ class _Client(Struct):
     came_at: float = msgspec.field(default_factory=lambda: time.monotonic())
 
 
-class Placing:
+class ClientRows:
     """Writes which clients are connected to this node, and passes on what other nodes send to them."""
 
     def __init__(

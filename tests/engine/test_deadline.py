@@ -1,4 +1,4 @@
-"""The driver: a coroutine in the caller's own task, under a deadline (SPEC E5, E6)."""
+"""A coroutine in the caller's own task is stopped at its deadline (SPEC E5, E6)."""
 
 import asyncio
 import contextvars
@@ -11,7 +11,14 @@ from typing import Any
 import anyio
 import pytest
 
-from handspan.engine.drive import GRACE, CancelledItself, DeadlineReached, Reaper, drive, drive_all
+from handspan.engine.deadline import (
+    GRACE,
+    CancelledItself,
+    DeadlineReached,
+    Reaper,
+    continue_with_deadline,
+    run_with_deadline,
+)
 from tests.engine.engine_kit import left_behind
 from tests.waiting import WAIT, until
 
@@ -26,9 +33,9 @@ Steps = Coroutine[Any, Any, Any]
 async def run(
     coroutine: Steps, seconds: float | None = LONG, *, grace: float = LONG, reaper: Reaper | None = None
 ) -> Any:
-    """Begin a coroutine that suspends, as the engine does, and drive it on."""
+    """Begin a coroutine that suspends, as the engine does, and run it on, with a deadline."""
     wanted = coroutine.send(None)
-    return await drive(coroutine, wanted, seconds, reaper or Reaper(), grace)
+    return await continue_with_deadline(coroutine, wanted, seconds, reaper or Reaper(), grace)
 
 
 def running(coroutine: Steps, seconds: float | None = LONG, **more: Any) -> "asyncio.Task[Any]":
@@ -38,7 +45,7 @@ def running(coroutine: Steps, seconds: float | None = LONG, **more: Any) -> "asy
 async def end_of(task: "asyncio.Task[Any]") -> Any:
     """The task's result, or its exception; never longer than a test waits."""
     await asyncio.wait([task], timeout=WAIT)
-    assert task.done(), "the driver hangs"
+    assert task.done(), "the wait hangs"
     if task.cancelled():
         return asyncio.CancelledError
     return task.exception() or task.result()
@@ -112,7 +119,7 @@ async def test_a_coroutine_that_never_suspends_needs_no_driving() -> None:
     async def tool() -> int:
         return 7
 
-    assert await drive_all(tool(), SHORT, Reaper()) == 7
+    assert await run_with_deadline(tool(), SHORT, Reaper()) == 7
 
 
 # The deadline.
@@ -538,7 +545,7 @@ async def test_the_error_of_a_subtask_that_fails_at_the_deadline_is_not_reported
     assert complaints == []
 
 
-async def test_a_nested_driver_hears_the_deadline_of_the_outer_one_as_a_cancellation() -> None:
+async def test_a_nested_deadline_gets_that_of_the_outer_one_as_a_cancellation() -> None:
     seen: list[str] = []
 
     async def inner() -> None:
@@ -560,7 +567,7 @@ async def test_a_nested_driver_hears_the_deadline_of_the_outer_one_as_a_cancella
     assert seen == ["inner closed", "outer cancelled"]
 
 
-async def test_a_nested_driver_with_the_earlier_deadline_stops_only_its_own() -> None:
+async def test_a_nested_deadline_that_is_earlier_stops_only_its_own() -> None:
     async def inner() -> None:
         await asyncio.Event().wait()
 
@@ -664,7 +671,7 @@ async def test_a_first_step_that_raises_cancelled_error_cancelled_itself() -> No
         raise asyncio.CancelledError
 
     with pytest.raises(CancelledItself):
-        await drive_all(tool(), SHORT, Reaper())
+        await run_with_deadline(tool(), SHORT, Reaper())
 
 
 # Cancelled: from outside.
@@ -842,7 +849,7 @@ async def test_cancelled_twice_is_cancelled_once_for_the_caller() -> None:
     assert seen == ["closed"]
 
 
-async def test_a_timeout_around_the_driver_fires_as_around_anything_else() -> None:
+async def test_a_timeout_around_the_wait_fires_as_around_anything_else() -> None:
     async def tool() -> None:
         async with asyncio.timeout(LONG):
             await asyncio.Event().wait()
@@ -870,7 +877,7 @@ async def test_a_cancellation_that_comes_when_the_result_is_already_there_still_
 # Taken down.
 
 
-async def test_closing_the_driver_closes_the_coroutine() -> None:
+async def test_closing_the_wait_closes_the_coroutine() -> None:
     seen: list[str] = []
 
     async def tool() -> None:
@@ -879,9 +886,9 @@ async def test_closing_the_driver_closes_the_coroutine() -> None:
         finally:
             seen.append("closed")
 
-    driver = run(tool())
-    driver.send(None)
-    driver.close()
+    running = run(tool())
+    running.send(None)
+    running.close()
     assert seen == ["closed"]
 
 
@@ -912,7 +919,7 @@ async def test_many_at_once_each_have_their_own_deadline() -> None:
     assert kinds == [DeadlineReached if number % 2 == 0 else type(None) for number in range(50)]
 
 
-# A plain future: the task itself waits for it, and the driver has to see what cancelled it.
+# A plain future: the task itself waits for it, and we have to see what cancelled it.
 
 
 class Waiting:
@@ -970,7 +977,7 @@ async def test_a_plain_future_that_somebody_else_cancels_is_the_tools_own_affair
     assert isinstance(await end_of(task), CancelledItself)
 
 
-async def test_a_plain_future_in_a_nested_driver_that_somebody_else_cancels_is_the_inner_tools_own_affair() -> None:
+async def test_a_plain_future_under_a_nested_deadline_that_another_task_cancels_is_the_inner_tools_own_affair() -> None:
     tool = Waiting()
 
     async def outer() -> str:
@@ -985,7 +992,7 @@ async def test_a_plain_future_in_a_nested_driver_that_somebody_else_cancels_is_t
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
-async def test_a_plain_future_below_several_drivers_is_cancelled_at_the_deadline_of_the_outermost(depth: int) -> None:
+async def test_a_plain_future_below_several_deadlines_is_cancelled_at_the_deadline_of_the_outermost(depth: int) -> None:
     tool, ends = Waiting(), list[str]()
 
     async def around(inner: Steps) -> None:
@@ -1003,7 +1010,7 @@ async def test_a_plain_future_below_several_drivers_is_cancelled_at_the_deadline
     assert tool.heard == ["cancelled"] and ends == ["CancelledError"] * depth
 
 
-async def test_a_cancelled_task_is_heard_by_every_driver_above_a_plain_future() -> None:
+async def test_a_cancelled_task_reaches_every_wait_above_a_plain_future() -> None:
     tool, ends = Waiting(), list[str]()
 
     async def outer() -> None:

@@ -1,12 +1,12 @@
-"""Runs a coroutine in the caller's own task, under a deadline (SPEC E5, E6).
+"""The deadline of a tool: its timeout is enforced here, in the caller's own task (SPEC E5, E6).
 
-The caller of `drive` makes the coroutine's first step itself: most tools end there, and need no alarm. A coroutine that
-suspends is driven: the driver stands between it and the event loop, and waits for what the coroutine wants. At the
-deadline the driver cancels what it waits for and throws `CancelledError` into the coroutine. The coroutine then has a
-grace time, so that a `finally` can close what was opened. After that the driver stops.
+The caller of `continue_with_deadline` makes the first step of the tool's coroutine itself: most tools end there, and
+need no alarm. For a coroutine that suspends, `continue_with_deadline` stands between it and the event loop, and waits
+for what the coroutine wants. At the deadline it cancels what it waits for and throws `CancelledError` into the
+coroutine. The coroutine then has a grace time, so that a `finally` can close what was opened. After that it is left.
 
 Most coroutines wait for a plain future in the end. It is over as soon as it is cancelled, so the task itself can wait
-for it. A task or a `gather` may take its time to end: for these the driver waits with a future of its own.
+for it. A task or a `gather` may take its time to end: for these we wait with a future of our own.
 
 A started coroutine never moves to another task: `asyncio.timeout` and task groups inside it belong to the task that
 they began in.
@@ -116,7 +116,7 @@ class Wait:
         """Return the error if it cancels the task; None if it is the error of the future."""
         if not isinstance(error, asyncio.CancelledError):
             return None
-        # A task counts its cancellations. An outer driver's at its deadline is not counted, but has a cause.
+        # A task counts its cancellations. That of an outer deadline is not counted, but has a cause.
         is_new = self.task.cancelling() > self._cancellations_seen
         if not is_new and type(error.__cause__) is not DeadlineReached:
             return None
@@ -220,7 +220,7 @@ class Wait:
 
 
 def _cancellation() -> asyncio.CancelledError:
-    """Return the error for a coroutine at its deadline. By its cause a driver inside knows that it must end too."""
+    """Return the error for a coroutine at its deadline. Its cause tells a wait inside that it must end too."""
     error = asyncio.CancelledError()
     error.__cause__ = DeadlineReached(stuck=False)
     return error
@@ -234,7 +234,7 @@ class PausableCall(Protocol):
 
 
 @types.coroutine
-def drive(
+def continue_with_deadline(
     coroutine: Coroutine[Any, Any, Any],
     wanted: Any,
     seconds: float | None,
@@ -290,7 +290,7 @@ def drive(
         wait.disarm()
 
 
-async def drive_all(coroutine: Coroutine[Any, Any, Any], seconds: float | None, reaper: Reaper) -> Any:
+async def run_with_deadline(coroutine: Coroutine[Any, Any, Any], seconds: float | None, reaper: Reaper) -> Any:
     """Return what a new coroutine returns. Raises `DeadlineReached` after so many seconds."""
     try:
         wanted = coroutine.send(None)
@@ -298,14 +298,14 @@ async def drive_all(coroutine: Coroutine[Any, Any, Any], seconds: float | None, 
         return stop.value
     except asyncio.CancelledError as error:
         raise CancelledItself from error
-    return await drive(coroutine, wanted, seconds, reaper)
+    return await continue_with_deadline(coroutine, wanted, seconds, reaper)
 
 
 def _current_task(wanted: Any) -> "asyncio.Task[Any]":
     """Return the running task. The future has its loop as a rule: to ask asyncio for it costs a system call."""
     task = asyncio.current_task(wanted.get_loop()) if type(wanted) is asyncio.Future else None
     task = task or asyncio.current_task()
-    assert task is not None  # only a task can drive
+    assert task is not None  # only a task can wait
     return task
 
 

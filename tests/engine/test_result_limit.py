@@ -12,7 +12,7 @@ from handspan.core.long_text import json_size
 from handspan.core.results import Attachment, Failure, Success, succeed
 from handspan.core.store import ArtifactStore
 from handspan.core.values import Json, JsonObject
-from handspan.engine.cut import ResultCutter, cut_message, shrink
+from handspan.engine.result_limit import ResultCutter, cut_message, shrink
 from handspan.store.artifacts import ArtifactLimits
 from tests.stores import open_artifacts
 

@@ -1,4 +1,4 @@
-"""The size limit of results: of one that is too large, head and tail stay, and an artifact holds the whole (SPEC X3).
+"""The size limit of a result (64 KB): a larger one is cut to head and tail, an artifact keeps the whole (SPEC X3).
 
 A text stays a text. An object whose long texts make it large keeps its other fields, and each long text is an artifact
 of its own. Everything else is kept as JSON with one value a line, and shown with the first and last items of its lists.

@@ -1,0 +1,128 @@
+"""How many calls may run at once, in parallel: so many slots for each origin, one slot for a serial tool (SPEC E3).
+
+The setting `tools.concurrency` has the numbers. A call takes a slot before its tool runs, and releases it afterwards.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Mapping
+from weakref import WeakValueDictionary
+
+from handspan.core.errors import ToolError
+from handspan.core.principals import Origin, OriginKind
+from handspan.registry.entry import Entry
+
+DEFAULT_CAPACITY = 64
+
+
+class Slots:
+    """Lets `capacity` calls run at once; the others wait in their order. A call takes a slot of `next_slots`, too."""
+
+    __slots__ = ("__weakref__", "_next", "_waiting", "capacity", "taken", "what")
+
+    def __init__(self, capacity: int, what: str, next_slots: "Slots | None" = None) -> None:
+        self.capacity = capacity
+        self.what = what
+        self.taken = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._next = next_slots
+
+    def try_take(self) -> bool:
+        """Take a slot if one is free and no call waits. Return whether that was done."""
+        if self.taken >= self.capacity or self._waiting or (self._next is not None and not self._next.try_take()):
+            return False
+        self.taken += 1
+        return True
+
+    async def take(self, patience: float | None) -> None:
+        """Take a slot when it is this call's turn. Raises `ToolError` (`busy`) after `patience` seconds."""
+        began = time.monotonic()
+        if self.taken < self.capacity and not self._waiting:
+            self.taken += 1
+        else:
+            await self._wait(patience)
+        if self._next is not None:
+            left = None if patience is None else max(0.0, patience - (time.monotonic() - began))
+            try:
+                await self._next.take(left)
+            except BaseException:
+                self._pass_turn()
+                raise
+
+    def release(self) -> None:
+        """Give the slot back; the next waiting call takes it."""
+        if self._next is not None:
+            self._next.release()
+        if self._waiting and self.taken <= self.capacity:  # since `resize` more may be taken than there are
+            self._pass_turn()
+        else:
+            self.taken -= 1
+
+    def resize(self, capacity: int) -> None:
+        """Change how many calls run at once. With more slots, waiting calls take them at once."""
+        self.capacity = capacity
+        while self._waiting and self.taken < capacity:
+            self.taken += 1
+            self._pass_turn()
+
+    async def _wait(self, patience: float | None) -> None:
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            async with asyncio.timeout(patience):
+                await turn
+        except BaseException as error:
+            if turn.done() and not turn.cancelled():
+                self._pass_turn()  # the turn came at the same time: the next call gets it
+            elif turn in self._waiting:  # `_pass_turn` may have removed it already
+                self._waiting.remove(turn)
+            if isinstance(error, TimeoutError):
+                message = (
+                    f"{self.what} is busy: no turn within {round(patience or 0.0, 3):g} s ({self.capacity} at once). "
+                    "Try again later."
+                )
+                raise ToolError("busy", message) from None
+            raise
+
+    def _pass_turn(self) -> None:
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self.taken -= 1
+
+
+class SlotsByOrigin:
+    """The slots of every origin. A call of a serial tool takes the one slot of its tool, and then one of its origin."""
+
+    def __init__(self, capacities: Mapping[OriginKind, int] | None = None) -> None:
+        self._capacities = capacities or {}
+        self._by_origin: WeakValueDictionary[Origin, Slots] = WeakValueDictionary()
+
+    def use(self, capacities: Mapping[OriginKind, int]) -> None:
+        """Let so many calls run at once from now on. Calls that run go on, and waiting ones begin as others end."""
+        self._capacities = capacities
+        for origin, slots in list(self._by_origin.items()):
+            slots.resize(capacities.get(origin.kind, DEFAULT_CAPACITY))
+
+    def of_tool(self, entry: Entry) -> Slots:
+        """Return the slots that calls of this tool take."""
+        slots = self._of_origin(entry.origin)
+        if entry.spec.annotations.serial:
+            slots = Slots(1, f"Tool {entry.spec.name!r}, which runs one call at a time,", next_slots=slots)
+        return slots
+
+    def is_busy(self) -> bool:
+        """Whether any call is running."""
+        # The watchdog's thread calls this: `valuerefs` is atomic, a loop over the dictionary is not.
+        origins = (ref() for ref in self._by_origin.valuerefs())
+        return any(slots is not None and slots.taken for slots in origins)
+
+    def _of_origin(self, origin: Origin) -> Slots:
+        slots = self._by_origin.get(origin)
+        if slots is None:
+            capacity = self._capacities.get(origin.kind, DEFAULT_CAPACITY)
+            slots = self._by_origin[origin] = Slots(capacity, str(origin))
+        return slots
