@@ -1,7 +1,7 @@
 """Two nodes in one process, with everything that is between them: chance decides what is lost, doubled or late.
 
-The product's parts are real: peers, their rows, relays, mirrors, probes, the bus and the engine. Only NATS and PostgreSQL
-are played here: each message goes through bytes, and the rows are in memory. Time is played, too: it passes at once.
+The product's parts are real: peers, their rows, relays, mirrors, probes, the bus and the engine. Only NATS and
+PostgreSQL are played here: each message goes through bytes, and the rows are in memory. Time passes at once.
 """
 
 import asyncio

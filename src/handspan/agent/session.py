@@ -16,6 +16,7 @@ from handspan.agent.conversation import Conversation, open_calls, waits_for
 from handspan.agent.queue import TurnQueue
 from handspan.agent.refusals import NoUserMessage, SessionBusy
 from handspan.agent.session_host import SessionHost
+from handspan.agent.stored_turns import StoredTurn
 from handspan.agent.turn import Handle, Listener, Turn, tell_each
 from handspan.agent.turn_events import RoundSoFar, SessionEvent, last_turn, render_prompt
 from handspan.core.bus import AbortRequested, TurnEvent
@@ -288,6 +289,8 @@ class Session:
             if record.state == "waiting" and not gives_up:
                 await self._end_waiting(turn, conversation)
             async with host.stored_turns.turn(conversation) as stored:
+                if conversation.find_message(message.id) is not None:  # another node got it too, and was first
+                    return await self._end_known(turn, conversation, message, stored, emit)
                 if gives_up and record.state == "waiting":
                     await host.loop.give_up(conversation)
                     stored.waits = False
@@ -305,6 +308,16 @@ class Session:
                 ended = stored.end(await host.loop.advance(conversation, emit))
             self._tell_title(emit, stored.title)
             return ended
+
+    async def _end_known(
+        self, turn: Turn, conversation: Conversation, message: UserMessage, stored: StoredTurn, emit: EmitEvent
+    ) -> Ended:
+        """Answer a message that another node stored while this turn waited: from there, or by going on with it."""
+        ended = turn.report_known(conversation, message)
+        if ended is None:
+            return stored.end(await self._host.loop.advance(conversation, emit))
+        turn.is_over = True
+        return ended
 
     async def _say_again(self, turn: Turn, conversation: Conversation, message: UserMessage) -> Ended:
         """Answer a known message if it has no answer yet: the process that ran its turn has ended."""
