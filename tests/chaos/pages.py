@@ -104,6 +104,10 @@ class Page:
                 self.tries += 1
                 await asyncio.sleep(0.05)
                 continue
+            if response.status_code == 503:  # the gateway is being stopped: say it again
+                self.tries += 1
+                await asyncio.sleep(0.05)
+                continue
             told = json.loads(response.content)
             if response.status_code == 200:
                 return dict(told)

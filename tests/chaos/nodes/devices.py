@@ -110,7 +110,7 @@ async def _be_there_twice(drill: Drill, number: int) -> list[Figure]:
 
 async def _lose_owner(drill: Drill, kind: str, number: int) -> list[Figure]:
     """The node of a device is lost while a call runs; the device answers at another node, and once."""
-    fleet, label, parcel = drill.fleet, f"moved-{kind}-{number}", f"moved-{kind}-{number}"
+    fleet, label, parcel = drill.fleet, f"{kind}{number}", f"moved-{kind}-{number}"
     owner, other = fleet.nodes[_OWNER], fleet.nodes[_OWNER + 1]
     drill.done[f"owners {kind} in mid-call"] += 1
     async with (

@@ -11,7 +11,7 @@ from tests.chaos.nodes.load import Amount
 from tests.chaos.nodes.parts import restart_node
 from tests.chaos.nodes.promises import all_listed
 
-_NEVER_SENT: Final = frozenset(("success", "disconnected", "tool_not_found", "busy"))
+_NEVER_SENT: Final = frozenset(("success", "disconnected", "tool_not_found", "tool_not_available", "busy"))
 """Codes after which a call can be made again without a risk: it did not run."""
 
 
