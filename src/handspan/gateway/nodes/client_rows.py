@@ -217,9 +217,10 @@ class ClientRows:
 
     async def _write_all(self) -> None:
         while self._leaving:
-            peer, epoch = self._leaving[-1]
-            await self._book.remove(peer, epoch)
-            self._leaving.pop()
+            left = self._leaving[-1]
+            await self._book.remove(*left)
+            if left in self._leaving:  # others may have left meanwhile; a new incarnation has forgotten all of them
+                self._leaving.remove(left)
         new = [client for client in self._clients.values() if not client.is_placed]
         for begin in range(0, len(new), _AT_ONCE):
             await asyncio.gather(*map(self._place, new[begin : begin + _AT_ONCE]))
