@@ -11,7 +11,7 @@ from tests.chaos.nodes.load import Amount
 from tests.chaos.nodes.parts import restart_node
 from tests.chaos.nodes.promises import all_listed
 
-_NEVER_SENT: Final = frozenset(("success", "disconnected", "tool_not_found", "tool_not_available", "busy"))
+NEVER_SENT: Final = frozenset(("success", "disconnected", "tool_not_found", "tool_not_available", "busy"))
 """Codes after which a call can be made again without a risk: it did not run."""
 
 
@@ -37,7 +37,7 @@ async def rolling(folder: Path, scale: Scale, seed: int) -> list[Figure]:
                 await drill.load.works()
         results = drill.load.results
         failed = {
-            parcel: one for parcel, one in results.items() if one and one.get("code", "success") not in _NEVER_SENT
+            parcel: one for parcel, one in results.items() if one and one.get("code", "success") not in NEVER_SENT
         }
         return [none_of("calls that failed", map(str, failed.items()))]
 
