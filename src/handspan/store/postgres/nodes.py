@@ -24,7 +24,7 @@ _NODES: Final = (
 _HAS_LABEL: Final = "SELECT 1 FROM clients WHERE owner = ? AND label = ? AND role = 'device' AND peer <> ?"
 _PLACE: Final = (
     f"INSERT INTO clients ({_CLIENT}, since) VALUES (?, ?, ?, nextval('client_epochs'), ?, ?, ?, ?, ?, ?, ?, ?, 0,"
-    " clock_timestamp() - make_interval(secs => ?))"
+    " to_timestamp(?/*double precision*/))"
     " ON CONFLICT (peer) DO UPDATE SET node = excluded.node, epoch = excluded.epoch, label = excluded.label,"
     " session = excluded.session, prefix = excluded.prefix, capabilities = excluded.capabilities,"
     " name = excluded.name, token = excluded.token, tools = excluded.tools, version = clients.version + 1,"
@@ -97,7 +97,8 @@ class StoredNodes:
 
     async def place(self, client: ClientRecord) -> Placement:
         """Note that this client is connected here now, unless it has connected elsewhere since then."""
-        return await self._database.write(partial(_place, client))
+        since = self.leases.now() - client.age  # now: the write may have to wait
+        return await self._database.write(partial(_place, client, since))
 
     async def offer(self, peer: str, epoch: int, tools: bytes) -> None:
         """Store the tools of a client, unless a newer connection counts."""
@@ -178,7 +179,7 @@ def _split(row: Row) -> Row:
     return (*row[:8], row[8].split(), *row[9:])
 
 
-async def _place(client: ClientRecord, connection: TableConnection) -> Placement:
+async def _place(client: ClientRecord, since: float, connection: TableConnection) -> Placement:
     owner, label = sanitize(client.owner), client.label
     if client.role == "device" and await connection.fetch_one(_HAS_LABEL, (owner, label, client.peer)):
         return Placement(0)
@@ -186,7 +187,7 @@ async def _place(client: ClientRecord, connection: TableConnection) -> Placement
     before = await connection.fetch_one(f"{known} FOR UPDATE", (client.peer,))
     about = (client.role, label, client.session, client.prefix, " ".join(client.capabilities))
     values = (client.peer, owner, client.node, *about, sanitize(client.name), client.token, client.tools)
-    epoch = await connection.fetch_value(_PLACE, (*values, client.age))
+    epoch = await connection.fetch_value(_PLACE, (*values, since))
     if epoch is None:  # this one waited to be entered, as after an outage: the row that came first is of a newer one
         newer = await connection.fetch_one(known, (client.peer,))
         return Placement(0, newer=newer[1] if newer is not None else 0)
