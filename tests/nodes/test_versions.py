@@ -12,8 +12,20 @@ import pytest
 
 from handspan.bus.nats import NatsBus, _Published
 from handspan.core.bus import BusEvent, ToolsChanged
+from handspan.core.questions import Answer, ToolQuestion
+from handspan.gateway.nodes import forwarded
+from handspan.gateway.nodes.forwarded import (
+    ForwardedPart,
+    ForwardedRequest,
+    PartSeen,
+    RequestLeft,
+    RequestProbe,
+    RequestsUnknown,
+)
 from handspan.sources.nodes import messages
 from handspan.sources.nodes.messages import (
+    CallAnswer,
+    CallQuestion,
     ClientDismissed,
     ClientLost,
     ClientMoved,
@@ -22,10 +34,16 @@ from handspan.sources.nodes.messages import (
     Probed,
     ProbedClient,
     ToClient,
+    TrustedServer,
+    TrustServer,
+    TurnOffered,
 )
 from tests.bus.test_bus import EVENTS
 from tests.chaos.nodes.child import add_unknown_fields
 
+REQUEST: Final = ForwardedRequest(
+    "node-b", "request-1", "POST", "/mcp", b"", [(b"mcp-session-id", b"1")], "operator", ("tools",), "hash", "header"
+)
 _FILE: Final = Path(__file__).with_name("messages.json")
 MESSAGES: Final[list[tuple[str, msgspec.Struct]]] = [
     (messages.TO_CLIENT, ToClient("node-b", "operator", "peer-1", 7, b'{"type":"tool_call_request"}')),
@@ -37,6 +55,20 @@ MESSAGES: Final[list[tuple[str, msgspec.Struct]]] = [
     (messages.MOVED, ClientMoved("peer-1", 8)),
     (messages.DISMISS, ClientDismissed("operator", "peer-1", "it was forgotten here")),
     (messages.PROBE, Probe("node-b", (ProbedClient("peer-1", 7, ("call-1", "call-2")),))),
+    (messages.TO_CLIENT, ToClient("node-b", "", "server/time", 7, b'{"type":"tool_call_request"}', "", "operator")),
+    (messages.GONE, ClientLost("", "server/time", 7, False, "", "call-1")),
+    (messages.TURN, TurnOffered("operator", "session-1")),
+    (messages.ASK, CallQuestion("server/time", "call-1", "question-1", ToolQuestion("input", "Which city?"))),
+    (messages.ANSWER, CallAnswer("server/time", "call-1", "question-1", Answer("allow", value="Paris"), 2.5)),
+    (messages.TRUST, TrustServer("time")),
+    ("trusted", TrustedServer(["time__now"])),
+    (forwarded.REQUEST, REQUEST),
+    (forwarded.PART, ForwardedPart("request-1", 0, 200, [(b"content-type", b"text/event-stream")])),
+    (forwarded.PART, ForwardedPart("request-1", 1, body=b"data: {}", is_last=True)),
+    (forwarded.SEEN, PartSeen("request-1", 1)),
+    (forwarded.LEFT, RequestLeft("request-1")),
+    (forwarded.PROBE, RequestProbe((PartSeen("request-1", 1),))),
+    ("probed requests", RequestsUnknown(("request-1",))),
     ("probed", Probed((ProbedClient("peer-1", 7, ("call-2",)),), ("peer-2",))),
     *(("event", _Published("node-b", number + 1, number, event)) for number, event in enumerate(EVENTS)),
 ]
@@ -53,7 +85,8 @@ def test_every_kind_of_message_and_event_is_recorded() -> None:
     assert names == [(kind, _name(message)) for kind, message in MESSAGES]
     events = {type(message.event) for _, message in MESSAGES if isinstance(message, _Published)}
     assert events == set(BusEvent.__args__), "Record a message of the new event, at the end of the file."
-    structs = {one for one in vars(messages).values() if isinstance(one, type) and issubclass(one, msgspec.Struct)}
+    found = (*vars(messages).values(), *vars(forwarded).values())
+    structs = {one for one in found if isinstance(one, type) and issubclass(one, msgspec.Struct)}
     travelling = {type(message) for _, message in MESSAGES} | {ProbedClient}
     assert structs - travelling <= {msgspec.Struct, messages.FrameHead}, "Record a message of the new kind."
 
@@ -82,7 +115,7 @@ def _begins_with(now: Any, then: Any) -> bool:
 @pytest.mark.parametrize("place", range(len(MESSAGES)), ids=lambda place: f"{place} {_name(MESSAGES[place][1])}")
 def test_a_message_of_a_later_version_with_unknown_fields_is_understood(place: int) -> None:
     message = MESSAGES[place][1]
-    assert msgspec.msgpack.decode(add_unknown_fields(recorded()[place]), type=type(message)) == message
+    assert msgspec.msgpack.decode(add_unknown_fields(messages.encode(message)), type=type(message)) == message
 
 
 def test_fields_inside_a_probe_may_be_added_too() -> None:
