@@ -26,7 +26,7 @@ CALLS = 200 if IS_DEEP else 40
 LOST = DOUBLED = 0.3
 MANY = range(CALLS // 2)
 FEW = 5
-COUNTING = Path(__file__).parents[1] / "chaos" / "counting_server.py"
+COUNTING = Path(__file__).parents[1] / "chaos" / "nodes" / "counting_server.py"
 
 
 def disturb(gateway: Gateway, chance: random.Random) -> None:

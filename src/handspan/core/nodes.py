@@ -59,6 +59,8 @@ class ClientRecord(Struct, frozen=True):
     """The tools as it offered them, a JSON array."""
     version: int = 0
     """Grows with every change of the tools."""
+    age: float = 0.0
+    """Seconds since it has connected, for `NodeBook.place`."""
 
 
 class ClientPlace(Struct, frozen=True):
@@ -75,9 +77,11 @@ class Placement(Struct, frozen=True):
     """The outcome of `NodeBook.place`."""
 
     epoch: int
-    """0: another client of the owner, connected elsewhere, has this label."""
+    """0: another client of the owner, connected elsewhere, has this label; or see `newer`."""
     replaced: str = ""
     """The node that had an earlier connection of this client."""
+    newer: int = 0
+    """The epoch of a connection of this client that began later, and counts; 0: there is none."""
 
 
 class EntryCode(Struct, frozen=True):
@@ -139,7 +143,7 @@ class NodeBook(Protocol):
         """Count this node as lost for ever, with its clients. Return False if another node did that."""
 
     async def place(self, client: ClientRecord) -> Placement:
-        """Note that this client is connected here now."""
+        """Note that this client is connected here now, unless it has connected elsewhere since then."""
 
     async def claim(self, server: ClientRecord) -> int:
         """Let this node run an MCP server, unless another node does. Return the epoch; 0: another one does."""

@@ -59,6 +59,9 @@ MAX_MEMORIES: Final = 10_000
 class Ledger(Protocol):
     """The state of every call: each accepted call gets exactly one result, even after a crash."""
 
+    def now(self) -> float:
+        """Return the time of day by which calls begin and expire: the same for all processes that share the ledger."""
+
     async def accept(self, record: CallRecord) -> None:
         """Enter this call: it waits, perhaps for a person, and no tool was touched.
 

@@ -5,10 +5,11 @@ import time
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from handspan.core.errors import StoreError, ToolError
 from handspan.core.messages import AssistantMessage, Text, UserMessage
-from handspan.core.nodes import ClientRecord, EntryCode, NodeBook, RequestClaim
+from handspan.core.nodes import ClientRecord, EntryCode, NodeBook, Placement, RequestClaim
 from handspan.store.postgres.connections import StoreAddress
 from handspan.store.postgres.node_leases import NodeLeases
 from handspan.store.postgres.store import NodeName, PostgresStore, postgres_store
@@ -206,3 +207,15 @@ async def test_all_nodes_go_by_the_clock_of_the_database(state: Path, monkeypatc
     monkeypatch.setattr("handspan.store.postgres.node_leases.time.time", lambda: real() + 30)
     async with node_at(state, "ahead") as ahead:
         assert isinstance(ahead.leases, NodeLeases) and abs(ahead.leases.now() - real()) < 20
+
+
+async def test_a_connection_that_is_entered_late_does_not_replace_one_that_began_later(state: Path) -> None:
+    async with node_at(state, "one") as one, node_at(state, "two") as two:
+        newer = await book_of(two).place(client(two, "p1"))
+        late = await book_of(one).place(structs.replace(client(one, "p1"), age=5.0))
+        assert late == Placement(0, newer=newer.epoch)
+        assert [place.node for place in await book_of(one).places(["ann"])] == [book_of(two).own]
+        again = await book_of(two).place(structs.replace(client(two, "p1"), age=60.0))  # its own row it may replace
+        assert again.epoch > newer.epoch
+        newest = await book_of(one).place(client(one, "p1"))
+        assert newest.epoch > again.epoch and newest.replaced == book_of(two).own

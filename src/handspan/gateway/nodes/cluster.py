@@ -130,6 +130,7 @@ class Cluster:
         self._parts, self.registry, self.rules = parts, parts.app.registry, parts.rules
         self.frames = LargeFrames(parts.app.artifacts)
         self.client_rows = ClientRows(self.book, self.link, self.frames, lambda: parts.peers, self._most_calls)
+        self.client_rows.moved = self._on_moved
         self._lost_nodes = LostNodes(store, self.book, self._take_over, self._take_turn, lambda: self.mirrors.hint(""))
         self._lost_nodes.runs_turns = parts.sessions.runs_turns = self.runs_turns
         parts.sessions.hand_over = self._offer_turn

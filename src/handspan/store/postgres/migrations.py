@@ -5,7 +5,7 @@ Texts are compared byte by byte, as SQLite does, whatever the language of the da
 
 from typing import Final
 
-from handspan.store.postgres.node_tables import NODE_LEASES, NODES, SERVERS
+from handspan.store.postgres.node_tables import CLIENTS_SINCE, NODE_LEASES, NODES, SERVERS
 
 _CONVERSATIONS: Final = """
 CREATE TABLE leases (                         -- the processes that use this database
@@ -320,5 +320,6 @@ MIGRATIONS: Final = tuple(
         _NO_TRIGGER,
         NODE_LEASES,
         SERVERS,
+        CLIENTS_SINCE,
     )
 )

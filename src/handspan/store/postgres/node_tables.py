@@ -65,3 +65,7 @@ CREATE INDEX asked_requests_by_node ON asked_requests (node);
 SERVERS: Final = """
 CREATE UNIQUE INDEX clients_servers ON clients (label) WHERE role = 'server'; -- one node runs an MCP server
 """
+
+CLIENTS_SINCE: Final = """
+ALTER TABLE clients ADD COLUMN since TIMESTAMPTZ NOT NULL DEFAULT '-infinity';  -- when the connection began
+"""

@@ -23,10 +23,12 @@ _NODES: Final = (
 )
 _HAS_LABEL: Final = "SELECT 1 FROM clients WHERE owner = ? AND label = ? AND role = 'device' AND peer <> ?"
 _PLACE: Final = (
-    f"INSERT INTO clients ({_CLIENT}) VALUES (?, ?, ?, nextval('client_epochs'), ?, ?, ?, ?, ?, ?, ?, ?, 0)"
+    f"INSERT INTO clients ({_CLIENT}, since) VALUES (?, ?, ?, nextval('client_epochs'), ?, ?, ?, ?, ?, ?, ?, ?, 0,"
+    " to_timestamp(?/*double precision*/))"
     " ON CONFLICT (peer) DO UPDATE SET node = excluded.node, epoch = excluded.epoch, label = excluded.label,"
     " session = excluded.session, prefix = excluded.prefix, capabilities = excluded.capabilities,"
-    " name = excluded.name, token = excluded.token, tools = excluded.tools, version = clients.version + 1"
+    " name = excluded.name, token = excluded.token, tools = excluded.tools, version = clients.version + 1,"
+    " since = excluded.since WHERE clients.since <= excluded.since OR clients.node = excluded.node"
     " RETURNING epoch"
 )
 _CLAIM: Final = (
@@ -106,8 +108,9 @@ class StoredNodes:
         return await self._database.execute("DELETE FROM leases WHERE id = ?", (node,)) == 1
 
     async def place(self, client: ClientRecord) -> Placement:
-        """Note that this client is connected here now."""
-        return await self._database.write(partial(_place, client))
+        """Note that this client is connected here now, unless it has connected elsewhere since then."""
+        since = self.leases.now() - client.age  # now: the write may have to wait
+        return await self._database.write(partial(_place, client, since))
 
     async def claim(self, server: ClientRecord) -> int:
         """Let this node run an MCP server, unless another node does. Return the epoch; 0: another one does."""
@@ -230,14 +233,18 @@ def _split(row: Row) -> Row:
     return (*row[:8], row[8].split(), *row[9:])
 
 
-async def _place(client: ClientRecord, connection: TableConnection) -> Placement:
+async def _place(client: ClientRecord, since: float, connection: TableConnection) -> Placement:
     owner, label = sanitize(client.owner), client.label
     if client.role == "device" and await connection.fetch_one(_HAS_LABEL, (owner, label, client.peer)):
         return Placement(0)
-    before = await connection.fetch_one("SELECT node FROM clients WHERE peer = ? FOR UPDATE", (client.peer,))
+    known = "SELECT node, epoch FROM clients WHERE peer = ?"
+    before = await connection.fetch_one(f"{known} FOR UPDATE", (client.peer,))
     about = (client.role, label, client.session, client.prefix, " ".join(client.capabilities))
     values = (client.peer, owner, client.node, *about, sanitize(client.name), client.token, client.tools)
-    epoch = await connection.fetch_value(_PLACE, values)
+    epoch = await connection.fetch_value(_PLACE, (*values, since))
+    if epoch is None:  # this one waited to be entered, as after an outage: the row that came first is of a newer one
+        newer = await connection.fetch_one(known, (client.peer,))
+        return Placement(0, newer=newer[1] if newer is not None else 0)
     replaced = before[0] if before is not None and before[0] != client.node else ""
     return Placement(epoch, replaced)
 

@@ -284,6 +284,5 @@ MIGRATIONS: Final = (
     _CHANNELS,
     _FOR_NODES,
     _NO_TRIGGER,
-    _FOR_NODES,
-    _FOR_NODES,
+    *(_FOR_NODES,) * 3,
 )

@@ -105,7 +105,7 @@ async def _all_list(nodes: list[GatewayProcess]) -> bool:
     return all(["arm__lift" in await tools_of(node) for node in nodes])
 
 
-async def nodes_drain(folder: Path, scale: Scale, seed: int) -> list[Figure]:
+async def drain(folder: Path, scale: Scale, seed: int) -> list[Figure]:
     """Every promise of a rolling restart."""
     engine = PostgresEngine()
     try:

@@ -88,7 +88,7 @@ async def _call(requests: httpx2.AsyncClient, node: GatewayProcess, parcel: str)
     return answer.json() if answer.status_code == 200 else None
 
 
-async def nodes_mcp(folder: Path, scale: Scale, seed: int) -> list[Figure]:
+async def mcp_servers(folder: Path, scale: Scale, seed: int) -> list[Figure]:
     """Every promise of an MCP server that one of several nodes runs."""
     engine = PostgresEngine()
     try:
