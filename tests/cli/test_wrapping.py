@@ -4,9 +4,11 @@ import sys
 
 import pytest
 
+from handspan.cli.config import describe_changes
 from handspan.cli.reload import shorten_keys
 from handspan.cli.render import print_rows
 from handspan.cli.wrapping import wrap_text
+from handspan.wire.rest.status import SettingsInForce
 
 
 def test_a_line_ends_at_a_word_and_goes_on_in_its_column() -> None:
@@ -27,6 +29,12 @@ def test_many_settings_of_one_part_are_named_by_the_part() -> None:
         "agents.other.mode",
         "tools.shown",
     ]
+
+
+def test_the_changed_settings_of_a_new_agent_are_named_once() -> None:
+    of_agent = [f"agents.careful.{name}" for name in ("deny", "mode", "model", "skills")]
+    (line,) = describe_changes(SettingsInForce(None, True, [], reloadable=of_agent))
+    assert line.endswith("`handspan reload` applies agents.careful")
 
 
 def test_an_empty_table_is_words_at_a_terminal_and_its_heading_in_a_pipe(

@@ -7,6 +7,7 @@ import msgspec
 
 from handspan.cli.door import find_gateway, place_options
 from handspan.cli.options import config_folder, json_option, read_loaded_settings, settings_options
+from handspan.cli.reload import shorten_keys
 from handspan.cli.render import print_done, print_json, print_rows
 from handspan.config.example import example_file
 from handspan.config.listing import setting_rows
@@ -86,9 +87,11 @@ def describe_changes(shown: SettingsInForce) -> list[str]:
         return [f"changed since start, and can't be used: {shown.problem}"]
     lines = []
     if shown.reloadable:
-        lines.append(f"changed since start; `handspan reload` applies {', '.join(shown.reloadable)}")
+        lines.append(f"changed since start; `handspan reload` applies {', '.join(shorten_keys(shown.reloadable))}")
     if shown.needs_restart:
-        lines.append(f"changed since start; restart the gateway to apply {', '.join(shown.needs_restart)}")
+        lines.append(
+            f"changed since start; restart the gateway to apply {', '.join(shorten_keys(shown.needs_restart))}"
+        )
     return lines
 
 
