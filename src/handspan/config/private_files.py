@@ -2,7 +2,6 @@
 
 import contextlib
 import errno
-import fcntl
 import os
 import secrets
 import stat
@@ -70,6 +69,8 @@ def sync_folder(folder: Path) -> None:
 
 def is_locked(path: Path) -> bool:
     """Whether a process holds the lock of this file, which ends with the process; False if the file is not there."""
+    import fcntl  # noqa: PLC0415 - Windows has none, and is told so before
+
     try:
         file = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
