@@ -372,6 +372,14 @@ def test_help_names_every_command(run: Shell) -> None:
     assert done.returncode == 0
     assert all(name in done.stdout for name in ("call", "doctor", "schema", "tools"))
     assert "0.1.0" in run.started("--version").stdout
+    for group in ("mcp", "config"):
+        commands = run(group, "--help").stdout.partition("\nCommands:\n")[2]
+        assert commands and "..." not in commands, "a description is cut"
+
+
+def test_a_list_can_be_asked_for_by_name(run: Shell) -> None:
+    assert run("agents", "list", "--json").stdout == run("agents", "--json").stdout != ""
+    assert "(none)" in run.on_screen("sessions", "list") and "(none)" not in run("sessions", "list").stdout
 
 
 def test_options_work_before_and_after_the_command(run: Shell, tmp_path: Path) -> None:

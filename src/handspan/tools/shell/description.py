@@ -10,7 +10,7 @@ from handspan.tools.shell.policy import CommandPolicy
 
 _FRESH: Final = "Each call starts afresh: folder, variables and background processes (`cmd &`) end with it, files stay."
 _SANDBOX: Final = (
-    "It runs by `sh` in a sandbox: the programs of /usr, the workspace at /workspace, "
+    "It runs in a sandbox: the programs of /usr, the workspace at /workspace, "
     "and an empty /tmp that is deleted afterwards."
 )
 _NETWORKS: Final = {
