@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 from handspan.core.version import VERSION
 
 if TYPE_CHECKING:
+    from handspan.agent.refusals import SessionBusy
     from handspan.config.load import load_settings
     from handspan.core.agents import Agent
     from handspan.core.context import ToolContext
-    from handspan.core.errors import HandspanError, ToolError
+    from handspan.core.errors import ConfigError, DefinitionError, HandspanError, ToolError
     from handspan.core.function_tool import tool
     from handspan.core.questions import Answer, Question
     from handspan.core.results import Attachment, Failure, Pending, Success
@@ -33,12 +34,15 @@ _LATE: Final = {
     "AskFailed": "handspan.front.answers",
     "Attachment": "handspan.core.results",
     "CallMade": "handspan.front.answers",
+    "ConfigError": "handspan.core.errors",
+    "DefinitionError": "handspan.core.errors",
     "Failure": "handspan.core.results",
     "Handling": "handspan.core.tool",
     "Handspan": "handspan.front.handspan",
     "HandspanError": "handspan.core.errors",
     "Pending": "handspan.core.results",
     "Question": "handspan.core.questions",
+    "SessionBusy": "handspan.agent.refusals",
     "Success": "handspan.core.results",
     "ToolContext": "handspan.core.context",
     "ToolError": "handspan.core.errors",
@@ -58,12 +62,15 @@ __all__ = [
     "AskFailed",
     "Attachment",
     "CallMade",
+    "ConfigError",
+    "DefinitionError",
     "Failure",
     "Handling",
     "Handspan",
     "HandspanError",
     "Pending",
     "Question",
+    "SessionBusy",
     "Success",
     "ToolContext",
     "ToolError",
