@@ -1,9 +1,11 @@
 """The command line, as a person or a script uses it (SPEC U2)."""
 
+import contextlib
 import json
 import os
 import re
 import shlex
+import sqlite3
 import subprocess
 from pathlib import Path
 
@@ -326,6 +328,15 @@ def test_the_doctor_has_a_remedy_for_a_workspace_that_can_not_be_used(run: Shell
     done = run("doctor", "--workspace", str(tmp_path / "file"))
     assert done.returncode == 1
     assert "do this:" in done.stdout and "Traceback" not in done.stderr
+
+
+def test_the_doctor_says_what_keeps_a_gateway_from_starting(run: Shell) -> None:
+    run("sessions")
+    with contextlib.closing(sqlite3.connect(run.state / "handspan.db")) as database:
+        database.execute("PRAGMA user_version = 999")
+    done = run("doctor")
+    assert done.returncode == 1 and "start: The database" in done.stdout
+    assert "correct the settings" not in done.stdout, "they are right"
 
 
 def test_the_doctor_says_why_commands_have_no_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

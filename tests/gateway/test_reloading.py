@@ -110,7 +110,7 @@ def test_a_new_section_of_the_settings_is_thought_of_here() -> None:
 
 def test_many_settings_of_one_part_are_named_by_the_part() -> None:
     of_agent = [f"agents.careful.{name}" for name in ("deny", "mode", "model", "skills")]
-    assert shorten_keys([*of_agent, "agents.other.mode", "tools.shown"]) == [
+    assert shorten_keys(["agents", *of_agent, "agents.other.mode", "tools.shown"]) == [
         "agents.careful",
         "agents.other.mode",
         "tools.shown",

@@ -59,9 +59,13 @@ def _findings() -> Iterator[Finding]:
         loaded = read_loaded_settings()
         file = loaded.file or "no settings file, so all defaults"
         yield Finding("configuration", True, f"{file}; folder {config_folder()}")
-        yield from _of_gateway(loaded.settings)
     except HandspanError as error:
         yield Finding("configuration", False, str(error), "correct the settings")
+        return
+    try:
+        yield from _of_gateway(loaded.settings)
+    except HandspanError as error:
+        yield Finding("start", False, str(error), "this first: until then no gateway can start here")
 
 
 def _of_gateway(settings: Settings) -> Iterator[Finding]:

@@ -156,7 +156,11 @@ def _needs_restart(key: tuple[str, ...]) -> bool:
 
 
 def shorten_keys(keys: Sequence[str]) -> list[str]:
-    """Return the keys in order; in place of many that lie in one part, such as a new agent, the part alone."""
+    """Return the keys in order; in place of many that lie in one part, such as a new agent, the part alone.
+
+    A table that was empty is named by what is in it now.
+    """
+    keys = [key for key in keys if not any(other.startswith(f"{key}.") for other in keys)]
     parts = Counter(part for key in keys for part in _parts(key))
     return list(dict.fromkeys(next((part for part in _parts(key) if parts[part] > _MOST), key) for key in keys))
 
