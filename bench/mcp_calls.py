@@ -30,6 +30,7 @@ ROUNDS = 40
 CALLS = 25
 SERVERS = 20
 PROGRAM = Path(__file__).parents[1] / "tests" / "sources" / "mcp" / "server.py"
+SLOW_PROGRAM = Path(__file__).with_name("slow_server.py")
 RAM = "/dev/shm"
 ERAS = {"": "auto", "_older": "legacy"}
 """The end of a figure's name, and how the client finds the era."""
@@ -157,7 +158,7 @@ async def _app(folder: Path, servers: dict[str, McpServer]) -> AsyncIterator[App
 
 async def start_20(folder: Path) -> list[Figure]:
     """`mcp_start_20`: seconds until all are ready; and the slowest answer of `/health` meanwhile."""
-    server = McpServer(command=sys.executable, args=("-I", "-S", str(PROGRAM), "--sleep", "1"), internal_only=False)
+    server = McpServer(command=sys.executable, args=("-I", "-S", str(SLOW_PROGRAM)), internal_only=False)
     slowest = 0.0
     async with running_gateway(folder) as gateway, httpx2.AsyncClient() as http:
         await http.get(f"{gateway.url}/health")

@@ -21,7 +21,6 @@ from tests.chaos import (
     floods,
     hostile,
     kills,
-    nodes,
     outages,
     pages,
     sigterm,
@@ -30,6 +29,18 @@ from tests.chaos import (
     walks,
 )
 from tests.chaos.figures import Figure, broken, table
+from tests.chaos.nodes import (
+    clocks,
+    devices,
+    drain,
+    engines,
+    mcp_servers,
+    messages,
+    on_one_computer,
+    random_faults,
+    rolling,
+    steps,
+)
 from tests.stores import postgres_variables
 
 SCENARIOS: Final[dict[str, tuple[Callable[[Path, Any, int], Any], Any, Any]]] = {
@@ -44,7 +55,16 @@ SCENARIOS: Final[dict[str, tuple[Callable[[Path, Any, int], Any], Any, Any]]] = 
     "database_disk": (database_disk.database_disk, database_disk.Scale(), database_disk.SHORT),
     "soak": (soak.soak, soak.Scale(), soak.SHORT),
     "walks": (walks.walks, walks.Scale(), walks.SHORT),
-    "nodes": (nodes.nodes, nodes.Scale(), nodes.SHORT),
+    "nodes": (random_faults.nodes, random_faults.Scale(), random_faults.SHORT),
+    "node_steps": (steps.steps, steps.Scale(), steps.SHORT),
+    "node_engines": (engines.engines, engines.Scale(), engines.SHORT),
+    "node_devices": (devices.devices, devices.Scale(), devices.SHORT),
+    "node_rolling": (rolling.rolling, rolling.Scale(), rolling.SHORT),
+    "node_messages": (messages.messages, messages.Scale(), messages.SHORT),
+    "nodes_on_one_computer": (on_one_computer.on_one_computer, on_one_computer.Scale(), on_one_computer.SHORT),
+    "node_clocks": (clocks.clocks, clocks.Scale(), clocks.SHORT),
+    "node_drain": (drain.drain, drain.Scale(), drain.SHORT),
+    "node_mcp": (mcp_servers.mcp_servers, mcp_servers.Scale(), mcp_servers.SHORT),
 }
 """By name: what gives the figures, and how much of it there is in the long and in the short form."""
 

@@ -53,13 +53,20 @@ class Page:
         self.finished = 0
         self.tries = 0
 
+    async def __aenter__(self) -> "Page":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._http.aclose()
+
     async def run(self, is_over: asyncio.Event) -> None:
         """Run after run, until it is enough."""
-        async with self._http:
+        async with self:
             while not is_over.is_set():
-                await self._one_run(is_over)
+                await self.run_once(is_over)
 
-    async def _one_run(self, is_over: asyncio.Event) -> None:
+    async def run_once(self, is_over: asyncio.Event) -> None:
+        """One run, from the first words to its end; it is left when the gateway refuses what is said."""
         message = {"role": "user", "message_id": "0", "content": [{"type": "text", "text": _SCRIPT}]}
         answer = await self._post({"messages": [message], "config": {"thread_id": self._thread}}, is_over)
         while answer is not None:
@@ -94,6 +101,10 @@ class Page:
             except httpx2.TransportError:
                 if is_over.is_set():
                     return None
+                self.tries += 1
+                await asyncio.sleep(0.05)
+                continue
+            if response.status_code == 503:  # the gateway is being stopped: say it again
                 self.tries += 1
                 await asyncio.sleep(0.05)
                 continue

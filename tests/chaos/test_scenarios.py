@@ -12,6 +12,8 @@ import pytest
 from tests.chaos import failover, floods, hostile, kills, outages, pages, sigterm, soak, storm, walks
 from tests.chaos.figures import Figure, broken, table
 from tests.chaos.hostile_frames import HOSTILE_REQUESTS, hostile_text
+from tests.chaos.nodes import steps
+from tests.nats_engine import need_server
 from tests.postgres_engine import HOW_TO_INSTALL, find_programs
 from tests.stores import postgres_variables
 
@@ -54,6 +56,16 @@ async def test_nothing_acknowledged_is_lost_when_the_database_fails_over(tmp_pat
     if find_programs() is None:
         pytest.skip(HOW_TO_INSTALL)
     check("failover", await failover.failover(tmp_path, failover.SHORT, _SEED))
+
+
+@pytest.mark.anyio
+async def test_a_conversation_goes_on_at_another_node_when_its_own_is_killed_in_the_middle_of_a_step(
+    tmp_path: Path,
+) -> None:
+    need_server()
+    if find_programs() is None:
+        pytest.skip(HOW_TO_INSTALL)
+    check("node_steps", await steps.steps(tmp_path, steps.SHORT, _SEED))
 
 
 @pytest.mark.anyio

@@ -54,6 +54,16 @@ async def test_a_pending_call_is_open_until_it_is_settled_and_then_done_for_ever
     assert list(kit.ledger.open_calls()) == []
 
 
+async def test_a_call_begins_and_expires_by_the_clock_of_the_ledger(
+    kit: EngineKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kit.ledger, "now", lambda: 1000.0)  # as the database's clock, beside a node whose own is wrong
+    later(kit, 20.0)
+    await kit.call("later", call_id="call-1")
+    [record] = kit.ledger.open_calls()
+    assert (record.at, record.expires_at) == (1000.0, 1020.0)
+
+
 async def test_a_failure_may_be_the_outcome(kit: EngineKit) -> None:
     later(kit)
     await kit.call("later", call_id="call-1")

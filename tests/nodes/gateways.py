@@ -1,26 +1,40 @@
 """Three gateways as one: real processes, one PostgreSQL, one NATS server, all on loopback."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import httpx2
 import msgspec
 import pytest
 from msgspec import Struct
 
+from handspan.config.settings import NodeRole
 from handspan.core.values import Json, JsonObject
 from handspan.testing import FakeDevice, GatewayProcess
+from handspan.testing.gateway import RunningGateway, running_gateway
 from handspan.testing.process import SPOKEN
+from handspan.testing.spoken import Spoken
 from tests.nats_engine import NatsEngine, need_server
 from tests.postgres_engine import HOW_TO_INSTALL, find_programs, run_sql_at, schema_url
 from tests.waiting import WAIT, until
 
 LEASE: Final = 3.0
+LONG_LEASE: Final = 30.0
+"""For tests in which no node dies: on a busy machine, a node may be silent for longer than the short one."""
 PATIENT: Final = WAIT
 """Seconds that a frame may take: a node may have to die first."""
+
+
+class Reachable(Protocol):
+    """A node, in a process of its own or in this one."""
+
+    @property
+    def url(self) -> str: ...
+    @property
+    def token(self) -> str: ...
 
 
 class ThreeNodes(Struct, frozen=True):
@@ -36,6 +50,28 @@ class ThreeNodes(Struct, frozen=True):
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """What a statement finds in the database."""
         return run_sql_at(self.database, sql)
+
+
+@asynccontextmanager
+async def nodes_here(folder: Path, *roles: NodeRole) -> AsyncIterator[Sequence[RunningGateway]]:
+    """Nodes of these roles, in this process: nothing of them can die alone, and they start faster."""
+    need_server()
+    if find_programs() is None:
+        pytest.skip(HOW_TO_INSTALL)
+    with NatsEngine() as nats:
+        store: Json = {"url": schema_url(folder / "state"), "timeout": 30}
+        async with AsyncExitStack() as stack:
+            yield [
+                await stack.enter_async_context(
+                    running_gateway(
+                        folder / f"node{number}",
+                        model=Spoken(),
+                        store=store,
+                        cluster={"url": nats.url, "name": f"node{number}", "role": role},
+                    )
+                )
+                for number, role in enumerate(roles)
+            ]
 
 
 def make_node(folder: Path, name: str, database: str, nats: str, **settings: Json) -> GatewayProcess:
@@ -68,27 +104,27 @@ async def open_nodes(folder: Path, count: int = 3, **settings: Json) -> AsyncIte
             yield ThreeNodes(tuple(nodes), nats, database)
 
 
-async def ask(node: GatewayProcess, method: str, path: str, body: JsonObject | None = None, **more: Any) -> Any:
+async def ask(node: Reachable, method: str, path: str, body: JsonObject | None = None, **more: Any) -> Any:
     """What a REST request answers."""
     async with httpx2.AsyncClient(timeout=WAIT) as client:
         token = more.pop("token", node.token)
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        headers = ({"Authorization": f"Bearer {token}"} if token else {}) | more.pop("extra_headers", {})
         response = await client.request(method, node.url + path, json=body, headers=headers, **more)
         return response.json()
 
 
-async def tools_of(node: GatewayProcess) -> set[str]:
-    """The names of the tools that a node lists."""
-    return {tool["name"] for tool in (await ask(node, "GET", "/api/tools"))["tools"]}
+async def tools_of(node: Reachable, token: str = "") -> set[str]:
+    """The names of the tools that a node lists, for the operator or the owner of this token."""
+    return {tool["name"] for tool in (await ask(node, "GET", "/api/tools", token=token or node.token))["tools"]}
 
 
-async def listed(nodes: ThreeNodes, *names: str, on: tuple[int, ...] = (0, 1, 2)) -> None:
+async def listed(nodes: "ThreeNodes | Sequence[Reachable]", *names: str, on: tuple[int, ...] = (0, 1, 2)) -> None:
     """Wait until these tools are listed on these nodes."""
     for place in on:
         await until(lambda place=place: _lists(nodes[place], names))  # type: ignore[misc] # mypy wants no default
 
 
-async def _lists(node: GatewayProcess, names: tuple[str, ...]) -> bool:
+async def _lists(node: Reachable, names: tuple[str, ...]) -> bool:
     return set(names) <= await tools_of(node)
 
 
@@ -116,7 +152,7 @@ class Chat:
 
 
 @asynccontextmanager
-async def chat_at(node: GatewayProcess, session: str | None = None, **more: Any) -> AsyncIterator[Chat]:
+async def chat_at(node: Reachable, session: str | None = None, **more: Any) -> AsyncIterator[Chat]:
     """A chat that is connected."""
     async with FakeDevice(node.url, node.token) as device:
         await device.connect(role="chat", session_id=session, **more)
@@ -125,7 +161,7 @@ async def chat_at(node: GatewayProcess, session: str | None = None, **more: Any)
 
 @asynccontextmanager
 async def device_at(
-    node: GatewayProcess, *tools: Json, label: str = "phone", capabilities: tuple[str, ...] = ("resume",), **more: Any
+    node: Reachable, *tools: Json, label: str = "phone", capabilities: tuple[str, ...] = ("resume",), **more: Any
 ) -> AsyncIterator[FakeDevice]:
     """A device with these tools."""
     async with FakeDevice(node.url, node.token) as device:

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,11 @@ import httpx2
 import pytest
 
 from handspan.client import Client
+from handspan.core.results import Success
 from handspan.gateway.gateway import Gateway
 from handspan.testing.gateway import running_gateway
 from tests.nats_engine import NatsEngine, need_server
+from tests.nodes.balancer import balanced_client
 from tests.postgres_engine import HOW_TO_INSTALL, find_programs, schema_url
 from tests.thoroughness import IS_DEEP
 from tests.waiting import WAIT, soon, until
@@ -21,6 +24,9 @@ pytestmark = pytest.mark.anyio
 
 CALLS = 200 if IS_DEEP else 40
 LOST = DOUBLED = 0.3
+MANY = range(CALLS // 2)
+FEW = 5
+COUNTING = Path(__file__).parents[1] / "chaos" / "nodes" / "counting_server.py"
 
 
 def disturb(gateway: Gateway, chance: random.Random) -> None:
@@ -88,3 +94,43 @@ async def test_every_call_has_one_result_and_runs_once_when_messages_are_lost_an
                 await asyncio.gather(running, return_exceptions=True)
     assert [answer["result"] for answer in answers] == list(range(CALLS))
     assert ran == Counter(range(CALLS))
+
+
+async def test_every_call_of_an_mcp_server_and_of_an_mcp_session_has_one_result_when_messages_are_lost(
+    tmp_path: Path,
+) -> None:
+    need_server()
+    if find_programs() is None:
+        pytest.skip(HOW_TO_INSTALL)
+    seed, log = random.randrange(1 << 32), tmp_path / "runs"
+    print(f"seed {seed}")  # noqa: T201 - shown when the test fails
+    args = ["-I", "-S", str(COUNTING), str(log)]
+    with NatsEngine() as nats:
+        settings: dict[str, Any] = {
+            "store": {"url": schema_url(tmp_path), "timeout": 30},
+            "cluster": {"url": nats.url},
+            "tools": {"mcp_servers": {"counter": {"command": sys.executable, "args": args, "internal_only": False}}},
+        }
+        async with (
+            running_gateway(tmp_path / "one", **settings) as first,
+            running_gateway(tmp_path / "two", **settings) as second,
+        ):
+            both = (first, second)
+            await until(lambda: all(_has_tool(node.gateway, "counter__lift") for node in both))
+            for node in both:
+                disturb(node.gateway, random.Random(seed))
+            work = [
+                node.call("counter__lift", parcel=f"{at}-{number}") for at, node in enumerate(both) for number in MANY
+            ]
+            results = await soon(asyncio.gather(*work))
+            async with balanced_client([first.url, second.url], first.token, "legacy") as client:
+                for number in MANY[:FEW]:
+                    answer = await soon(client.call_tool("counter__lift", {"parcel": f"session-{number}"}))
+                    assert not answer.is_error, answer
+    assert [result for result in results if not isinstance(result, Success)] == []
+    assert set(Counter(log.read_text().splitlines()).values()) == {1}
+    assert len(log.read_text().splitlines()) == 2 * len(MANY) + FEW
+
+
+def _has_tool(gateway: Gateway, name: str) -> bool:
+    return gateway.app.registry.holder(name) is not None

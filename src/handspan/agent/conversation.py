@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from datetime import date
-from typing import Protocol
+from typing import Literal, Protocol, TypeAlias
 
 from handspan.agent.limits import TurnCounts, TurnLimits
 from handspan.agent.tools_in_use import ToolsInUse
@@ -16,6 +16,9 @@ from handspan.models.model import Model, Projection
 from handspan.models.prices import cost, price_of
 from handspan.registry.toolbox import Toolbox
 from handspan.skills.file import Skill
+
+Handover: TypeAlias = Literal["none", "after_step", "now"]
+"""Whether another node goes on with the turn: after the step that runs, or at once, because that step is cancelled."""
 
 
 class Log(Protocol):
@@ -73,6 +76,8 @@ class Conversation:
         """Messages that came while the model was at work; they join at the next round."""
         self.on_stored: Callable[[Message], None] = ignore_stored
         """Is called with every message that was stored."""
+        self.handover: Handover = "none"
+        """Whether another node goes on with the turn that runs."""
         self._log = log or NoLog()
         self._projections: dict[str, Projection] = {}
 

@@ -58,7 +58,9 @@ class ConversationLoader:
         self.tasks = Tasks()
         self.patience = PATIENCE
         self.watch: Callable[[str], Callable[[], None]] | None = None
-        self.is_open = True
+        self.is_open = self.runs_turns = True
+        self.is_leaving = False
+        self.hand_over: Callable[[str, str], None] | None = None
         registry.register_own(UseSkill(skills, self._use_skill))
 
     async def find(self, session_id: str, who: Principal = OPERATOR) -> SessionRecord:

@@ -14,6 +14,7 @@ from msgspec import UNSET, UnsetType, structs
 from handspan.agent.conversation import Conversation
 from handspan.agent.limits import add_notes, refuse_repeated
 from handspan.agent.order import earlier_calls
+from handspan.agent.refusals import TurnMoved
 from handspan.agent.turn_events import END_REASONS
 from handspan.core.calls import CallRecord, ToolCall
 from handspan.core.errors import ToolError
@@ -35,7 +36,7 @@ from handspan.core.events import (
     UsageCounted,
 )
 from handspan.core.images import ImageReader
-from handspan.core.messages import AssistantMessage, CallPart, CallResult, ResultsMessage, Text
+from handspan.core.messages import AssistantMessage, CallPart, CallResult, Message, ResultsMessage, Text
 from handspan.core.questions import Question
 from handspan.core.results import Failure, Pending, ToolResult, encode_envelope
 from handspan.core.store import Ledger
@@ -59,11 +60,16 @@ class Loop:
         self._images_of = images_of
 
     async def advance(self, conversation: Conversation, emit: Emit) -> Ended:
-        """Advance the conversation until the turn ends. Return the last event. Cancel it to abort the turn."""
+        """Advance the conversation until the turn ends. Return the last event. Cancel it to abort the turn.
+
+        Raises `TurnMoved` between two steps, when another node has to go on with the turn.
+        """
         was_asked_here = False
         try:
             while True:
                 last = conversation.last
+                if conversation.handover != "none" and not _is_answer(last):
+                    raise TurnMoved
                 if type(last) is not AssistantMessage:
                     await self.take_inbox(conversation)
                     await conversation.append(await self._ask(conversation, emit))
@@ -95,6 +101,8 @@ class Loop:
         except ModelError as error:
             return self._end(emit, "error", str(error), TurnFault("model", error.fault))
         except asyncio.CancelledError:
+            if conversation.handover == "now":  # a reply that is not complete is forgotten; calls have their results
+                raise TurnMoved from None
             await self._take_back(conversation)
             await self.close(conversation)  # A4: the text so far is stored, and every call has its result
             self._end(emit, "aborted")
@@ -170,7 +178,7 @@ class Loop:
                 else:
                     _show(event, emit)
         except asyncio.CancelledError:
-            if text:
+            if text and conversation.handover != "now":
                 await conversation.append(AssistantMessage((Text("".join(text)),), "aborted", conversation.model.name))
             raise
         if replied is None:
@@ -294,6 +302,11 @@ async def _run_after(earlier: list[_Running], run: Coroutine[Any, Any, ToolResul
 
 _GIVEN_UP = Failure("cancelled", "Its client went on without answering this call: it may or may not have run.")
 _NEVER_RAN = Failure("interrupted", "The turn was ended before this call was handed out: it did not run.")
+
+
+def _is_answer(message: Message | None) -> bool:
+    """Whether the turn ends with this message."""
+    return type(message) is AssistantMessage and not message.calls
 
 
 def _finished_event(call: CallPart, result: ToolResult, took: float) -> CallFinished:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 from weakref import WeakMethod
 
-from handspan.agent.refusals import GatewayStops, SessionBusy, TurnRefused
+from handspan.agent.refusals import GatewayStops, NoTurnsHere, SessionBusy, TurnMoved, TurnRefused
 from handspan.agent.turn import Handle, Turn
 from handspan.core.errors import HandspanError, ToolError
 from handspan.core.events import Ended, TurnFault
@@ -52,12 +52,14 @@ class TurnHost(Protocol):
     """Seconds that a turn waits for the one before it."""
     is_open: bool
     """Whether turns are still begun."""
+    runs_turns: bool
+    """Whether turns run on this node at all."""
 
 
 class TurnQueue:
     """The first turn runs, the others wait in their order."""
 
-    __slots__ = ("_end_of_session", "_host", "_left_of_session", "_session_id", "turns")
+    __slots__ = ("_end_of_session", "_host", "_left_of_session", "_moved_of_session", "_session_id", "turns")
 
     def __init__(
         self,
@@ -65,16 +67,19 @@ class TurnQueue:
         host: TurnHost,
         end: Callable[[Turn, Ended], Ended],
         left: Callable[[], None],
+        moved: Callable[[Turn], Awaitable[Ended]],
     ) -> None:
         """`end` publishes the end of a turn, if the loop has not; `left` is called when a turn has left the queue.
+        `moved` waits for the end of a turn that another node goes on with.
 
-        Both are methods of the session, which has this queue: the queue does not keep the session in memory.
+        All are methods of the session, which has this queue: the queue does not keep the session in memory.
         """
         self.turns: list[Turn] = []
         self._session_id = session_id
         self._host = host
         self._end_of_session = WeakMethod(end)
         self._left_of_session = WeakMethod(left)
+        self._moved_of_session = WeakMethod(moved)
 
     @property
     def running(self) -> Turn | None:
@@ -86,14 +91,20 @@ class TurnQueue:
         turns = (turn for turn in self.turns if not turn.is_over and turn.has(message_id))
         return next(turns, None) if message_id else None
 
-    def line_up(self, turn: Turn) -> Turn:
-        """Put a turn at the end of the queue, and return it. Raises `SessionBusy` when too many turns wait."""
+    def line_up(self, turn: Turn, *, asks_model: bool = True) -> Turn:
+        """Put a turn at the end of the queue, and return it. Raises `SessionBusy` when too many turns wait.
+
+        `asks_model`: False for one that only changes what is stored. Raises `NoTurnsHere` for any other where no turns
+        run.
+        """
         try:
+            if asks_model and not self._host.runs_turns:
+                raise NoTurnsHere
             if not self._host.is_open:
                 raise GatewayStops
             if (waiting := len(self.turns) - 1) >= MAX_WAITING:
                 raise SessionBusy(f"Session {self._session_id} queue full ({waiting} pending requests)")
-        except SessionBusy:
+        except TurnRefused:
             self._left()
             raise
         self.turns.append(turn)
@@ -114,6 +125,11 @@ class TurnQueue:
         except asyncio.CancelledError:
             self._end(turn, Ended("aborted"))
             raise
+        except TurnMoved:
+            moved = self._moved_of_session()
+            if moved is None:
+                raise
+            return await moved(turn)
         except TurnRefused:
             raise
         except ToolError as error:

@@ -36,6 +36,23 @@ class GatewayStops(SessionBusy):
         super().__init__("The gateway is being stopped and begins no new turns: say it again in a moment.")
 
 
+class TurnMoved(GatewayStops):
+    """This node stops in the middle of a turn, and another node goes on with it."""
+
+    def __init__(self) -> None:
+        TurnRefused.__init__(
+            self, "SESSION_BUSY", "This node stops, and another one goes on with the turn: look into the session there."
+        )
+
+
+class NoTurnsHere(TurnRefused):
+    """This node takes devices only."""
+
+    def __init__(self) -> None:
+        text = "This node takes devices only (setting cluster.role: edge), and runs no turns."
+        super().__init__("SESSION_BUSY", f"{text} Send this to a node with the role agent or all.")
+
+
 class SessionRefused(TurnRefused):
     """The session can't be used: it belongs to another owner, can't be stored, or its agent is missing."""
 

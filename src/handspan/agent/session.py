@@ -14,8 +14,9 @@ from typing import Final, TypeAlias
 
 from handspan.agent.conversation import Conversation, open_calls, waits_for
 from handspan.agent.queue import TurnQueue
-from handspan.agent.refusals import NoUserMessage, SessionBusy
+from handspan.agent.refusals import NoUserMessage, SessionBusy, TurnMoved
 from handspan.agent.session_host import SessionHost
+from handspan.agent.stored_turns import StoredTurn
 from handspan.agent.turn import Handle, Listener, Turn, tell_each
 from handspan.agent.turn_events import RoundSoFar, SessionEvent, last_turn, render_prompt
 from handspan.core.bus import AbortRequested, TurnEvent
@@ -55,6 +56,7 @@ class Session:
         "__weakref__",
         "_host",
         "_listeners",
+        "_moved",
         "_queue",
         "_so_far",
         "_turn_elsewhere",
@@ -75,7 +77,7 @@ class Session:
         self.unstored: SessionRecord | None = None
         """What others see of it from the moment that a client knows its id until it is stored (SPEC W7)."""
         self._host = host
-        self._queue = TurnQueue(session_id, host, self._end, self._release)
+        self._queue = TurnQueue(session_id, host, self._end, self._release, self._follow_moved)
         self.turns = self._queue.turns
         """The first one runs, the others wait in their order."""
         self._listeners: dict[object, Listener] = {}
@@ -84,6 +86,8 @@ class Session:
         """Ends listening for turns on other nodes."""
         self._turn_elsewhere = ""
         """The turn that runs on another node, as far as it is known here."""
+        self._moved: dict[str, asyncio.Future[Ended]] = {}
+        """The ends of turns that began here and that other nodes go on with."""
         self._waiting = ""
         """The id of the turn that waits for results of calls, if it ran here."""
 
@@ -125,6 +129,7 @@ class Session:
         if join and not replaces and running is not None and running.can_be_joined:
             return Handle(running, is_own=False, joined=running.join(message, listener))
         turn = self._queue.line_up(Turn(listener, shows_prompt=debug))
+        turn.may_move = equip is _equip_nothing
         work = partial(self._say, who, turn.add(message, listener), agent, name, equip, gives_up, history, replaces)
         task = asyncio.create_task(self._queue.run(turn, work))
         return self._queue.follow(turn, task, raises=(StoreError,) if gives_up else ())
@@ -150,6 +155,7 @@ class Session:
         `StoreError`.
         """
         turn = self._queue.line_up(Turn(listener, checks_first=True))
+        turn.may_move = equip is _equip_nothing
         work = partial(self._resume, who, equip, first, cut_off)
         task = asyncio.create_task(self._queue.run(turn, work))
         return self._queue.follow(turn, task, raises=(StoreError,))
@@ -165,13 +171,24 @@ class Session:
             queued.goes_on = True
         return queued
 
+    def take_up(self) -> None:
+        """Go on with a turn that another node has handed over, if there is one. The session's listeners get its events.
+
+        A request that still waits in the queue is enough.
+        """
+        if any(turn.takes_up for turn in self.turns):
+            return
+        turn = self._queue.line_up(Turn(checks_first=True))
+        turn.takes_up = True
+        self._queue.follow(turn, asyncio.create_task(self._queue.run(turn, self._take_up)))
+
     def give_up(self, who: Principal, *, expired: bool = False) -> Handle:
         """End a turn that waits for a page: the end is `GIVEN_UP`, or `NOTHING_TO_DO` when there is none.
 
         `expired`: only if none of its calls is open when this request runs (graph.md 5.5). The handle's end raises a
         `ToolError`.
         """
-        turn = self._queue.line_up(Turn(checks_first=True))
+        turn = self._queue.line_up(Turn(checks_first=True), asks_model=False)
         task = asyncio.create_task(self._queue.run(turn, partial(self._give_up, who, expired)))
         return self._queue.follow(turn, task, raises=(ToolError,))
 
@@ -180,7 +197,7 @@ class Session:
 
         What its calls did stays done. The handle's end raises `NoUserMessage`, and `SessionBusy` while a call is open.
         """
-        turn = self._queue.line_up(Turn(checks_first=True))
+        turn = self._queue.line_up(Turn(checks_first=True), asks_model=False)
         task = asyncio.create_task(self._queue.run(turn, partial(self._undo, who)))
         return self._queue.follow(turn, task, raises=(ToolError,))
 
@@ -192,6 +209,14 @@ class Session:
             return True
         return any(stopped)
 
+    def move_turns(self, *, now: bool = False) -> None:
+        """Let other nodes go on with the running turn, after its step; `now`: at once."""
+        self._watch()
+        for turn in self.turns[:1]:
+            turn.move()
+            if now:
+                turn.move_now()
+
     # Listeners.
 
     def listen(self, listener: Listener) -> Callable[[], None]:
@@ -201,8 +226,7 @@ class Session:
         """
         key = object()
         self._listeners[key] = listener
-        if self._host.watch is not None and self._unwatch is None:
-            self._unwatch = self._host.watch(self.id)
+        self._watch()
 
         def unlisten() -> None:
             self._listeners.pop(key, None)
@@ -240,6 +264,14 @@ class Session:
         if type(event) is not Titled:  # the title comes after the end
             self._turn_elsewhere = "" if type(event) is Ended else turn
         tell_each(self._listeners.values(), event, turn)
+        moved = self._moved.get(turn)
+        if moved is not None and type(event) is Ended and not moved.done():
+            moved.set_result(event)
+
+    def _watch(self) -> None:
+        """Listen for turns on other nodes, if there are any."""
+        if self._host.watch is not None and self._unwatch is None:
+            self._unwatch = self._host.watch(self.id)
 
     def _publish(self, event: Event | Titled, turn: str) -> None:
         """Publish an event of a turn to the bus and to all listeners."""
@@ -288,6 +320,8 @@ class Session:
             if record.state == "waiting" and not gives_up:
                 await self._end_waiting(turn, conversation)
             async with host.stored_turns.turn(conversation) as stored:
+                if conversation.find_message(message.id) is not None:  # another node has stored it meanwhile
+                    return await self._answer_known(turn, conversation, message, stored, emit)
                 if gives_up and record.state == "waiting":
                     await host.loop.give_up(conversation)
                     stored.waits = False
@@ -305,6 +339,19 @@ class Session:
                 ended = stored.end(await host.loop.advance(conversation, emit))
             self._tell_title(emit, stored.title)
             return ended
+
+    async def _answer_known(
+        self, turn: Turn, conversation: Conversation, message: UserMessage, stored: StoredTurn, emit: EmitEvent
+    ) -> Ended:
+        """Return the end of a message that another node has stored while this turn waited for that one's turn."""
+        before = conversation.find_message(message.id)
+        turn.id = before.turn if before is not None and before.turn else turn.id
+        ended = turn.report_known(conversation, message)
+        if ended is not None:
+            turn.is_over = True
+            return ended
+        stored.waits = False
+        return stored.end(await self._host.loop.advance(conversation, emit))
 
     async def _say_again(self, turn: Turn, conversation: Conversation, message: UserMessage) -> Ended:
         """Answer a known message if it has no answer yet: the process that ran its turn has ended."""
@@ -356,6 +403,40 @@ class Session:
             begin = partial(self._begin, turn, conversation)
             return await self._go_on(conversation, begin, cut_off=cut_off) or NOTHING_TO_DO
 
+    async def _take_up(self, turn: Turn) -> Ended:
+        host = self._host
+        conversation = await host.reopen(self)
+        if conversation is None:
+            return NOTHING_TO_DO
+        try:
+            async with host.stored_turns.turn(conversation, takes=True) as stored:
+                turn.id = last_turn(conversation.messages) or turn.id  # it is the same turn
+                emit = self._begin(turn, conversation)
+                stored.waits = False
+                ended = stored.end(await host.loop.advance(conversation, emit))
+        except ToolError as error:
+            if error.code == "busy" and not turn.has_told:  # another node was faster
+                return NOTHING_TO_DO
+            raise
+        self._tell_title(emit, stored.title)
+        return ended
+
+    async def _follow_moved(self, turn: Turn) -> Ended:
+        """Return the end of a turn that another node goes on with. Raises `TurnMoved` if no request waits so long."""
+        host = self._host
+        ended = self._moved.setdefault(turn.id, asyncio.get_running_loop().create_future())
+        self._turn_elsewhere = turn.id
+        try:
+            if host.hand_over is not None:
+                host.hand_over(self.id, self.owner)
+            if not turn.is_awaited_elsewhere:
+                raise TurnMoved
+            return await ended
+        except asyncio.CancelledError:
+            raise TurnMoved from None
+        finally:
+            del self._moved[turn.id]
+
     async def _give_up(self, who: Principal, expired: bool, turn: Turn) -> Ended:
         host = self._host
         conversation = await host.reopen(self, who)
@@ -399,6 +480,10 @@ class Session:
 
     def _begin(self, turn: Turn, conversation: Conversation, turn_id: str = "") -> EmitEvent:
         """Begin a turn. Return the function for its events; with `turn_id`, they count as another turn's events."""
+        turn.leaves = turn.leaves or (turn.may_move and self._host.is_leaving)
+        if self._host.is_leaving:
+            self._watch()  # before the turn is handed over: its end must not be missed
+        self._turn_elsewhere = ""
         turn.begin(conversation)
 
         def emit(event: Event | Titled) -> None:

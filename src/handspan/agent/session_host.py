@@ -24,6 +24,11 @@ class SessionHost(TurnHost, Protocol):
     watch: Callable[[str], Callable[[], None]] | None
     """Begins to listen for the turns of a session on other nodes, and returns how that ends; None: there are none."""
 
+    is_leaving: bool
+    """Whether other nodes have to go on with the turns of this one."""
+    hand_over: Callable[[str, str], None] | None
+    """Tells another node that it can go on with the turn of this session and owner; None: there are no other nodes."""
+
     async def open(
         self, session: "Session", who: Principal, *, agent: str = "", name: str = ""
     ) -> tuple[Conversation, SessionRecord]:

@@ -18,7 +18,7 @@ from handspan.agent.agents import Agents
 from handspan.agent.conversation import Conversation, open_calls
 from handspan.agent.loading import ConversationLoader
 from handspan.agent.queue import Tasks
-from handspan.agent.refusals import SessionRefused, TurnRefused
+from handspan.agent.refusals import SessionRefused, TurnMoved, TurnRefused
 from handspan.agent.session import Session
 from handspan.agent.stored_turns import PATIENCE, shorten
 from handspan.agent.turn_events import QuestionOver, SessionEvent
@@ -97,7 +97,9 @@ class Sessions:
         self.watch: Callable[[str], Callable[[], None]] | None = None
         self.tasks = Tasks()
         self.patience = patience
-        self.is_open = True
+        self.is_open = self.runs_turns = True
+        self.is_leaving = False
+        self.hand_over: Callable[[str, str], None] | None = None
         self.cut_off: set[str] = set()
         """Sessions whose turn was cut off by the end of an earlier process, until a new message begins another turn."""
         bus.subscribe(QuestionOpened, self._on_question_opened)
@@ -224,13 +226,29 @@ class Sessions:
 
         If the caller is cancelled, the turn goes on.
         """
+        if not self.runs_turns:
+            await self._conversations.hand_over(session_id, owner=owner)
+            if self.hand_over is not None:
+                self.hand_over(session_id, owner)
+            return
         try:
             turn = self.get(session_id, owner).go_on()
             await asyncio.wait([turn.task])
             if not turn.task.cancelled():
                 turn.task.result()
+        except TurnMoved:
+            pass  # this node stops
         except TurnRefused as refused:
             _log.warning("The session %s could not go on: %s", session_id, refused)
+
+    def take_up(self, session_id: str, owner: str) -> None:
+        """Go on with a turn that another node has handed over, if it is still to be had, and if turns run here."""
+        if not self.runs_turns or self.is_leaving or not self.is_open:
+            return
+        try:
+            self.get(session_id, owner).take_up()
+        except TurnRefused as refused:  # a later look finds it again
+            _log.debug("The turn of the session %s could not be taken up: %s", session_id, refused)
 
     def _check_owner(self, session_id: str, owner: str) -> None:
         """Raise `SessionRefused` if another owner uses this session, which may not be stored yet."""
@@ -352,14 +370,26 @@ class Sessions:
         """Do this work in a task beside the turns; `drain` ends it too. Its errors are logged."""
         self.tasks.start(work).add_done_callback(_log_failure)
 
+    def leave(self) -> None:
+        """Let other nodes go on with the turns of this one, each after the step that runs. This node stops."""
+        self.is_leaving = True
+        for session in self._sessions.values():
+            session.move_turns()
+
     async def drain(self, seconds: float) -> None:
-        """Begin no more turns, wait so long for the running ones, then abort them. No task is left running."""
+        """Begin no more turns, wait so long for the running ones, then end them. No task is left running.
+
+        They are aborted; where other nodes go on with them, they are handed over instead.
+        """
         self.is_open = False
         for session in self._sessions.values():
             for turn in session.turns:
                 turn.may_begin.set()  # waiting turns see that `is_open` is False
         if self.tasks.left:
             await asyncio.wait(self.tasks.left, timeout=seconds)
+        if self.is_leaving:
+            for session in self._sessions.values():
+                session.move_turns(now=True)
         left = set(self.tasks.left)
         for task in left:
             if not task.cancelling():

@@ -3,13 +3,13 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Any, Final
 
 from handspan.agent.conversation import Conversation, open_calls
 from handspan.agent.loop import Loop
-from handspan.agent.refusals import NoUserMessage
+from handspan.agent.refusals import NoUserMessage, TurnMoved
 from handspan.core.errors import ToolError
 from handspan.core.events import Ended
 from handspan.core.messages import Message, Text, UserMessage
@@ -34,6 +34,8 @@ class StoredTurn:
         self.ended: Ended | None = None
         self.title = ""
         """The session's first name, if this turn gave it one; set when the turn is over."""
+        self.is_moved = False
+        """Whether another node goes on with the turn."""
 
     def end(self, ended: Ended) -> Ended:
         """Note how the loop has ended, and return it."""
@@ -51,9 +53,13 @@ class StoredTurns:
         """Waits a while for the turn of a session that another node runs; None: there are no other nodes."""
 
     @asynccontextmanager
-    async def turn(self, conversation: Conversation) -> AsyncIterator[StoredTurn]:
-        """Begin a turn, update the conversation, and end the turn. Raises `ToolError` (`busy`) while another runs."""
-        record = await self._begin(conversation)
+    async def turn(self, conversation: Conversation, *, takes: bool = False) -> AsyncIterator[StoredTurn]:
+        """Begin a turn, update the conversation, and end the turn. Raises `ToolError` (`busy`) while another runs.
+
+        `takes`: only go on with a turn that another node has handed over. A block that raises `TurnMoved` hands its
+        turn over.
+        """
+        record = await self._begin(conversation, self._take if takes else self._begin_when_free)
         stored = StoredTurn(waits=bool(open_calls(conversation.last)))
         try:
             await self._catch_up(conversation, record)
@@ -61,6 +67,9 @@ class StoredTurns:
             yield stored
             if not record.name and stored.ended is not None and stored.ended.reason not in _NO_NAME_AFTER:
                 stored.title = await self._name(conversation)
+        except TurnMoved:
+            stored.is_moved = True
+            raise
         finally:
             if not stored.waits:
                 conversation.end_turn_skills()
@@ -69,7 +78,10 @@ class StoredTurns:
                     await self._loop.take_inbox(conversation)
             finally:
                 try:
-                    await self._end(conversation, waiting=stored.waits)
+                    if stored.is_moved:
+                        await self._hand_over(conversation)
+                    else:
+                        await self._end(conversation, waiting=stored.waits)
                 except ToolError:
                     conversation.removed = _UNKNOWN
                     raise
@@ -97,9 +109,11 @@ class StoredTurns:
             _log.warning("The session %s got no name: %s", conversation.id, error.message)
         return ""
 
-    async def _begin(self, conversation: Conversation) -> SessionRecord:
+    async def _begin(
+        self, conversation: Conversation, begin: Callable[[Conversation], Coroutine[Any, Any, SessionRecord]]
+    ) -> SessionRecord:
         """Mark the session as running, and return its record. If this is cancelled, the mark is removed."""
-        beginning = asyncio.ensure_future(self._begin_when_free(conversation))
+        beginning = asyncio.ensure_future(begin(conversation))
         try:
             return await asyncio.shield(beginning)
         except asyncio.CancelledError:
@@ -119,16 +133,21 @@ class StoredTurns:
                     raise
             await self.wait_elsewhere(conversation.id)
 
+    async def _take(self, conversation: Conversation) -> SessionRecord:
+        """Take a turn that was handed over, and return the record of its session. Raises `ToolError` (`busy`)."""
+        record = await self._conversations.take_turn(conversation.id, owner=conversation.owner)
+        if record is None:
+            raise ToolError("busy", f"Another node goes on with the session {conversation.id!r}.")
+        return record
+
     async def _end(self, conversation: Conversation, *, waiting: bool) -> None:
         """End the turn in the store, even if this is cancelled: the next turn depends on it."""
-        ending = asyncio.ensure_future(
-            self._conversations.end_turn(conversation.id, owner=conversation.owner, waiting=waiting)
-        )
-        try:
-            await asyncio.shield(ending)
-        except asyncio.CancelledError:
-            await asyncio.wait([ending])
-            raise
+        await _finish(self._conversations.end_turn(conversation.id, owner=conversation.owner, waiting=waiting))
+
+    async def _hand_over(self, conversation: Conversation) -> None:
+        """Give the turn up in the store, even if this is cancelled."""
+        await _finish(self._conversations.hand_over(conversation.id, owner=conversation.owner))
+        conversation.handover = "none"
 
     async def _catch_up(self, conversation: Conversation, record: SessionRecord) -> None:
         """Load the messages that other processes have added, or all if some were removed."""
@@ -138,6 +157,16 @@ class StoredTurns:
         elif record.length > length:
             newer = await store.load(conversation.id, owner=record.owner, after=length)
             conversation.rewrite([*conversation.messages, *newer], record.removed)
+
+
+async def _finish(work: Coroutine[Any, Any, None]) -> None:
+    """Do this work to its end, even if this is cancelled."""
+    doing = asyncio.ensure_future(work)
+    try:
+        await asyncio.shield(doing)
+    except asyncio.CancelledError:
+        await asyncio.wait([doing])
+        raise
 
 
 _MAX_TITLE: Final = 60

@@ -34,8 +34,16 @@ class Turn:
         """Whether it looks first if there is anything to do. Until it has begun, no message can be part of it."""
         self.requested_at = time.time()
         """Seconds since 1970."""
+        self.may_move = True
+        """Whether another node can go on with it. A turn with tools of its request, as of a page, can't move."""
+        self.is_awaited_elsewhere = False
+        """Whether a request of this node waits for its end, wherever it comes."""
+        self.leaves = False
+        """Whether another node has to go on with it after the step that runs."""
         self.goes_on = False
         """Whether it only resumes a waiting turn, for no client in particular."""
+        self.takes_up = False
+        """Whether it only goes on with a turn that another node has handed over."""
         self.listeners: list[Listener] = [] if listener is None else [listener]
         """Listeners of the clients that sent a message in it; they get the same events as the session's listeners."""
         self.shows_prompt = shows_prompt
@@ -54,6 +62,7 @@ class Turn:
     def begin(self, conversation: Conversation) -> None:
         """Start the turn in this conversation, with the messages that joined before."""
         self._conversation = conversation
+        conversation.handover = "after_step" if self.leaves else "none"
         conversation.on_stored = self._tell_stored
         early, self._early = self._early, []
         for message in early:
@@ -170,6 +179,18 @@ class Turn:
             self.task.cancel()
         return not self.is_over
 
+    def move(self) -> None:
+        """Let another node go on with it after the step that runs, if that is possible."""
+        self.leaves = self.may_move
+        if self._conversation is not None and self.leaves and not self.is_over:
+            self._conversation.handover = "after_step"
+
+    def move_now(self) -> None:
+        """Cancel the step that runs, and let another node go on; a turn that can't move is aborted."""
+        if self._conversation is not None and self.leaves and not self.is_over and not self.task.cancelling():
+            self._conversation.handover = "now"
+        self.abort()
+
     @property
     def ended(self) -> Ended:
         """Its end, once its task is done. Raises `TurnRefused` when it did not begin."""
@@ -205,10 +226,15 @@ class Handle:
         if self._is_own:
             self.turn.abort()
 
-    async def end(self) -> Ended:
-        """Wait for the end of the turn, and return it. A cancelled caller aborts the turn. Raises `TurnRefused`."""
+    async def end(self, *, elsewhere: bool = True) -> Ended:
+        """Wait for the end of the turn, and return it. A cancelled caller aborts the turn. Raises `TurnRefused`.
+
+        `elsewhere`: also wait while another node goes on with the turn, because this one stops. Otherwise that raises
+        `TurnMoved`.
+        """
         if self._ended is not None:
             return self._ended
+        self.turn.is_awaited_elsewhere |= elsewhere
         task = self.turn.task
         try:
             await asyncio.wait([task])

@@ -36,7 +36,10 @@ class BridgeMemory:
     """The memory of one bridge at one gateway, in a file that its owner alone can read."""
 
     def __init__(self, path: Path | None = None) -> None:
-        """Without a path, everything is forgotten with the process. Raises `ConfigError` for a file of another kind."""
+        """Read the file if it exists. Raises `ConfigError` when it can't be read, or is not the memory of a bridge.
+
+        Without a path, the memory ends with the process.
+        """
         self._path = path
         self._saved = _SavedMemory()
         if path is None:

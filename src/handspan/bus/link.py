@@ -152,6 +152,12 @@ class NatsLink:
         with contextlib.suppress(Error, OSError):  # without it, the subscription comes with the next connection
             await self._sync()  # the others may know this node only when it can be reached
 
+    async def listen_also(self, name: str) -> None:
+        """Listen for messages to this name, too, whatever incarnation this node has."""
+        await self._subscribe(f"{PREFIX}.n.{name}.*", self._on_own_message)
+        with contextlib.suppress(Error, OSError):
+            await self._sync()
+
     async def close(self) -> None:
         """Send what waits, then close the connection."""
         if self._working is not None:

@@ -1,26 +1,40 @@
-"""Listens on the channels that people write to, and again after each failure, more and more slowly."""
+"""Listens on the channels that people write to, and again after each failure, more and more slowly.
+
+Of several nodes, one listens to each channel: a network as Telegram gives each message to one listener (SPEC K5).
+"""
 
 import asyncio
+import contextlib
 import logging
 import random
 from typing import Final
 
 from handspan.channels.bus import ChannelLane, Listening, MessageBus, Unsent
-from handspan.core.channels import Inbox
-from handspan.core.errors import ToolError
+from handspan.core.channels import ChannelNodes, Inbox
+from handspan.core.errors import StoreError, ToolError
 
 _FIRST_SECONDS: Final = 1.0
 _MOST_SECONDS: Final = 60.0
 _GOOD_SECONDS: Final = 60.0
 """After so long without a failure the next one is waited for as briefly as the first."""
+_LOOK_SECONDS: Final = 1.0
+"""How often a node looks whether it is the one that listens."""
 _log = logging.getLogger(__name__)
 
 
 class ChannelSupervisor:
     """Owns one task for each channel that listens."""
 
-    def __init__(self, bus: MessageBus, inbox: Inbox, first_seconds: float = _FIRST_SECONDS) -> None:
+    def __init__(
+        self,
+        bus: MessageBus,
+        inbox: Inbox,
+        first_seconds: float = _FIRST_SECONDS,
+        nodes: ChannelNodes | None = None,
+    ) -> None:
+        """`nodes`: the nodes of which one listens; None: this gateway is alone."""
         self._bus = bus
+        self._nodes = nodes
         self._inbox = inbox
         self._first_seconds = first_seconds
         self._tasks: list[asyncio.Task[None]] = []
@@ -34,10 +48,15 @@ class ChannelSupervisor:
                 self._tasks.append(asyncio.create_task(self._listen(lane, lane.listener)))
 
     async def close(self) -> None:
-        """Listen no more."""
+        """Listen no more, and let another node do it."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        tasks, self._tasks = self._tasks, []
+        if self._nodes is not None and tasks:
+            for lane in self._bus:
+                with contextlib.suppress(StoreError):  # then it goes with this node
+                    await self._nodes.leave_work(_lease_of(lane))
 
     async def _check(self, lane: ChannelLane) -> None:
         await lane.check()
@@ -49,7 +68,11 @@ class ChannelSupervisor:
         while True:
             began = loop.time()
             try:
-                await channel.listen(self._inbox, lane.note_up)
+                if self._nodes is None:
+                    await channel.listen(self._inbox, lane.note_up)
+                else:
+                    await self._listen_alone(self._nodes, lane, channel)
+                    continue
                 error = ToolError("network_error", "The channel ended.")
             except ToolError as failed:
                 error = failed
@@ -61,6 +84,22 @@ class ChannelSupervisor:
             await self._pause(lane, error, wait)
             wait = min(2 * wait, _MOST_SECONDS)
 
+    async def _listen_alone(self, nodes: ChannelNodes, lane: ChannelLane, channel: Listening) -> None:
+        """Listen while this node is the one that does. Raises `ToolError` when the network is down."""
+        name = _lease_of(lane)
+        while not await nodes.hold_work(name):
+            lane.status, lane.reason, lane.retry_at = "ready", "", None
+            await asyncio.sleep(_LOOK_SECONDS)
+        listening = asyncio.create_task(channel.listen(self._inbox, lane.note_up))
+        try:
+            while not listening.done() and await nodes.hold_work(name):
+                await asyncio.wait([listening], timeout=_LOOK_SECONDS)
+            if listening.done():
+                listening.result()
+        finally:
+            listening.cancel()
+            await asyncio.gather(listening, return_exceptions=True)
+
     async def _pause(self, lane: ChannelLane, error: ToolError, wait: float) -> None:
         asked = error.wait if isinstance(error, Unsent) else 0.0
         seconds = max(asked, wait * random.uniform(0.75, 1.25))
@@ -69,3 +108,7 @@ class ChannelSupervisor:
         lane.status, lane.reason = "retrying", error.message
         lane.retry_at = asyncio.get_running_loop().time() + seconds
         await asyncio.sleep(seconds)
+
+
+def _lease_of(lane: ChannelLane) -> str:
+    return f"channel {lane.name}"

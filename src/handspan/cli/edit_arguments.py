@@ -39,9 +39,10 @@ def argument_editor(requests: Requests) -> EditArguments:
 
 
 async def argument_check(requests: Requests, tool: str) -> Callable[[str], JsonObject]:
-    """Return what reads arguments as a person wrote them for this tool. It raises `InvalidAnswer` when they don't fit.
+    """Return a function that reads and checks the text that a person typed as arguments for this tool.
 
-    A tool that is gone meanwhile has no schema here: then the gateway says what becomes of its call.
+    The function raises `InvalidAnswer` when they don't fit. If the tool is gone meanwhile, there is no schema to check
+    against: the gateway then says what becomes of its call.
     """
     tools = (await requests.get("/api/tools", ToolList)).tools
     schema = next((one.parameters for one in tools if one.name == tool), None)

@@ -77,8 +77,10 @@ def _print_servers(servers: list[McpServerView], *, as_json: bool) -> None:
     if as_json:
         print_json(servers)
         return
-    rows = [(one.name, _state(one), str(len(one.tools)), one.where) for one in servers]
-    print_rows(("name", "state", "tools", "where"), rows)
+    rows = [(one.name, _state(one), str(len(one.tools)), one.where, one.node) for one in servers]
+    columns = ("name", "state", "tools", "where", "node")
+    shown = len(columns) if any(one.node for one in servers) else len(columns) - 1
+    print_rows(columns[:shown], [row[:shown] for row in rows])
     for one in servers:
         for problem in (one.reason, *one.problems):
             if problem:

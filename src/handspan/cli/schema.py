@@ -87,7 +87,7 @@ def _render_lowered(found: LoweredTool | QuarantinedTool) -> JsonObject:
 
 
 def _check(schema: Json, instances: list[Json] | None) -> JsonObject:
-    """Return the answer for one pair; no instances means that only the schema is looked at."""
+    """Return whether these instances fit the schema, with all errors. Without instances, only the schema is checked."""
     if not isinstance(schema, dict):
         return {"valid": False, "errors": ["the schema must be a JSON object"]}
     try:

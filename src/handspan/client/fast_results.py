@@ -14,12 +14,13 @@ _FRAME_BYTES: Final = 1024
 
 
 def encode_plain(call_id: str, value: Any, capabilities: frozenset[str], limits: WireLimits) -> ResultFrame | None:
-    """Return the answer with this value; None when `ResultEncoder` has to make it. Raises `ToolError` as that does."""
-    if type(value) not in _PLAIN or not capabilities:
+    """Return the answer with this value; None when `ResultEncoder` has to make it. Both raise the same `ToolError`."""
+    if type(value) not in _PLAIN or not capabilities:  # a gateway without capabilities takes text only
         return None
     success = succeed(value)
     if len(success.encoded) > limits.message_bytes - _FRAME_BYTES:
         return None
-    # Each level has a bracket. The frame's own bracket counts as much as that of the envelope in `encoded`.
+    # Each level has an opening bracket, so their number is never less than the depth. `encoded` is the value in an
+    # envelope: the envelope's bracket stands for that of the frame.
     is_flat = success.encoded.count(b"{") + success.encoded.count(b"[") <= limits.depth
     return ResultFrame(id=call_id, output=success.value, success=True) if is_flat else None

@@ -51,9 +51,13 @@ def max_text(limits: WireLimits) -> int:
 
 
 def shorten_error(fault: FailureFrame, limits: WireLimits) -> FailureFrame:
-    """Return the error with a text that fits."""
+    """Return the error with a text that fits into one message, and without a code that is too long.
+
+    The same frame is returned if nothing had to change.
+    """
     text = fault.error if isinstance(fault.error, str) else msgspec.json.encode(fault.error).decode()
-    error, code = shorten(text, max_text(limits)), fault.code if len(fault.code) <= _MAX_CODE else ""
+    error = shorten(text, max_text(limits))
+    code = fault.code if len(fault.code) <= _MAX_CODE else ""
     if (error, code) == (fault.error, fault.code):
         return fault
     return msgspec.structs.replace(fault, id=fault.call, call_id="", error=error, code=code)

@@ -39,7 +39,7 @@ class CallThreads:
                 error = RuntimeError(f"{type(raised).__name__}: {raised}")
             try:
                 loop.call_soon_threadsafe(settle, value, error)
-            except RuntimeError:  # the loop is closed: no caller waits
+            except RuntimeError:  # the loop is closed and no caller waits: the thread ends
                 worker.put(None)
 
         worker.put(work)

@@ -27,7 +27,7 @@ def example_file() -> str:
 
 
 def meanings_of(section: type[Struct]) -> dict[str, str]:
-    """Return the sentence under each field of a section."""
+    """Return the docstring that stands below each field of a section, by the name of the field."""
     body = ast.parse(textwrap.dedent(inspect.getsource(section))).body[0]
     assert isinstance(body, ast.ClassDef)
     return {

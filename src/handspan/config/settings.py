@@ -550,8 +550,8 @@ class ClusterSettings(Struct, frozen=True):
     name: str = ""
     """The name of this node, for people; empty: the name of the computer."""
     role: NodeRole = "all"
-    """`edge`: this node takes devices and no chats over WebSocket; turns can still begin by HTTP. `agent`: it takes no
-    devices. `all`: both. `handspan serve --role` sets it, too."""
+    """`edge`: this node takes devices and runs no turns: chats, messages by HTTP and channels are for other nodes.
+    `agent`: it runs turns and takes no devices. `all`: both. `handspan serve --role` sets it, too."""
     user: str = ""
     """The user of this node at NATS; `env:NAME` or `file:PATH` names where it is."""
     password: str = ""
@@ -569,9 +569,11 @@ class ClusterSettings(Struct, frozen=True):
     lease: Seconds = 3.0
     """How long a node counts as alive after its last sign in the database. It gives one every third of this time."""
     away: Seconds = 10.0
-    """How long a node without a connection to NATS keeps its clients; then it sends them to other nodes (1012)."""
+    """How long a node without a connection to NATS keeps its clients; then it sends them to other nodes (1012). Without
+    the database, it keeps its MCP servers as long."""
     drain: Seconds = 10.0
-    """Over how many seconds a node that stops sends its clients away, one after the other. Its own work has 10 more."""
+    """Over how many seconds a node that stops sends its clients away, one after the other. Its own work has 10 more.
+    Other nodes go on with its turns: each moves after the step that runs, at the latest when that time is over."""
 
     def __repr__(self) -> str:
         """Without address and password (SPEC S5)."""

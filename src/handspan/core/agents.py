@@ -70,7 +70,7 @@ def mode_refuses(mode: Mode, annotations: Annotations) -> bool:
 
 def mode_asks(mode: Mode, annotations: Annotations) -> bool:
     """Whether a person is asked before a tool with these annotations runs."""
-    if annotations is NO_EFFECTS:
+    if annotations is NO_EFFECTS:  # by identity: an equal object of a tool from outside does not count
         return False
     return mode == "ask_always" or (mode == "ask_destructive" and annotations.destructive)
 

@@ -104,6 +104,22 @@ class MessageTaken(Struct, frozen=True):
     """What the sender should read at once; empty: nothing."""
 
 
+class ChannelNodes(Protocol):
+    """The nodes of a gateway of several, as channels need them. Raises `StoreError` when the database is away."""
+
+    async def hold_work(self, name: str) -> bool:
+        """Whether this node has the work of this name: it takes it, if no other node has. It goes with the node."""
+        ...
+
+    async def leave_work(self, name: str) -> None:
+        """Leave the work of this name to another node."""
+        ...
+
+    async def follow(self, owner: str) -> None:
+        """Let the devices and the events of this owner on other nodes be known here."""
+        ...
+
+
 class Inbox(Protocol):
     """Takes what channels receive."""
 

@@ -31,13 +31,17 @@ HandspanError                   core     the root of all our errors
 ├── TurnRefused                 agent    a turn was not begun, and nothing was stored
 │   ├── SessionBusy             agent    … because too many messages wait in the session
 │   │   └── GatewayStops        agent    … because the gateway begins no more turns
+│   │       └── TurnMoved       agent    … and another node goes on with this one
+│   ├── NoTurnsHere             agent    … because this node takes devices only
 │   ├── SessionRefused          agent    … because the session can't be used by this caller
 │   ├── NoUserMessage           agent    … because there is no message to answer again
 │   └── IdTaken                 agent    … because another message has this id
 ├── ServerLost                  sources  the link to an MCP server ended, or can't be opened
+├── NotRun                      sources  the node that was asked to run a call has not run it, and never will
 ├── LoginFailed                 sources  a login at an MCP server can't be begun, or did not succeed
 ├── LinkDown                    core     there is no connection to the other nodes at the moment
 ├── NoSuchNode                  core     no node listens under this id
+├── ResponseBroken              gateway  the node of a request was lost while it worked on it
 ├── GatewayRefused              client   the gateway does not admit this client
 ├── GatewayUnreachable          client   the gateway does not answer at its address
 ├── MessageTooLarge             client   a message is larger than the gateway takes

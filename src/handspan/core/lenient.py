@@ -1,7 +1,8 @@
-"""Reads the model's arguments leniently, such as "10" for a number: the schema alone would refuse them (SPEC A6).
+"""Reads the model's arguments leniently: repairs those that the schema refuses, as "10" for a number (SPEC A6).
 
-Each problem that the validator finds has at most one remedy here. A value that could mean two things is left as it is,
-and what still does not fit the schema is refused with the first problems.
+Each problem that the validator finds has at most one remedy here. A null is left out where the schema allows
+none. A value that could mean two things is left as it is, and what still does not fit the schema is refused with the
+first problems.
 """
 
 import json
@@ -27,7 +28,7 @@ _UNREAD: Final = _Unread()
 
 
 def read_leniently(arguments: Json, errors: "Iterable[jsonschema_rs.ValidationError]") -> Json:
-    """Return the arguments with every remedy that these errors have; the same object when they have none."""
+    """Return the repaired arguments: each error that has a remedy is repaired. Without any, return the same object."""
     remedies = [(error.instance_path, _find_remedy(error)) for error in errors]
     for path, remedy in remedies:
         if path and not isinstance(remedy, _Unread):

@@ -13,6 +13,10 @@ from handspan.core.errors import HandspanError
 
 LARGEST_MESSAGE: Final = 256 * 1024
 """Bytes of a message between nodes. What is larger is stored, and the message names it."""
+SERVER: Final = "server"
+"""The role of an MCP server that one node runs for all: its row is the lease of that node, its label the name."""
+SHARED: Final = ""
+"""The owner of what belongs to all owners."""
 
 
 class NodeRecord(Struct, frozen=True):
@@ -55,6 +59,8 @@ class ClientRecord(Struct, frozen=True):
     """The tools as it offered them, a JSON array."""
     version: int = 0
     """Grows with every change of the tools."""
+    age: float = 0.0
+    """Seconds since it has connected, for `NodeBook.place`."""
 
 
 class ClientPlace(Struct, frozen=True):
@@ -71,9 +77,11 @@ class Placement(Struct, frozen=True):
     """The outcome of `NodeBook.place`."""
 
     epoch: int
-    """0: another client of the owner, connected elsewhere, has this label."""
+    """0: another client of the owner, connected elsewhere, has this label; or see `newer`."""
     replaced: str = ""
     """The node that had an earlier connection of this client."""
+    newer: int = 0
+    """The epoch of a connection of this client that began later, and counts; 0: there is none."""
 
 
 class EntryCode(Struct, frozen=True):
@@ -83,6 +91,17 @@ class EntryCode(Struct, frozen=True):
     kind: str
     owner: str
     scopes: tuple[str, ...]
+
+
+class RequestClaim(Struct, frozen=True):
+    """The outcome of `NodeBook.claim_request`."""
+
+    is_own: bool
+    """Whether this node has to answer the request."""
+    asked: bytes
+    """The fingerprint of the request that was the first with this key."""
+    answer: bytes | None = None
+    """Its answer; None while there is none."""
 
 
 class EntryCodes(Protocol):
@@ -124,7 +143,10 @@ class NodeBook(Protocol):
         """Count this node as lost for ever, with its clients. Return False if another node did that."""
 
     async def place(self, client: ClientRecord) -> Placement:
-        """Note that this client is connected here now."""
+        """Note that this client is connected here now, unless it has connected elsewhere since then."""
+
+    async def claim(self, server: ClientRecord) -> int:
+        """Let this node run an MCP server, unless another node does. Return the epoch; 0: another one does."""
 
     async def offer(self, peer: str, epoch: int, tools: bytes) -> None:
         """Store the tools of a client, unless a newer connection counts."""
@@ -148,8 +170,26 @@ class NodeBook(Protocol):
     def codes(self) -> EntryCodes:
         """Pairing codes and sign-in links."""
 
-    async def claim_request(self, kind: str, owner: str, key: str, seconds: float) -> bool:
-        """Let this node answer the request with this key for so many seconds. Return False when another one does."""
+    async def claim_request(self, kind: str, owner: str, key: str, asked: bytes, seconds: float) -> RequestClaim:
+        """Let this node answer the request with this key and fingerprint, unless another node does, or one has.
+
+        An answer is known for so many seconds. A node that is lost gives up the requests that it has not answered.
+        """
+
+    async def answer_request(self, kind: str, owner: str, key: str, answer: bytes | None) -> None:
+        """Store the answer to a request that this node has claimed. None: it has none, and may begin anew."""
+
+    async def hold(self, name: str) -> str:
+        """Take the lease of this name, if no node has it. Return the node that has it: `own`, if this one does.
+
+        It ends with the node. A node that joins again under a new id does not have it any more: call this regularly.
+        """
+
+    async def let_go(self, name: str) -> None:
+        """Give the lease of this name up, if this node has it."""
+
+    async def holders(self) -> Mapping[str, str]:
+        """Return the node of each lease with a name."""
 
     async def revoked_tokens(self, since: float) -> Sequence[tuple[str, str]]:
         """Return owner and hash of the tokens that were revoked since then."""

@@ -59,23 +59,30 @@ MAX_MEMORIES: Final = 10_000
 class Ledger(Protocol):
     """The state of every call: each accepted call gets exactly one result, even after a crash."""
 
+    def now(self) -> float:
+        """Return the time of day by which calls begin and expire: the same for all processes that share the ledger."""
+
     async def accept(self, record: CallRecord) -> None:
-        """Enter this call: it waits, perhaps for a person, and no tool was touched. `ToolError` for a used id."""
+        """Enter this call: it waits, perhaps for a person, and no tool was touched.
+
+        Raises `ToolError` for a used id.
+        """
 
     def start(self, record: CallRecord) -> NowOrLater[None]:
-        """Record that a tool is about to be touched. Enter a call that was not accepted; `ToolError` for a used id.
+        """Record that a tool is about to be touched. Enter a call that was not accepted.
 
-        None: it is written, or the caller need not wait for that, as for a read-only tool.
+        Raises `ToolError` for a used id. None: it is written, or the caller need not wait for that, as for a
+        read-only tool.
         """
 
     async def suspend(self, record: CallRecord) -> None:
         """Record that the outcome comes later, from elsewhere, until `record.expires_at`.
 
-        Enter a call that was not accepted: some tools only hand it to a client. `ToolError` for a used id.
+        Enter a call that was not accepted: some tools only hand it to a client. Raises `ToolError` for a used id.
         """
 
     def finish(self, record: CallRecord, result: ToolResult) -> NowOrLater[bool]:
-        """Store the call's one result. The value is False if it has one already; then nothing changes.
+        """Store the call's one result. The value, now or later, is False if it has one already; then nothing changes.
 
         Raises `StoreError` when the result can't be stored now; see `unwritten`.
         """
@@ -186,6 +193,18 @@ class Conversations(Protocol):
 
     async def end_turn(self, session: str, *, owner: str, waiting: bool = False) -> None:
         """Mark the session as idle, or as `waiting` for results of its open calls."""
+
+    async def hand_over(self, session: str, *, owner: str) -> None:
+        """Give up the turn of this process, or a turn that waits, without ending it: another process goes on with it.
+
+        Until one does, the session counts as running. Does nothing while another process runs its turn.
+        """
+
+    async def take_turn(self, session: str, *, owner: str) -> SessionRecord | None:
+        """Make this process run a turn that was handed over, and return the session; None when there is none."""
+
+    async def handed_over(self) -> Sequence[tuple[str, str]]:
+        """Return session and owner of the turns that were handed over, and that no process runs yet."""
 
     async def rename(self, session: str, name: str, *, owner: str) -> None:
         """Change the name."""

@@ -128,7 +128,7 @@ class Engine:
             arguments = read_arguments(entry, call.arguments)
             if self._hooks is not None:
                 call, entry, arguments = await self._before(self._hooks, call, entry, arguments, caller)
-            record = new_record(call, caller, entry, arguments)
+            record = new_record(call, caller, entry, arguments, self._ledger.now())
             started = Started(entry, arguments, caller, record, call.deadline, began, self._asker)
             spec = entry.spec if entry.is_read_only is None else entry.effects(arguments)
             verdict = self._policy.decide(spec, call, caller)
@@ -143,20 +143,23 @@ class Engine:
                 await written
             return started
         except StoreError as error:
-            return await self._refuse(record or refused_record(call, caller, entry), _interruption(call.name, error))
+            return await self._refuse(record or self._refused(call, caller, entry), _interruption(call.name, error))
         except ToolError as error:
-            return await self._refuse(record or refused_record(call, caller, entry), Failure(error.code, error.message))
+            return await self._refuse(record or self._refused(call, caller, entry), Failure(error.code, error.message))
         except asyncio.CancelledError:
-            await self._refuse(record or refused_record(call, caller, entry), self._cancellation(call.name))
+            await self._refuse(record or self._refused(call, caller, entry), self._cancellation(call.name))
             raise
         except Exception as error:  # also of a hook or the policy: a call without a verdict does not run
             _log.exception("The call of %r could not begin", call.name)
             failure = Failure("internal_error", f"Tool {call.name!r} was not run: {describe_error(error)}")
-            return await self._refuse(record or refused_record(call, caller, entry), failure)
+            return await self._refuse(record or self._refused(call, caller, entry), failure)
 
     async def refuse(self, call: ToolCall, caller: Caller, failure: Failure) -> ToolResult:
         """Give a call that its caller does not want to run this result. It stands in the journal like every call."""
-        return await self._refuse(refused_record(call, caller, caller.box.find(call.name)), failure)
+        return await self._refuse(self._refused(call, caller, caller.box.find(call.name)), failure)
+
+    def _refused(self, call: ToolCall, caller: Caller, entry: Entry | None) -> CallAtWork:
+        return refused_record(call, caller, entry, self._ledger.now())
 
     async def _finish(self, record: CallRecord, result: ToolResult, began: float) -> ToolResult | None:
         """Go from the outcome to the journal. Return None when the call has its result already."""
@@ -216,8 +219,8 @@ class Engine:
         if found is None or found.state != "pending":
             return None
         record = structs.replace(found)  # two callers may settle at once: a copy keeps their writes apart
-        # Another process may have begun the call: only the wall clock is the same there.
-        took = max(0.0, time.time() - record.at - record.waited)
+        # Another process may have begun the call: only the ledger's clock is the same there.
+        took = max(0.0, self._ledger.now() - record.at - record.waited)
         try:
             result = await self._finish(record, _encode(outcome), time.monotonic() - took)
         except asyncio.CancelledError:  # the call got its result all the same
@@ -252,7 +255,7 @@ class Engine:
         if found is None or found.state != "accepted" or found.owner != caller.who.owner:
             return None
         record = take_over(found)
-        record.waited = max(0.0, time.time() - record.at)
+        record.waited = max(0.0, self._ledger.now() - record.at)
         began = time.monotonic()
         call = ToolCall(record.name, record.arguments, record.id)
         try:
@@ -271,7 +274,7 @@ class Engine:
     async def _suspend(self, record: CallAtWork, pending: Pending) -> ToolResult | Pending:
         """Let the call wait. Return its outcome if that is there already, or comes while the ledger writes."""
         if record.early is None:
-            record.expires_at = None if pending.expires_in is None else time.time() + pending.expires_in
+            record.expires_at = None if pending.expires_in is None else self._ledger.now() + pending.expires_in
             self._pending.add(record.id, pending)
             try:
                 await self._ledger.suspend(record)
@@ -342,7 +345,7 @@ class Engine:
         record.is_edited = consent.is_edited
         started.deadline = started.deadline and started.deadline.later(consent.waited)
         if started.entry.outlives:
-            record.expires_at = find_expiry(started.entry, started.deadline, time.time())
+            record.expires_at = find_expiry(started.entry, started.deadline, self._ledger.now())
         written = self._ledger.start(record)
         if written is not None:
             await written

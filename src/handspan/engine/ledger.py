@@ -27,6 +27,10 @@ class MemoryLedger:
         self._bytes = 0
         self._notes: dict[str, list[Note]] = {}
 
+    def now(self) -> float:
+        """Return the time of day of this computer: no other process has these calls."""
+        return time.time()
+
     async def accept(self, record: CallRecord) -> None:
         """Store a call that has touched no tool yet."""
         self._add(record)

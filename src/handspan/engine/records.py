@@ -5,7 +5,6 @@ returns `Pending`, and the ledger has to write that too.
 """
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from typing import Any, final
 
@@ -26,8 +25,10 @@ class CallAtWork(CallRecord, gc=False):
     """The outcome that came before the tool returned `Pending`."""
 
 
-def new_record(call: ToolCall, caller: Caller, entry: Entry | None, arguments: Arguments | bytes | str) -> CallAtWork:
-    """Return the record of a call that no ledger has yet."""
+def new_record(
+    call: ToolCall, caller: Caller, entry: Entry | None, arguments: Arguments | bytes | str, at: float
+) -> CallAtWork:
+    """Return the record of a call that no ledger has yet. `at`: the ledger's time."""
     raw = call.arguments
     return CallAtWork(
         call.id,
@@ -37,15 +38,15 @@ def new_record(call: ToolCall, caller: Caller, entry: Entry | None, arguments: A
         caller.who.owner,
         caller.session,
         caller.agent.name,
-        time.time(),
+        at,
         len(raw) if isinstance(raw, (bytes, str)) else 0,
     )
 
 
-def refused_record(call: ToolCall, caller: Caller, entry: Entry | None) -> CallAtWork:
+def refused_record(call: ToolCall, caller: Caller, entry: Entry | None, at: float) -> CallAtWork:
     """Return the record of a call that was refused early, with the beginning of its arguments."""
     raw = call.arguments
-    return new_record(call, caller, entry, raw[:4096] if isinstance(raw, (bytes, str)) else raw)
+    return new_record(call, caller, entry, raw[:4096] if isinstance(raw, (bytes, str)) else raw, at)
 
 
 def take_over(found: CallRecord) -> CallAtWork:

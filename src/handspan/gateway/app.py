@@ -189,7 +189,8 @@ class App:
             try:
                 if not has_files:
                     await self._apply_switches()
-                self.recovery = await self.store.recover()
+                if self.store.nodes is None or self.settings.cluster.role != "edge":  # else other nodes do that
+                    self.recovery = await self.store.recover()
             except HandspanError:
                 await self.store.close()
                 raise
@@ -206,6 +207,10 @@ class App:
     async def _apply_switches(self) -> None:
         for pattern in await self.switches.off():
             self.registry.disable(pattern)
+
+    async def read_pins(self) -> None:
+        """Read the definitions that persons agreed to: at other nodes, too."""
+        await self._pinned.open()
 
     async def follow_switches(self) -> None:
         """Switch tools off and on as the store says now: another node has changed that."""

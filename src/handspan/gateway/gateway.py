@@ -133,6 +133,8 @@ class Gateway:
             loaded=loaded,
             show_message=self._messages.show,
         )
+        if self.cluster is not None:
+            self.app.mcp.share = self.cluster.servers.share
         assert self.app.store is not None  # it is durable
         self.store: Store = self.app.store
         self.auth = Auth(settings, self.store.tokens, settings.state, self.bus)
@@ -205,16 +207,22 @@ class Gateway:
         self._subscribe()
         if len(app.messages):
             make_door: type[ChannelDoor] = importlib.import_module(_CHANNELS).ChannelDoor
-            self.channels = make_door(app.messages, store.channels, self.sessions, self.questions, self.bus)
+            self.channels = make_door(
+                app.messages, store.channels, self.sessions, self.questions, self.bus, self.cluster
+            )
         if self._is_inside:
             return
         if self.cluster is not None:
             self.cluster.open(self._cluster_parts())
-        await self._unfinished.open(self.settings.gateway.resume_grace)
-        self.sessions.cut_off.update(app.recovery.closed)
-        await self._resumable.recover(app.recovery)
-        if self.channels is not None:
-            await self.channels.open()
+        if self.sessions.runs_turns:
+            await self._unfinished.open(self.settings.gateway.resume_grace)
+            self.sessions.cut_off.update(app.recovery.closed)
+            await self._resumable.recover(app.recovery)
+            if self.channels is not None:
+                if self.cluster is not None:
+                    self.channels.inbox.share(self.cluster.share_tries)
+                await self.channels.open()
+            self._watching = asyncio.create_task(self._end_expired_calls())
         self._watch()
 
     async def _open_app(self, url: str) -> None:
@@ -238,11 +246,12 @@ class Gateway:
 
     async def drain(self, seconds: float) -> None:
         """Take no new work. Turns and calls that run end, or are ended, within so many seconds (SPEC G3)."""
-        if self.cluster is not None:
-            await self.cluster.drain(self.leaving_seconds if seconds else 0.0)
-        self.peers.stop()
         if self.channels is not None:
             await self.channels.stop()
+        if self.cluster is not None:
+            leaving = self.leaving_seconds if seconds else 0.0
+            await asyncio.gather(self.cluster.drain(leaving), self.cluster.servers.drain(leaving))
+        self.peers.stop()
         self.app.engine.is_stopping = True
         await asyncio.gather(self.sessions.drain(seconds), *(door.drain(seconds) for door in self.doors.values()))
         if self.channels is not None:
@@ -520,7 +529,6 @@ class Gateway:
         watch("handspan_open_calls", "Calls that clients have not answered yet.", self._count_open_calls)
         if self.cluster is not None:
             self.metrics.more = self.cluster.metric_lines
-        self._watching = asyncio.create_task(self._end_expired_calls())
 
     def _count_devices(self) -> float:
         return float(sum(peer.role == "device" for peer in self.peers))

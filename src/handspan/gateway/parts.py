@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from msgspec import Struct
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from handspan.agent.sessions import Sessions
 from handspan.config.listing import SettingChanges
@@ -17,6 +17,7 @@ from handspan.gateway.clients.peers import Peers
 from handspan.gateway.entry.auth import Auth
 from handspan.gateway.entry.pairing import Pairing
 from handspan.gateway.entry.rate_limit import TryLimit
+from handspan.gateway.http.idempotency import SharedRequests
 from handspan.gateway.live import Live
 from handspan.gateway.metrics import Metrics
 from handspan.gateway.sessions.questions import AwaitedQuestions
@@ -25,6 +26,18 @@ from handspan.sources.offers import OfferRules
 
 if TYPE_CHECKING:
     from handspan.gateway.channels.door import ChannelDoor
+
+
+class RoutedSessions(Protocol):
+    """MCP requests among several nodes."""
+
+    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, here or by the node that has its session."""
+        ...
+
+    def stamp(self, own_id: str) -> str:
+        """Return the id that clients get, for something in the memory of this node."""
+        ...
 
 
 class OtherGateways(Protocol):
@@ -37,8 +50,8 @@ class OtherGateways(Protocol):
         """Let this limit count the tries on all nodes."""
         ...
 
-    async def claim_request(self, kind: str, owner: str, key: str, seconds: float) -> bool:
-        """Let this node answer the request with this key for so many seconds. Return False when another one does."""
+    def shared_requests(self, kind: str) -> SharedRequests:
+        """Return the requests of this kind, which all nodes answer together."""
         ...
 
     async def nodes(self) -> Sequence[NodeRecord]:
@@ -47,6 +60,13 @@ class OtherGateways(Protocol):
 
     def is_here(self, node: str) -> bool:
         """Whether this is the id of this node."""
+        ...
+
+    def route_sessions(self, here: ASGIApp, longest: int) -> RoutedSessions:
+        """Bring each MCP request to the node that has its session. `here` answers those of this node.
+
+        `longest`: bytes of a body; `here` refuses a longer one.
+        """
         ...
 
     def dismiss(self, owner: str, label: str, reason: str) -> bool:

@@ -1,7 +1,8 @@
 """Calls that ask the person at the client, in the newer era of the protocol (SPEC P6).
 
-There a server can't ask a client. It answers the call with the question instead, and the client repeats the call with
-the person's answer. The call itself goes on waiting meanwhile: an answer may also come from elsewhere.
+In that era (see `mcp/__init__.py`) a server can't ask a client. It answers the call with the question instead, and
+the client repeats the call with the person's answer. The call itself goes on waiting meanwhile: an answer may
+also come from elsewhere.
 """
 
 import asyncio
@@ -44,7 +45,7 @@ class AskingCall:
         self._has_questions = asyncio.Event()
 
     async def ask(self, text: str, schema: JsonObject) -> Answer:
-        """Ask the person at the client. Cancelled when the answer came from elsewhere."""
+        """Ask the person at the client. The wait is cancelled when the answer came from elsewhere."""
         self._count += 1
         key = f"question_{self._count}"
         question = ClientQuestion(text, schema, asyncio.get_running_loop().create_future())
@@ -88,8 +89,10 @@ CallWork: TypeAlias = Callable[[AskingCall], Coroutine[Any, Any, ToolResult]]
 class AskingCalls:
     """The calls whose clients have to come back with an answer, by states that can't be guessed. Each holds once."""
 
-    def __init__(self) -> None:
+    def __init__(self, stamp: Callable[[str], str] | None = None) -> None:
+        """`stamp` makes of each state what clients get: it may say where the call waits."""
         self._calls: dict[str, AskingCall] = {}
+        self._stamp = stamp
 
     def begin(self, client: str, name: str, arguments: Arguments, work: CallWork) -> AskingCall:
         """Begin a call of this client."""
@@ -99,7 +102,8 @@ class AskingCalls:
 
     def keep(self, call: AskingCall) -> str:
         """Keep the call until its client comes back. Return the state that the client has to bring."""
-        state = secrets.token_urlsafe(32)
+        made = secrets.token_urlsafe(32)
+        state = made if self._stamp is None else self._stamp(made)
         self._calls[state] = call
         if len(self._calls) > _MAX_CALLS:
             self._calls.pop(next(iter(self._calls))).task.cancel()

@@ -65,7 +65,7 @@ _decoder: Final = msgspec.json.Decoder(PlainCall)
 
 
 class FastCalls:
-    """Answers plain calls, and leaves all other requests to the library."""
+    """Answers plain calls (`PlainCall`, and those of `FastSessions`), and leaves all other requests to the library."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class FastCalls:
             self._forget_session(scope)
             await self._library(scope, receive, send)
             return
-        is_modern = _may_be_plain(scope["headers"])
+        is_modern = _is_modern_call(scope["headers"])
         session = "" if is_modern or self._sessions is None else self._sessions.find(scope)
         if not is_modern and not session:
             await self._library(scope, receive, send)
@@ -106,7 +106,7 @@ class FastCalls:
             await self._library(scope, _again(message, receive), send)
 
     def _forget_session(self, scope: Scope) -> None:
-        """Forget the session that this request ends."""
+        """Forget the session if this request ends it."""
         if self._sessions is not None and scope["method"] == "DELETE":
             for name, value in scope["headers"]:
                 if name == SESSION:
@@ -130,7 +130,8 @@ class FastCalls:
         return await self._offer.call_tool(call.params.name, call.params.arguments, request)
 
 
-def _may_be_plain(headers: list[tuple[bytes, bytes]]) -> bool:
+def _is_modern_call(headers: list[tuple[bytes, bytes]]) -> bool:
+    """Whether a header names the method `tools/call`: the newer era requires this header."""
     return any(name == _METHOD and value == b"tools/call" for name, value in headers)
 
 

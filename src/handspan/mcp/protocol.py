@@ -60,12 +60,18 @@ class ProtocolServer:
     """An MCP server for this offer. One object serves any number of clients, of both eras of the protocol."""
 
     def __init__(
-        self, offer: McpOffer, name: str, version: str, instructions: str = "", find_schema: FindSchema | None = None
+        self,
+        offer: McpOffer,
+        name: str,
+        version: str,
+        instructions: str = "",
+        find_schema: FindSchema | None = None,
+        stamp: Callable[[str], str] | None = None,
     ) -> None:
         """`find_schema` returns the schema of a tool of the client whose request runs; None: there is no such tool.
 
         Headers may have to repeat arguments of a tool (`Mcp-Param-…`), and its schema says which ones. Without
-        `find_schema` the offer is listed for that.
+        `find_schema` the offer is listed for that. `stamp` signs the states of calls that wait for their client.
         """
         self._offer = offer
         self._find_schema = find_schema
@@ -75,7 +81,7 @@ class ProtocolServer:
         self._bus = InMemorySubscriptionBus()
         self._sessions: dict[str, ServerSession] = {}
         """Connections of the older era by their ids: each is told by itself when a list has changed."""
-        self._asking = AskingCalls()
+        self._asking = AskingCalls(stamp)
         self._fast_sessions = FastSessions(offer)
         self._server: Server[Any] = _ChangingServer(
             name,

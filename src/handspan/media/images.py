@@ -1,4 +1,4 @@
-"""Makes an image fit for a model: scaled, upright, in a type that the API takes. Runs in a process of its own."""
+"""Makes an image fit for a model's API: scaled down, upright, in a type that it takes. Runs in its own process."""
 
 import contextlib
 import warnings
@@ -46,7 +46,7 @@ def _open(job: ImageJob) -> Image.Image:
 
 
 def _scale(image: Image.Image, edge: int) -> Image.Image:
-    """Return the image upright, with 8 bits a colour, and not larger than this."""
+    """Return the image upright, with 8 bits a colour, and scaled down until no side is longer than `edge`."""
     scale = min(1.0, edge / max(image.size))
     size = (ceil(image.width * scale), ceil(image.height * scale))
     image.draft("RGB", size)  # a JPEG is decoded at a smaller scale, not below this size

@@ -128,6 +128,6 @@ def _embedded_addresses(address: IPv6Address) -> tuple[IPv4Address, ...]:
     lowest = IPv4Address(number & 0xFFFFFFFF)
     if address.sixtofour is not None:
         return (address.sixtofour,)
-    if address in _tables().nat64_local:  # RFC 6052: below a /48 the address surrounds a zero byte
+    if address in _tables().nat64_local:  # RFC 6052: after a /48 prefix, a zero byte splits the IPv4 address
         return (lowest, IPv4Address((number >> 64 & 0xFFFF) << 16 | number >> 40 & 0xFFFF))
     return (lowest,) if any(address in network for network in _tables().lowest_bits) else ()

@@ -14,7 +14,7 @@ from handspan.core.schema import Validator
 from handspan.core.sources import Broken
 from handspan.core.tool import Handling, Tool, ToolSpec, handling_of
 from handspan.registry.entry import Entry, ScopedTools
-from handspan.registry.pins import PinnedSpecs, PinPolicy, owner_of
+from handspan.registry.pins import DefinitionChange, PinnedSpecs, PinPolicy, owner_of
 from handspan.registry.selection import ToolSelection
 from handspan.registry.toolbox import Toolbox
 
@@ -94,21 +94,20 @@ class Registry:
         tools: Iterable[Tool],
         scope: Scope = GLOBAL,
         handling: Handling | None = None,
-        pins: PinPolicy | None = None,
+        pins: PinPolicy | Mapping[str, DefinitionChange] | None = None,
     ) -> list[Broken]:
         """Make these the only tools of this origin in this scope, in one step. Return those that were refused.
 
         `handling` applies to all of them; None: each has its own. `pins` says what happens to a tool whose definition
-        is not the one that a person agreed to; None: nothing.
+        is not the one that a person agreed to; None: nothing; by name: another node has found these changes.
         """
         scoped = self._tools_in(scope)
         entries, refused = self._make_entries(scoped, tools, origin, handling)
         before = {name: scoped.entries[name] for at, name in self._by_origin.get(origin, {}) if at == scope}
         specs = {name: entry.spec for name, entry in entries.items()}
-        changes = {} if pins is None else self._pins.compare(pins, origin, scope, specs)
+        changes = self._pins.compare(pins, origin, scope, specs) if isinstance(pins, str) else pins or {}
         for name, entry in entries.items():
-            if name in changes:
-                entry.mark(changes[name])
+            entry.mark(changes.get(name))
             if name in before and before[name].spec == entry.spec:
                 entry.slots = before[name].slots  # a serial tool stays serial while its calls run
         scoped.replace(before, entries)

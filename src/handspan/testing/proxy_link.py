@@ -222,19 +222,19 @@ class ProxiedLink:
             flow.may_pass.set()
 
     def cut(self) -> bool:
-        """Reset both ends. Return False when the connection was over."""
+        """Reset both ends. Return False when the connection was already over."""
         return self._end(reset)
 
     def close(self) -> bool:
-        """Close both ends. Return False when the connection was over."""
+        """Close both ends. Return False when the connection was already over."""
         return self._end(_finish)
 
-    def _end(self, end: Callable[[asyncio.StreamWriter], None]) -> bool:
+    def _end(self, end_writer: Callable[[asyncio.StreamWriter], None]) -> bool:
         if self._is_over:
             return False
         self._is_over = True
         for flow in self._flows.values():
-            end(flow.writer)
+            end_writer(flow.writer)
         for task in self._running:
             task.cancel()
         return True

@@ -218,7 +218,7 @@ class Sandbox:
         return _find_missing(self.workspace, self._wanted_uid)
 
     def launch(self, argv: Sequence[str], on_listener: TakeListener | None = None) -> AbstractContextManager[Launch]:
-        """Return how to start this program inside. Its descriptors are closed after the block.
+        """Return how to start this command inside the sandbox. Its descriptors are closed after the block.
 
         `on_listener` gets the listening socket of a guarded network. Without it the command has no network then.
         """

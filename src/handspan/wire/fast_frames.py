@@ -41,9 +41,9 @@ def masked_text(data: bytes, mask: bytes) -> bytes:
 
 
 def split_masked_texts(data: bytes, limit: int, max_messages: int = _ENDLESS) -> tuple[list[bytes], int]:
-    """The whole text messages at the beginning of these bytes, at most so many, and the place where the rest begins.
+    """Return the whole text messages at the beginning of `data`, and the index at which the rest begins.
 
-    The rest is for a `FrameSplitter`.
+    There are at most `max_messages`, each of at most `limit` bytes. A `FrameSplitter` reads the rest.
     """
     messages: list[bytes] = []
     at, end = 0, len(data)
@@ -51,6 +51,7 @@ def split_masked_texts(data: bytes, limit: int, max_messages: int = _ENDLESS) ->
         size, begins = data[at + 1] - _MASKED, at + 6
         if size == _SHORT:
             size, begins = int.from_bytes(data[at + 2 : at + 4], "big"), at + 8
+        # Not masked, too large, not complete, or 0xFF: a size in eight bytes, which is not read here.
         if not 0 <= size <= limit or begins + size > end or data[at + 1] == 0xFF:
             break
         messages.append(apply_mask(data[begins : begins + size], data[begins - 4 : begins]))

@@ -149,7 +149,7 @@ async def test_a_call_that_needs_a_wider_scope_asks_for_the_login_and_goes_on_af
         await finish_login(gateway)
         server = gateway.gateway.app.mcp.find(NAME)
         assert server is not None
-        link = server._link
+        route = server._route
         erasing = asyncio.create_task(gateway.call(f"{NAME}__erase"))
         question = await asked(gateway)
         assert question.tool == f"{NAME}__erase" and "'admin'" in question.subject
@@ -158,7 +158,7 @@ async def test_a_call_that_needs_a_wider_scope_asks_for_the_login_and_goes_on_af
         assert (await visit(await agree(address_of(question)))).status_code == 200
         result = await erasing
         assert isinstance(result, Success) and result.value == {"result": "erased"}
-        assert not await questions(gateway) and server._link is link
+        assert not await questions(gateway) and server._route is route
         assert isinstance(await gateway.call(f"{NAME}__erase"), Success)
 
 

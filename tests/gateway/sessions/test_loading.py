@@ -11,7 +11,7 @@ from handspan import Pending, tool
 from handspan.agent.loading import LAST, conversation_of
 from handspan.agent.refusals import SessionBusy
 from handspan.agent.session import Session
-from handspan.agent.turn_events import SessionEvent
+from handspan.agent.turn_events import AnsweredBefore, SessionEvent
 from handspan.config.load import load_settings
 from handspan.config.settings import ModelPrice
 from handspan.core.agents import GENERAL, Agent
@@ -184,6 +184,19 @@ async def test_what_was_said_elsewhere_meanwhile_is_heard_before_the_next_turn(a
     texts = [part.text for message in requests(first)[-1].messages for part in message.parts]
     assert texts == ["1", "one", "2", "two", "3"]
     assert len(await kept(app, first)) == 6
+
+
+async def test_a_message_that_two_nodes_got_is_stored_and_answered_once(app: App) -> None:
+    first = await app.loader().begin(GENERAL, playing(["zero", "one"]))
+    await say(app, first, "0")
+    second = await go_on(app, first, ["never"])  # it knows the session, and not what is said next
+    message = UserMessage((Text("1"),), id="m1")
+    assert await first.say(OPERATOR, message, lambda *_: None).end() == Ended("done", "one")
+    heard: list[SessionEvent] = []
+    ended = await second.say(OPERATOR, message, lambda event, _: heard.append(event)).end()
+    assert ended == Ended("done", "one")
+    assert [event.ended for event in heard if isinstance(event, AnsweredBefore)] == [Ended("done", "one")]
+    assert len(await kept(app, first)) == 4
 
 
 # What waits.

@@ -5,10 +5,11 @@ import time
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from handspan.core.errors import StoreError, ToolError
 from handspan.core.messages import AssistantMessage, Text, UserMessage
-from handspan.core.nodes import ClientRecord, EntryCode, NodeBook
+from handspan.core.nodes import ClientRecord, EntryCode, NodeBook, Placement, RequestClaim
 from handspan.store.postgres.connections import StoreAddress
 from handspan.store.postgres.node_leases import NodeLeases
 from handspan.store.postgres.store import NodeName, PostgresStore, postgres_store
@@ -162,15 +163,43 @@ async def test_all_nodes_have_the_same_secrets(state: Path) -> None:
         assert await book_of(one).secret("resume") != both[0]
 
 
-async def test_a_request_with_a_key_is_answered_by_one_node(state: Path) -> None:
+async def test_a_request_with_a_key_is_answered_by_one_node_and_its_answer_outlives_that_node(state: Path) -> None:
+    request = ("webhook", "ann", "k")
     async with node_at(state, "one") as one, node_at(state, "two") as two:
-        assert await book_of(one).claim_request("webhook", "ann", "k", 60)
-        assert await book_of(one).claim_request("webhook", "ann", "k", 60)
-        assert not await book_of(two).claim_request("webhook", "ann", "k", 60)
-        assert await book_of(two).claim_request("webhook", "bob", "k", 60)
-        assert await book_of(two).claim_request("webhook", "ann", "k", 0)  # its time is over
-        await book_of(one).bury(book_of(two).own)
-        assert await book_of(one).claim_request("webhook", "ann", "k", 60)
+        here, there = book_of(one), book_of(two)
+        assert (await here.claim_request(*request, b"asked", 60)).is_own
+        assert await there.claim_request(*request, b"other", 60) == RequestClaim(False, b"asked")
+        assert (await there.claim_request("webhook", "bob", "k", b"asked", 60)).is_own
+        await there.answer_request(*request, b"not mine")
+        assert await there.claim_request(*request, b"asked", 0) == RequestClaim(False, b"asked")  # it still runs
+        await here.answer_request(*request, b"answer")
+        await there.bury(here.own)
+        assert await there.claim_request(*request, b"asked", 60) == RequestClaim(False, b"asked", b"answer")
+        assert (await there.claim_request(*request, b"new", 0)).is_own  # its time is over
+        await there.answer_request(*request, None)
+        assert (await there.claim_request(*request, b"again", 60)).is_own
+
+
+async def test_a_lost_node_gives_up_the_requests_that_it_has_not_answered(state: Path) -> None:
+    async with node_at(state, "one") as one, node_at(state, "two") as two:
+        assert (await book_of(one).claim_request("webhook", "ann", "k", b"asked", 60)).is_own
+        await book_of(two).bury(book_of(one).own)
+        assert (await book_of(two).claim_request("webhook", "ann", "k", b"asked", 60)).is_own
+
+
+async def test_a_lease_with_a_name_is_held_by_one_node_until_it_lets_go_or_is_lost(state: Path) -> None:
+    async with node_at(state, "one") as one, node_at(state, "two") as two:
+        here, there = book_of(one), book_of(two)
+        first = set(await asyncio.gather(*(book.hold("telegram") for book in (here, there) * 4)))
+        assert len(first) == 1 and first < {here.own, there.own}
+        holder, other = (here, there) if first == {here.own} else (there, here)
+        assert await other.holders() == {"telegram": holder.own}
+        await other.let_go("telegram")  # it is not its own
+        assert await other.hold("telegram") == holder.own
+        await holder.let_go("telegram")
+        assert await other.hold("telegram") == other.own == await holder.hold("telegram")
+        await holder.bury(other.own)
+        assert await holder.hold("telegram") == holder.own
 
 
 async def test_all_nodes_go_by_the_clock_of_the_database(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,3 +207,15 @@ async def test_all_nodes_go_by_the_clock_of_the_database(state: Path, monkeypatc
     monkeypatch.setattr("handspan.store.postgres.node_leases.time.time", lambda: real() + 30)
     async with node_at(state, "ahead") as ahead:
         assert isinstance(ahead.leases, NodeLeases) and abs(ahead.leases.now() - real()) < 20
+
+
+async def test_a_connection_that_is_entered_late_does_not_replace_one_that_began_later(state: Path) -> None:
+    async with node_at(state, "one") as one, node_at(state, "two") as two:
+        newer = await book_of(two).place(client(two, "p1"))
+        late = await book_of(one).place(structs.replace(client(one, "p1"), age=5.0))
+        assert late == Placement(0, newer=newer.epoch)
+        assert [place.node for place in await book_of(one).places(["ann"])] == [book_of(two).own]
+        again = await book_of(two).place(structs.replace(client(two, "p1"), age=60.0))  # its own row it may replace
+        assert again.epoch > newer.epoch
+        newest = await book_of(one).place(client(one, "p1"))
+        assert newest.epoch > again.epoch and newest.replaced == book_of(two).own

@@ -529,6 +529,7 @@ export interface McpServerView {
   where: string;
   reason: string;
   problems: string[];
+  node: string;
 }
 
 /** A call of one tool of a server, by the server's own name for it. */

@@ -74,7 +74,7 @@ def join_gateway(settings: Settings, name: str, label: str, pair: str | None) ->
     url, code = (given_url(), "") if pair is None else _read_code(pair)
     name = name_files(name, url)
     file = DeviceFile(settings.state / f"{name}.choices.json")
-    return _pair(file, url, code, label) if code else _gateway(settings, file), file, name
+    return _pair(file, url, code, label) if code else _find_gateway(settings, file), file, name
 
 
 def name_files(name: str, url: str) -> str:
@@ -82,8 +82,8 @@ def name_files(name: str, url: str) -> str:
     return name + (f"-{hashlib.sha256(url.encode()).hexdigest()[:8]}" if url else "")
 
 
-def _gateway(settings: Settings, file: DeviceFile) -> Remote:
-    """Return where this device belongs."""
+def _find_gateway(settings: Settings, file: DeviceFile) -> Remote:
+    """Return the gateway of --url or, without it, of the state folder. Raises `ConfigError` when there is none."""
     remote = named_gateway(file.read().token) or running_gateway(settings)
     if remote is None:
         raise ConfigError(

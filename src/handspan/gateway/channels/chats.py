@@ -21,6 +21,7 @@ from handspan.core.events import Ended
 from handspan.core.messages import Text, UserMessage
 from handspan.core.principals import Principal
 from handspan.core.store import ChannelBook
+from handspan.gateway.channels.held_messages import HeldMessages
 from handspan.gateway.channels.questions import ChannelQuestions, ChatPlace
 
 _log = logging.getLogger(__name__)
@@ -54,10 +55,16 @@ class ChannelChats:
     """The chats with messages that are not answered yet."""
 
     def __init__(
-        self, messages: MessageBus, book: ChannelBook, sessions: Sessions, questions: ChannelQuestions
+        self,
+        messages: MessageBus,
+        book: ChannelBook,
+        sessions: Sessions,
+        questions: ChannelQuestions,
+        held: HeldMessages,
     ) -> None:
         self._messages = messages
         self._book = book
+        self._held = held
         self._sessions = sessions
         self._questions = questions
         self._waiting: dict[ChatPlace, deque[InboxMessage]] = {}
@@ -104,8 +111,9 @@ class ChannelChats:
             while waiting and self._is_open:
                 await self._answer_one(place, waiting[0])
                 waiting.popleft()
-        except GatewayStops:  # the next process answers the rest
+        except GatewayStops:  # the next process answers the rest, or another node
             self._is_open = False
+            await self._held.give_up(waiting)
         except Exception:  # a fault of ours must be seen, and the chat must go on with its next message
             _log.exception("The chat %r of %r failed", place.chat_id, place.channel)
             waiting.popleft()
@@ -120,7 +128,7 @@ class ChannelChats:
         """Run the turn of one message and send its answer. Raises `GatewayStops` when it has to wait."""
         lane = self._messages.find(place.channel)
         if lane is None or taken.state == "replying":  # sent before a crash: it may have arrived, so not again
-            await self._book.set_state(place.channel, taken.message.id, "done")
+            await self._held.finish(taken)
             return
         session = await self.session_of(place)
         self._questions.watch(session, place)
@@ -153,7 +161,7 @@ class ChannelChats:
         try:
             while True:
                 handle = session.say(Principal(taken.owner, _SCOPES), said, ends, agent=lane.settings.agent)
-                ended = await handle.end()
+                ended = await handle.end(elsewhere=False)  # another node answers it then
                 if ended.reason != "pending":
                     return ended
                 await self._questions.show_open(session_id)  # an earlier process may have asked
@@ -179,7 +187,7 @@ class ChannelChats:
                 continue
             except ToolError as error:
                 _log.warning("An answer on the channel %r was not delivered: %s", place.channel, error.message)
-            await self._book.set_state(place.channel, message.id, "done")
+            await self._held.finish(taken)
             return
 
 

@@ -9,9 +9,10 @@ from handspan.channels.bus import ChannelLane, MessageBus
 from handspan.channels.supervisor import ChannelSupervisor
 from handspan.channels.webhook import WebhookChannel
 from handspan.core.bus import Bus
-from handspan.core.channels import IncomingMessage, MessageTaken
+from handspan.core.channels import ChannelNodes, IncomingMessage, MessageTaken
 from handspan.core.store import ChannelBook
 from handspan.gateway.channels.chats import ChannelChats
+from handspan.gateway.channels.held_messages import HeldMessages
 from handspan.gateway.channels.inbox import ChannelInbox
 from handspan.gateway.channels.questions import ChannelQuestions
 from handspan.gateway.sessions.questions import AwaitedQuestions
@@ -23,26 +24,34 @@ class ChannelDoor:
     """The way in for people on other networks."""
 
     def __init__(
-        self, messages: MessageBus, book: ChannelBook, sessions: Sessions, questions: AwaitedQuestions, bus: Bus
+        self,
+        messages: MessageBus,
+        book: ChannelBook,
+        sessions: Sessions,
+        questions: AwaitedQuestions,
+        bus: Bus,
+        nodes: ChannelNodes | None = None,
     ) -> None:
+        """`nodes`: the nodes that share the work; None: this gateway is alone."""
         self.messages = messages
         self.book = book
         self._questions = ChannelQuestions(messages, questions, bus)
-        self._chats = ChannelChats(messages, book, sessions, self._questions)
-        self.inbox = ChannelInbox(messages, book, sessions, self._chats, self._questions)
-        self._supervisor = ChannelSupervisor(messages, self.inbox)
+        self._held = HeldMessages(messages, book, nodes)
+        self._chats = ChannelChats(messages, book, sessions, self._questions, self._held)
+        self.inbox = ChannelInbox(messages, book, sessions, self._chats, self._questions, self._held)
+        self._supervisor = ChannelSupervisor(messages, self.inbox, nodes=nodes)
 
     def __iter__(self) -> Iterator[ChannelLane]:
         return iter(self.messages)
 
     async def open(self) -> None:
-        """Go on with messages of an earlier process, then listen."""
-        await self.inbox.recover()
+        """Go on with messages of an earlier process, and of nodes that are gone; then listen."""
+        await self._held.open(self.inbox.recover)
         self._supervisor.open()
 
     async def stop(self) -> None:
         """Listen no more: the gateway stops. Answers that are on their way still go out."""
-        await self._supervisor.close()
+        await asyncio.gather(self._supervisor.close(), self._held.close())
 
     async def drain(self, seconds: float) -> None:
         """Wait so long for answers that are on their way, after the last turn has ended."""
@@ -50,7 +59,8 @@ class ChannelDoor:
 
     async def close(self) -> None:
         """Stop all work. What is not answered stays in the store."""
-        await asyncio.gather(self._supervisor.close(), self._chats.close(), self._questions.close())
+        await self.stop()
+        await asyncio.gather(self._chats.close(), self._questions.close())
 
     def find_webhook(self, name: str) -> WebhookChannel | None:
         """Return the channel of this name, if it takes signed requests."""

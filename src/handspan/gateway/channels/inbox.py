@@ -1,7 +1,7 @@
 """What people write on channels: who may, how much, and what each message means."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from handspan.agent.sessions import Sessions
@@ -11,6 +11,7 @@ from handspan.core.errors import ToolError
 from handspan.core.principals import OPERATOR
 from handspan.core.store import ChannelBook
 from handspan.gateway.channels.chats import ChannelChats
+from handspan.gateway.channels.held_messages import HeldMessages
 from handspan.gateway.channels.questions import ChannelQuestions, ChatPlace
 from handspan.gateway.entry.rate_limit import TryLimit
 
@@ -35,8 +36,10 @@ class ChannelInbox:
         sessions: Sessions,
         chats: ChannelChats,
         questions: ChannelQuestions,
+        held: HeldMessages,
     ) -> None:
         self._messages = messages
+        self._held = held
         self._book = book
         self._sessions = sessions
         self._chats = chats
@@ -44,11 +47,15 @@ class ChannelInbox:
         self._rates = {lane.name: TryLimit(lane.settings.per_minute, _MINUTE) for lane in messages}
         self._told = TryLimit(1, _TOLD_SECONDS)
 
-    async def recover(self) -> None:
-        """Go on with what an earlier process had taken and not answered."""
-        for lane in (one for one in self._messages if not one.problem):  # else no answer could be delivered
-            for taken in await self._book.unanswered(lane.name):
-                await self._route(taken, is_new=False)
+    def share(self, share_tries: Callable[[str, TryLimit], None]) -> None:
+        """Count messages on all nodes together."""
+        share_tries("stranger", self._told)
+        for name, limit in self._rates.items():
+            share_tries(f"channel {name}", limit)
+
+    async def recover(self, taken: InboxMessage) -> None:
+        """Go on with a message that an earlier process or another node had taken and not answered."""
+        await self._route(taken, is_new=False)
 
     async def position(self, channel: str) -> str:
         """Return the position that was stored last; empty at the first start."""
@@ -72,7 +79,7 @@ class ChannelInbox:
             receipt = next(receipts)
             if receipt == "new":
                 lane.received += 1
-                taken.append(await self._route(one))
+                taken.append(await self._route(one) if await self._held.hold(one) else MessageTaken("accepted"))
             else:
                 taken.append(MessageTaken("duplicate" if receipt == "known" else "replayed"))
         return taken
@@ -142,7 +149,7 @@ class ChannelInbox:
         if text is None:
             self._chats.add(taken)
             return MessageTaken("accepted")
-        await self._book.set_state(message.channel, message.id, "done")
+        await self._held.finish(taken)
         return MessageTaken("answered", text)
 
     async def _obey(self, command: str, place: ChatPlace, session: str) -> str:
@@ -151,7 +158,7 @@ class ChannelInbox:
                 await self._chats.session_of(place, is_new=True)
                 return "A new conversation. What can I do?"
             case "/stop":
-                is_stopped = bool(session) and self._sessions.abort(session, place.owner)
+                is_stopped = bool(session) and await self._sessions.abort_anywhere(session, place.owner)
                 return "Stopped." if is_stopped else "Nothing runs now."
             case _:
                 return _HELP

@@ -33,7 +33,7 @@ class _Shown(Struct, frozen=True):
 
 
 class ChannelQuestions:
-    """Shows the questions of sessions whose turn a chat has asked for."""
+    """Shows the questions of a session in the chat whose message the session answers."""
 
     def __init__(self, messages: MessageBus, questions: AwaitedQuestions, bus: Bus) -> None:
         self._messages = messages
@@ -51,7 +51,7 @@ class ChannelQuestions:
         self._places[session] = place
 
     def unwatch(self, session: str) -> None:
-        """Show no more of them."""
+        """Show no more questions of this session."""
         self._places.pop(session, None)
 
     async def show_open(self, session: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from handspan.agent.refusals import TurnRefused
+from handspan.agent.refusals import TurnMoved, TurnRefused
 from handspan.agent.sessions import Bound, Sessions
 from handspan.agent.turn import Handle
 from handspan.agent.turn_events import AnsweredBefore, MessageStored, SessionEvent
@@ -314,7 +314,11 @@ class ChatConnection:
 
     async def _wait(self, handle: Handle, message: Say | None) -> None:
         try:
-            ended = await handle.end()
+            ended = await handle.end(elsewhere="resume" not in self._peer.can)
+        except TurnMoved:
+            if message is not None and self._unstored.get(message.id) is message:
+                raise
+            return  # this node stops: the client comes back on another one, and sees the rest there
         finally:
             self._running.discard(handle)
         if message is not None and self._unstored.get(message.id) is message:

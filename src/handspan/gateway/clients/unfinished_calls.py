@@ -72,7 +72,7 @@ class UnfinishedCalls:
         logins = await self._open_logins({record.owner for record in records})
         for record in records:
             assert record.tool.origin is not None
-            left = grace if record.expires_at is None else min(grace, record.expires_at - time.time())
+            left = grace if record.expires_at is None else min(grace, record.expires_at - self._store.ledger.now())
             arguments = record.arguments if isinstance(record.arguments, dict) else {}
             call = RemoteCall(record.id, "", arguments, None)
             call.known_as = record.name
@@ -194,7 +194,9 @@ class UnfinishedCalls:
 
     async def _prolong(self, record: CallRecord) -> None:
         """Let the call expire later: the time of the person does not count."""
-        await self._store.ledger.suspend(structs.replace(record, expires_at=time.time() + _allowance(record)))
+        await self._store.ledger.suspend(
+            structs.replace(record, expires_at=self._store.ledger.now() + _allowance(record))
+        )
 
     @contextmanager
     def _waits_for_person(self) -> Iterator[None]:

@@ -345,9 +345,10 @@ class Connection:
 
 
 class _WaitForRivals:
-    """Holds the frames of a client back until other clients with tools of the same names are alive, or dropped.
+    """Holds back the frames of a client that registers tools, until each rival has answered a ping or was dropped.
 
-    A client that lost its link and comes back must not wait until the gateway notices that (ws.md 4.3).
+    A rival is another client that has tools of the same names. It may be the old, half-open link of the same client:
+    the ping frees these names at once (ws.md 4.3).
     """
 
     def __init__(
@@ -356,13 +357,13 @@ class _WaitForRivals:
         self._connection = connection
         self._socket = socket
         self._messages: list[bytes] = []
-        self._open = len(rivals)
+        self._unchecked = len(rivals)
         self._then = then
         self._is_closed = False
         socket.pause(ANSWER_SECONDS)
         socket.take(self)
         for rival in rivals:
-            rival.check_alive(ANSWER_SECONDS, self._count_down)
+            rival.check_alive(ANSWER_SECONDS, self._on_checked)
 
     def on_message(self, data: bytes) -> None:
         """Keep a message that was read before the pause."""
@@ -373,9 +374,10 @@ class _WaitForRivals:
         self._is_closed = True
         self._connection.on_close(code)
 
-    def _count_down(self) -> None:
-        self._open -= 1
-        if self._open or self._is_closed:
+    def _on_checked(self) -> None:
+        """Count one rival as checked. After the last one, register the tools and handle the held frames."""
+        self._unchecked -= 1
+        if self._unchecked or self._is_closed:
             return
         self._socket.take(self._connection)
         self._then()

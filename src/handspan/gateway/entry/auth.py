@@ -151,10 +151,11 @@ class Auth:
         self.host_policy = HostPolicy(settings.gateway)
         self.prefix = settings.gateway.path_prefix
         self.operator_token = ""
-        self._operator_hash = ""
-        """Of the operator's token until it is revoked."""
         """The token of the person who runs this gateway; set by `open`."""
+        self._operator_hash = ""
+        """The hash of the operator's token; empty after that was revoked."""
         self._revoked_lately: dict[str, None] = {}
+        """The hashes of the tokens that were revoked last, oldest first."""
         self._tokens = tokens
         self._state = state
         self._bus = bus
@@ -212,7 +213,7 @@ class Auth:
         return True
 
     def note_revoked(self, token_hash: str) -> None:
-        """Let requests that this token was admitted with go no further."""
+        """Remember that this token was revoked: `refuse_revoked` then stops requests that it has already admitted."""
         self._revoked_lately[token_hash] = None
         if token_hash == self._operator_hash:
             self._operator_hash = ""

@@ -1,7 +1,6 @@
 """The door of the graph API, with the table of its routes. The gateway loads it when the first request comes."""
 
 from collections.abc import Awaitable, Callable
-from functools import partial
 from operator import attrgetter
 from typing import Final, TypeAlias
 
@@ -13,11 +12,12 @@ from handspan.core.values import Json
 from handspan.gateway.entry.auth import Admitted
 from handspan.gateway.graph import about, files, invoke, memories, messages, threads
 from handspan.gateway.graph.envelope import refusal_of, refuse, succeed
+from handspan.gateway.graph.lines import StreamCodec
 from handspan.gateway.graph.parts import GraphParts
 from handspan.gateway.graph.runs import GraphClient, GraphRuns
 from handspan.gateway.graph.socket import GraphSocketDoor
 from handspan.gateway.graph.tool_sets import ToolSets
-from handspan.gateway.http.idempotency import Replays
+from handspan.gateway.http.idempotency import BytesCodec, Replays
 from handspan.gateway.http.message import AsgiRequest, AsgiResponse
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import JSON, Endpoint, Envelope, Router
@@ -86,8 +86,8 @@ def open_door(gateway: GatewayParts) -> Door:
         auth=gateway.auth,
     )
     if gateway.cluster is not None:
-        parts.answers.claim = partial(gateway.cluster.claim_request, "graph")
-        parts.streams.claim = partial(gateway.cluster.claim_request, "graph stream")
+        parts.answers.share(gateway.cluster.shared_requests("graph"), BytesCodec())
+        parts.streams.share(gateway.cluster.shared_requests("graph stream"), StreamCodec())
     socket = GraphSocketDoor(gateway.auth, parts, rules.limits.backlog_bytes, lambda: gateway.peers.is_open)
     gateway.bus.subscribe(TokenRevoked, lambda event: socket.revoke(event.token))
     gateway.bus.subscribe(TokenRevoked, lambda event: parts.open_streams.revoke(event.token))

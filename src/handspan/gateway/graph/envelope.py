@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from handspan.agent.refusals import GatewayStops, TurnRefused
+from handspan.agent.refusals import GatewayStops, NoTurnsHere, TurnRefused
 from handspan.core.calls import new_call_id
 from handspan.core.errors import ConfigError, StoreError, ToolError
 from handspan.gateway.http.bodies import read_body
@@ -84,6 +84,8 @@ def refusal_of(error: Exception) -> Refusal:
             return Refusal(422, "VALIDATION_ERROR", str(error), details=details)
         case GatewayStops():
             return Refusal(503, "stopping", str(error))
+        case NoTurnsHere():
+            return Refusal(421, "NO_TURNS_HERE", str(error))
         case TurnRefused(code=code):
             return Refusal(_REFUSED_TURNS.get(code, 422), "refused", str(error))
         case StoreError():

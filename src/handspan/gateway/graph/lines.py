@@ -51,6 +51,11 @@ class StreamLines:
         self.more.set()
         self.more = asyncio.Event()
 
+    async def wait_for_last(self) -> None:
+        """Wait until no more lines come."""
+        while not self.is_over:
+            await self.more.wait()
+
     async def wait_for_first(self) -> None:
         """Wait for the first line. Raises the error that came instead."""
         while not self.lines and not self.is_over:
@@ -91,6 +96,21 @@ class LineReader:
         """Stop reading: the client is gone."""
         self._is_over = True
         self._stream.wake()
+
+
+class StreamCodec:
+    """A whole stream as bytes: another node sends it in one piece, when it is over (SPEC K5)."""
+
+    async def encode(self, answer: StreamLines) -> bytes | None:
+        """Return all lines of a stream, when it is over; None for one that was cut off."""
+        await answer.wait_for_last()
+        return b"".join(answer.lines) if answer.last is None else None
+
+    def decode(self, stored: bytes) -> StreamLines:
+        """Return a stream of these lines, which is over."""
+        lines = StreamLines()
+        lines.lines, lines.size, lines.is_over = [stored], len(stored), True
+        return lines
 
 
 class OpenStreams:

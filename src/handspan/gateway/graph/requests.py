@@ -167,6 +167,7 @@ class ResultReader:
         return taken[0].session, taken[0]
 
     async def _outcome(self, block: ToolResultBlock, name: str, owner: str) -> ToolResult:
+        """Return the result that this block brings. A part that can't be read makes it a failure."""
         if block.is_failure:
             return _failure(block.output, name)
         try:

@@ -1,29 +1,35 @@
 """Idempotency: a request that is sent twice under one key of the client is done once.
 
-`Replays` holds answers for some minutes. Tool calls do not need it: the store makes their id from owner and key, so the
-ledger knows them even after a restart; `AskedCalls` remembers the exact request.
+`Replays` holds answers for some minutes; where there are other nodes, it shares them by the database (SPEC K5). Tool
+calls do not need it: the store makes their id from owner and key, so the ledger knows them even after a restart, and on
+every node; `AskedCalls` remembers the exact request.
 """
 
 import asyncio
 import hashlib
+import logging
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Final, Generic, TypeAlias, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 import msgspec
 from msgspec import Struct
 
+from handspan.core.errors import StoreError
+from handspan.core.nodes import RequestClaim
 from handspan.core.values import Json
 from handspan.gateway.http.refusals import Refusal
 
 _MAX_ENTRIES: Final = 10_000
 _MAX_ASKED: Final = 1000
 """Calls whose exact request is remembered. Of older ones the stored record is compared."""
+_MAX_SHARED: Final = 16 * 1024 * 1024
+"""Bytes of an answer that other nodes can give, too."""
+_LOOK_SECONDS: Final = 0.25
+_log = logging.getLogger(__name__)
 _T = TypeVar("_T")
-ClaimRequest: TypeAlias = Callable[[str, str, float], Awaitable[bool]]
-"""Owner, key, and for how many seconds."""
 
 
 def fingerprint(request: Json | bytes) -> bytes:
@@ -32,11 +38,62 @@ def fingerprint(request: Json | bytes) -> bytes:
     return hashlib.sha256(whole).digest()
 
 
+class SharedRequests(Protocol):
+    """The requests of one kind with their answers, on all nodes."""
+
+    async def claim(self, owner: str, key: str, asked: bytes, seconds: float) -> RequestClaim:
+        """Let this node answer the request, unless another node does, or one has in the last so many seconds."""
+        ...
+
+    async def answer(self, owner: str, key: str, answer: bytes | None) -> None:
+        """Store the answer of a claimed request. None: it has none, and may begin anew."""
+        ...
+
+
+class AnswerCodec(Protocol[_T]):
+    """Answers as bytes, for other nodes."""
+
+    async def encode(self, answer: _T) -> bytes | None:
+        """Return the answer as bytes, when it is complete; None when it must not be given again."""
+        ...
+
+    def decode(self, stored: bytes) -> _T:
+        """Return the answer of these bytes."""
+        ...
+
+
+class BytesCodec:
+    """For answers that are bytes."""
+
+    async def encode(self, answer: bytes) -> bytes | None:
+        """Return the answer."""
+        return answer
+
+    def decode(self, stored: bytes) -> bytes:
+        """Return the answer."""
+        return stored
+
+
+class _SharedAnswer(Struct, frozen=True, array_like=True):
+    """An answer in the database: of bytes, or a refusal."""
+
+    body: bytes = b""
+    status: int = 0
+    """0: it is no refusal."""
+    code: str = ""
+    message: str = ""
+
+
+_shared_answer: Final = msgspec.msgpack.Decoder(_SharedAnswer)
+
+
 class _Answer(Struct, Generic[_T]):
     asked: bytes
     future: "asyncio.Future[_T]"
     at: float
     """When the request began; once it has its answer, when that was."""
+    is_forgotten: bool = False
+    """Whether the next request under the same key begins anew."""
 
 
 class Replays(Generic[_T]):
@@ -62,36 +119,92 @@ class Replays(Generic[_T]):
         self._max_bytes = max_bytes
         self._clock = clock
         self._answers: OrderedDict[tuple[str, str], _Answer[_T]] = OrderedDict()
-        self.claim: ClaimRequest | None = None
-        """Claims a key for this node, where there are others; False: another node answers it, or has done so."""
+        self._shared: SharedRequests | None = None
+        self._codec: AnswerCodec[_T] | None = None
+        self._sharing: set[asyncio.Task[None]] = set()
+
+    def share(self, shared: SharedRequests, codec: AnswerCodec[_T]) -> None:
+        """Share the answers with the other nodes."""
+        self._shared, self._codec = shared, codec
 
     async def answer(self, owner: str, key: str, asked: bytes, begin: Callable[[], Awaitable[_T]]) -> _T:
         """Return the known answer to this request (its `fingerprint`), or begin it. An empty key always begins."""
         if not key:
             return await begin()
         self._forget_old()
-        if self.claim is not None and (owner, key) not in self._answers:
-            await self._claim(self.claim, owner, key)
+        if self._shared is not None and self._codec is not None and (owner, key) not in self._answers:
+            stored = await self._claim(self._shared, owner, key, asked)
+            if stored is not None:
+                return self._codec.decode(stored)
         known = self._answers.get((owner, key))
         if known is None:
             future = asyncio.ensure_future(begin())
             known = self._answers[owner, key] = _Answer(asked, future, self._clock())
             future.add_done_callback(partial(self._note_done, (owner, key), known))
+            if self._shared is not None and self._codec is not None:
+                sharing = asyncio.create_task(self._share(self._shared, self._codec, (owner, key), known))
+                self._sharing.add(sharing)
+                sharing.add_done_callback(self._sharing.discard)
             if len(self._answers) > self._limit:
                 self._answers.popitem(last=False)
         elif known.asked != asked:
             raise self._conflict(key)
         return await asyncio.shield(known.future)
 
-    async def _claim(self, claim: ClaimRequest, owner: str, key: str) -> None:
-        """Raise `Refusal` when another node has the request with this key: it must not run twice."""
-        if not await claim(owner, key, self._seconds):
-            text = "Another node answers the request with this key, or has answered it: look there for what it did."
-            raise Refusal(409, "answered_elsewhere", text, 1)
+    async def _claim(self, shared: SharedRequests, owner: str, key: str, asked: bytes) -> bytes | None:
+        """Return the answer that another node has given, and wait for one to come; None: this node has to answer.
+
+        Raises `Refusal`: the answer of the other node may be one, too.
+        """
+        end = self._clock() + self._seconds
+        while (owner, key) not in self._answers:
+            claimed = await shared.claim(owner, key, asked, self._seconds)
+            if claimed.asked != asked:
+                raise self._conflict(key)
+            if claimed.answer is not None:
+                answer = _shared_answer.decode(claimed.answer)
+                if answer.status:
+                    raise Refusal(answer.status, answer.code, answer.message)
+                return answer.body
+            if claimed.is_own:
+                return None
+            if self._clock() >= end:
+                text = "Another node is still at work on the request with this key: send it again later."
+                raise Refusal(409, "answered_elsewhere", text, 1)
+            await asyncio.sleep(_LOOK_SECONDS)
+        return None
+
+    async def _share(
+        self, shared: SharedRequests, codec: AnswerCodec[_T], key: tuple[str, str], known: _Answer[_T]
+    ) -> None:
+        """Store the answer for the other nodes, when it is complete."""
+        await asyncio.wait([known.future])
+        answer = await self._encode(codec, known)
+        try:
+            forgotten = answer is None or known.is_forgotten
+            await shared.answer(*key, None if forgotten else msgspec.msgpack.encode(answer))
+        except StoreError as error:
+            _log.warning("The answer to a request is not known to the other nodes: %s", error)
+
+    async def _encode(self, codec: AnswerCodec[_T], known: _Answer[_T]) -> _SharedAnswer | None:
+        if known.future.cancelled():
+            return None
+        error = known.future.exception()
+        if error is not None:  # any other error than a refusal comes again when the request begins anew
+            if not isinstance(error, Refusal) or isinstance(error, self._forgets):
+                return None
+            return _SharedAnswer(b"", error.status, error.code, error.message)
+        body = await codec.encode(known.future.result())
+        if body is None or len(body) <= _MAX_SHARED:
+            return None if body is None else _SharedAnswer(body)
+        text = "Another node has answered the request with this key, and the answer is too large to be given again."
+        return _SharedAnswer(b"", 409, "answered_elsewhere", text)
 
     def forget(self, owner: str, key: str) -> None:
         """Let the next request under this key begin anew: the last answer was not stored."""
-        self._answers.pop((owner, key), None)
+        answer = self._answers.pop((owner, key), None)
+        if answer is not None:
+            answer.is_forgotten = True
 
     def _note_done(self, key: tuple[str, str], answer: _Answer[_T], future: "asyncio.Future[_T]") -> None:
         is_no_answer = future.cancelled() or isinstance(future.exception(), self._forgets)

@@ -39,14 +39,19 @@ class McpDoor:
     def __init__(self, parts: GatewayParts) -> None:
         self._parts = parts
         self._offer = AgentOffer(parts)
-        self._server = ProtocolServer(self._offer, "handspan", VERSION, find_schema=self._find_schema)
+        limit = parts.app.settings.gateway.request_bytes
+        routes = None if parts.cluster is None else parts.cluster.route_sessions(self.answer_here, limit)
+        self.answer: ASGIApp = self.answer_here if routes is None else routes.answer
+        """Answers one request; where there are other nodes, perhaps by one of them."""
+        stamp = None if routes is None else routes.stamp
+        self._server = ProtocolServer(self._offer, "handspan", VERSION, find_schema=self._find_schema, stamp=stamp)
         self._application: asyncio.Future[ASGIApp] = asyncio.get_running_loop().create_future()
         self._changed = asyncio.Event()
         self._tasks = [asyncio.create_task(self._serve()), asyncio.create_task(self._tell_of_changes())]
         parts.bus.subscribe(ToolsChanged, lambda _: self._changed.set())
 
-    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+    async def answer_here(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, at this node."""
         try:
             if not self._offer.at_work.is_open:
                 raise Refusal(503, "stopping", "The gateway is being stopped: come back in a moment.")

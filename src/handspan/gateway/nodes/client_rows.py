@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
@@ -44,6 +45,7 @@ class _Client(Struct):
     has_new_tools: bool = False
     callers: set[str] = msgspec.field(default_factory=set)
     """Other nodes that have sent something to it."""
+    came_at: float = msgspec.field(default_factory=lambda: time.monotonic())
 
 
 class ClientRows:
@@ -58,6 +60,8 @@ class ClientRows:
         self.most_calls = most_calls
         self._book = book
         self._peers = peers
+        self.moved: Callable[[ClientMoved], None] = self._let_go
+        """Is called when a newer connection of a client counts, which this node learns from the rows."""
         self._clients: dict[str, _Client] = {}
         self._leaving: list[tuple[str, int]] = []
         """Connections that are gone: client and epoch."""
@@ -191,6 +195,9 @@ class ClientRows:
             self._peers().replace(peer)
         return peer
 
+    def _let_go(self, moved: ClientMoved) -> None:
+        self.move(moved)
+
     # The rows.
 
     async def _write(self) -> None:
@@ -210,9 +217,10 @@ class ClientRows:
 
     async def _write_all(self) -> None:
         while self._leaving:
-            peer, epoch = self._leaving[-1]
-            await self._book.remove(peer, epoch)
-            self._leaving.pop()
+            left = self._leaving[-1]
+            await self._book.remove(*left)
+            if left in self._leaving:  # others may have left meanwhile; a new incarnation has forgotten all of them
+                self._leaving.remove(left)
         new = [client for client in self._clients.values() if not client.is_placed]
         for begin in range(0, len(new), _AT_ONCE):
             await asyncio.gather(*map(self._place, new[begin : begin + _AT_ONCE]))
@@ -241,12 +249,17 @@ class ClientRows:
             name=frame.device_name or "",
             token=peer.token,
             tools=_tools_of(peer),
+            age=time.monotonic() - client.came_at,
         )
         try:
             placed = await self._book.place(record)
         except StoreError:
             client.has_new_tools = True
             raise
+        if placed.newer:  # it was entered late: the client has moved on
+            client.is_placed = True
+            self.moved(ClientMoved(peer.id, placed.newer))
+            return
         if not placed.epoch:
             if client.is_here and peer.socket is not None:  # a device of this label came to another node just now
                 peer.socket.close(1012, "another device took this label: connect again")

@@ -3,11 +3,14 @@
 import asyncio
 import logging
 import os
+import random
+import socket
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
 import msgspec
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from handspan.bus.link import LinkOptions, NatsLink
 from handspan.bus.memory import STRICT_VARIABLE
@@ -20,14 +23,18 @@ from handspan.core.bus import (
     ToolsChanged,
 )
 from handspan.core.errors import ConfigError, HandspanError, StoreError
-from handspan.core.nodes import ClientRecord, NodeBook, NodeRecord
+from handspan.core.nodes import SHARED, ClientRecord, NodeBook, NodeRecord, RequestClaim
 from handspan.core.records import Recovery
 from handspan.gateway.clients.peers import Peer
 from handspan.gateway.entry.rate_limit import TryLimit
 from handspan.gateway.metrics import node_lines
 from handspan.gateway.nodes.client_rows import ClientRows
 from handspan.gateway.nodes.events import ClusterParts, NodeEvents
+from handspan.gateway.nodes.forwarded import KINDS
+from handspan.gateway.nodes.forwarding import RequestForwarding
 from handspan.gateway.nodes.lost_nodes import LostNodes
+from handspan.gateway.nodes.servers import SharedServers, is_server
+from handspan.gateway.nodes.session_ids import SessionRoutes
 from handspan.gateway.nodes.turns import TurnsElsewhere
 from handspan.registry.registry import Registry
 from handspan.sources.nodes import messages
@@ -52,7 +59,11 @@ _from_client: Final = msgspec.msgpack.Decoder(messages.FromClient)
 _gone: Final = msgspec.msgpack.Decoder(messages.ClientLost)
 _moved: Final = msgspec.msgpack.Decoder(messages.ClientMoved)
 _dismissed: Final = msgspec.msgpack.Decoder(messages.ClientDismissed)
+_turn: Final = msgspec.msgpack.Decoder(messages.TurnOffered)
 _probe: Final = msgspec.msgpack.Decoder(messages.Probe)
+_question: Final = msgspec.msgpack.Decoder(messages.CallQuestion)
+_answer: Final = msgspec.msgpack.Decoder(messages.CallAnswer)
+_trust: Final = msgspec.msgpack.Decoder(messages.TrustServer)
 
 
 class Cluster:
@@ -71,6 +82,13 @@ class Cluster:
         self.registry: Registry
         self.rules: OfferRules
         self.mirrors = Mirrors(self)
+        name = settings.name or socket.gethostname()
+        self.servers = SharedServers(self, self.link, self.bus, name, settings.away)
+        self._session_key = b""
+        """The key with which all nodes sign the ids of MCP sessions."""
+        self._forwarding = RequestForwarding(self.link)
+        self.process = os.urandom(16).hex()
+        """The name of this process in the ids of MCP sessions: they stay when it gets a new incarnation."""
         self._parts: ClusterParts
         self.client_rows: ClientRows
         self._probes: Probes
@@ -85,6 +103,11 @@ class Cluster:
         self._ticking: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
+    @property
+    def runs_turns(self) -> bool:
+        """Whether turns run on this node."""
+        return _runs_turns(self._settings.role)
+
     # Open and close.
 
     def prepare(self, book: NodeBook, url: str) -> None:
@@ -94,7 +117,9 @@ class Cluster:
 
     async def connect(self) -> None:
         """Connect to the other nodes, once the store is open. Raises `ConfigError` when that is not possible."""
+        self._session_key = await self.book.secret("mcp")
         await self.link.open(await self.book.secret("bus"), self.book.own)
+        await self.link.listen_also(self.process)
         self.bus.open(self.link, self.book.own)
         self._is_open = True
 
@@ -105,7 +130,10 @@ class Cluster:
         self._parts, self.registry, self.rules = parts, parts.app.registry, parts.rules
         self.frames = LargeFrames(parts.app.artifacts)
         self.client_rows = ClientRows(self.book, self.link, self.frames, lambda: parts.peers, self._most_calls)
-        self._lost_nodes = LostNodes(store, self.book, self._take_over, lambda: self.mirrors.hint(""))
+        self.client_rows.moved = self._on_moved
+        self._lost_nodes = LostNodes(store, self.book, self._take_over, self._take_turn, lambda: self.mirrors.hint(""))
+        self._lost_nodes.runs_turns = parts.sessions.runs_turns = self.runs_turns
+        parts.sessions.hand_over = self._offer_turn
         self._probes = Probes(self.book, self.link, self.mirrors, self._lost_nodes.bury)
         self._turns = TurnsElsewhere(parts.sessions, store.conversations)
         parts.peers.others = self
@@ -122,6 +150,10 @@ class Cluster:
         self._events.open(self.start)
         for part in (self.client_rows, self.mirrors, self._probes, self._lost_nodes, self._turns):
             part.open()
+        self._forwarding.open(self.process, self.frames)
+        app = parts.app
+        self.servers.open(app.mcp, app.artifacts, app.settings.workspace, app.read_pins)
+        self.start(self._follow_shared())
         self._ticking = asyncio.create_task(self._tick())
 
     async def close(self) -> None:
@@ -131,6 +163,8 @@ class Cluster:
         if self._ticking is not None:
             self._ticking.cancel()
             await asyncio.wait([self._ticking])
+            await self._forwarding.close()
+            await self.servers.close()
             await self._probes.close()
             await self._lost_nodes.close()
             await self._turns.close()
@@ -149,16 +183,46 @@ class Cluster:
             await self.book.describe(is_draining=True, load=self._load())
         except StoreError as error:
             _log.warning("The other nodes do not know yet that this one stops: %s", error)
+        await self._leave_turns()
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             connected = [peer for peer in self._parts.peers if peer.socket is not None]
             idle = [peer for peer in connected if not peer.is_awaited]
-            if not connected or (not idle and not self._is_relaying(connected)):
+            is_over = not self._parts.sessions.is_leaving and not self._is_relaying(connected)
+            if not connected or (not idle and is_over):
                 return
             for peer in idle[: max(1, int(len(idle) * _DRAIN_TICK / max(end - time.monotonic(), _DRAIN_TICK)))]:
                 if peer.socket is not None:
                     peer.socket.close(1012, "this node stops: connect again")
             await asyncio.sleep(_DRAIN_TICK)
+
+    async def _leave_turns(self) -> None:
+        """Let the other nodes go on with the turns of this one, if one of them can."""
+        try:
+            has_heirs = bool(await self._turn_nodes())
+        except StoreError as error:
+            _log.warning("The turns of this node are not handed over: %s", error)
+            return
+        if has_heirs:
+            self._parts.sessions.leave()
+
+    async def _turn_nodes(self) -> list[NodeRecord]:
+        """Return the other nodes that run turns and do not stop."""
+        found = await self.book.nodes()
+        return [one for one in found if one.id != self.book.own and not one.is_draining and _runs_turns(one.role)]
+
+    def _offer_turn(self, session: str, owner: str) -> None:
+        """Tell another node that it can go on with this turn."""
+        self.start(self._send_turn(messages.TurnOffered(owner, session)))
+
+    async def _send_turn(self, offered: messages.TurnOffered) -> None:
+        try:
+            nodes = await self._turn_nodes()
+        except StoreError:
+            return  # the others look for such turns by themselves
+        if nodes:
+            least = min(nodes, key=lambda one: (one.load.get("turns", 0.0), random.random()))
+            self.link.send(least.id, messages.TURN, messages.encode(offered))
 
     def _is_relaying(self, peers: Sequence[Peer]) -> bool:
         """Whether other nodes wait for one of these clients."""
@@ -183,8 +247,13 @@ class Cluster:
         if unfollow is not None:
             unfollow()
 
+    async def _follow_shared(self) -> None:
+        await self.mirrors.follow(SHARED)
+
     def _is_needed(self, owner: str) -> bool:
         """Whether the owner has a session, an open page or a client here."""
+        if owner == SHARED:
+            return True
         parts = self._parts
         has_page = parts.live.count(owner) > 0
         return has_page or parts.sessions.is_used_by(owner) or any(peer.who.owner == owner for peer in parts.peers)
@@ -230,6 +299,9 @@ class Cluster:
 
     def appear(self, mirror: Mirror) -> None:
         """Let a client of another node be known here."""
+        if mirror.is_server:
+            self.servers.appear(mirror)
+            return
         self._parts.unfinished.adopt(mirror.id, mirror.calls)
         if mirror.calls.open and mirror.tools is not None:
             mirror.tools.resume_calls()
@@ -240,13 +312,19 @@ class Cluster:
 
     def disappear(self, mirror: Mirror) -> None:
         """Let it be known here that a client of another node is gone."""
+        if mirror.is_server:
+            self.servers.disappear(mirror)
+            return
         if mirror.record.role == "device":
             self._parts.devices.disappear(mirror.record.owner, mirror.record.label)
         self._publish_here(mirror.record.owner)
 
     def late(self, mirror: Mirror, frame: ResultFrame | FailureFrame) -> None:
         """Take an answer that no call waits for."""
-        self._parts.late(mirror, frame)
+        if mirror.is_server:
+            mirror.calls.acknowledge(frame.call)  # its call was cancelled: the journal has that
+        else:
+            self._parts.late(mirror, frame)
 
     def _publish_here(self, owner: str) -> None:
         """Tell the live views of this node."""
@@ -257,9 +335,17 @@ class Cluster:
         """Let this limit count the tries on all nodes."""
         self._events.share_tries(kind, limit)
 
-    async def claim_request(self, kind: str, owner: str, key: str, seconds: float) -> bool:
-        """Let this node answer the request with this key for so many seconds. Return False when another one does."""
-        return await self.book.claim_request(kind, owner, key, seconds)
+    def shared_requests(self, kind: str) -> "KindOfRequests":
+        """Return the requests of this kind, which all nodes answer together."""
+        return KindOfRequests(self.book, kind)
+
+    async def hold_work(self, name: str) -> bool:
+        """Whether this node has the work of this name: it takes it, if no other node has. It goes with the node."""
+        return await self.book.hold(name) == self.book.own
+
+    async def leave_work(self, name: str) -> None:
+        """Leave the work of this name to another node."""
+        await self.book.let_go(name)
 
     async def nodes(self) -> Sequence[NodeRecord]:
         """Return all nodes that count as alive, by name."""
@@ -275,6 +361,16 @@ class Cluster:
     def is_here(self, node: str) -> bool:
         """Whether this is the id of this node."""
         return node == self.book.own
+
+    async def forward(self, node: str, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
+        """Let the process of this name answer a request. Raises `NoSuchNode` when it is gone."""
+        await self._forwarding.forward(node, scope, body, receive, send)
+
+    def route_sessions(self, here: ASGIApp, longest: int) -> SessionRoutes:
+        """Bring each MCP request to the node that has its session. `here` answers those of this node."""
+        routes = SessionRoutes(self._session_key, self, here, longest)
+        self._forwarding.answer = routes.answer
+        return routes
 
     def dismiss(self, owner: str, label: str, reason: str) -> bool:
         """Send a device away that is connected to another node. Return False when there is none."""
@@ -299,7 +395,8 @@ class Cluster:
     def _take(self, kind: str, body: bytes) -> bytes | None:
         match kind:
             case messages.TO_CLIENT:
-                self.client_rows.deliver(_to_client.decode(body))
+                message = _to_client.decode(body)
+                (self.servers if is_server(message.peer) else self.client_rows).deliver(message)
             case messages.FROM_CLIENT:
                 self.mirrors.receive(_from_client.decode(body))
             case messages.GONE:
@@ -308,9 +405,27 @@ class Cluster:
                 self._on_moved(_moved.decode(body))
             case messages.DISMISS:
                 self._on_dismissed(_dismissed.decode(body))
+            case messages.TURN:
+                offered = _turn.decode(body)
+                self.start(self._take_turn(offered.session, offered.owner))
             case messages.PROBE:
-                return messages.encode(self.client_rows.probe(_probe.decode(body)))
+                return messages.encode(self._answer_probe(_probe.decode(body)))
+            case messages.ASK:
+                self.servers.take_question(_question.decode(body))
+            case messages.ANSWER:
+                self.servers.take_answer(_answer.decode(body))
+            case messages.TRUST:
+                return self.servers.trust(_trust.decode(body))
+            case _ if kind in KINDS:
+                return self._forwarding.take(kind, body)
         return None
+
+    def _answer_probe(self, asked: messages.Probe) -> messages.Probed:
+        servers = tuple(one for one in asked.clients if is_server(one.peer))
+        clients = tuple(one for one in asked.clients if not is_server(one.peer))
+        first = self.client_rows.probe(messages.Probe(asked.sender, clients))
+        second = self.servers.probe(messages.Probe(asked.sender, servers))
+        return messages.Probed(first.unknown + second.unknown, first.gone + second.gone)
 
     def _on_moved(self, moved: messages.ClientMoved) -> None:
         peer = self.client_rows.move(moved)
@@ -348,6 +463,12 @@ class Cluster:
                 client.tools.resume_calls()
         await parts.resumable.recover(recovery)
 
+    async def _take_turn(self, session: str, owner: str) -> None:
+        """Go on with a turn that another node has handed over."""
+        if self.runs_turns and not self.is_draining:
+            await self.follow(owner)
+            self._parts.sessions.take_up(session, owner)
+
     async def _is_held_elsewhere(self, call_id: str) -> bool:
         """Whether another node, which lives, works on this call: then it hears of the answer itself."""
         holder = await self.book.holder_of(call_id)
@@ -358,6 +479,7 @@ class Cluster:
         """Go on under a new incarnation: the others counted this node as lost."""
         self.bus.rename(self.book.own)
         self.client_rows.place_all_again()
+        self.servers.lose_all()
         self.mirrors.hint("")
         self.start(self.link.listen(self.book.own))
 
@@ -408,6 +530,22 @@ class Cluster:
                     peer.socket.close(1012, "this node is cut off: connect again")
 
 
+class KindOfRequests:
+    """The requests of one kind that have a key of their client. It fills `SharedRequests`."""
+
+    def __init__(self, book: NodeBook, kind: str) -> None:
+        self._book = book
+        self._kind = kind
+
+    async def claim(self, owner: str, key: str, asked: bytes, seconds: float) -> RequestClaim:
+        """Let this node answer the request, unless another node does, or one has in the last so many seconds."""
+        return await self._book.claim_request(self._kind, owner, key, asked, seconds)
+
+    async def answer(self, owner: str, key: str, answer: bytes | None) -> None:
+        """Store the answer of a claimed request. None: it has none, and may begin anew."""
+        await self._book.answer_request(self._kind, owner, key, answer)
+
+
 def _options(settings: ClusterSettings) -> LinkOptions:
     urls = read_secret(settings.url, os.environ, "cluster.url")
     servers = tuple(one.strip() for one in urls.split(",") if one.strip())
@@ -423,6 +561,10 @@ def _options(settings: ClusterSettings) -> LinkOptions:
         settings.tls_cert,
         settings.tls_key,
     )
+
+
+def _runs_turns(role: str) -> bool:
+    return role != "edge"
 
 
 def _record_of(peer: Peer) -> ClientRecord:

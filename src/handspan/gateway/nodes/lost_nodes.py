@@ -1,4 +1,7 @@
-"""Takes over the work of nodes that are gone: their sessions and calls go on as after a restart (SPEC A2, K3)."""
+"""Takes over the work of nodes that are gone: their sessions and calls go on as after a restart (SPEC A2, K3).
+
+Also takes the turns that a node has handed over before it stopped.
+"""
 
 import asyncio
 import logging
@@ -17,23 +20,32 @@ _log = logging.getLogger(__name__)
 
 TakeOver = Callable[[Recovery], Awaitable[None]]
 """Goes on with what a lost node left open."""
+TakeTurn = Callable[[str, str], Awaitable[None]]
+"""Goes on with the turn of this session and owner, which was handed over."""
 
 
 class LostNodes:
     """Looks for nodes whose lease is over, and closes or continues what they left."""
 
-    def __init__(self, store: Store, book: NodeBook, take_over: TakeOver, on_buried: Callable[[], None]) -> None:
+    def __init__(
+        self, store: Store, book: NodeBook, take_over: TakeOver, take_turn: TakeTurn, on_buried: Callable[[], None]
+    ) -> None:
         """`on_buried` is called when clients of a node are gone from the rows."""
         self._store = store
         self._book = book
         self._take_over = take_over
+        self._take_turn = take_turn
         self._on_buried = on_buried
+        self.runs_turns = True
+        """Whether this node goes on with the work of others. One that does not leaves it to those that do."""
         self._recovering = asyncio.Lock()
         self._recovered_at = time.monotonic()
         self._task: asyncio.Task[None] | None = None
 
     def open(self) -> None:
-        """Begin to look."""
+        """Begin to look, if this node goes on with the work of others."""
+        if not self.runs_turns:
+            return
         self._task = asyncio.create_task(self._look())
 
     async def close(self) -> None:
@@ -54,6 +66,8 @@ class LostNodes:
 
     async def recover(self) -> None:
         """Close or continue what lost nodes left open."""
+        if not self.runs_turns:
+            return
         async with self._recovering:
             self._recovered_at = time.monotonic()
             await self._take_over(await self._store.recover())
@@ -64,6 +78,8 @@ class LostNodes:
             try:
                 for node in await self._book.lost_nodes():
                     await self.bury(node)
+                for session, owner in await self._store.conversations.handed_over():
+                    await self._take_turn(session, owner)
                 if time.monotonic() - self._recovered_at > _RECOVER_SECONDS:
                     await self.recover()  # the node that buried another one may be gone itself
             except HandspanError as error:

@@ -1,6 +1,7 @@
 """A program calls one tool: same engine and policy as for a model, the result's envelope as the answer."""
 
 import asyncio
+import time
 from typing import Final, TypeAlias
 
 from msgspec import UnsetType
@@ -33,7 +34,7 @@ from handspan.wire.rest.calls import (
 
 family: Final = Family("tools")
 _MOMENT: Final = 0.25
-"""Seconds to wait after a question: a rule may answer it without a person."""
+"""Seconds to wait after a question: a rule may answer it without a person. After so long, the ledger is asked again."""
 
 _Asked: TypeAlias = tuple[str, dict[str, Json], str, str]
 """Tool, arguments, agent and session."""
@@ -77,7 +78,9 @@ async def call_tool(
     kind = preferred_stream(request.asgi.headers.get("accept", ""))
     if kind is not None:
         return _stream(request, found, kind, goes_on=bool(key) or _prefers_async(headers.prefer))
-    return await _answer(request, found) if isinstance(found, RunningCall) else _stored_reply(request, found, [])
+    if isinstance(found, RunningCall):
+        return await _answer(request, found)
+    return _stored_reply(request, await _wait_for_result(request, found), [])
 
 
 async def _same_call(request: RestRequest, call_id: str, key: str, asked: _Asked) -> RunningCall | CallRecord | None:
@@ -96,6 +99,15 @@ async def _same_call(request: RestRequest, call_id: str, key: str, asked: _Asked
     return running or record
 
 
+async def _wait_for_result(request: RestRequest, record: CallRecord) -> CallRecord:
+    """Return the record of a call that runs on another node, with its result if that comes while the request waits."""
+    end = time.monotonic() + request.parts.patience
+    while record.state == "started" and request.parts.cluster is not None and time.monotonic() < end:
+        await asyncio.sleep(_MOMENT)
+        record = await request.parts.store.ledger.find(record.id) or record
+    return record
+
+
 # As one answer.
 
 
@@ -109,6 +121,8 @@ async def _answer(request: RestRequest, running: RunningCall) -> Reply:
         raise Refusal(503, "stopping", f"The gateway stops, and the call {running.id} was cancelled. Try again later.")
     record = await request.parts.store.ledger.find(running.id)
     if record is not None:  # the ledger decides: another process may have used this id first
+        if task.done():
+            record = await _wait_for_result(request, record)
         return _stored_reply(request, record, running.questions)
     outcome = task.result() if task.done() and not task.cancelled() else Pending()
     if isinstance(outcome, Pending):

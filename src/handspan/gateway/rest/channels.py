@@ -4,6 +4,7 @@ from typing import Final
 
 import msgspec
 
+from handspan.agent.refusals import NoTurnsHere
 from handspan.channels.bus import ChannelLane, describe_unknown
 from handspan.channels.signatures import check_signature
 from handspan.core.channels import ChannelSender, IncomingMessage, OutgoingMessage
@@ -81,7 +82,11 @@ async def unpair_sender(request: RestRequest, name: str, sender: str) -> SenderC
 
 
 @family.post(
-    "/channels/{name}", "open", status=202, also={200: SignedAnswer}, also_refuses=(400, 401, 403, 408, 409, 413, 429)
+    "/channels/{name}",
+    "open",
+    status=202,
+    also={200: SignedAnswer},
+    also_refuses=(400, 401, 403, 408, 409, 413, 421, 429),
 )
 async def take_signed(request: RestRequest, name: str, headers: SignatureHeaders) -> SignedAnswer | Reply:
     """Take a message of a person, signed by the program that passes it on. A signature is good once, for 5 minutes."""
@@ -100,6 +105,8 @@ async def take_signed(request: RestRequest, name: str, headers: SignatureHeaders
 
 
 async def _take(request: RestRequest, message: IncomingMessage) -> SignedAnswer | Reply:
+    if not request.parts.sessions.runs_turns:
+        raise NoTurnsHere
     try:
         taken = await _door(request).receive(message)
     except ToolError as error:

@@ -5,9 +5,11 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Final
 
+from msgspec import Struct
 from starlette.types import Receive, Scope, Send
 
 from handspan.core.bus import TokenRevoked
+from handspan.gateway.http.idempotency import AnswerCodec
 from handspan.gateway.http.message import AsgiRequest, AsgiResponse
 from handspan.gateway.http.routing import Endpoint, Envelope, Router, Table
 from handspan.gateway.parts import Door, GatewayParts
@@ -15,6 +17,7 @@ from handspan.gateway.rest.errors import as_response, refusal_of
 from handspan.gateway.rest.parts import BodyLimits, RestParts
 from handspan.gateway.rest.route import Family, Operation
 
+_FOLDER: Final = "handspan.gateway.rest"
 _MODULES: Final = (
     "status",
     "doctor",
@@ -65,7 +68,7 @@ _MODULES_BELOW: Final = {
 def operations(modules: Sequence[str] = _MODULES) -> Iterator[Operation]:
     """Yield the operations that these modules declare."""
     for name in modules:
-        family: Family = importlib.import_module(f"handspan.gateway.rest.{name}").family
+        family: Family = importlib.import_module(f"{_FOLDER}.{name}").family
         yield from family.operations
 
 
@@ -94,7 +97,8 @@ def open_door(gateway: GatewayParts) -> Door:
     )
     if gateway.cluster is not None:
         gateway.cluster.share_tries("webhook", parts.webhook_tries)
-        parts.webhook_answers.claim = partial(gateway.cluster.claim_request, "webhook")
+        codec: AnswerCodec[Struct] = importlib.import_module(f"{_FOLDER}.webhook").WebhookCodec()
+        parts.webhook_answers.share(gateway.cluster.shared_requests("webhook"), codec)
     gateway.bus.subscribe(TokenRevoked, lambda event: parts.at_work.drop(event.token))
     return Door(router(parts), drain=parts.drain, count_running=parts.at_work.__len__)
 

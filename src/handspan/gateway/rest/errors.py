@@ -4,7 +4,7 @@ from typing import Final
 
 from msgspec import UNSET
 
-from handspan.agent.refusals import RefusalCode, TurnRefused
+from handspan.agent.refusals import GatewayStops, NoTurnsHere, RefusalCode, TurnRefused
 from handspan.core.errors import ConfigError, ErrorCode, StoreError, ToolError
 from handspan.core.values import encode
 from handspan.gateway.http.message import AsgiResponse
@@ -50,6 +50,10 @@ def refusal_of(error: Exception) -> Refusal:
     match error:
         case Refusal():
             return error
+        case GatewayStops():
+            return Refusal(503, "stopping", str(error))
+        case NoTurnsHere():
+            return Refusal(421, "no_turns_here", str(error))
         case TurnRefused():
             return Refusal(_REFUSED_TURNS[error.code], error.code.lower(), str(error))
         case StoreError():

@@ -9,6 +9,7 @@ from handspan.core.agents import SkillTools
 from handspan.core.calls import ToolCall, new_call_id
 from handspan.core.errors import ConfigError
 from handspan.core.names import SEPARATOR
+from handspan.core.nodes import LinkDown, NoSuchNode
 from handspan.core.results import Pending, envelope
 from handspan.engine.caller import Caller
 from handspan.gateway.entry.auth import ADMIN, may
@@ -58,6 +59,9 @@ async def put_mcp_server(request: RestRequest, name: str, body: NewMcpServer) ->
 @family.patch("/api/mcp/{name}", "admin", also_refuses=(409,))
 async def edit_mcp_server(request: RestRequest, name: str, body: McpServerChange) -> McpServerView:
     """Hide or show the tools of a server, or trust it. It starts again."""
+    if request.parts.app.mcp.is_guest(name):
+        text = f"The MCP server {name!r} is in the settings of another node: change it there."
+        raise Refusal(409, "settings", text)
     given = {field: value for field, value in msgspec.structs.asdict(body).items() if value is not msgspec.UNSET}
     changed = msgspec.structs.replace(find_server(request, name).server, **given)
     try:
@@ -96,11 +100,14 @@ async def changed_mcp_tools(request: RestRequest, name: str) -> ChangedTools:
     return ChangedTools(name, [_render_change(entry) for entry in request.parts.app.mcp.waiting(name)])
 
 
-@family.post("/api/mcp/{name}/trust", "admin")
+@family.post("/api/mcp/{name}/trust", "admin", also_refuses=(503,))
 async def trust_mcp_server(request: RestRequest, name: str) -> TrustedTools:
     """Accept the definitions of all its tools as they are now."""
     find_server(request, name)
-    return TrustedTools(name, request.parts.app.mcp.trust(name))
+    try:
+        return TrustedTools(name, await request.parts.app.mcp.trust(name))
+    except (LinkDown, NoSuchNode) as error:
+        raise Refusal(503, "unavailable", str(error), 5) from None
 
 
 @family.post("/api/mcp/{name}/call", "admin", size="large")
@@ -138,11 +145,12 @@ def _render_server(request: RestRequest, connection: McpConnection) -> McpServer
         name,
         state.status,
         tuple(sorted(entry.spec.name for entry in app.registry if entry.origin == connection.origin)),
-        server.internal_only,
-        server.trusted,
+        connection.is_internal,
+        connection.is_trusted,
         tuple(entry.spec.name for entry in app.mcp.waiting(name)),
-        not app.mcp.is_fixed(name),
+        not app.mcp.is_fixed(name) and not app.mcp.is_guest(name),
         " ".join((server.command, *server.args)) if is_admin and server.command else server.url if is_admin else "",
         state.reason if is_admin else "",
         tuple(f"{broken.where}: {broken.problem}" for broken in state.broken) if is_admin else (),
+        "" if connection.share is None else connection.share.node,
     )

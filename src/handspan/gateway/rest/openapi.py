@@ -33,6 +33,7 @@ _MEANINGS: Final = {
     413: "The body is too large.",
     415: "The body is not of the kind that is wanted.",
     416: "There is nothing in that range.",
+    421: "This node runs no turns: ask another one.",
     422: "The request is not as it has to be.",
     429: "Too many of them: wait.",
     500: "It failed.",
@@ -69,6 +70,7 @@ def document(operations: Sequence[Operation], prefix: str = "") -> JsonObject:
 
 
 def _types(operations: Sequence[Operation]) -> list[Any]:
+    """Return every type that a request or an answer has. Types with the same repr count as one."""
     found: dict[str, Any] = {repr(ErrorBody): ErrorBody}
     for operation in operations:
         form = operation.form

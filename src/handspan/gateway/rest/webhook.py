@@ -3,7 +3,8 @@
 import math
 from typing import Final
 
-from msgspec import structs
+import msgspec
+from msgspec import Struct, structs
 
 from handspan.core.messages import AssistantMessage, Text, UserMessage
 from handspan.gateway.entry.host_policy import address_of
@@ -16,9 +17,34 @@ from handspan.wire.rest.sessions import WaitingAnswer, WebhookAnswer, WebhookBod
 family: Final = Family("webhook")
 
 
-@family.post("/webhook", also={202: WaitingAnswer}, also_refuses=(404, 409, 429, 500, 503))
+class _Stored(Struct, frozen=True):
+    """An answer as other nodes get it: one of the two."""
+
+    answered: WebhookAnswer | None = None
+    waiting: WaitingAnswer | None = None
+
+
+class WebhookCodec:
+    """Answers as bytes, for other nodes (SPEC K5)."""
+
+    async def encode(self, answer: Struct) -> bytes | None:
+        """Return the answer as bytes."""
+        waiting = answer.content if isinstance(answer, Reply) else None
+        stored = _Stored(
+            answer if isinstance(answer, WebhookAnswer) else None,
+            waiting if isinstance(waiting, WaitingAnswer) else None,
+        )
+        return msgspec.json.encode(stored)
+
+    def decode(self, stored: bytes) -> Struct:
+        """Return the answer of these bytes."""
+        found = msgspec.json.decode(stored, type=_Stored)
+        return found.answered or Reply(found.waiting or b"", 202)
+
+
+@family.post("/webhook", also={202: WaitingAnswer}, also_refuses=(404, 409, 421, 429, 500, 503))
 async def webhook(request: RestRequest, body: WebhookBody, headers: WebhookHeaders) -> WebhookAnswer | Reply:
-    """Send a message to an agent and wait for its answer. The same key and body again: the stored answer."""
+    """Send a message to an agent and wait for its answer. A repeated key and body get the stored answer."""
     _check_tries(request)
     is_first = False
 
@@ -30,7 +56,7 @@ async def webhook(request: RestRequest, body: WebhookBody, headers: WebhookHeade
     asked = fingerprint([body.message, body.persona, headers.x_persona, headers.x_session_id])
     try:
         answered = await request.parts.webhook_answers.answer(request.owner, headers.x_idempotency_key, asked, answer)
-    except Exception as error:  # the first request with this key failed: its own caller has got the error
+    except Exception as error:  # of the first request with this key: only its own caller gets this error
         if is_first or (isinstance(error, Refusal) and error.code == "idempotency_conflict"):
             raise
         raise Refusal(503, "try_again", "The first request under this key failed. Try again.") from None

@@ -65,7 +65,7 @@ def lower_all(specs: Sequence[ToolSpec], target: Target) -> Toolset:
 def estimate_tokens(spec: ToolSpec) -> int:
     """Return about how many tokens this tool takes in each request: a quarter of its bytes in OpenAI's form.
 
-    It is 0 for a tool that is quarantined. Other APIs and models differ a little, and none tells its count before.
+    It is 0 for a tool that is quarantined. Other APIs and models differ a little; none tells its count in advance.
     """
     tool = _lower_cached(_IdentityKey(spec), "openai")
     if isinstance(tool, QuarantinedTool):

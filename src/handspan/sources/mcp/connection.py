@@ -1,8 +1,11 @@
-"""One MCP server as a source of tools; a server that died is started again here (SPEC C4).
+"""One MCP server as a source of tools. A server that crashed is started again here: restart with backoff (SPEC C4).
 
 One task owns the link: it opens it, reads the server's list, follows its changes, and opens it again when it was lost.
 The tools stay registered while the server is started again; a call that comes meanwhile waits for it. They go when
 that does not succeed at once.
+
+Where there are other nodes, one of them runs a program. Its share says whether that is this one; else the link leads to
+the node that does, and all the rest is the same.
 """
 
 import asyncio
@@ -11,24 +14,30 @@ import random
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from handspan.config.settings import McpOauth, McpServer
+from handspan.core.context import ToolContext
 from handspan.core.errors import HandspanError, ToolError
 from handspan.core.names import outside_name
 from handspan.core.principals import Origin
+from handspan.core.results import Success
 from handspan.core.sources import SourceState
-from handspan.core.tool import Handling
+from handspan.core.tool import UNKNOWN_EFFECTS, Handling
+from handspan.core.values import Arguments, Json
 from handspan.net.exchange import describe_http_error
 from handspan.net.guard import NetGuard
 from handspan.registry.registry import Registry
 from handspan.sources.mcp.logins.login import ScopeMissing
 from handspan.sources.mcp.logins.logins import McpLogins
 from handspan.sources.mcp.process import Cleaner, ServerProcess
-from handspan.sources.mcp.tools import ToolLink, ToolRules, make_tools
+from handspan.sources.mcp.sharing import NotRun, ServedTool, ServerElsewhere, ServerShare, ServerSnapshot
+from handspan.sources.mcp.tools import McpTool, ToolRules, make_tools
 
 if TYPE_CHECKING:
     from handspan.sources.mcp.sdk import McpLink
@@ -40,6 +49,13 @@ _EXIT_SECONDS: Final = 0.5
 """How long the end of a process may lag behind the end of its output."""
 _STEADY_SECONDS: Final = 10.0
 """A link that lasted so long counts as a good one: the next try comes at once."""
+
+
+class _Route(Struct, frozen=True, eq=False):
+    """An open link, to the server itself or to the node that runs it."""
+
+    run: Callable[[McpTool, Arguments, ToolContext], Awaitable[Json | Success]]
+    lost: asyncio.Event
 
 
 class McpConnection:
@@ -56,8 +72,12 @@ class McpConnection:
         folder: Path,
         changed: "Callable[[McpConnection], None]",
         logins: McpLogins,
+        share: ServerShare | None = None,
     ) -> None:
-        """`secret` resolves `env:NAME` and `file:PATH`; `changed` is called after each list of the server."""
+        """`secret` resolves `env:NAME` and `file:PATH`; `changed` is called after each list of the server.
+
+        `share`: it is a program that one node of several runs.
+        """
         self.server_name = server_name
         self.server = server
         self.origin = Origin("mcp", server_name)
@@ -68,13 +88,21 @@ class McpConnection:
         self._folder = folder
         self._changed = changed
         self._logins = logins
+        self.share = share
+        self.is_internal = server.internal_only
+        """Whether its tools are hidden from models: as the settings say of the node that runs it."""
+        self.is_trusted = server.trusted
         self._state = SourceState()
-        self._link: McpLink | None = None
-        self._opened: asyncio.Future[McpLink] | None = None
+        self._route: _Route | None = None
+        self._opened: asyncio.Future[_Route] | None = None
         self._wanted = asyncio.Event()
         self._slots = asyncio.Semaphore(server.concurrency)
-        self._names: dict[str, str] = {}
+        self._tools: dict[str, McpTool] = {}
+        """By the server's own names."""
         self._calls = 0
+        self.idle = asyncio.Event()
+        """Whether no call runs, or waits for the server."""
+        self.idle.set()
         self._last_used = time.monotonic()
         self._task: asyncio.Task[None] | None = None
         self._is_closing = False
@@ -103,6 +131,8 @@ class McpConnection:
             self._task = None
         self._registry.replace(self.origin, [])
         self._state = SourceState()
+        if self.share is not None:
+            await self.share.close()
 
     async def settle(self, seconds: float) -> None:
         """Try to connect now if the server is not up. Return when that has succeeded or failed, or after the time."""
@@ -114,8 +144,8 @@ class McpConnection:
 
     async def reconnect(self, seconds: float) -> None:
         """Open the link anew, as after a login, and wait as `settle` does."""
-        if self._link is not None:
-            self._link.lost.set()
+        if self._route is not None:
+            self._route.lost.set()
         await self.settle(seconds)
 
     @property
@@ -130,31 +160,83 @@ class McpConnection:
         client = self.server.oauth
         return replace(client, client_secret=self._secret(client.client_secret)) if client.client_secret else client
 
+    def wake(self) -> None:
+        """Look for the server now: it may be at another node."""
+        self._wanted.set()
+
+    def drop(self) -> None:
+        """End the link, with the program, and look anew which node runs the server."""
+        if self._route is not None:
+            self._route.lost.set()
+        self._wanted.set()
+
     def full_name(self, own_name: str) -> str:
         """Return the name under which the registry has this tool of the server."""
-        return self._names.get(own_name, outside_name(own_name, self.server_name))
+        tool = self._tools.get(own_name)
+        return outside_name(own_name, self.server_name) if tool is None else tool.spec.name
 
-    async def use(self, work: Callable[[ToolLink], Awaitable[Any]]) -> Any:
-        """Do something with the link, as soon as it is open and a place is free; again after a login for it."""
+    def snapshot(self, *, is_leaving: bool = False) -> ServerSnapshot:
+        """Return what other nodes have to know of the server, which runs here."""
+        served = [
+            ServedTool(entry.tool.own_name, entry.spec, entry.spec.annotations is not UNKNOWN_EFFECTS, entry.change)
+            for entry in self._registry
+            if entry.origin == self.origin and isinstance(entry.tool, McpTool)
+        ]
+        state, server = self._state, self.server
+        return ServerSnapshot(
+            state.status,
+            tuple(served),
+            state.reason,
+            state.broken,
+            server.internal_only,
+            server.trusted,
+            is_leaving,
+        )
+
+    async def run_named(self, own_name: str, arguments: Arguments, ctx: ToolContext) -> Json | Success:
+        """Run the tool with this name of the server's own, for another node. Raises `ToolError`."""
+        tool = self._tools.get(own_name)
+        if tool is None:
+            raise ToolError("tool_not_found", f"The MCP server {self.server_name!r} has no tool {own_name!r} any more.")
+        return await self.run_tool(tool, arguments, ctx)
+
+    async def run_tool(self, tool: McpTool, arguments: Arguments, ctx: ToolContext) -> Json | Success:
+        """Run a tool as soon as the link is open and a place is free; again after a login for it."""
         try:
-            return await self._use(work)
+            return await self._run_tool(tool, arguments, ctx)
         except ScopeMissing as missing:
             await self._logins.widen(self, missing)
-            return await self._use(work)
+            return await self._run_tool(tool, arguments, ctx)
 
-    async def _use(self, work: Callable[[ToolLink], Awaitable[Any]]) -> Any:
+    async def _run_tool(self, tool: McpTool, arguments: Arguments, ctx: ToolContext) -> Json | Success:
         self._calls += 1
+        self.idle.clear()
         try:
             async with self._slots:
-                return await work(await self._open())
+                while True:
+                    try:
+                        return await (await self._open()).run(tool, arguments, ctx)
+                    except NotRun:  # the server has left that node: the next one runs the call
+                        continue
         finally:
             self._calls -= 1
+            if not self._calls:
+                self.idle.set()
             self._last_used = time.monotonic()
 
-    async def _open(self) -> "McpLink":
+    async def _run_here(self, link: "McpLink", tool: McpTool, arguments: Arguments, ctx: ToolContext) -> Json | Success:
+        now = self._tools.get(tool.own_name, tool)  # the call may have waited while the server came from another node
+        return await now.run_over(link, arguments, ctx)
+
+    async def _run_elsewhere(
+        self, link: ServerElsewhere, tool: McpTool, arguments: Arguments, ctx: ToolContext
+    ) -> Success:
+        return await link.call(tool.own_name, arguments, ctx)
+
+    async def _open(self) -> _Route:
         """Return the link, after the next try if it is not open now. Raises `ToolError` when that fails."""
-        if self._link is not None and not self._link.lost.is_set():
-            return self._link
+        if self._route is not None and not self._route.lost.is_set():
+            return self._route
         if self._opened is None or self._opened.done():
             self._opened = asyncio.get_running_loop().create_future()
         self._wanted.set()
@@ -167,14 +249,13 @@ class McpConnection:
         while True:
             began = time.monotonic()
             try:
-                async with self._open_link() as link:
-                    await self._serve(link)
+                await self._connect()
                 reason = said = ""
             except Exception as error:  # code and answers of others: whatever they do, the gateway goes on
                 reason = describe_failure(error)
                 said = error.said if isinstance(error, ServerLost) else ""
             finally:
-                self._link = None
+                self._route = None
             if self._is_closing:  # a link that fails while it is cancelled raises its failure instead
                 return
             is_steady = time.monotonic() - began > _STEADY_SECONDS
@@ -184,16 +265,28 @@ class McpConnection:
             told = reason
             await (self._pause(failures, reason, said) if failures else self._rest(reason))
 
+    async def _connect(self) -> None:
+        """Use the server, here or at another node, until its link is lost or idle."""
+        while self.share is not None and (elsewhere := await self.share.claim()) is not None:
+            await self._serve_elsewhere(elsewhere)
+        async with self._open_link() as link:
+            await self._serve(link)
+
     async def _rest(self, reason: str) -> None:
         """After a good link: try again at once if it was lost, else wait until a call needs it."""
         if not reason:
             await self._wanted.wait()
 
     async def _pause(self, failures: int, reason: str, said: str) -> None:
-        """Wait before the next try. The first one comes at once: the tools stay until it has failed, too."""
+        """Wait before the next try, longer each time (backoff). After the first failure there is no wait.
+
+        The tools stay registered until the second failure.
+        """
         if failures == 1:
             return
         self._registry.replace(self.origin, [])
+        if self.share is not None:
+            await self.share.release()  # another node may have what is missing here
         pause = min(_LONGEST_PAUSE, 2.0 ** (failures - 2)) * random.uniform(0.8, 1.2)
         # What the server said is for the operator alone: calls that wait get the reason without it.
         told = f"{reason}. It said last: {said}" if said else reason
@@ -220,7 +313,7 @@ class McpConnection:
                 sdk = await load_sdk()
                 async with sdk.open_process_link(self.server_name, process, server.start_timeout) as link:
                     yield link
-                    if link.lost.is_set():
+                    if link.lost.is_set() and (self.share is None or self.share.is_held):
                         raise ServerLost("its link was lost")
         elif server.url:
             async with self._http_link() as link:
@@ -275,12 +368,44 @@ class McpConnection:
     def _resolve(self, values: Mapping[str, str]) -> dict[str, str]:
         return {key: self._secret(value) for key, value in values.items()}
 
+    async def _serve_elsewhere(self, link: ServerElsewhere) -> None:
+        """Keep the tools as the node has them that runs the server, until it does so no longer."""
+        self._wanted.clear()
+        try:
+            while not link.lost.is_set():
+                link.changed.clear()
+                self._take_snapshot(link.snapshot)
+                if link.snapshot.status == "ready":
+                    self._use(_Route(partial(self._run_elsewhere, link), link.lost))
+                await _first_of(link.changed, link.lost)
+        finally:
+            self._route = None
+
+    def _take_snapshot(self, snapshot: ServerSnapshot) -> None:
+        self.is_internal, self.is_trusted = snapshot.internal_only, snapshot.trusted
+        if snapshot.status == "ready":
+            tools = [McpTool(served.definition, served.own_name, self.run_tool) for served in snapshot.tools]
+            self._tools = {tool.own_name: tool for tool in tools}
+            self._registry.replace(
+                self.origin,
+                tools,
+                handling=Handling("loop", internal=snapshot.internal_only),
+                pins={one.spec.name: one.change for one in snapshot.tools if one.change is not None},
+            )
+        tools_here = self._registry.count(self.origin)
+        self._state = SourceState(snapshot.status, tools_here, snapshot.reason, broken=snapshot.broken)
+
+    def _use(self, route: _Route) -> None:
+        self._route = route
+        if self._opened is not None and not self._opened.done():
+            self._opened.set_result(route)
+
     async def _serve(self, link: "McpLink") -> None:
         """Keep the tools right until the link is lost, or no call has used it for long."""
         await self._read_tools(link)
-        self._link = link
-        if self._opened is not None and not self._opened.done():
-            self._opened.set_result(link)
+        if self.share is not None and not self.share.is_held:
+            return  # while the program started, another node got the lease
+        self._use(_Route(partial(self._run_here, link), link.lost))
         async with asyncio.TaskGroup() as tasks:
             following = tasks.create_task(link.follow())
             while await self._wait_for_event(link):
@@ -290,12 +415,7 @@ class McpConnection:
     async def _wait_for_event(self, link: "McpLink") -> bool:
         """Whether the list has to be read again; False: the link is lost, or it is idle."""
         while True:
-            waits = [asyncio.ensure_future(event.wait()) for event in (link.changed, link.lost)]
-            try:
-                await asyncio.wait(waits, timeout=self.server.idle_timeout, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                for wait in waits:
-                    wait.cancel()
+            await _first_of(link.changed, link.lost, seconds=self.server.idle_timeout)
             if link.lost.is_set():
                 return False
             if link.changed.is_set():
@@ -312,9 +432,10 @@ class McpConnection:
         async with asyncio.timeout(self.server.start_timeout):
             offer = await link.offer()
         server = self.server
+        self.is_internal, self.is_trusted = server.internal_only, server.trusted
         rules = ToolRules(server.allow, server.deny, server.permissions, server.timeout)
-        tools = list(make_tools(self.server_name, offer, rules, self.use))
-        self._names = {tool.own_name: tool.spec.name for tool in tools}
+        tools = list(make_tools(self.server_name, offer, rules, self.run_tool))
+        self._tools = {tool.own_name: tool for tool in tools}
         refused = self._registry.replace(
             self.origin,
             tools,
@@ -323,6 +444,16 @@ class McpConnection:
         )
         self._state = SourceState("ready", self._registry.count(self.origin), broken=tuple(refused))
         self._changed(self)
+
+
+async def _first_of(*events: asyncio.Event, seconds: float | None = None) -> None:
+    """Wait until one of these is set, at most so long."""
+    waits = [asyncio.ensure_future(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
 
 
 class ServerLost(HandspanError):

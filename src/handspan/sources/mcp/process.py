@@ -71,7 +71,7 @@ class Cleaner:
         """End what is left of all servers, and the cleaner's own process."""
         if self._process is not None and self._process.stdin is not None:
             with suppress(OSError):
-                self._process.stdin.close()
+                self._process.stdin.close()  # the end of its input lets the cleaner kill them, and then end
             self._process.wait()
             self._process = None
 

@@ -25,6 +25,7 @@ from handspan.sources.mcp.process import Cleaner
 
 if TYPE_CHECKING:
     from handspan.sources.mcp.connection import McpConnection
+    from handspan.sources.mcp.sharing import ServerShare, ServerSnapshot
 
 _log = logging.getLogger(__name__)
 
@@ -57,6 +58,10 @@ class McpServers:
         self._questions = questions
         self._cleaner = Cleaner()
         self._connections: dict[str, McpConnection] = {}
+        self._guests: set[str] = set()
+        """Servers that are not in the settings here: another node runs them."""
+        self.share: Callable[[str], ServerShare] | None = None
+        """Returns the part of this node in a program that one node of several runs; None: there are no other nodes."""
         self._changing = asyncio.Lock()
         """Held while servers are added, forgotten or read again: each of these reads and writes the same file."""
         self._asking: dict[str, asyncio.Task[None]] = {}
@@ -85,6 +90,23 @@ class McpServers:
         """Whether this server comes from the settings file: then only a person with an editor changes it."""
         return name in self._settings and name not in self._stored
 
+    def is_guest(self, name: str) -> bool:
+        """Whether this server is not in the settings of this node: another one runs it."""
+        return name in self._guests
+
+    async def add_guest(self, name: str, snapshot: "ServerSnapshot") -> None:
+        """Use a server that another node runs, and that is not in the settings here."""
+        async with self._changing:
+            if name not in self._connections:
+                server = McpServer(internal_only=snapshot.internal_only, trusted=snapshot.trusted)
+                await self.put(name, server, is_guest=True)
+
+    async def remove_guest(self, name: str) -> None:
+        """Forget such a server: no node runs it any more."""
+        async with self._changing:
+            if name in self._guests:
+                await self.remove(name)
+
     async def add(self, name: str, server: McpServer) -> "McpConnection":
         """Add this server, or change it, for good. Raises `ConfigError` when that can't be done."""
         check_server(name, server)
@@ -103,6 +125,8 @@ class McpServers:
         async with self._changing:
             if self.is_fixed(name):
                 raise ConfigError(f"The MCP server {name!r} is in the settings file: remove it there.")
+            if self.is_guest(name):
+                raise ConfigError(f"The MCP server {name!r} is in the settings of another node: remove it there.")
             is_gone = await self.remove(name)
             await self.logins.forget(name)
             self._settings.pop(name, None)
@@ -153,12 +177,13 @@ class McpServers:
             await self.open()
         await asyncio.gather(*(one.settle(seconds) for one in self))
 
-    async def put(self, name: str, server: McpServer) -> "McpConnection":
-        """Add this server, or replace the one of this name."""
+    async def put(self, name: str, server: McpServer, *, is_guest: bool = False) -> "McpConnection":
+        """Add this server, or replace the one of this name. `is_guest`: only another node can run it."""
         from handspan.sources.mcp.connection import McpConnection  # noqa: PLC0415 - only with a server: start-up counts
 
         await self.remove(name)
         self.logins.renew(name)
+        is_shared = bool(server.command) or is_guest
         connection = McpConnection(
             name,
             server,
@@ -169,14 +194,18 @@ class McpServers:
             self._folder,
             self._ask_trust,
             self.logins,
+            self.share(name) if self.share is not None and is_shared else None,
         )
         self._connections[name] = connection
+        if is_guest:
+            self._guests.add(name)
         await connection.open()
         return connection
 
     async def remove(self, name: str) -> bool:
         """End this server. Return False if there is none of that name."""
         connection = self._connections.pop(name, None)
+        self._guests.discard(name)
         if connection is None:
             return False
         await connection.close()
@@ -200,8 +229,17 @@ class McpServers:
             return []
         return [entry for entry in self._registry if entry.origin == connection.origin and entry.change is not None]
 
-    def trust(self, name: str) -> list[str]:
-        """Accept all definitions of this server as they are now. Return the names of the tools."""
+    async def trust(self, name: str) -> list[str]:
+        """Accept all definitions of this server as they are now. Return the names of the tools.
+
+        Raises `LinkDown` and `NoSuchNode` when the node that runs it can't be asked.
+        """
+        connection = self._connections.get(name)
+        share = None if connection is None else connection.share
+        return self.trust_here(name) if share is None or share.is_held else await share.trust()
+
+    def trust_here(self, name: str) -> list[str]:
+        """Accept all definitions of a server that runs here. Return the names of the tools."""
         waiting = self.waiting(name)
         return [entry.spec.name for entry in waiting if self._registry.accept(entry.spec.name, entry.spec.fingerprint)]
 

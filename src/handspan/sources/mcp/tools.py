@@ -59,27 +59,32 @@ class ToolLink(Protocol):
     async def get_prompt(self, name: str, arguments: dict[str, str], ctx: ToolContext) -> Success: ...
 
 
-WithLink: TypeAlias = Callable[[Callable[[ToolLink], Awaitable[Any]]], Awaitable[Any]]
-"""Does something with the link to the server, as soon as it is open. Raises `ToolError` when it can't be opened."""
+RunTool: TypeAlias = Callable[["McpTool", Arguments, ToolContext], Awaitable[Any]]
+"""Runs a tool as soon as the link to its server is open. Raises `ToolError` when it can't be opened."""
 _Run: TypeAlias = Callable[[ToolLink, Arguments, ToolContext], Awaitable[Json | Success]]
 
 
 class McpTool:
     """A tool whose code runs in an MCP server."""
 
-    def __init__(self, spec: ToolSpec, own_name: str, with_link: WithLink, run: _Run) -> None:
+    def __init__(self, spec: ToolSpec, own_name: str, run_tool: RunTool, run: _Run | None = None) -> None:
+        """`run` asks the server; None: for the tool of this name."""
         self.spec = spec
         self.own_name = own_name
-        self._with_link = with_link
-        self._run = run
+        self._run_tool = run_tool
+        self._run = run or _runner(own_name)
 
     async def run(self, arguments: Arguments, ctx: ToolContext) -> Json | Success:
         """Return the server's answer."""
-        answer: Json | Success = await self._with_link(lambda link: self._run(link, arguments, ctx))
+        answer: Json | Success = await self._run_tool(self, arguments, ctx)
         return answer
 
+    async def run_over(self, link: ToolLink, arguments: Arguments, ctx: ToolContext) -> Json | Success:
+        """Return the server's answer over this link."""
+        return await self._run(link, arguments, ctx)
 
-def make_tools(server: str, offer: ServerOffer, rules: ToolRules, with_link: WithLink) -> Iterator[McpTool]:
+
+def make_tools(server: str, offer: ServerOffer, rules: ToolRules, run_tool: RunTool) -> Iterator[McpTool]:
     """Make the tools of a server, under names that every model takes (SPEC T2)."""
     taken: set[str] = set()
     own_names = {listed.name for listed in offer.tools}
@@ -93,7 +98,7 @@ def make_tools(server: str, offer: ServerOffer, rules: ToolRules, with_link: Wit
         spec = ToolSpec(
             name, description, listed.parameters, rules.permissions, rules.timeout, annotations=listed.annotations
         )
-        yield McpTool(spec, listed.name, with_link, run)
+        yield McpTool(spec, listed.name, run_tool, run)
 
 
 def _runner(own_name: str) -> _Run:

@@ -9,6 +9,7 @@ from msgspec import Struct
 from handspan.core.artifacts import Artifacts
 from handspan.core.errors import ToolError
 from handspan.core.nodes import LARGEST_MESSAGE
+from handspan.core.questions import Answer, ToolQuestion
 
 TO_CLIENT: Final = "to"
 FROM_CLIENT: Final = "from"
@@ -16,6 +17,10 @@ GONE: Final = "gone"
 MOVED: Final = "moved"
 PROBE: Final = "probe"
 DISMISS: Final = "dismiss"
+TURN: Final = "turn"
+ASK: Final = "ask"
+ANSWER: Final = "answer"
+TRUST: Final = "trust"
 
 _MEDIA_TYPE: Final = "application/json"
 
@@ -34,6 +39,8 @@ class ToClient(Struct, frozen=True, array_like=True):
     frame: bytes = b""
     stored: str = ""
     """The artifact that holds a frame which is too large for a message."""
+    caller: str = ""
+    """The owner for whom a call of an MCP server runs, which serves all owners."""
 
 
 class FromClient(Struct, frozen=True, array_like=True):
@@ -56,6 +63,8 @@ class ClientLost(Struct, frozen=True, array_like=True):
     is_over: bool = False
     """Whether the client can't come back."""
     why: str = ""
+    not_run: str = ""
+    """The call of an MCP server that came too late: it was not run, and another node may run it."""
 
 
 class ClientMoved(Struct, frozen=True, array_like=True):
@@ -71,6 +80,13 @@ class ClientDismissed(Struct, frozen=True, array_like=True):
     owner: str
     peer: str
     reason: str
+
+
+class TurnOffered(Struct, frozen=True, array_like=True):
+    """A turn was handed over: the receiver may go on with it. The database says whether that is so."""
+
+    owner: str
+    session: str
 
 
 class ProbedClient(Struct, frozen=True, array_like=True):
@@ -95,6 +111,41 @@ class Probed(Struct, frozen=True, array_like=True):
     """Calls that never came, or whose client has no such connection here: then it has none of its calls."""
     gone: tuple[str, ...]
     """Clients that have no such connection here."""
+
+
+class CallQuestion(Struct, frozen=True, array_like=True):
+    """An MCP server asks the person for whom a call runs, at the node of the caller."""
+
+    peer: str
+    call: str
+    id: str
+    """The same when it is asked again."""
+    asked: ToolQuestion
+
+
+class CallAnswer(Struct, frozen=True, array_like=True):
+    """The answer to that."""
+
+    peer: str
+    call: str
+    id: str
+    answer: Answer
+    waited: float = 0.0
+    """Seconds by which the deadline of the call has moved."""
+    error: str = ""
+    """Why no person could be asked."""
+
+
+class TrustServer(Struct, frozen=True, array_like=True):
+    """A person at another node accepts the definitions of an MCP server as they are now."""
+
+    name: str
+
+
+class TrustedServer(Struct, frozen=True, array_like=True):
+    """The tools whose definitions were accepted."""
+
+    tools: list[str]
 
 
 class FrameHead(Struct, frozen=True):

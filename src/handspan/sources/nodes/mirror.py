@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from handspan.core.errors import ToolError
-from handspan.core.nodes import ClientRecord, NodeBook, NodeLink
+from handspan.core.nodes import SERVER, ClientRecord, NodeBook, NodeLink
 from handspan.core.principals import Origin, Scope
 from handspan.core.values import Json
 from handspan.registry.registry import Registry
@@ -105,6 +105,11 @@ class Mirror:
         return self.record.session
 
     @property
+    def is_server(self) -> bool:
+        """Whether it is an MCP server, which serves all owners."""
+        return self.record.role == SERVER
+
+    @property
     def is_awaited(self) -> bool:
         """Whether a call or a question here waits for it."""
         asking = self.questions is not None and self.questions.is_open
@@ -118,15 +123,17 @@ class Mirror:
         self.record = record
         if not is_same:
             self._open(record)
-        assert self.tools is not None  # `_open` has made them
-        offered: list[Json] = _offers.decode(record.tools)
+        if self.tools is not None:
+            self._register(self.tools, _offers.decode(record.tools))
+        self._host.appear(self)
+
+    def _register(self, tools: RemoteTools, offered: list[Json]) -> None:
         names = {one.get("name") for one in offered if isinstance(one, dict)}
-        self.tools.unregister([name for name in _own_names(self.tools) if name not in names])
-        for rejected in self.tools.register(offered).rejected:
+        tools.unregister([name for name in _own_names(tools) if name not in names])
+        for rejected in tools.register(offered).rejected:
             _log.debug("The tool %r of another node is not used here: %s", rejected.name, rejected.reason)
         if self.calls.open:
-            self.tools.resume_calls()
-        self._host.appear(self)
+            tools.resume_calls()
 
     def _open(self, record: ClientRecord) -> None:
         self._stop_grace()
@@ -135,8 +142,14 @@ class Mirror:
         can = self.calls.capabilities = frozenset(record.capabilities)
         if self.questions is None and "permissions" in can:
             self.questions = RemoteQuestions()
-        is_device = record.role == "device"
-        host = self._host
+        if not self.is_server:  # the connection of a server registers its tools
+            self._make_tools(record)
+        self.calls.open_link(self._send)
+        if self.questions is not None:
+            self.questions.open_link(self._send)
+
+    def _make_tools(self, record: ClientRecord) -> None:
+        is_device, host = record.role == "device", self._host
         self.tools = RemoteTools(
             host.registry,
             host.schemas,
@@ -148,9 +161,12 @@ class Mirror:
             record.label if is_device and record.prefix else "",
             is_elsewhere=True,
         )
-        self.calls.open_link(self._send)
-        if self.questions is not None:
-            self.questions.open_link(self._send)
+
+    def leave(self) -> None:
+        """Note that its node gives an MCP server away. Calls that were sent there end there, or come back unrun."""
+        if self.is_up:
+            self.is_up = False
+            self._host.disappear(self)
 
     def close_link(self) -> None:
         """Note that there is no connection: the tools go at once, the calls wait."""
@@ -191,12 +207,17 @@ class Mirror:
     # Frames.
 
     def _send(self, frame: bytes) -> None:
-        record, host = self.record, self._host
         if is_large(frame):
-            host.start(self._send_stored(frame))
+            self._host.start(self._send_stored(frame))
         else:
-            message = ToClient(host.book.own, record.owner, record.peer, record.epoch, frame)
-            host.link.send(record.node, TO_CLIENT, encode(message))
+            self._send_message(frame, "", frame)
+
+    def _send_message(self, whole: bytes, stored: str, frame: bytes) -> None:
+        record, host = self.record, self._host
+        call = self.calls.open.get(read_head(whole).id) if self.is_server else None
+        caller = "" if call is None else call.owner
+        message = ToClient(host.book.own, record.owner, record.peer, record.epoch, frame, stored, caller)
+        host.link.send(record.node, TO_CLIENT, encode(message))
 
     async def _send_stored(self, frame: bytes) -> None:
         record, host = self.record, self._host
@@ -206,8 +227,7 @@ class Mirror:
             text = f"The arguments are too large to be sent between nodes, and were not stored: {error.message}"
             self.take(FailureFrame(id=read_head(frame).id, error=text))
             return
-        message = ToClient(host.book.own, record.owner, record.peer, record.epoch, b"", stored)
-        host.link.send(record.node, TO_CLIENT, encode(message))
+        self._send_message(frame, stored, b"")
 
     def take(self, frame: object) -> None:
         """Take a frame of the client."""

@@ -5,9 +5,10 @@ comes, and every second in any case.
 """
 
 import asyncio
+import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -18,9 +19,10 @@ from handspan.core.nodes import ClientPlace, ClientRecord
 from handspan.sources.nodes.messages import (
     ClientLost,
     FromClient,
+    read_head,
 )
 from handspan.sources.nodes.mirror import GONE, Mirror, MirrorHost
-from handspan.sources.ws.calls import RemoteCalls
+from handspan.sources.ws.calls import LostCall, RemoteCalls
 from handspan.sources.ws.questions import RemoteQuestions
 from handspan.wire.ws import decode_client
 from handspan.wire.ws_frames import FailureFrame
@@ -131,15 +133,23 @@ class Mirrors:
     def _take(self, mirror: Mirror, frame: bytes) -> None:
         try:
             mirror.take(decode_client(frame))
-        except WireError as error:  # of a newer version
+        except WireError as error:  # of a newer version, or a result that is nested too deeply
             _log.warning("A frame of another node is not understood: %s", error)
+            with contextlib.suppress(msgspec.DecodeError):
+                text = f"The tool has run, and its result can't be sent between nodes: {error}"
+                mirror.take(FailureFrame(id=read_head(frame).id, error=text))
 
     def lose(self, message: ClientLost) -> None:
         """Note that a client's connection is gone."""
         mirror = self._mirrors.get(message.peer)
-        if mirror is not None and mirror.record.epoch <= message.epoch:
+        if mirror is None or mirror.record.owner != message.owner or mirror.record.epoch > message.epoch:
+            return
+        call = mirror.calls.open.get(message.not_run) if message.not_run else None
+        if message.not_run and call is not None:
+            call.end(LostCall(False, GONE))
+        elif not message.not_run:
             self._vanish(mirror, message.why if message.is_over else "")
-            self.hint(message.owner)
+        self.hint(message.owner)
 
     # The rows.
 
@@ -169,11 +179,28 @@ class Mirrors:
             for record in await self._host.book.clients(changed) if changed else ():
                 if record.node != self._host.book.own:
                     self._apply(record)
-            for mirror in self:
-                if mirror.record.owner in owners:
-                    place = places.get(mirror.id)
-                    if place is None or place.node == self._host.book.own:
-                        self._vanish(mirror, "")
+            gone = [mirror for mirror in self if mirror.record.owner in owners and self._is_gone(mirror, places)]
+            for mirror in gone:
+                if not mirror.is_server:
+                    self._vanish(mirror, "")
+            await self._leave_servers([mirror for mirror in gone if mirror.is_server])
+
+    def _is_gone(self, mirror: Mirror, places: Mapping[str, ClientPlace]) -> bool:
+        place = places.get(mirror.id)
+        return place is None or place.node == self._host.book.own
+
+    async def _leave_servers(self, mirrors: list[Mirror]) -> None:
+        """Let go of MCP servers that their nodes do not run any more.
+
+        A node that lives ends the calls that it has, and says which of them it has not run: the probes ask for that.
+        """
+        for mirror in mirrors:
+            mirror.leave()
+        waiting = any(mirror.is_awaited for mirror in mirrors)
+        living = {node.id for node in await self._host.book.nodes()} if waiting else ()
+        for mirror in mirrors:
+            if not mirror.is_awaited or mirror.record.node not in living:
+                self._end(mirror, "The node of the server is gone")
 
     def _has_changed(self, place: ClientPlace) -> bool:
         mirror = self._mirrors.get(place.peer)

@@ -55,7 +55,7 @@ class Probes:
         known: frozenset[str] = frozenset()
         while True:
             await asyncio.sleep(_PROBE_SECONDS)
-            waiting = {call: mirror for mirror in self._mirrors if mirror.is_up for call in _waiting_calls(mirror)}
+            waiting = {call: mirror for mirror in self._mirrors for call in _waiting_calls(mirror)}
             old = [
                 (call, mirror) for call, mirror in waiting.items() if call in known
             ]  # most end before the second look
@@ -105,4 +105,6 @@ class Probes:
 
 
 def _waiting_calls(mirror: Mirror) -> list[str]:
+    if not mirror.is_up and not mirror.is_server:
+        return []
     return [call.id for call in mirror.calls.open.values() if call.was_sent and not call.outcome.done()]

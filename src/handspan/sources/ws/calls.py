@@ -1,4 +1,4 @@
-"""The calls that wait for one client. A dropped phone gets its calls again when it comes back (ws.md 5, 6).
+"""The tool calls that wait for one client. A dropped phone gets its calls again when it reconnects (ws.md 5, 6).
 
 Each call is sent, and answered once. A peer is a client across its connections: while its link is down its calls wait,
 if it has the capability `resume`, and `open_link` sends them again. Nothing here knows sockets: frames go out through
@@ -69,6 +69,8 @@ class RemoteCall(Struct, eq=False):
     """The client wants a login, and the person is asked. Its clock stands still."""
     login_to_start: str = ""
     """The question whose login the client has to start as soon as there is a link."""
+    owner: str = ""
+    """The owner for whom it runs, where the client serves all owners."""
 
     def leave_login(self, deadline: Deadline | None) -> None:
         """The person has logged in: the client runs the call again, with the time that it has left."""
@@ -253,7 +255,7 @@ class RemoteCalls:
     # The link.
 
     def open_link(self, send: Send) -> None:
-        """The client has connected or come back: send every call without an answer, also those sent before."""
+        """Resume the calls when the client has connected or come back: send each one without an answer, even again."""
         self._send = send
         for call in self._open.values():
             if call.is_in_login:

@@ -5,7 +5,7 @@ Texts are compared byte by byte, as SQLite does, whatever the language of the da
 
 from typing import Final
 
-from handspan.store.postgres.node_tables import NODES
+from handspan.store.postgres.node_tables import CLIENTS_SINCE, NODE_LEASES, NODES, SERVERS
 
 _CONVERSATIONS: Final = """
 CREATE TABLE leases (                         -- the processes that use this database
@@ -318,5 +318,8 @@ MIGRATIONS: Final = tuple(
         _CHANNELS,
         NODES,
         _NO_TRIGGER,
+        NODE_LEASES,
+        SERVERS,
+        CLIENTS_SINCE,
     )
 )

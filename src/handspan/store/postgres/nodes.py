@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from handspan.core.nodes import ClientPlace, ClientRecord, EntryCode, NodeRecord, Placement
+from handspan.core.nodes import ClientPlace, ClientRecord, EntryCode, NodeRecord, Placement, RequestClaim
 from handspan.core.values import sanitize
 from handspan.store.postgres.database import PostgresDatabase
 from handspan.store.postgres.node_leases import NodeLeases
@@ -23,11 +23,17 @@ _NODES: Final = (
 )
 _HAS_LABEL: Final = "SELECT 1 FROM clients WHERE owner = ? AND label = ? AND role = 'device' AND peer <> ?"
 _PLACE: Final = (
-    f"INSERT INTO clients ({_CLIENT}) VALUES (?, ?, ?, nextval('client_epochs'), ?, ?, ?, ?, ?, ?, ?, ?, 0)"
+    f"INSERT INTO clients ({_CLIENT}, since) VALUES (?, ?, ?, nextval('client_epochs'), ?, ?, ?, ?, ?, ?, ?, ?, 0,"
+    " to_timestamp(?/*double precision*/))"
     " ON CONFLICT (peer) DO UPDATE SET node = excluded.node, epoch = excluded.epoch, label = excluded.label,"
     " session = excluded.session, prefix = excluded.prefix, capabilities = excluded.capabilities,"
-    " name = excluded.name, token = excluded.token, tools = excluded.tools, version = clients.version + 1"
+    " name = excluded.name, token = excluded.token, tools = excluded.tools, version = clients.version + 1,"
+    " since = excluded.since WHERE clients.since <= excluded.since OR clients.node = excluded.node"
     " RETURNING epoch"
+)
+_CLAIM: Final = (
+    f"INSERT INTO clients ({_CLIENT}) SELECT ?, ?, id, nextval('client_epochs'), ?, ?, '', FALSE, ?, ?, '', ?, 0"
+    " FROM nodes WHERE id = ? AND NOT draining ON CONFLICT DO NOTHING RETURNING epoch"
 )
 _ADD_CODE: Final = (
     "INSERT INTO entry_codes (hash, kind, owner, scopes, until, tries)"
@@ -42,11 +48,19 @@ _TAKE_CODE: Final = (
 )
 _scopes: Final = msgspec.json.Decoder(tuple[str, ...])
 _CLAIM_REQUEST: Final = (
-    "INSERT INTO asked_requests (kind, owner, key, node, at) VALUES (?, ?, ?, ?, clock_timestamp())"
-    " ON CONFLICT (kind, owner, key) DO UPDATE SET node = excluded.node, at = excluded.at"
-    " WHERE asked_requests.node = excluded.node OR asked_requests.at < clock_timestamp() - make_interval(secs => ?)"
-    " RETURNING node"
+    "INSERT INTO asked_requests (kind, owner, key, asked, node, at) VALUES (?, ?, ?, ?, ?, clock_timestamp())"
+    " ON CONFLICT (kind, owner, key) DO UPDATE SET node = excluded.node, at = excluded.at, asked = excluded.asked,"
+    " answer = NULL WHERE asked_requests.answer IS NOT NULL"
+    " AND asked_requests.at <= clock_timestamp() - make_interval(secs => ?) RETURNING asked"
 )
+_FIND_REQUEST: Final = "SELECT node, asked, answer FROM asked_requests WHERE kind = ? AND owner = ? AND key = ?"
+_ANSWER_REQUEST: Final = (
+    "UPDATE asked_requests SET node = NULL, answer = ?, at = clock_timestamp()"
+    " WHERE kind = ? AND owner = ? AND key = ? AND node = ?"
+)
+_FORGET_REQUEST: Final = "DELETE FROM asked_requests WHERE kind = ? AND owner = ? AND key = ? AND node = ?"
+_HOLDER: Final = "SELECT node FROM named_leases WHERE name = ?"
+_HOLD: Final = "INSERT INTO named_leases (name, node) VALUES (?, ?) ON CONFLICT (name) DO NOTHING"
 _SECRET_BYTES: Final = 32
 _load: Final = msgspec.json.Decoder(dict[str, float])
 
@@ -94,8 +108,16 @@ class StoredNodes:
         return await self._database.execute("DELETE FROM leases WHERE id = ?", (node,)) == 1
 
     async def place(self, client: ClientRecord) -> Placement:
-        """Note that this client is connected here now."""
-        return await self._database.write(partial(_place, client))
+        """Note that this client is connected here now, unless it has connected elsewhere since then."""
+        since = self.leases.now() - client.age  # now: the write may have to wait
+        return await self._database.write(partial(_place, client, since))
+
+    async def claim(self, server: ClientRecord) -> int:
+        """Let this node run an MCP server, unless another node does. Return the epoch; 0: another one does."""
+        about = (server.role, sanitize(server.label), " ".join(server.capabilities), sanitize(server.name))
+        values = (server.peer, server.owner, *about, server.tools, server.node)
+        epoch = await self._database.write(lambda connection: connection.fetch_value(_CLAIM, values))
+        return epoch or 0
 
     async def offer(self, peer: str, epoch: int, tools: bytes) -> None:
         """Store the tools of a client, unless a newer connection counts."""
@@ -127,11 +149,46 @@ class StoredNodes:
         row = await self._database.fetch_one("SELECT run FROM calls WHERE id = ? AND state <> 'done'", (call_id,))
         return row[0] or "" if row is not None else ""
 
-    async def claim_request(self, kind: str, owner: str, key: str, seconds: float) -> bool:
-        """Let this node answer the request with this key for so many seconds. Return False when another one does."""
-        values = (kind, sanitize(owner), sanitize(key), self.own, seconds)
-        holder = await self._database.write(lambda connection: connection.fetch_value(_CLAIM_REQUEST, values))
-        return holder is not None
+    async def claim_request(self, kind: str, owner: str, key: str, asked: bytes, seconds: float) -> RequestClaim:
+        """Let this node answer the request with this key and fingerprint, unless another node does, or one has."""
+        row = (kind, sanitize(owner), sanitize(key))
+
+        async def work(connection: TableConnection) -> RequestClaim:
+            if await connection.fetch_one(_CLAIM_REQUEST, (*row, asked, self.own, seconds)) is not None:
+                return RequestClaim(True, asked)
+            found = await connection.fetch_one(_FIND_REQUEST, row)
+            if found is None:  # its node was lost just now
+                return RequestClaim(False, asked)
+            holder, before, answer = found
+            return RequestClaim(holder == self.own, before, answer)
+
+        return await self._database.write(work)
+
+    async def answer_request(self, kind: str, owner: str, key: str, answer: bytes | None) -> None:
+        """Store the answer to a request that this node has claimed. None: it has none, and may begin anew."""
+        row = (kind, sanitize(owner), sanitize(key), self.own)
+        if answer is None:
+            await self._database.execute(_FORGET_REQUEST, row)
+        else:
+            await self._database.execute(_ANSWER_REQUEST, (answer, *row))
+
+    async def hold(self, name: str) -> str:
+        """Take the lease of this name, if no node has it. Return the node that has it: `own`, if this one does."""
+
+        async def work(connection: TableConnection) -> str:
+            await connection.execute(_HOLD, (name, self.own))
+            return await connection.fetch_value(_HOLDER, (name,)) or ""
+
+        row = await self._database.fetch_one(_HOLDER, (name,))
+        return row[0] if row is not None else await self._database.write(work)
+
+    async def let_go(self, name: str) -> None:
+        """Give the lease of this name up, if this node has it."""
+        await self._database.execute("DELETE FROM named_leases WHERE name = ? AND node = ?", (name, self.own))
+
+    async def holders(self) -> Mapping[str, str]:
+        """Return the node of each lease with a name."""
+        return dict(await self._database.fetch_all("SELECT name, node FROM named_leases"))
 
     async def revoked_tokens(self, since: float) -> Sequence[tuple[str, str]]:
         """Return owner and hash of the tokens that were revoked since then."""
@@ -176,14 +233,18 @@ def _split(row: Row) -> Row:
     return (*row[:8], row[8].split(), *row[9:])
 
 
-async def _place(client: ClientRecord, connection: TableConnection) -> Placement:
+async def _place(client: ClientRecord, since: float, connection: TableConnection) -> Placement:
     owner, label = sanitize(client.owner), client.label
     if client.role == "device" and await connection.fetch_one(_HAS_LABEL, (owner, label, client.peer)):
         return Placement(0)
-    before = await connection.fetch_one("SELECT node FROM clients WHERE peer = ? FOR UPDATE", (client.peer,))
+    known = "SELECT node, epoch FROM clients WHERE peer = ?"
+    before = await connection.fetch_one(f"{known} FOR UPDATE", (client.peer,))
     about = (client.role, label, client.session, client.prefix, " ".join(client.capabilities))
     values = (client.peer, owner, client.node, *about, sanitize(client.name), client.token, client.tools)
-    epoch = await connection.fetch_value(_PLACE, values)
+    epoch = await connection.fetch_value(_PLACE, (*values, since))
+    if epoch is None:  # this one waited to be entered, as after an outage: the row that came first is of a newer one
+        newer = await connection.fetch_one(known, (client.peer,))
+        return Placement(0, newer=newer[1] if newer is not None else 0)
     replaced = before[0] if before is not None and before[0] != client.node else ""
     return Placement(epoch, replaced)
 

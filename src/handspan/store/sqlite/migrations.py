@@ -264,10 +264,10 @@ CREATE TABLE channel_positions (
     position TEXT NOT NULL
 );
 """
-_NODES: Final = ""  # tables of PostgreSQL alone
 _NO_TRIGGER: Final = """
 DROP TRIGGER message_moves_its_session;  -- the statement that adds a message moves its session first
 """
+_FOR_NODES: Final = ""  # for several nodes, so in PostgreSQL alone; the numbers of the steps stay the same
 
 MIGRATIONS: Final = (
     _CONVERSATIONS,
@@ -282,6 +282,7 @@ MIGRATIONS: Final = (
     _JOURNAL_TIME,
     _ARTIFACTS,
     _CHANNELS,
-    _NODES,
+    _FOR_NODES,
     _NO_TRIGGER,
+    *(_FOR_NODES,) * 3,
 )

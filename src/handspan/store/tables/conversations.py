@@ -50,9 +50,16 @@ _REWIND: Final = (
 )
 _LAST: Final = "SELECT opens, substr(body, 1, 19) FROM messages WHERE session = ? AND seq = ?"
 _BEGIN_TURN: Final = (
-    "UPDATE sessions SET state = 'running', run = ?, active = ? WHERE id = ? AND owner = ? AND state <> 'running'"
-    f" RETURNING {SESSION}"
+    "UPDATE sessions SET state = 'running', run = ?, active = ? WHERE id = ? AND owner = ?"
+    f" AND (state <> 'running' OR run IS NULL) RETURNING {SESSION}"
 )
+# A turn that was handed over runs in no process.
+_HANDED_OVER: Final = "state = 'running' AND run IS NULL"
+_HAND_OVER: Final = (
+    "UPDATE sessions SET state = 'running', run = NULL WHERE id = ? AND owner = ?"
+    " AND (state = 'waiting' OR (state = 'running' AND run = ?))"
+)
+_TAKE_TURN: Final = f"UPDATE sessions SET run = ? WHERE id = ? AND owner = ? AND {_HANDED_OVER} RETURNING {SESSION}"
 _END_OWN_TURN: Final = (
     "UPDATE sessions SET state = ?, run = NULL WHERE id = ? AND owner = ? AND state = 'running' AND run = ?"
 )
@@ -201,6 +208,29 @@ class StoredConversations:
             with contextlib.suppress(StoreError):
                 await self.end_lost_turns()
             raise
+
+    async def hand_over(self, session: str, *, owner: str) -> None:
+        """Give up the turn of this process, or a turn that waits, without ending it: another process goes on with it.
+
+        Until one does, the session counts as running. Does nothing while another process runs its turn.
+        """
+        lease = self._turns.pop(session, None) or self._leases.own
+        await self._database.execute(_HAND_OVER, (sanitize(session), sanitize(owner), lease))
+
+    async def take_turn(self, session: str, *, owner: str) -> SessionRecord | None:
+        """Make this process run a turn that was handed over, and return the session; None when there is none."""
+        lease = self._leases.own
+        values = (lease, sanitize(session), sanitize(owner))
+        row = await self._database.write(lambda connection: connection.fetch_one(_TAKE_TURN, values))
+        if row is None:
+            return None
+        self._turns[session] = lease
+        return SessionRecord(*row)
+
+    async def handed_over(self) -> Sequence[tuple[str, str]]:
+        """Return session and owner of the turns that were handed over, and that no process runs yet."""
+        rows = await self._database.fetch_all(f"SELECT id, owner FROM sessions WHERE {_HANDED_OVER}")
+        return [(session, owner) for session, owner in rows]
 
     async def end_lost_turns(self) -> None:
         """Mark the sessions as idle whose turns have ended while the store took no writes. Raises `StoreError`."""

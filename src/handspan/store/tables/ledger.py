@@ -96,6 +96,10 @@ class StoredLedger:
         self.unwritten_results = UnwrittenResults()
         """Results that the database did not take at first."""
 
+    def now(self) -> float:
+        """Return the store's time of day: with several nodes that of the database, since their own clocks differ."""
+        return self._clock()
+
     async def accept(self, record: CallRecord) -> None:
         """Enter this call; no tool was touched. Raises `ToolError` for a used id."""
         self._check_room()

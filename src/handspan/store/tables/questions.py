@@ -1,6 +1,6 @@
-"""Questions as rows. A question that a person answered with "always" or "never" before is answered here (SPEC P2, P5).
+"""Questions as rows. "Always allow" is stored here, and a later question like it is answered from it (SPEC P2, P5).
 
-That answer is a row, too: a rule. A question survives a restart, and its first answer wins.
+An answer with "always" or "never" is a row, too: a rule. A question survives a restart, and its first answer wins.
 """
 
 import time

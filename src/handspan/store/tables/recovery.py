@@ -29,14 +29,21 @@ class UnfinishedWork:
     """Everything that is open, seen in one transaction. The column `run` holds the lease of the process at work."""
 
     def __init__(
-        self, connection: TableConnection, now: float, lost: Set[str], has_result: Container[str] = ()
+        self,
+        connection: TableConnection,
+        now: float,
+        lost: Set[str],
+        has_result: Container[str] = (),
+        *,
+        has_nodes: bool = False,
     ) -> None:
         """`lost`: the leases of processes that are gone (`lost_leases`). `has_result`: calls whose result this process
-        is about to write; they are left alone."""
+        is about to write; they are left alone. `has_nodes`: turns that were handed over are left to the nodes."""
         self._connection = connection
         self._now = now
         self._lost = lost
         self._has_result = has_result
+        self._has_nodes = has_nodes
 
     async def recover(self) -> Recovery:
         """Close everything that no process works on."""
@@ -139,7 +146,11 @@ class UnfinishedWork:
     async def _abandoned_sessions(self) -> list[tuple[str, str, int]]:
         """Return id, owner and length of the sessions whose turn no process runs."""
         rows = await self._connection.fetch_all("SELECT id, owner, length, run FROM sessions WHERE state = 'running'")
-        return [(session, owner, length) for session, owner, length, lease in rows if not self._is_alive(lease)]
+        return [
+            (session, owner, length)
+            for session, owner, length, lease in rows
+            if not self._is_alive(lease) and not (lease is None and self._has_nodes)
+        ]
 
     async def _close_turn(self, session: str, owner: str, length: int) -> bool:
         """Add the missing results. Return False if some calls are still open: then the turn waits for them."""

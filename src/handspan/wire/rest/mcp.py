@@ -63,6 +63,8 @@ class McpServerView(Struct, frozen=True):
     """Why it failed."""
     problems: tuple[str, ...] = ()
     """Tools that can't be used, and why."""
+    node: str = ""
+    """The name of the node that runs it, where there are several and it is a program; empty while none does."""
 
 
 class McpServerList(Struct, frozen=True):

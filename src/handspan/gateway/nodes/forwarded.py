@@ -1,0 +1,186 @@
+"""A request that another node passes on to this one, and its response in parts (`forwarding.py` has the whole)."""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import MutableMapping
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+from starlette.types import Receive, Scope
+
+from handspan.core.errors import HandspanError
+from handspan.core.nodes import NodeLink
+from handspan.core.principals import Principal
+from handspan.gateway.entry.auth import Admitted
+from handspan.gateway.entry.tokens import Via
+from handspan.sources.nodes.messages import encode
+
+REQUEST: Final = "http"
+PART: Final = "http_part"
+SEEN: Final = "http_seen"
+LEFT: Final = "http_left"
+PROBE: Final = "http_probe"
+KINDS: Final = frozenset((REQUEST, PART, SEEN, LEFT, PROBE))
+_PART_BYTES: Final = 128 * 1024
+_WINDOW: Final = 32
+"""Parts that wait for their acknowledgement. The response goes on when the client has read them."""
+
+
+class ForwardedRequest(Struct, frozen=True, array_like=True):
+    """A request, with what authentication found at the node that got it."""
+
+    sender: str
+    id: str
+    method: str
+    path: str
+    query: bytes
+    headers: list[tuple[bytes, bytes]]
+    owner: str
+    scopes: tuple[str, ...]
+    token: str
+    via: Via
+    body: bytes = b""
+    stored: str = ""
+    """The artifact that holds a body which is too large for a message."""
+
+
+class ForwardedPart(Struct, frozen=True, array_like=True):
+    """A part of the response: the first has the status, all others a piece of the body."""
+
+    id: str
+    number: int
+    status: int = 0
+    headers: list[tuple[bytes, bytes]] = []
+    body: bytes = b""
+    is_last: bool = False
+    is_broken: bool = False
+    """The node could not end the response."""
+
+
+class PartSeen(Struct, frozen=True, array_like=True):
+    """The parts up to this number have come."""
+
+    id: str
+    number: int
+
+
+class RequestLeft(Struct, frozen=True, array_like=True):
+    """The client of a request has left."""
+
+    id: str
+
+
+class RequestProbe(Struct, frozen=True, array_like=True):
+    """How far the responses of these requests have come. The parts after that are sent again."""
+
+    requests: tuple[PartSeen, ...]
+
+
+class RequestsUnknown(Struct, frozen=True, array_like=True):
+    """The requests of a probe that the node does not have."""
+
+    ids: tuple[str, ...]
+
+
+class ResponseBroken(HandspanError):
+    """The node of a request was lost while it worked on it."""
+
+
+class ServedRequest:
+    """A request of another node, and its response."""
+
+    def __init__(self, request: ForwardedRequest, link: NodeLink) -> None:
+        self.request = request
+        self.task: asyncio.Task[None] | None = None
+        self.is_done = False
+        self._link = link
+        self._count = 0
+        self._kept: deque[ForwardedPart] = deque()
+        self._room = asyncio.Event()
+        self._left = asyncio.Event()
+        self.heard_at = time.monotonic()
+        """When the node that passed it on was heard last."""
+
+    def receiver(self, body: bytes) -> Receive:
+        """Return the `receive` of the request: its body, and the moment when its client leaves."""
+        first: list[MutableMapping[str, Any]] = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def receive() -> MutableMapping[str, Any]:
+            if first:
+                return first.pop()
+            await self._left.wait()
+            return {"type": "http.disconnect"}
+
+        return receive
+
+    async def send(self, message: MutableMapping[str, Any]) -> None:
+        """Take a message of the response."""
+        if message["type"] == "http.response.start":
+            headers = [(bytes(name), bytes(value)) for name, value in message.get("headers", ())]
+            self._add(ForwardedPart(self.request.id, 0, message["status"], headers))
+            return
+        body: bytes = message.get("body", b"")
+        is_last = not message.get("more_body", False)
+        pieces = [body[at : at + _PART_BYTES] for at in range(0, len(body), _PART_BYTES)] or [b""]
+        for place, piece in enumerate(pieces):
+            await self._wait_for_room()
+            is_end = is_last and place == len(pieces) - 1
+            self._add(ForwardedPart(self.request.id, 0, body=piece, is_last=is_end))
+
+    async def _wait_for_room(self) -> None:
+        while len(self._kept) >= _WINDOW and not self._left.is_set():
+            self._room.clear()
+            await self._room.wait()
+
+    def _add(self, part: ForwardedPart) -> None:
+        self._count += 1
+        self.is_done = part.is_last or part.is_broken
+        part = msgspec.structs.replace(part, number=self._count)
+        if not self._left.is_set():
+            self._kept.append(part)
+        self._link.send(self.request.sender, PART, encode(part))
+
+    def end(self) -> None:
+        """Note that the work on the request is over."""
+        if not self.is_done:
+            self._add(ForwardedPart(self.request.id, 0, is_broken=True))
+
+    def forget(self, number: int) -> None:
+        """Forget the parts up to this number: they have come."""
+        self.heard_at = time.monotonic()
+        while self._kept and self._kept[0].number <= number:
+            self._kept.popleft()
+        self._room.set()
+
+    def repeat(self, number: int) -> None:
+        """Send the parts after this number again."""
+        self.forget(number)
+        for part in self._kept:
+            self._link.send(self.request.sender, PART, encode(part))
+
+    def leave(self) -> None:
+        """Note that the client has left: nothing waits for the response."""
+        self._left.set()
+        self._kept.clear()
+        self._room.set()
+
+
+def scope_of(request: ForwardedRequest) -> Scope:
+    admitted = Admitted(Principal(request.owner, request.scopes), request.token, request.via)
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": request.method,
+        "scheme": "http",
+        "path": request.path,
+        "raw_path": request.path.encode(),
+        "root_path": "",
+        "query_string": request.query,
+        "headers": list(request.headers),
+        "client": None,
+        "server": None,
+        "state": {"admitted": admitted},
+    }

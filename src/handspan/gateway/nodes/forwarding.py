@@ -1,0 +1,287 @@
+"""HTTP requests that another node has to answer, because something in its memory belongs to them (SPEC K1).
+
+The request travels in one message, a large body by reference. The response comes in numbered parts, which are kept
+until they are acknowledged: a stream of events lasts as long as its client stays. A part that was lost is noticed by
+the question, once a second, how far the response has come.
+"""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections import OrderedDict
+from typing import Final
+
+import msgspec
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from handspan.core.errors import ToolError
+from handspan.core.nodes import LinkDown, NodeLink, NoSuchNode
+from handspan.gateway.entry.auth import Admitted
+from handspan.gateway.http.refusals import JSON_HEADER, Refusal, send_refusal, send_whole
+from handspan.gateway.nodes.forwarded import (
+    LEFT,
+    PROBE,
+    REQUEST,
+    SEEN,
+    ForwardedPart,
+    ForwardedRequest,
+    PartSeen,
+    RequestLeft,
+    RequestProbe,
+    RequestsUnknown,
+    ResponseBroken,
+    ServedRequest,
+    scope_of,
+)
+from handspan.sources.nodes.messages import LargeFrames, encode, is_large
+
+_MAX_SERVED: Final = 1000
+_MAX_ANSWERED: Final = 1000
+_ASK_SECONDS: Final = 2.0
+_TRIES: Final = 5
+_AGAIN_SECONDS: Final = 0.3
+_PROBE_SECONDS: Final = 1.0
+_STRIKES: Final = 2
+_SILENT_SECONDS: Final = 60.0
+_SECRETS: Final = frozenset((b"authorization", b"cookie"))
+_ACCEPTED, _BUSY = b"1", b"0"
+_log = logging.getLogger(__name__)
+
+
+_request: Final = msgspec.msgpack.Decoder(ForwardedRequest)
+_part: Final = msgspec.msgpack.Decoder(ForwardedPart)
+_seen: Final = msgspec.msgpack.Decoder(PartSeen)
+_left: Final = msgspec.msgpack.Decoder(RequestLeft)
+_probe: Final = msgspec.msgpack.Decoder(RequestProbe)
+_unknown: Final = msgspec.msgpack.Decoder(RequestsUnknown)
+
+
+class RequestForwarding:
+    """Passes requests on to other nodes, and answers theirs."""
+
+    def __init__(self, link: NodeLink) -> None:
+        self._link = link
+        self._own = ""
+        self._frames: LargeFrames
+        self.answer: ASGIApp | None = None
+        """Answers the requests of other nodes; None while no door is open for them."""
+        self._waiting: dict[str, _Awaited] = {}
+        self._served: OrderedDict[str, ServedRequest] = OrderedDict()
+        self._probing: asyncio.Task[None] | None = None
+        self._count = 0
+
+    def open(self, own: str, frames: LargeFrames) -> None:
+        """Begin. `own`: the name under which this process gets messages."""
+        self._own, self._frames = own, frames
+        self._probing = asyncio.create_task(self._probe_often())
+
+    async def close(self) -> None:
+        """End all requests."""
+        tasks = [served.task for served in self._served.values() if served.task is not None]
+        for task in (*tasks, *([self._probing] if self._probing else [])):
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+        for waiting in self._waiting.values():
+            waiting.fail()
+
+    # To another node.
+
+    async def forward(self, node: str, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
+        """Let this node answer the request. Raises `NoSuchNode` when it is gone, and nothing was sent."""
+        self._count += 1
+        waiting = _Awaited(f"{self._own}-{self._count}", node)
+        self._waiting[waiting.id] = waiting
+        leaving = asyncio.create_task(self._watch(waiting, receive))
+        try:
+            await self._send_request(waiting, scope, body)
+            await self._pass_on(waiting, send)
+        except Refusal as refusal:
+            await send_refusal(refusal, scope, send)
+        except ResponseBroken as broken:
+            if waiting.has_begun:
+                raise  # the connection breaks: the client sees that the response is not whole
+            await send_whole(send, 502, [JSON_HEADER], msgspec.json.encode({"error": str(broken), "code": "node_lost"}))
+        finally:
+            leaving.cancel()
+            del self._waiting[waiting.id]
+            self._link.send(node, LEFT, encode(RequestLeft(waiting.id)))
+
+    async def _send_request(self, waiting: "_Awaited", scope: Scope, body: bytes) -> None:
+        message = encode(await self._make_request(waiting.id, scope, body))
+        for last in (*(False,) * (_TRIES - 1), True):
+            try:
+                answer = await self._link.request(waiting.node, REQUEST, message, _ASK_SECONDS)
+            except NoSuchNode:
+                waiting.strikes += 1
+                if waiting.strikes >= _STRIKES:
+                    raise
+            except (LinkDown, TimeoutError):
+                if last:
+                    raise Refusal(503, "unavailable", "The node of this session does not answer: try again.") from None
+            else:
+                if answer == _BUSY:
+                    raise Refusal(503, "busy", "The node of this session has too many requests: try again.", 1)
+                return
+            await asyncio.sleep(_AGAIN_SECONDS)
+
+    async def _make_request(self, request_id: str, scope: Scope, body: bytes) -> ForwardedRequest:
+        admitted: Admitted = scope["state"]["admitted"]
+        request = ForwardedRequest(
+            self._own,
+            request_id,
+            scope["method"],
+            scope["path"].removeprefix(scope.get("root_path", "")),
+            scope.get("query_string", b""),
+            [(name, value) for name, value in scope["headers"] if name not in _SECRETS],
+            admitted.who.owner,
+            admitted.who.scopes,
+            admitted.token,
+            admitted.via,
+        )
+        if not is_large(body):
+            return msgspec.structs.replace(request, body=body)
+        try:
+            return msgspec.structs.replace(request, stored=await self._frames.keep(body, admitted.who.owner))
+        except ToolError as error:
+            raise Refusal(503, "unavailable", f"The request can't be sent between nodes: {error.message}") from None
+
+    async def _pass_on(self, waiting: "_Awaited", send: Send) -> None:
+        while True:
+            part = await waiting.parts.get()
+            if part is None or part.is_broken:
+                text = "The node of this session was lost while it worked on this request: its outcome is unknown."
+                raise ResponseBroken(f"{text} Look before you send it again.")
+            if part.status:
+                waiting.has_begun = True
+                await send({"type": "http.response.start", "status": part.status, "headers": part.headers})
+            else:
+                await send({"type": "http.response.body", "body": part.body, "more_body": not part.is_last})
+            if part.is_last:
+                return
+            self._link.send(waiting.node, SEEN, encode(PartSeen(waiting.id, part.number)))
+
+    async def _watch(self, waiting: "_Awaited", receive: Receive) -> None:
+        """Tell the node when the client leaves."""
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self._link.send(waiting.node, LEFT, encode(RequestLeft(waiting.id)))
+
+    async def _probe_often(self) -> None:
+        while True:
+            await asyncio.sleep(_PROBE_SECONDS)
+            self._forget_silent()
+            by_node: dict[str, list[_Awaited]] = {}
+            for waiting in self._waiting.values():
+                if waiting.is_old:
+                    by_node.setdefault(waiting.node, []).append(waiting)
+                waiting.is_old = True  # most end before the second look
+            await asyncio.gather(*(self._probe_node(node, waiting) for node, waiting in by_node.items()))
+
+    def _forget_silent(self) -> None:
+        """Let go of requests whose nodes have not asked for them for long: they are gone, or have their response."""
+        before = time.monotonic() - _SILENT_SECONDS
+        for served in [one for one in self._served.values() if one.heard_at < before]:
+            served.leave()
+            if served.is_done:
+                del self._served[served.request.id]
+
+    async def _probe_node(self, node: str, waiting: "list[_Awaited]") -> None:
+        asked = RequestProbe(tuple(PartSeen(one.id, one.last) for one in waiting))
+        try:
+            answer = await self._link.request(node, PROBE, encode(asked), _ASK_SECONDS)
+            unknown = _unknown.decode(answer).ids
+        except NoSuchNode:
+            for one in waiting:
+                one.strikes += 1
+                if one.strikes >= _STRIKES:
+                    one.fail()
+        except (LinkDown, TimeoutError, msgspec.DecodeError):
+            return
+        else:
+            for one in waiting:
+                one.strikes = 0
+                if one.id in unknown:
+                    one.fail()
+
+    # From another node.
+
+    def take(self, kind: str, body: bytes) -> bytes | None:
+        """Take a message of another node, and return the response to it."""
+        match kind:
+            case "http":
+                return self._begin(_request.decode(body))
+            case "http_part":
+                part = _part.decode(body)
+                if (waiting := self._waiting.get(part.id)) is not None:
+                    waiting.take(part)
+            case "http_seen":
+                seen = _seen.decode(body)
+                if (served := self._served.get(seen.id)) is not None:
+                    served.forget(seen.number)
+            case "http_left":
+                if (served := self._served.get(_left.decode(body).id)) is not None:
+                    served.leave()
+            case "http_probe":
+                return encode(RequestsUnknown(tuple(self._repeat(_probe.decode(body)))))
+        return None
+
+    def _begin(self, request: ForwardedRequest) -> bytes:
+        if request.id in self._served:
+            return _ACCEPTED
+        if sum(not served.is_done for served in self._served.values()) >= _MAX_SERVED:
+            return _BUSY
+        served = self._served[request.id] = ServedRequest(request, self._link)
+        served.task = asyncio.create_task(self._serve(served))
+        while len(self._served) > _MAX_SERVED + _MAX_ANSWERED and next(iter(self._served.values())).is_done:
+            self._served.popitem(last=False)
+        return _ACCEPTED
+
+    async def _serve(self, served: ServedRequest) -> None:
+        request = served.request
+        try:
+            body = await self._frames.read(request.stored, request.owner) if request.stored else request.body
+            if self.answer is None or body is None:
+                await send_whole(served.send, 404 if body is not None else 503, [JSON_HEADER], b"{}")
+            else:
+                await self.answer(scope_of(request), served.receiver(body), served.send)
+        except Exception:
+            _log.exception("A request of another node could not be answered")
+        finally:
+            served.end()
+
+    def _repeat(self, asked: RequestProbe) -> list[str]:
+        """Send the parts again that were lost. Return the requests that are not known here."""
+        unknown: list[str] = []
+        for one in asked.requests:
+            served = self._served.get(one.id)
+            if served is None:
+                unknown.append(one.id)
+            else:
+                served.repeat(one.number)
+        return unknown
+
+
+class _Awaited:
+    """A request that another node answers."""
+
+    def __init__(self, request_id: str, node: str) -> None:
+        self.id = request_id
+        self.node = node
+        self.parts: asyncio.Queue[ForwardedPart | None] = asyncio.Queue()
+        self.last = 0
+        """The number of the last part that has come."""
+        self.has_begun = False
+        self.is_old = False
+        self.strikes = 0
+
+    def take(self, part: ForwardedPart) -> None:
+        """Take a part. One that comes twice, or before one that was lost, is dropped."""
+        if part.number == self.last + 1:
+            self.last += 1
+            self.parts.put_nowait(part)
+
+    def fail(self) -> None:
+        """End it: the response will never be whole."""
+        self.parts.put_nowait(None)

@@ -1,0 +1,179 @@
+"""The part of this node in an MCP server that one node runs for all: its lease, and how it is handed over (SPEC K2)."""
+
+import asyncio
+import contextlib
+import logging
+import time
+from typing import Final, Protocol
+
+import msgspec
+
+from handspan.core.errors import HandspanError
+from handspan.core.nodes import LinkDown, NodeLink
+from handspan.sources.mcp.connection import McpConnection, ServerLost
+from handspan.sources.mcp.sharing import ServerElsewhere
+from handspan.sources.nodes import messages
+from handspan.sources.nodes.hosted import HostedServer
+from handspan.sources.nodes.messages import encode
+from handspan.sources.nodes.server_link import NodeServerLink, encode_snapshot
+
+_TRY_SECONDS: Final = 1.0
+_MOVE_SECONDS: Final = 8.0
+"""How long calls wait for a node that runs the server. A connection waits twice as long before its tools go."""
+_ASK_SECONDS: Final = 10.0
+_log = logging.getLogger(__name__)
+_trusted: Final = msgspec.msgpack.Decoder(messages.TrustedServer)
+
+
+class ShareHost(Protocol):
+    """What all shares of a node have in common."""
+
+    @property
+    def ready(self) -> asyncio.Event:
+        """Is set when this node takes part in the work of all nodes."""
+
+    @property
+    def node(self) -> str:
+        """The name of this node."""
+
+    @property
+    def link(self) -> NodeLink: ...
+
+    def find(self, name: str) -> McpConnection | None:
+        """Return the connection of this server."""
+
+    def link_of(self, name: str) -> NodeServerLink | None:
+        """Return the server at the node that runs it; None while no other node does."""
+
+    async def claim(self, name: str) -> HostedServer | None:
+        """Enter this node as the one that runs the server. Return None if another one does, or this one may not."""
+
+    async def release(self, hosted: HostedServer) -> None:
+        """Remove the row: the program has ended here."""
+
+    async def publish(self, hosted: HostedServer, snapshot: bytes) -> None:
+        """Write what the server has into its row, and tell the others."""
+
+    def forget(self, share: "NodeShare") -> None:
+        """Note that the connection of this share is closed."""
+
+
+class NodeShare:
+    """The part of this node in one server. It fills `ServerShare`."""
+
+    def __init__(self, name: str, host: ShareHost) -> None:
+        self.name = name
+        self.came = asyncio.Event()
+        """Is set when another node runs the server, or does so no longer."""
+        self.hosted: HostedServer | None = None
+        self.is_alone = False
+        """Whether no node ran it for long."""
+        self._host = host
+        self._written = b""
+        self._is_leaving = False
+        self._released = asyncio.Event()
+
+    @property
+    def node(self) -> str:
+        """The name of the node that runs the server; empty while none does."""
+        link = self._host.link_of(self.name)
+        return self._host.node if self.hosted is not None else "" if link is None else link.mirror.record.name
+
+    @property
+    def is_held(self) -> bool:
+        """Whether this node runs it."""
+        return self.hosted is not None and not self._is_leaving
+
+    async def claim(self) -> ServerElsewhere | None:
+        """Return the server at the node that runs it; None: this node has to run it. Raises `ServerLost`."""
+        host = self._host
+        await host.ready.wait()
+        if self.hosted is not None and self._is_leaving:
+            await self.release()
+        end = time.monotonic() + _MOVE_SECONDS
+        while self.hosted is None:
+            self.came.clear()
+            if (link := host.link_of(self.name)) is not None:
+                self.is_alone = False
+                return link
+            self.hosted = await host.claim(self.name)
+            if self.hosted is None:
+                if time.monotonic() > end:
+                    self.is_alone = True
+                    raise ServerLost("no node runs it at the moment")
+                await within(time.monotonic() + _TRY_SECONDS, self.came)
+        self.is_alone = False
+        return None
+
+    async def release(self) -> None:
+        """Give the lease up, if this node has it: its program has ended here."""
+        hosted, self.hosted, self._written, self._is_leaving = self.hosted, None, b"", False
+        if hosted is not None:
+            await self._host.release(hosted)
+            self._released.set()
+
+    async def close(self) -> None:
+        """Give the lease up: the server is removed here."""
+        await self.release()
+        self._host.forget(self)
+
+    async def trust(self) -> list[str]:
+        """Let the node that runs the server accept its definitions as they are now."""
+        link = self._host.link_of(self.name)
+        if link is None:
+            raise LinkDown(f"No node runs the MCP server {self.name!r} at the moment: try again.")
+        asked = encode(messages.TrustServer(self.name))
+        try:
+            answer = await self._host.link.request(link.mirror.record.node, messages.TRUST, asked, _ASK_SECONDS)
+        except TimeoutError:
+            raise LinkDown(f"The node of the MCP server {self.name!r} does not answer: try again.") from None
+        return _trusted.decode(answer).tools
+
+    def lose(self) -> None:
+        """Note that another node may run the server by now: the program here ends."""
+        hosted, self.hosted, self._written = self.hosted, None, b""
+        connection = self._host.find(self.name)
+        if hosted is not None:
+            hosted.is_over = True
+            if connection is not None:
+                _log.warning("The MCP server %s is stopped here: another node may run it by now.", self.name)
+                connection.drop()
+
+    def check(self, places: set[tuple[str, int]]) -> None:
+        """Notice that the row of this node is gone."""
+        if self.hosted is not None and (self.hosted.peer, self.hosted.epoch) not in places:
+            self.lose()
+
+    async def write(self) -> None:
+        """Write what the server has, if that has changed."""
+        connection = self._host.find(self.name)
+        if self.hosted is None or connection is None:
+            return
+        written = encode_snapshot(connection.snapshot(is_leaving=self._is_leaving))
+        if written != self._written:
+            await self._host.publish(self.hosted, written)
+            self._written = written
+
+    async def hand_over(self, seconds: float) -> None:
+        """Let another node run the server, when the calls here have ended or the time is over."""
+        hosted, connection = self.hosted, self._host.find(self.name)
+        if hosted is None or connection is None:
+            return
+        self._is_leaving = True
+        self._released.clear()
+        end = time.monotonic() + seconds
+        try:
+            await self.write()
+        except HandspanError as error:
+            _log.warning("The other nodes do not know yet that this one gives %s up: %s", self.name, error)
+        await within(end, connection.idle)
+        hosted.is_over = True
+        connection.drop()
+        await within(end + _MOVE_SECONDS, self._released)
+
+
+async def within(end: float, event: asyncio.Event) -> None:
+    """Wait for the event until this time at most."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(max(0.0, end - time.monotonic())):
+            await event.wait()

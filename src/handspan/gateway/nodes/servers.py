@@ -1,0 +1,349 @@
+"""MCP servers that are programs: one node runs each of them, and all nodes use it (SPEC K2).
+
+The row of a server in the database is the lease: one node can enter it, and it goes with that node. The node then
+starts the program, and writes what the server has into the row. All others read it there, and call the server through
+that node. When the row is gone, a node that has the server in its settings enters it anew.
+"""
+
+import asyncio
+import logging
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from handspan.bus.link import NatsLink
+from handspan.bus.nats import NatsBus
+from handspan.core.artifacts import Artifacts
+from handspan.core.bus import ToolsChanged
+from handspan.core.errors import StoreError
+from handspan.core.nodes import SERVER, SHARED, ClientPlace, ClientRecord, NodeBook
+from handspan.gateway.nodes.server_share import NodeShare, within
+from handspan.sources.mcp.connection import McpConnection
+from handspan.sources.mcp.servers import McpServers
+from handspan.sources.nodes import messages
+from handspan.sources.nodes.hosted import HostedServer
+from handspan.sources.nodes.messages import GONE, ClientLost, LargeFrames, Probe, Probed, ProbedClient, ToClient, encode
+from handspan.sources.nodes.mirror import Mirror, MirrorHost
+from handspan.sources.nodes.server_link import CAPABILITIES, NodeServerLink, encode_snapshot
+
+_PREFIX: Final = "mcp-"
+_TICK_SECONDS: Final = 0.5
+_REPEAT_TICKS: Final = 6
+_CALLER_SECONDS: Final = 10.0
+"""How long the calls of a node that is gone may run on: it may only have a new incarnation."""
+_MAX_ENDED: Final = 100
+_MAX_CALLS: Final = 1000
+"""Calls of other nodes that one server may have open. Most of them wait until those before them have ended."""
+_log = logging.getLogger(__name__)
+
+
+def is_server(peer: str) -> bool:
+    """Whether this is the id of an MCP server, and not that of a client."""
+    return peer.startswith(_PREFIX)
+
+
+class SharedServers:
+    """The part of this node in the MCP servers of all nodes. It fills `RelayHost`."""
+
+    def __init__(self, host: MirrorHost, link: NatsLink, bus: NatsBus, node: str, away: float) -> None:
+        """`node` is the name of this node; `away`: seconds without the database after which its programs end."""
+        self.link = link
+        self.most_calls = _MAX_CALLS
+        self.is_draining = False
+        self.ready = asyncio.Event()
+        self.node = node
+        self._host = host
+        self._bus = bus
+        self._away = away
+        self._mcp: McpServers
+        self._artifacts: Artifacts
+        self._folder: Path
+        self._read_pins: Callable[[], Coroutine[Any, Any, None]]
+        self._shares: dict[str, NodeShare] = {}
+        self._links: dict[str, NodeServerLink] = {}
+        """By the names of the servers."""
+        self._by_peer: dict[str, NodeServerLink] = {}
+        self._hosted: OrderedDict[str, HostedServer] = OrderedDict()
+        """Servers that this node runs, or ran: an answer may have to be repeated. By their peers."""
+        self._has_claimed = False
+        self._claiming: set[str] = set()
+        self._unwanted: list[tuple[str, int]] = []
+        """Rows to remove: peer and epoch."""
+        self._seen_at = time.monotonic()
+        self._gone: dict[str, float] = {}
+        self._ticking: asyncio.Task[None] | None = None
+        self._wake = asyncio.Event()
+
+    @property
+    def frames(self) -> LargeFrames:
+        """Frames that are too large for a message."""
+        return self._host.frames
+
+    @property
+    def book(self) -> NodeBook:
+        """The rows."""
+        return self._host.book
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do this in a task of its own."""
+        self._host.start(work)
+
+    # Open and close.
+
+    def open(
+        self, mcp: McpServers, artifacts: Artifacts, folder: Path, read_pins: Callable[[], Coroutine[Any, Any, None]]
+    ) -> None:
+        """Begin to claim servers. `read_pins` reads the definitions that persons agreed to, perhaps at other nodes."""
+        self._mcp, self._artifacts, self._folder, self._read_pins = mcp, artifacts, folder, read_pins
+        self._bus.subscribe(ToolsChanged, lambda _: self._wake.set())
+        self._ticking = asyncio.create_task(self._tick())
+        self.ready.set()
+
+    async def close(self) -> None:
+        """Stop. The rows of this node are removed when the programs have ended, or go with its lease."""
+        if self._ticking is not None:
+            self._ticking.cancel()
+            await asyncio.wait([self._ticking])
+        for link in self._by_peer.values():
+            link.lost.set()
+
+    async def drain(self, seconds: float) -> None:
+        """Give the servers of this node to other nodes: each when its calls have ended, or after the time."""
+        self.is_draining = True
+        held = [share for share in self._shares.values() if share.hosted is not None]
+        if seconds and held:
+            await asyncio.gather(*(share.hand_over(seconds) for share in held))
+
+    def share(self, name: str) -> NodeShare:
+        """Return the part of this node in the server of this name."""
+        share = self._shares[name] = NodeShare(name, self)
+        return share
+
+    def forget(self, share: NodeShare) -> None:
+        """Note that the connection of this share is closed."""
+        if self._shares.get(share.name) is share:
+            del self._shares[share.name]
+        self._wake.set()
+
+    # The lease.
+
+    async def claim(self, name: str) -> HostedServer | None:
+        """Enter this node as the one that runs the server. Return None if another one does, or this one may not."""
+        connection = self._mcp.find(name)
+        if self.is_draining or connection is None or self._mcp.is_guest(name):
+            return None
+        record = ClientRecord(
+            peer=f"{_PREFIX}{secrets.token_hex(16)}",
+            owner=SHARED,
+            node=self.book.own,
+            epoch=0,
+            role=SERVER,
+            label=name,
+            session="",
+            prefix=False,
+            capabilities=CAPABILITIES,
+            name=self.node,
+            tools=encode_snapshot(connection.snapshot()),
+        )
+        self._has_claimed = True
+        self._claiming.add(record.peer)
+        try:
+            epoch = await self.book.claim(record)
+            if not epoch:
+                return None
+            await self._read_pins()
+        finally:
+            self._claiming.discard(record.peer)  # a row that was entered all the same is removed by the next look
+        hosted = HostedServer(record.peer, epoch, connection.run_named, self, self._artifacts, self._folder)
+        self._hosted[record.peer] = hosted
+        while len(self._hosted) > _MAX_ENDED and next(iter(self._hosted.values())).is_over:
+            self._hosted.popitem(last=False)
+        _log.info("The MCP server %s runs on this node.", name)
+        return hosted
+
+    async def release(self, hosted: HostedServer) -> None:
+        """Remove the row: the program has ended here."""
+        await hosted.end()
+        self._unwanted.append((hosted.peer, hosted.epoch))
+        await self._remove_rows()
+
+    async def publish(self, hosted: HostedServer, snapshot: bytes) -> None:
+        """Write what the server has into its row, and tell the others."""
+        await self.book.offer(hosted.peer, hosted.epoch, snapshot)
+        self._bus.publish(ToolsChanged(SHARED))
+
+    async def _remove_rows(self) -> None:
+        try:
+            while self._unwanted:
+                await self.book.remove(*self._unwanted[-1])
+                self._unwanted.pop()
+            self._bus.publish(ToolsChanged(SHARED))
+        except StoreError as error:  # the next tick tries it again; at the latest they go with this node
+            _log.debug("The lease of an MCP server could not be given up yet: %s", error)
+
+    def lose_all(self) -> None:
+        """Note that the others counted this node as lost: they run its servers now."""
+        for share in self._shares.values():
+            share.lose()
+
+    def find(self, name: str) -> McpConnection | None:
+        """Return the connection of this server."""
+        return self._mcp.find(name)
+
+    # Servers of other nodes.
+
+    def link_of(self, name: str) -> NodeServerLink | None:
+        """Return the server at the node that runs it; None while no other node does."""
+        link = self._links.get(name)
+        return None if link is None or link.lost.is_set() else link
+
+    def appear(self, mirror: Mirror) -> None:
+        """Take what the row of a server at another node says."""
+        link = self._by_peer.get(mirror.id)
+        if link is None or link.mirror is not mirror or (link.lost.is_set() and not link.snapshot.is_leaving):
+            link = self._by_peer[mirror.id] = NodeServerLink(mirror, self._host)
+        link.read()
+        name = mirror.record.label
+        self._links[name] = link
+        self._wake_share(name)
+        if name not in self._shares:
+            self.start(self._mcp.add_guest(name, link.snapshot))
+
+    def disappear(self, mirror: Mirror) -> None:
+        """Note that the node of a server runs it no longer."""
+        link = self._by_peer.get(mirror.id)
+        if link is not None:
+            link.lost.set()
+            self._wake_share(mirror.record.label)
+
+    def _wake_share(self, name: str) -> None:
+        share = self._shares.get(name)
+        if share is not None:
+            share.came.set()
+            connection = self._mcp.find(name)
+            if connection is not None and share.hosted is None:
+                connection.wake()
+
+    # Messages of other nodes.
+
+    def deliver(self, message: ToClient) -> None:
+        """Give a frame of another node to the server that it is for."""
+        hosted = self._hosted.get(message.peer)
+        if hosted is None or hosted.epoch != message.epoch:
+            lost = ClientLost(SHARED, message.peer, message.epoch)
+            self.link.send(message.sender, GONE, encode(lost))
+        elif message.stored:
+            self.start(self._deliver_stored(hosted, message))
+        else:
+            hosted.deliver(message, message.frame)
+
+    async def _deliver_stored(self, hosted: HostedServer, message: ToClient) -> None:
+        frame = await self.frames.read(message.stored, SHARED)
+        if frame is not None:
+            hosted.deliver(message, frame)
+
+    def probe(self, asked: Probe) -> Probed:
+        """Return which of these calls are not known here. Known answers and open questions are sent once more."""
+        unknown: list[ProbedClient] = []
+        gone: list[str] = []
+        for one in asked.clients:
+            hosted = self._hosted.get(one.peer)
+            if hosted is None or hosted.epoch != one.epoch:
+                gone.append(one.peer)
+            elif missing := tuple(call for call in one.calls if not hosted.knows(call, asked.sender)):
+                unknown.append(ProbedClient(one.peer, one.epoch, missing))
+        return Probed(tuple(unknown), tuple(gone))
+
+    def take_question(self, question: messages.CallQuestion) -> None:
+        """Ask the person of a call that runs at another node."""
+        link = self._by_peer.get(question.peer)
+        if link is not None:
+            link.take_question(question)
+
+    def take_answer(self, answered: messages.CallAnswer) -> None:
+        """Take the answer of a person at another node."""
+        hosted = self._hosted.get(answered.peer)
+        if hosted is not None:
+            hosted.take_answer(answered)
+
+    def trust(self, asked: messages.TrustServer) -> bytes:
+        """Accept the definitions of a server that runs here, for a person at another node."""
+        return encode(messages.TrustedServer(self._mcp.trust_here(asked.name)))
+
+    # Every half second.
+
+    async def _tick(self) -> None:
+        count = 0
+        while True:
+            await within(time.monotonic() + _TICK_SECONDS, self._wake)
+            self._wake.clear()
+            count += 1
+            try:
+                await self._look()
+            except StoreError as error:
+                _log.debug("The database is away: %s", error)
+                self._step_down()
+            except Exception:
+                _log.exception("The MCP servers of all nodes could not be looked after")
+            if count % _REPEAT_TICKS == 0:
+                for hosted in self._hosted.values():
+                    hosted.relay.repeat_answers()
+
+    async def _look(self) -> None:
+        """Write what the servers here have, notice a lost lease, and show or hide the servers of other nodes."""
+        if self._has_claimed:
+            places = await self.book.places([SHARED])
+            held = [share for share in self._shares.values() if share.hosted is not None]
+            self._find_unwanted(places)
+            for share in held:
+                share.check({(place.peer, place.epoch) for place in places})
+            for share in held:
+                await share.write()
+            await self._end_calls_of_lost_nodes()
+        if self._unwanted:
+            await self._remove_rows()
+        self._seen_at = time.monotonic()
+        for name, link in list(self._links.items()):
+            if not link.mirror.is_up:
+                await self._hide(name, link)
+            elif name not in self._shares:  # its connection here was removed
+                await self._mcp.add_guest(name, link.snapshot)
+        for peer in [peer for peer, link in self._by_peer.items() if link.lost.is_set() and not link.mirror.is_awaited]:
+            if not self._by_peer[peer].mirror.is_up:
+                del self._by_peer[peer]
+
+    def _find_unwanted(self, places: Sequence[ClientPlace]) -> None:
+        """Note rows of this node that nothing here runs: the answer to a claim was lost, or its connection closed."""
+        run = {share.hosted.peer for share in self._shares.values() if share.hosted is not None} | self._claiming
+        for place in places:
+            row = (place.peer, place.epoch)
+            if place.node == self.book.own and place.peer not in run and row not in self._unwanted:
+                self._unwanted.append(row)
+
+    async def _hide(self, name: str, link: NodeServerLink) -> None:
+        """Forget a server that no node runs any more, and that is not in the settings here."""
+        share = self._shares.get(name)
+        if share is None or (self._mcp.is_guest(name) and share.is_alone):
+            if self._links.get(name) is link:
+                del self._links[name]
+            await self._mcp.remove_guest(name)
+
+    async def _end_calls_of_lost_nodes(self) -> None:
+        callers = {node for hosted in self._hosted.values() for node in hosted.callers()}
+        if not callers:
+            self._gone.clear()
+            return
+        living = {node.id for node in await self.book.nodes()}
+        now = time.monotonic()
+        self._gone = {node: self._gone.get(node, now) for node in callers - living}
+        lost = {node for node, since in self._gone.items() if now - since > _CALLER_SECONDS}
+        for hosted in self._hosted.values() if lost else ():
+            hosted.cancel_of(lost)
+
+    def _step_down(self) -> None:
+        """End the programs when the database is away for so long that another node may run them by now."""
+        if time.monotonic() - self._seen_at > self._away:
+            self.lose_all()

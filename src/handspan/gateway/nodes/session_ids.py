@@ -1,0 +1,166 @@
+"""Sessions of the older era, and calls that wait for their client in the newer one, among several nodes (SPEC K1, C5).
+
+Both live in the memory of one node. Their ids name that node and are signed, so another node can pass a request on to
+it. Every other request of the newer era is answered by the node that gets it.
+"""
+
+import hmac
+from collections.abc import MutableMapping
+from hashlib import sha256
+from typing import Any, Final, Protocol
+
+import msgspec
+from msgspec import Struct, field
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from handspan.core.nodes import NoSuchNode
+from handspan.gateway.http.refusals import JSON_HEADER, send_whole
+
+_SESSION: Final = b"mcp-session-id"
+_STATE: Final = b'"requestState"'
+_NOT_FOUND: Final = (
+    b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Session not found: its node is gone. Begin anew."}}'
+)
+
+
+class SignedIds:
+    """Signs ids with the node that they are for."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    def sign(self, own_id: str, node: str) -> str:
+        """Return the id that clients get."""
+        return f"{own_id}.{node}.{self._signature(own_id, node)}"
+
+    def read(self, signed: str) -> tuple[str, str] | None:
+        """Return the id and its node; None when no node of ours has signed this."""
+        own_id, _, rest = signed.partition(".")
+        node, _, signature = rest.partition(".")
+        is_ours = hmac.compare_digest(signature.encode(errors="replace"), self._signature(own_id, node).encode())
+        return (own_id, node) if is_ours else None
+
+    def _signature(self, own_id: str, node: str) -> str:
+        return hmac.new(self._key, f"{own_id}\n{node}".encode(errors="replace"), sha256).hexdigest()[:40]
+
+
+class _StateParams(Struct, frozen=True):
+    state: str = field(name="requestState", default="")
+
+
+class _StateRequest(Struct, frozen=True):
+    params: _StateParams = _StateParams()
+
+
+_request: Final = msgspec.json.Decoder(_StateRequest)
+
+
+class RequestNodes(Protocol):
+    """The nodes, as requests need them."""
+
+    @property
+    def process(self) -> str:
+        """The name of this process. An incarnation ends when the others count it as lost, and sessions do not."""
+        ...
+
+    async def forward(self, node: str, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
+        """Let the process of this name answer a request. Raises `NoSuchNode` when it is gone."""
+        ...
+
+
+class SessionRoutes:
+    """Brings every request to the node that has its session, or its waiting call. It fills `RoutedSessions`."""
+
+    def __init__(self, key: bytes, nodes: RequestNodes, here: ASGIApp, longest: int) -> None:
+        """`here` answers requests of sessions of this node, and refuses bodies of more bytes than `longest`."""
+        self._ids = SignedIds(key)
+        self._nodes = nodes
+        self._here = here
+        self._longest = longest
+
+    def stamp(self, own_id: str) -> str:
+        """Return the id that clients get, for something in the memory of this node."""
+        return self._ids.sign(own_id, self._nodes.process)
+
+    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        signed = [value.decode("latin-1") for name, value in scope["headers"] if name == _SESSION]
+        if signed:
+            await self._answer_session(signed[0].strip(" \t"), scope, receive, send)
+        elif scope["method"] == "POST":
+            await self._answer_plain(scope, receive, send)
+        else:
+            await self._here(scope, receive, send)
+
+    async def _answer_session(self, signed: str, scope: Scope, receive: Receive, send: Send) -> None:
+        found = self._ids.read(signed)
+        if found is None:
+            await _refuse(send)
+            return
+        session, node = found
+        if node != self._nodes.process:
+            await self._forward(node, scope, await _read_body(receive, self._longest), receive, send)
+            return
+        headers = [(name, session.encode() if name == _SESSION else value) for name, value in scope["headers"]]
+        await self._here({**scope, "headers": headers}, receive, _with_session(send, lambda _: signed))
+
+    async def _answer_plain(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request without a session: it opens one, or is of the newer era."""
+        body = await _read_body(receive, self._longest)
+        found = self._ids.read(_find_state(body)) if _STATE in body else None
+        if found is not None and found[1] != self._nodes.process:
+            await self._forward(found[1], scope, body, receive, send)
+        else:
+            await self._here(scope, _replay(body, receive), _with_session(send, self.stamp))
+
+    async def _forward(self, node: str, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
+        try:
+            await self._nodes.forward(node, scope, body, receive, send)
+        except NoSuchNode:
+            await _refuse(send)
+
+
+async def _refuse(send: Send) -> None:
+    await send_whole(send, 404, [JSON_HEADER], _NOT_FOUND)
+
+
+async def _read_body(receive: Receive, longest: int) -> bytes:
+    """Return the body; of one that is too long, a little more than the limit: it is refused by its length."""
+    body = bytearray()
+    while True:
+        message = await receive()
+        body += message.get("body", b"")
+        if message["type"] == "http.disconnect" or not message.get("more_body") or len(body) > longest:
+            return bytes(body)
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """Return a `receive` that begins with this body."""
+    first: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receive_again() -> Message:
+        return first.pop() if first else await receive()
+
+    return receive_again
+
+
+def _with_session(send: Send, sign: Any) -> Send:
+    """Return a `send` that gives clients the signed id of their session."""
+
+    async def send_signed(message: MutableMapping[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            headers = [
+                (name, sign(value.decode("latin-1")).encode() if name == _SESSION else value)
+                for name, value in message.get("headers", ())
+            ]
+            message = {**message, "headers": headers}
+        await send(message)
+
+    return send_signed
+
+
+def _find_state(body: bytes) -> str:
+    try:
+        return _request.decode(body).params.state
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return ""  # the library says what is wrong with it

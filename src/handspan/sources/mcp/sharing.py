@@ -1,0 +1,100 @@
+"""A program that one node of several runs, and that all of them use (SPEC K2): what its connection needs for that.
+
+One node has the lease of a server and starts its program. The others have the same tools in their registries, and ask
+that node. Without other nodes, none of this is used.
+"""
+
+import asyncio
+from typing import Protocol
+
+from msgspec import Struct
+
+from handspan.core.context import ToolContext
+from handspan.core.errors import HandspanError
+from handspan.core.results import Success
+from handspan.core.sources import Broken, SourceStatus
+from handspan.core.tool import UNKNOWN_EFFECTS, ToolSpec
+from handspan.core.values import Arguments
+from handspan.registry.pins import DefinitionChange
+
+
+class ServedTool(Struct, frozen=True):
+    """A tool of a server, as the node that runs the server has it in its registry."""
+
+    own_name: str
+    spec: ToolSpec
+    has_claims: bool
+    """Whether the server says what effects it has. Only one very object means that it does not."""
+    change: DefinitionChange | None = None
+    """How it differs from the definition that a person agreed to."""
+
+    @property
+    def definition(self) -> ToolSpec:
+        """The spec, with the very object for unknown effects, which no transport keeps."""
+        if self.has_claims:
+            return self.spec
+        spec = self.spec
+        return ToolSpec(
+            spec.name, spec.description, spec.parameters, spec.permissions, spec.timeout, spec.version, UNKNOWN_EFFECTS
+        )
+
+
+class ServerSnapshot(Struct, frozen=True):
+    """What the node that runs a server tells the others of it."""
+
+    status: SourceStatus = "opening"
+    tools: tuple[ServedTool, ...] = ()
+    reason: str = ""
+    broken: tuple[Broken, ...] = ()
+    internal_only: bool = True
+    trusted: bool = False
+    is_leaving: bool = False
+    """The node stops: it takes no new calls, and gives the server to another node when the running ones have ended."""
+
+
+class NotRun(HandspanError):
+    """The node that was asked has not run this call, and never will: it may run elsewhere."""
+
+
+class ServerElsewhere(Protocol):
+    """A server that another node runs. `changed` is set with each snapshot, `lost` when that node runs it no more."""
+
+    @property
+    def changed(self) -> asyncio.Event: ...
+
+    @property
+    def lost(self) -> asyncio.Event: ...
+
+    @property
+    def snapshot(self) -> ServerSnapshot: ...
+
+    async def call(self, own_name: str, arguments: Arguments, ctx: ToolContext) -> Success:
+        """Run a tool there. Raises `ToolError` when it fails, and `NotRun`."""
+        ...
+
+
+class ServerShare(Protocol):
+    """The part of one node in one server."""
+
+    @property
+    def node(self) -> str:
+        """The name of the node that runs the server; empty while none does."""
+
+    @property
+    def is_held(self) -> bool:
+        """Whether this node runs it."""
+
+    async def claim(self) -> ServerElsewhere | None:
+        """Return the server at the node that runs it; None: this node has the lease, and has to run it.
+
+        Waits while no node can be asked and this one can't run it either. Raises `ServerLost` when that takes too long.
+        """
+
+    async def release(self) -> None:
+        """Give the lease up, if this node has it: its program has ended here."""
+
+    async def close(self) -> None:
+        """Give the lease up: the server is removed from this node."""
+
+    async def trust(self) -> list[str]:
+        """Let the node that runs the server accept its definitions as they are now. Return the names of the tools."""

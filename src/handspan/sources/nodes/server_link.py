@@ -1,0 +1,131 @@
+"""An MCP server that another node runs, as this node uses it: calls, progress, cancel and questions (SPEC K2, P6).
+
+A call travels as one of a device does: it has one answer, which comes again until it is acknowledged, and the probes
+notice what was lost. When the node is gone, the outcome of a call that was sent is unknown.
+"""
+
+import asyncio
+import time
+from base64 import b64decode
+from collections import OrderedDict
+from typing import Final
+
+import msgspec
+
+from handspan.core.context import ToolContext
+from handspan.core.errors import ERROR_TYPES, ErrorCode, ToolError
+from handspan.core.nodes import NodeLink
+from handspan.core.questions import Answer
+from handspan.core.results import Attachment, Success
+from handspan.core.values import Arguments, Json
+from handspan.sources.mcp.sharing import NotRun, ServerSnapshot
+from handspan.sources.nodes.messages import ANSWER, CallAnswer, CallQuestion, encode
+from handspan.sources.nodes.mirror import Mirror, MirrorHost
+from handspan.sources.ws.calls import IdleTimeout, LostCall, Outcome, RemoteCall
+from handspan.wire.ws_frames import FailureFrame, MediaPart, ResultFrame
+
+CAPABILITIES: Final = ("cancel", "deadline", "progress")
+"""What a node can do with the calls of a server, in the words of ws.md."""
+_MAX_ANSWERS: Final = 1000
+_snapshot: Final = msgspec.json.Decoder(ServerSnapshot)
+
+
+def encode_snapshot(snapshot: ServerSnapshot) -> bytes:
+    """Return what a row holds of a server."""
+    return msgspec.json.encode(snapshot)
+
+
+class NodeServerLink:
+    """A server at the node that runs it. It fills `ServerElsewhere`."""
+
+    def __init__(self, mirror: Mirror, host: MirrorHost) -> None:
+        self.changed = asyncio.Event()
+        self.lost = asyncio.Event()
+        self.snapshot = ServerSnapshot()
+        self.mirror = mirror
+        self._host = host
+        self._contexts: dict[str, ToolContext] = {}
+        """The calls that wait, by id: the server may ask their persons."""
+        self._answers: OrderedDict[str, CallAnswer | None] = OrderedDict()
+        """The questions that came, with what was answered: each of them may come again."""
+
+    def read(self) -> None:
+        """Take what the row says now. Raises `msgspec.DecodeError` when a newer version wrote it."""
+        self.snapshot = _snapshot.decode(self.mirror.record.tools)
+        self.changed.set()
+        if self.snapshot.is_leaving:
+            self.lost.set()
+
+    async def call(self, own_name: str, arguments: Arguments, ctx: ToolContext) -> Success:
+        """Run a tool there. Raises `ToolError` when it fails, and `NotRun`."""
+        calls = self.mirror.calls
+        call = RemoteCall(ctx.call_id, own_name, arguments, ctx.deadline, ctx.progress, None, calls.new_outcome())
+        call.owner = ctx.who.owner
+        self._contexts[call.id] = ctx
+        try:
+            calls.ask(call)
+            answer = await call.outcome
+        except asyncio.CancelledError:
+            is_late = ctx.deadline is not None and ctx.deadline.at <= time.monotonic()
+            calls.cancel(call, "timeout" if is_late else "aborted")
+            raise
+        finally:
+            del self._contexts[call.id]
+            calls.forget(call)
+        calls.acknowledge_stored(call.id)
+        return _read(answer, self.mirror.record.label)
+
+    # Questions.
+
+    def take_question(self, question: CallQuestion) -> None:
+        """Ask the person of a call. A question that comes again gets the same answer."""
+        ctx = self._contexts.get(question.call)
+        if question.id in self._answers:
+            answered = self._answers[question.id]
+            if answered is not None:
+                self._send(answered)
+        elif ctx is not None:
+            self._answers[question.id] = None
+            if len(self._answers) > _MAX_ANSWERS:
+                self._answers.popitem(last=False)
+            self._host.start(self._ask(question, ctx))
+
+    async def _ask(self, question: CallQuestion, ctx: ToolContext) -> None:
+        try:
+            answer, waited = await ctx.person.ask(question.asked)
+            if ctx.deadline is not None:
+                ctx.deadline = ctx.deadline.later(waited)
+            answered = CallAnswer(question.peer, question.call, question.id, answer, waited)
+        except ToolError as error:
+            answered = CallAnswer(question.peer, question.call, question.id, Answer("deny"), 0.0, error.message)
+        self._answers[question.id] = answered
+        self._send(answered)
+
+    def _send(self, answered: CallAnswer) -> None:
+        link: NodeLink = self._host.link
+        link.send(self.mirror.record.node, ANSWER, encode(answered))
+
+
+def _read(answer: Outcome, server: str) -> Success:
+    match answer:
+        case ResultFrame(output=output, parts=parts):
+            return Success(output, tuple(map(_attachment, parts)))
+        case FailureFrame(error=error, code=code):
+            raise ToolError(_code(code), str(error))
+        case LostCall(was_sent=True):
+            text = (
+                f"The node that ran the MCP server {server!r} was lost while it ran this call: the outcome is unknown."
+            )
+            raise ToolError("unknown_outcome", f"{text} Look before you call it again.")
+        case LostCall():
+            raise NotRun("The call was not run.")
+        case IdleTimeout():
+            raise ToolError("timeout", f"The MCP server {server!r} did not answer in time.")
+
+
+def _code(code: Json) -> ErrorCode:
+    return next((known for known in ERROR_TYPES if known == code), "execution_failed")
+
+
+def _attachment(part: MediaPart) -> Attachment:
+    return Attachment(part.kind, part.media_type, b64decode(part.data), name=part.name)

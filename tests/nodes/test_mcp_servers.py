@@ -1,0 +1,124 @@
+"""An MCP server over stdio runs on one node, and all nodes call it (SPEC K2, K3; C)."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from handspan.core.values import Json
+from handspan.testing import GatewayProcess
+from tests.nodes.gateways import LONG_LEASE, ThreeNodes, ask, chat_at, listed, open_nodes
+from tests.sources.mcp.serving import PROGRAM
+from tests.waiting import until
+
+pytestmark = pytest.mark.anyio
+
+
+def stdio(log: Path, *options: str, **more: Json) -> dict[str, Json]:
+    """The settings of the test's own server."""
+    args: list[Json] = ["-I", "-S", str(PROGRAM), "--log", str(log), *options]
+    return {"command": sys.executable, "args": args, "internal_only": False, **more}
+
+
+def starts(log: Path) -> int:
+    """How often the program was started."""
+    return log.read_text().splitlines().count("start") if log.exists() else 0
+
+
+async def server_at(node: GatewayProcess) -> Any:
+    """What a node says of the server; None if it has none."""
+    return next((one for one in (await ask(node, "GET", "/api/mcp"))["servers"] if one["name"] == "bad"), None)
+
+
+async def call(node: GatewayProcess, tool: str, **arguments: Json) -> Any:
+    """The result of a call at this node."""
+    return await ask(node, "POST", f"/api/tools/{tool}/call", {"args": arguments})
+
+
+async def owner_and_other(nodes: ThreeNodes) -> tuple[GatewayProcess, GatewayProcess]:
+    """The node that runs the server, and one that does not."""
+    name = (await server_at(nodes[0]))["node"]
+    places = {"node0": (0, 1), "node1": (1, 0), "node2": (2, 0)}[name]
+    return nodes[places[0]], nodes[places[1]]
+
+
+async def test_one_node_runs_a_server_and_all_nodes_call_it(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    servers: Json = {"bad": stdio(log)}
+    async with open_nodes(tmp_path, 2, tools__mcp_servers=servers, cluster__lease=LONG_LEASE) as nodes:
+        await listed(nodes, "bad__echo", "bad__rich", on=(0, 1))
+        first, second = await server_at(nodes[0]), await server_at(nodes[1])
+        assert first["status"] == second["status"] == "ready" and first["tools"] == second["tools"]
+        assert first["node"] == second["node"] in ("node0", "node1")
+        owner, other = await owner_and_other(nodes)
+        assert await call(other, "bad__echo", text="hello") == await call(owner, "bad__echo", text="hello")
+        assert (await call(other, "bad__echo", text="x" * 600_000))["status"] == "success"  # by reference, both ways
+        assert (await call(other, "bad__fail"))["message"] == "It went wrong."
+        assert (await call(other, "bad__rich"))["attachments"][0]["media_type"] == "image/png"
+        died = await call(other, "bad__die")
+        assert died["code"] == "unknown_outcome" and (await call(other, "bad__echo", text="again"))["result"] == "again"
+        async with chat_at(other, capabilities=["events"]) as chat:
+            await chat.say("call bad__steps {}\ncall bad__ask {}\nthen\nIt is {results}")
+            assert "step" in str(await chat.event("call_progress"))
+            await until(lambda: _questions(owner))
+            asked = (await _questions(owner))[0]
+            assert "Which colour?" in asked["subject"]
+            body: dict[str, Json] = {"decision": "allow", "value": {"colour": "blue"}}
+            await ask(owner, "POST", f"/api/questions/{asked['id'].replace('/', '%2F')}/answer", body)
+            assert "blue" in str(await chat.event("ended"))
+        assert starts(log) == 2
+
+
+async def _questions(node: GatewayProcess) -> list[Any]:
+    return list((await ask(node, "GET", "/api/questions"))["questions"])
+
+
+async def test_a_server_of_one_nodes_settings_is_used_by_all_and_its_changes_are_accepted_anywhere(
+    tmp_path: Path,
+) -> None:
+    log, tools = tmp_path / "log", tmp_path / "tools.json"
+    tool = {"name": "echo", "description": "Say it again.", "inputSchema": {"type": "object"}}
+    announce = {"name": "announce", "description": "Say that the list has changed.", "inputSchema": {"type": "object"}}
+    tools.write_text(json.dumps([tool, announce]))
+    async with open_nodes(tmp_path, 2, cluster__lease=LONG_LEASE) as nodes:
+        first, second = nodes.nodes
+        await ask(first, "PUT", "/api/mcp/bad", stdio(log, "--tools", str(tools)))
+        await listed(nodes, "bad__echo", on=(0, 1))
+        assert (await server_at(second))["node"] == "node0" and not (await server_at(second))["can_change"]
+        refused = await ask(second, "DELETE", "/api/mcp/bad")
+        assert "another node" in str(refused)
+        tools.write_text(json.dumps([{**tool, "description": "Do something else."}, announce]))
+        await call(second, "bad__announce")
+        await until(lambda: _waits(second, "bad__echo"))
+        blocked = await call(second, "bad__echo")
+        assert blocked["status"] == "error"
+        assert (await ask(second, "POST", "/api/mcp/bad/trust"))["tools"] == ["bad__echo"]
+        await until(lambda: _runs(second, "bad__echo"))
+        assert not (await server_at(first))["waiting"]
+        await ask(first, "PATCH", "/api/mcp/bad", {"internal_only": True})
+        await until(lambda: _is_hidden(second))
+        assert (await call(second, "bad__echo"))["status"] == "error"
+        shown = await ask(second, "POST", "/api/mcp/bad/call", {"tool": "echo", "args": {"text": "hidden"}})
+        assert shown["result"]["status"] == "success", shown
+        await ask(first, "DELETE", "/api/mcp/bad")
+        await until(lambda: _is_unknown(second))
+        assert nodes.rows("SELECT label FROM clients WHERE role = 'server'") == []
+
+
+async def _waits(node: GatewayProcess, tool: str) -> bool:
+    return bool((await server_at(node))["waiting"] == [tool])
+
+
+async def _runs(node: GatewayProcess, tool: str) -> bool:
+    return bool((await call(node, tool))["status"] == "success")
+
+
+async def _is_hidden(node: GatewayProcess) -> bool:
+    server = await server_at(node)
+    return bool(server and server["internal_only"] and server["status"] == "ready")
+
+
+async def _is_unknown(node: GatewayProcess) -> bool:
+    return await server_at(node) is None

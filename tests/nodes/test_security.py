@@ -1,0 +1,105 @@
+"""Owners and tokens across nodes: what is forged, revoked or another owner's changes and shows nothing (SPEC K5)."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import nats
+import pytest
+
+from handspan.bus.link import PREFIX
+from handspan.core.bus import TokenRevoked
+from handspan.core.nodes import ClientPlace
+from handspan.sources.nodes import messages
+from handspan.testing import FakeDevice, offer
+from handspan.testing.gateway import RunningGateway
+from tests.nodes.gateways import PATIENT, ask, nodes_here, tools_of
+from tests.waiting import soon, until
+
+pytestmark = pytest.mark.anyio
+
+ADD = offer("add", "Add two numbers.", timeout=60)
+
+
+async def lists(node: RunningGateway, token: str) -> bool:
+    """Whether a node lists the phone's tool for the owner of this token."""
+    return "phone__add" in await tools_of(node, token)
+
+
+def forgeries(place: ClientPlace, owner: str, sender: str) -> list[tuple[str, bytes]]:
+    """Messages about a client and a session of ann, as if they were of this owner."""
+    call = b'{"type":"tool_call_request","id":"forged","name":"add","args":{}}'
+    found: list[tuple[str, msgspec.Struct]] = [
+        (messages.TO_CLIENT, messages.ToClient(sender, owner, place.peer, place.epoch, call)),
+        (messages.GONE, messages.ClientLost(owner, place.peer, place.epoch, True, "forged")),
+        (messages.DISMISS, messages.ClientDismissed(owner, place.peer, "forged")),
+        (messages.TURN, messages.TurnOffered(owner, "s1")),
+    ]
+    return [(kind, messages.encode(one)) for kind, one in found]
+
+
+async def test_owners_stay_apart_and_a_message_with_a_forged_owner_or_node_changes_nothing(tmp_path: Path) -> None:
+    async with nodes_here(tmp_path, "all", "all") as (here, there):
+        ann, bob = [await here.gateway.auth.issue(owner, ("chat", "device", "tools")) for owner in ("ann", "bob")]
+        async with FakeDevice(there.url, ann) as phone:
+            await phone.connect(role="device", label="phone", capabilities=["resume"])
+            await phone.register(ADD)
+            session = {"X-Session-Id": "s1"}
+            await ask(there, "POST", "/webhook", {"message": "hello"}, token=ann, extra_headers=session)
+            await until(lambda: lists(here, ann))
+            assert not await lists(here, bob) and not await lists(there, bob)
+            other = await ask(here, "POST", "/api/tools/phone__add/call", {"args": {}}, token=bob)
+            assert "tool_not_found" in str(other)
+            assert (await ask(here, "GET", "/api/sessions/s1/messages", token=bob))["code"] == "not_found"
+            # A node would have to be broken to sign such messages: the owner is checked all the same.
+            book, cluster = here.gateway.store.nodes, here.gateway.cluster
+            assert book is not None and cluster is not None
+            (place,) = await book.places(["ann"])
+            for node in (place.node, book.own):
+                for kind, body in forgeries(place, "bob", book.own):
+                    cluster.link.send(node, kind, body)
+            await cluster.link.flush()
+            await publish_unsigned(there, place, ann)
+            # All is as before.
+            called = asyncio.create_task(ask(here, "POST", "/api/tools/phone__add/call", {"args": {}}, token=ann))
+            request = await phone.expect("tool_call_request", PATIENT)
+            await phone.answer(request, 81)
+            assert (await soon(called))["result"] == 81
+            assert [one["id"] for one in phone.heard if one["type"] == "tool_call_request"] == [request["id"]]
+            assert await lists(here, ann) and await lists(there, ann)
+            assert await there.gateway.store.conversations.load("s1", owner="ann")
+
+
+async def publish_unsigned(node: RunningGateway, place: ClientPlace, token: str) -> None:
+    """Let a stranger on NATS send what only nodes may send, with the right owner, and wait until it has arrived."""
+    cluster = node.gateway.cluster
+    assert cluster is not None
+    stranger: Any = await nats.connect(node.gateway.settings.cluster.url)
+    try:
+        forged = forgeries(place, "ann", place.node)
+        for kind, body in forged:
+            await stranger.publish(f"{PREFIX}.n.{place.node}.{kind}", b"\0" * 16 + body)
+        for stored in await node.gateway.store.tokens.all(owner="ann"):
+            revoked = msgspec.msgpack.encode(TokenRevoked("ann", stored.hash))
+            await stranger.publish(f"{PREFIX}.all", b"\0" * 16 + revoked)
+        await stranger.flush()
+        await until(lambda: cluster.link.forged >= len(forged) + 1)
+    finally:
+        await stranger.close()
+
+
+async def test_a_revoked_token_is_dead_on_every_node_even_if_the_message_about_it_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with nodes_here(tmp_path, "all", "all") as (here, there):
+        token = await here.gateway.auth.issue("ann", ("chat", "device", "tools"))
+        async with FakeDevice(there.url, token) as phone:
+            await phone.connect(role="device", label="phone")
+            assert (await ask(there, "GET", "/api/tools", token=token))["tools"]
+            assert here.gateway.cluster is not None
+            monkeypatch.setattr(here.gateway.cluster.link, "publish", lambda subject, body: None)
+            (stored,) = await here.gateway.store.tokens.all(owner="ann")
+            assert await here.gateway.auth.revoke(stored.hash, "ann")
+            assert await phone.closed(PATIENT) == 1008
+            assert (await ask(there, "GET", "/api/tools", token=token))["code"] == "unauthorized"
