@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 from handspan.core.version import VERSION
 
 if TYPE_CHECKING:
-    from handspan.agent.refusals import SessionBusy
     from handspan.config.load import load_settings
     from handspan.core.agents import Agent
     from handspan.core.context import ToolContext
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from handspan.core.questions import Answer, Question
     from handspan.core.results import Attachment, Failure, Pending, Success
     from handspan.core.tool import READ_ONLY, Annotations, Handling, ToolSpec
-    from handspan.front.answers import AgentAnswer, AnswerMismatch, AskFailed, CallMade, UsageError
+    from handspan.front.answers import AgentAnswer, AnswerMismatch, AskFailed, CallMade, SessionBusy, UsageError
     from handspan.front.handspan import Handspan
 
 # Loaded when a program first uses the name: a file with tools does not pay for the agent, a command for neither.
@@ -42,7 +41,7 @@ _LATE: Final = {
     "HandspanError": "handspan.core.errors",
     "Pending": "handspan.core.results",
     "Question": "handspan.core.questions",
-    "SessionBusy": "handspan.agent.refusals",
+    "SessionBusy": "handspan.front.answers",
     "Success": "handspan.core.results",
     "ToolContext": "handspan.core.context",
     "ToolError": "handspan.core.errors",
