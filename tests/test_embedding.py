@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from handspan import Handspan
+import handspan
+from handspan import Handspan, HandspanError
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "embedding.md").read_text(encoding="utf-8")
@@ -36,6 +37,13 @@ def test_the_programs_pass_the_strict_type_checker(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), *map(str, files)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
+
+
+def test_every_error_of_the_page_is_imported_from_the_package() -> None:
+    table = PAGE.split("| raised by |")[1].split("\n\n")[0]
+    errors = {*re.findall(r" \| `(\w+)` \|", table)} - {"TimeoutError"}
+    assert {"ConfigError", "AskFailed"} <= errors <= {*handspan.__all__}
+    assert all(issubclass(getattr(handspan, name), HandspanError) for name in errors)
 
 
 def test_every_option_is_explained() -> None:

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from handspan.config.load import load_settings
     from handspan.core.agents import Agent
     from handspan.core.context import ToolContext
-    from handspan.core.errors import HandspanError, ToolError
+    from handspan.core.errors import ConfigError, DefinitionError, HandspanError, ToolError
     from handspan.core.function_tool import tool
     from handspan.core.questions import Answer, Question
     from handspan.core.results import Attachment, Failure, Pending, Success
     from handspan.core.tool import READ_ONLY, Annotations, Handling, ToolSpec
-    from handspan.front.answers import AgentAnswer, AnswerMismatch, AskFailed, CallMade, UsageError
+    from handspan.front.answers import AgentAnswer, AnswerMismatch, AskFailed, CallMade, SessionBusy, UsageError
     from handspan.front.handspan import Handspan
 
 # Loaded when a program first uses the name: a file with tools does not pay for the agent, a command for neither.
@@ -33,12 +33,15 @@ _LATE: Final = {
     "AskFailed": "handspan.front.answers",
     "Attachment": "handspan.core.results",
     "CallMade": "handspan.front.answers",
+    "ConfigError": "handspan.core.errors",
+    "DefinitionError": "handspan.core.errors",
     "Failure": "handspan.core.results",
     "Handling": "handspan.core.tool",
     "Handspan": "handspan.front.handspan",
     "HandspanError": "handspan.core.errors",
     "Pending": "handspan.core.results",
     "Question": "handspan.core.questions",
+    "SessionBusy": "handspan.front.answers",
     "Success": "handspan.core.results",
     "ToolContext": "handspan.core.context",
     "ToolError": "handspan.core.errors",
@@ -58,12 +61,15 @@ __all__ = [
     "AskFailed",
     "Attachment",
     "CallMade",
+    "ConfigError",
+    "DefinitionError",
     "Failure",
     "Handling",
     "Handspan",
     "HandspanError",
     "Pending",
     "Question",
+    "SessionBusy",
     "Success",
     "ToolContext",
     "ToolError",

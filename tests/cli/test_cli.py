@@ -1,9 +1,11 @@
 """The command line, as a person or a script uses it (SPEC U2)."""
 
+import contextlib
 import json
 import os
 import re
 import shlex
+import sqlite3
 import subprocess
 from pathlib import Path
 
@@ -328,6 +330,15 @@ def test_the_doctor_has_a_remedy_for_a_workspace_that_can_not_be_used(run: Shell
     assert "do this:" in done.stdout and "Traceback" not in done.stderr
 
 
+def test_the_doctor_says_what_keeps_a_gateway_from_starting(run: Shell) -> None:
+    run("sessions")
+    with contextlib.closing(sqlite3.connect(run.state / "handspan.db")) as database:
+        database.execute("PRAGMA user_version = 999")
+    done = run("doctor")
+    assert done.returncode == 1 and "start: The database" in done.stdout
+    assert "correct the settings" not in done.stdout, "they are right"
+
+
 def test_the_doctor_says_why_commands_have_no_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("handspan.tools.starter._PYTHON", "no-such-python")
     monkeypatch.setenv("HANDSPAN_TOOLS__SANDBOX__NETWORK", "guarded")
@@ -372,6 +383,14 @@ def test_help_names_every_command(run: Shell) -> None:
     assert done.returncode == 0
     assert all(name in done.stdout for name in ("call", "doctor", "schema", "tools"))
     assert "0.1.0" in run.started("--version").stdout
+    for group in ("mcp", "config"):
+        commands = run(group, "--help").stdout.partition("\nCommands:\n")[2]
+        assert commands and "..." not in commands, "a description is cut"
+
+
+def test_a_list_can_be_asked_for_by_name(run: Shell) -> None:
+    assert run("agents", "list", "--json").stdout == run("agents", "--json").stdout != ""
+    assert "(none)" in run.on_screen("sessions", "list") and "(none)" not in run("sessions", "list").stdout
 
 
 def test_options_work_before_and_after_the_command(run: Shell, tmp_path: Path) -> None:

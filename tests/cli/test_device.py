@@ -113,7 +113,7 @@ def test_a_question_in_the_chat_calls_the_tool_on_the_device_through_the_gateway
         assert done.returncode == 0 and "[laptop__device_info: ok," in done.stdout
         assert f"host: {os.uname().nodename}" in done.stdout and f"cpus: {os.cpu_count()}" in done.stdout
         assert done.stderr == ""
-        laptop.until(r"device_info: ok, \d+ ms")
+        laptop.until(r"device_info: ok, [\d.]+ ms")
         laptop.type("\x03")
         assert laptop.ended() == 0 and "Traceback" not in laptop.seen
         assert "laptop__device_info" not in listed(run)

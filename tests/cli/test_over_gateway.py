@@ -331,7 +331,7 @@ def test_what_can_not_be_done_there_is_told_in_the_same_words(run: Shell) -> Non
 def test_one_answer_over_the_gateway_is_as_one_here(run: Shell) -> None:
     done = run("chat", TIME)
     assert done.returncode == 0
-    assert re.search(r"^\[get_current_time: ok, \d+ ms\]$", done.stdout, re.MULTILINE)
+    assert re.search(r"^\[get_current_time: ok, [\d.]+ ms\]$", done.stdout, re.MULTILINE)
     assert "(UTC+09:00)" in done.stdout and "stand-in" in done.stdout
     lines = json_lines(run("chat", "--json", TIME))
     kinds = [event["type"] for event in lines]

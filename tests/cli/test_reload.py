@@ -13,13 +13,17 @@ def test_a_reload_applies_what_it_can_and_says_what_needs_a_restart(run: Shell) 
     run.config('model = "offline"\n[agents.old]\n')
     with serving(run):
         assert run("reload").stdout == "nothing has changed\n"
+        before = {tool["name"] for tool in json.loads(run("tools", "--json").stdout)}
         run.config(
-            'model = "offline"\n[agents.fresh]\ntools = ["get_current_time"]\n[tools]\ndisabled = ["spawn"]\n'
+            'model = "offline"\n[models.quick]\napi = "openai-chat"\nmodel = "m"\nbase_url = "http://127.0.0.1:1"\n'
+            '[agents.fresh]\nmodel = "quick"\ntools = ["get_current_time"]\n[tools]\ndisabled = ["spawn"]\n'
             'timeouts = {read_file = 3.0}\n[gateway]\nport = 7000\n[[hooks.chain]]\ntype = "rate_limit"\n'
             "config = {per_minute = 1}\n"
         )
         found = {one["what"] + one["remedy"]: one for one in json.loads(run("doctor", "--json").stdout)}
         assert "`handspan reload` applies it" in str(found) and "agents.fresh" in str(found)
+        assert "agents.fresh.mode" not in str(found), "a new agent is named once, not by each of its settings"
+        assert run("model", "which", "--model", "quick").returncode == 1, "it says what is in force"
         done = json.loads(run("reload", "--json").stdout)
         assert {"tools.disabled", "tools.timeouts.read_file", "hooks.chain"} <= {*done["applied"]}
         assert any(key.startswith("agents.fresh") for key in done["applied"])
@@ -27,7 +31,8 @@ def test_a_reload_applies_what_it_can_and_says_what_needs_a_restart(run: Shell) 
         assert "fresh" in run("agents").stdout and "old" not in run("agents").stdout
         assert json_lines(run("call", "spawn", '{"command": ["true"]}'))[0]["code"] == "tool_disabled"
         tools = {tool["name"]: tool for tool in json.loads(run("tools", "--json").stdout)}
-        assert tools["spawn"]["enabled"] is False
+        assert tools["spawn"]["enabled"] is False and tools.keys() == before
+        assert "quick" in run("model", "which", "--agent", "fresh").stdout
         assert "tools.timeouts.read_file" in run("config").stdout
         assert run("call", "get_current_time").returncode == 0
         assert json_lines(run("call", "get_current_time"))[0]["code"] == "hook_cancelled", "the hook counts"

@@ -70,6 +70,14 @@ class LoggingGateway:
     def call(self, tool: str, **arguments: Any) -> None:
         assert self.ask("POST", f"/api/tools/{tool}/call", {"args": arguments}) == 200
 
+    def reload(self, log: Path, line: str) -> None:
+        """Let it take the settings as a service manager does; the log says what came of it."""
+        os.kill(self.process.pid, signal.SIGHUP)
+        deadline = time.monotonic() + WAIT
+        while line not in log.read_text():
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(0.02)
+
     def end(self) -> str:
         """What was logged on standard error."""
         os.kill(self.process.pid, signal.SIGTERM)
@@ -138,6 +146,10 @@ def test_verbose_has_every_request_and_json_has_fields_and_neither_has_a_secret(
     words = ("--verbose", "--log-format", "json", "--log-file", str(file))
     with logging_gateway(run, tmp_path / "b", *words) as gateway:
         visit(gateway)
+        run.config(f'[models.own]\napi = "openai-chat"\nmodel = "m"\nkey = "sk-{CANARY}"\n')
+        gateway.reload(file, "Settings in force now: models.own")
+        run.config('model = "nowhere"\n')
+        gateway.reload(file, "those from before stay in force")
         assert gateway.end() == ""
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     said = file.read_text()

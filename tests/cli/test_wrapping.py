@@ -1,11 +1,10 @@
-"""Lines of commands at a terminal: they end at a word, and lists of settings stay short."""
+"""Lines of commands at a terminal: they end at a word."""
 
 import sys
 
 import pytest
 
 from handspan.cli.config import describe_changes
-from handspan.cli.reload import shorten_keys
 from handspan.cli.render import print_rows
 from handspan.cli.wrapping import wrap_text
 from handspan.wire.rest.status import SettingsInForce
@@ -20,15 +19,6 @@ def test_a_line_ends_at_a_word_and_goes_on_in_its_column() -> None:
 def test_a_word_that_fits_on_no_line_stays_whole() -> None:
     text = "Page     http://127.0.0.1:42617/signin?code=1234 signs in"
     assert wrap_text(text, 24, 9) == "Page     http://127.0.0.1:42617/signin?code=1234\n         signs in"
-
-
-def test_many_settings_of_one_part_are_named_by_the_part() -> None:
-    of_agent = [f"agents.careful.{name}" for name in ("deny", "mode", "model", "skills")]
-    assert shorten_keys([*of_agent, "agents.other.mode", "tools.shown"]) == [
-        "agents.careful",
-        "agents.other.mode",
-        "tools.shown",
-    ]
 
 
 def test_the_changed_settings_of_a_new_agent_are_named_once() -> None:

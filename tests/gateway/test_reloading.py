@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from handspan.config.listing import compare_settings, with_reloadable
+from handspan.config.listing import compare_settings, shorten_keys, with_reloadable
 from handspan.config.load import LoadedSettings, load_with_sources
 from handspan.config.settings import Settings
 from handspan.core.calls import ToolCall
@@ -83,13 +83,14 @@ def test_every_setting_is_either_reloaded_or_named_as_one_for_a_restart(tmp_path
         tmp_path,
         'journal_days = 3\ndefault_agent = "x"\nmodel_requests = 5\n[store]\ntimeout = 3.0\n'
         '[gateway.limits]\ntools = 3\n[log]\nlevel = "warning"\n'
-        "[tools.media]\nprocesses = 1\n[agents.x]\n",
+        '[tools.media]\nprocesses = 1\n[agents.x]\n[cluster]\nname = "n1"\n',
     ).settings
     merged, changes = with_reloadable(before, fresh), compare_settings(before, fresh)
     still = compare_settings(merged, fresh)
     assert still.reloadable == [] and still.needs_restart == changes.needs_restart
     assert changes.needs_restart == [
         "store.timeout",
+        "cluster.name",
         "journal_days",
         "tools.media.processes",
         "gateway.limits.tools",
@@ -105,3 +106,12 @@ def test_a_new_section_of_the_settings_is_thought_of_here() -> None:
     assert {*Settings.__struct_fields__} == reloaded | at_start | not_ours, (
         "say in config/listing.py what a reload does"
     )
+
+
+def test_many_settings_of_one_part_are_named_by_the_part() -> None:
+    of_agent = [f"agents.careful.{name}" for name in ("deny", "mode", "model", "skills")]
+    assert shorten_keys(["agents", *of_agent, "agents.other.mode", "tools.shown"]) == [
+        "agents.careful",
+        "agents.other.mode",
+        "tools.shown",
+    ]

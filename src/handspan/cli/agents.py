@@ -8,7 +8,7 @@ from msgspec import Struct, structs
 
 from handspan.agent.agents import tick_tool, untick_tool
 from handspan.cli.door import ask_gateway, place_options
-from handspan.cli.options import completes, json_option
+from handspan.cli.options import ListingGroup, completes, json_option
 from handspan.cli.render import plain_agent, print_agent, print_agents, print_json
 from handspan.cli.requests import RemoteRefused, Requests, find_agent, segment
 from handspan.core.agents import GENERAL, Agent, Mode
@@ -59,7 +59,7 @@ def _agent_options(function: F) -> F:
     return function
 
 
-@click.group("agents", invoke_without_command=True)
+@click.group("agents", cls=ListingGroup, invoke_without_command=True)
 @json_option
 @place_options
 @click.pass_context

@@ -10,7 +10,7 @@ import click
 
 from handspan.cli.door import ask_gateway, place_options
 from handspan.cli.files import write_new_file
-from handspan.cli.options import completes, json_option
+from handspan.cli.options import ListingGroup, completes, json_option
 from handspan.cli.progress_line import ProgressLine
 from handspan.cli.render import print_done, print_json, print_rows, render_size, render_time
 from handspan.cli.requests import Requests, UploadBody, segment
@@ -20,7 +20,7 @@ from handspan.wire.rest.artifacts import ArtifactList, ArtifactView
 _PATH: Final = "/api/artifacts"
 
 
-@click.group("artifacts", invoke_without_command=True)
+@click.group("artifacts", cls=ListingGroup, invoke_without_command=True)
 @click.option("--session", default="", help="Only those of this session.")
 @json_option
 @place_options

@@ -16,7 +16,7 @@ from handspan.bridge import AndroidTransport, Bridge, BridgeMemory, DesktopTrans
 from handspan.bridge.memory import AppSwitches
 from handspan.cli.device.command import join_gateway, name_files
 from handspan.cli.door import gateway_options, given_url
-from handspan.cli.options import json_option, read_settings
+from handspan.cli.options import CommandGroup, json_option, read_settings
 from handspan.cli.remote import Remote
 from handspan.cli.render import print_done
 from handspan.config.settings import BridgeSettings
@@ -27,7 +27,7 @@ _ROOMS = ("handspan.bridge", "handspan.client.ws")
 """The loggers whose lines are printed: what the bridge does, and why there is no link."""
 
 
-@click.group("bridge", invoke_without_command=True)
+@click.group("bridge", cls=CommandGroup, invoke_without_command=True)
 @click.option("--pair", metavar="CODE", help="Pair with the gateway at --url; it is remembered.")
 @click.option("--yes", is_flag=True, help="Start apps that declare themselves without asking.")
 @click.option("--android/--no-android", default=None, help="Bridge apps on phones, too, through adb.")

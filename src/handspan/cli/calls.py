@@ -9,17 +9,17 @@ import click
 import msgspec
 
 from handspan.cli.door import ask_gateway, find_gateway, place_options
-from handspan.cli.options import completes, json_option
+from handspan.cli.options import ListingGroup, completes, json_option
 from handspan.cli.render import print_json, print_line, print_rows, render_columns, render_time
 from handspan.cli.requests import Requests, segment
 from handspan.core.errors import HandspanError
-from handspan.core.values import Json, escape_invisible, strip_invisible
+from handspan.core.values import Json, describe_seconds, escape_invisible, strip_invisible
 from handspan.wire.rest.calls import CallPage, CallRecordView, ListedCall, TimingList
 
 _COLUMNS: Final = ("id", "tool", "origin", "agent", "status", "at", "took", "waited")
 _NONE: Final = "The journal has no such call."
 _FOLLOWED: Final = ("at", "tool", "status", "took", "waited", "agent", "id")
-_WIDTHS: Final = (16, 24, 18, 9, 7, 12, 36)
+_WIDTHS: Final = (19, 24, 18, 9, 7, 12, 36)
 
 
 def _moment(_: click.Context, param: click.Parameter, given: str) -> str:
@@ -33,7 +33,7 @@ def _moment(_: click.Context, param: click.Parameter, given: str) -> str:
         raise click.BadParameter(text, param=param) from None
 
 
-@click.group("calls", invoke_without_command=True)
+@click.group("calls", cls=ListingGroup, invoke_without_command=True)
 @click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many at most.")
 @click.option("--session", default="", shell_complete=completes("sessions"), help="Only calls of this session.")
 @click.option("--tool", default="", shell_complete=completes("tools"), help="Only calls of this tool.")
@@ -58,7 +58,7 @@ def command(ctx: click.Context, /, limit: int, follow: bool, as_json: bool, **fi
         print_json(found.calls)
         return
     rows = [
-        (call.id, call.tool, call.origin, call.agent, call.status, render_time(call.at), *_times(call))
+        (call.id, call.tool, call.origin, call.agent, call.status, render_time(call.at, seconds=True), *_times(call))
         for call in found.calls
     ]
     print_rows(_COLUMNS, rows, _NONE)
@@ -76,7 +76,10 @@ def timings(session: str, tool: str, as_json: bool) -> None:
     if as_json:
         print_json(found.tools)
         return
-    rows = [(one.tool, str(one.calls), str(one.failed), f"{one.p50:.3f} s", f"{one.p95:.3f} s") for one in found.tools]
+    rows = [
+        (one.tool, str(one.calls), str(one.failed), describe_seconds(one.p50), describe_seconds(one.p95))
+        for one in found.tools
+    ]
     print_rows(("tool", "calls", "failed", "p50", "p95"), rows, _NONE)
 
 
@@ -104,7 +107,7 @@ def _lines(call: CallRecordView) -> Iterator[str]:
         "agent": call.agent,
         "session": call.session,
         "status": call.status,
-        "at": render_time(call.at),
+        "at": render_time(call.at, seconds=True),
         "took": f"{took}{f', and {waited} for a person' if waited else ''}",
         "expires": "" if call.expires_at is None else render_time(call.expires_at),
     }
@@ -115,12 +118,12 @@ def _lines(call: CallRecordView) -> Iterator[str]:
         yield "what the tool itself answered, before a hook replaced it:"
         yield _indent(msgspec.to_builtins(call.true_result))
     for note in call.notes:
-        yield strip_invisible(f"{render_time(note.at)}  {note.text}")
+        yield strip_invisible(f"{render_time(note.at, seconds=True)}  {note.text}")
 
 
 def _times(call: ListedCall | CallRecordView) -> tuple[str, str]:
     """Return how long the call took, and how long it waited for a person."""
-    return f"{call.duration:.3f} s", f"{call.waited:.0f} s" if call.waited else ""
+    return describe_seconds(call.duration), f"{call.waited:.0f} s" if call.waited else ""
 
 
 def _indent(value: Json) -> str:
@@ -170,7 +173,11 @@ def _print_followed(call: ListedCall, as_json: bool) -> None:
     if as_json:
         click.echo(escape_invisible(msgspec.json.encode(call).decode()))
     else:
-        print_line(_followed_line((render_time(call.at), call.tool, call.status, *_times(call), call.agent, call.id)))
+        print_line(
+            _followed_line(
+                (render_time(call.at, seconds=True), call.tool, call.status, *_times(call), call.agent, call.id)
+            )
+        )
 
 
 def _followed_line(cells: tuple[str, ...]) -> str:

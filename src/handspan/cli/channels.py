@@ -3,13 +3,13 @@
 import click
 
 from handspan.cli.door import ask_gateway, place_options
-from handspan.cli.options import json_option
+from handspan.cli.options import ListingGroup, json_option
 from handspan.cli.render import print_done, print_json, print_rows
 from handspan.cli.requests import segment
 from handspan.wire.rest.channels import ChannelList, ChannelTested, ChannelView, SenderChanged
 
 
-@click.group("channels", invoke_without_command=True)
+@click.group("channels", cls=ListingGroup, invoke_without_command=True)
 @json_option
 @place_options
 @click.pass_context

@@ -6,17 +6,16 @@ import click
 import msgspec
 
 from handspan.cli.door import find_gateway, place_options
-from handspan.cli.options import config_folder, json_option, read_loaded_settings, settings_options
-from handspan.cli.reload import shorten_keys
+from handspan.cli.options import CommandGroup, config_folder, json_option, read_loaded_settings, settings_options
 from handspan.cli.render import print_done, print_json, print_rows
 from handspan.config.example import example_file
-from handspan.config.listing import setting_rows
+from handspan.config.listing import setting_rows, shorten_keys
 from handspan.config.load import load_with_sources
 from handspan.core.values import Json
 from handspan.wire.rest.status import SettingsInForce, SettingView
 
 
-@click.group("config", invoke_without_command=True)
+@click.group("config", cls=CommandGroup, invoke_without_command=True)
 @json_option
 @place_options
 @click.pass_context

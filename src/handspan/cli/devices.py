@@ -5,7 +5,7 @@ from typing import Final
 import click
 
 from handspan.cli.door import ask_gateway, place_options
-from handspan.cli.options import completes, json_option
+from handspan.cli.options import ListingGroup, completes, json_option
 from handspan.cli.render import print_done, print_json, print_rows, render_time
 from handspan.cli.requests import segment
 from handspan.wire.rest.devices import DeviceList, DeviceView, ForgottenDevice, Relabelled
@@ -13,7 +13,7 @@ from handspan.wire.rest.devices import DeviceList, DeviceView, ForgottenDevice, 
 _NONE: Final = "No device yet: `handspan device` makes this computer one, `handspan pair` lets another one in."
 
 
-@click.group("devices", invoke_without_command=True)
+@click.group("devices", cls=ListingGroup, invoke_without_command=True)
 @json_option
 @place_options
 @click.pass_context

@@ -13,7 +13,7 @@ from handspan.cli import mcp_login
 from handspan.cli.call import call_once
 from handspan.cli.door import ask_gateway, place_options, say_aside
 from handspan.cli.mcp_clients import config, serve
-from handspan.cli.options import json_option
+from handspan.cli.options import ListingGroup, json_option
 from handspan.cli.render import print_done, print_json, print_rows
 from handspan.cli.requests import Requests, segment
 from handspan.config.mcp_file import read_servers
@@ -46,7 +46,7 @@ _ELSEWHERE: Final = {
 """Where other programs keep their MCP servers."""
 
 
-@click.group("mcp", invoke_without_command=True)
+@click.group("mcp", cls=ListingGroup, invoke_without_command=True)
 @json_option
 @place_options
 @click.pass_context

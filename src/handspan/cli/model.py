@@ -7,7 +7,7 @@ import msgspec
 
 from handspan.cli.door import ask_gateway, note_changed_settings, place_options
 from handspan.cli.files import as_messages, as_specs, read_json
-from handspan.cli.options import completes, json_option
+from handspan.cli.options import CommandGroup, completes, json_option
 from handspan.cli.requests import Requests, find_agent
 from handspan.core.errors import HandspanError, WireError
 from handspan.core.messages import Api, UnpairedCalls
@@ -21,7 +21,7 @@ from handspan.wire.rest.models import ChosenModel
 _API = click.Choice(list(CODECS))
 
 
-@click.group("model")
+@click.group("model", cls=CommandGroup)
 def command() -> None:
     """See which model answers, and exactly what it would be sent."""
 

@@ -1,8 +1,8 @@
-"""The options that every command takes, before or after its name: --config, --workspace, --state; and --json."""
+"""What commands share: the options that every one takes (--config, --workspace, --state, --json), and their groups."""
 
 import importlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
@@ -22,6 +22,34 @@ OF_COMMANDS: Final = frozenset(("HANDSPAN_URL", "HANDSPAN_TOKEN", "HANDSPAN_DEVI
 """Variables that commands read themselves: they are no settings."""
 _COMPLETION: Final = "handspan.cli.completion"
 json_option: Final = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+_WHOLE: Final = 1000
+"""Characters of a description in a list of commands: more than any has."""
+
+
+class CommandGroup(click.Group):
+    """A command with others below it. Its help has the first sentence of each: click cuts them, in a pipe, too."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([*self.described()])
+
+    def described(self) -> Iterator[tuple[str, str]]:
+        """Yield each command with what it does."""
+        for name, command in sorted(self.commands.items()):
+            yield name, command.get_short_help_str(_WHOLE)
+
+
+class ListingGroup(CommandGroup):
+    """One that lists something where no command is named; `list` says so in a word, as many people type it."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, args[1:] if args[:1] == ["list"] else args)
+
+    def described(self) -> Iterator[tuple[str, str]]:
+        """Yield each command with what it does, the list first."""
+        yield "list", "The same as without a command."
+        yield from super().described()
 
 
 def completes(kind: str) -> CompleteWord:

@@ -12,7 +12,7 @@ import click
 import msgspec
 from msgspec import Struct
 
-from handspan.cli.options import json_option
+from handspan.cli.options import CommandGroup, json_option
 from handspan.cli.provider_starter import write_starter
 from handspan.cli.render import print_done, print_json, print_rows
 from handspan.core.errors import ConfigError, WireError
@@ -53,7 +53,7 @@ class ListedProvider(Struct, frozen=True):
     """Why a bridge would skip it."""
 
 
-@click.group("provider")
+@click.group("provider", cls=CommandGroup)
 def command() -> None:
     """Offer an app's data to agents: make a provider, test it, install it."""
 

@@ -7,7 +7,7 @@ import click
 
 from handspan.cli.door import ask_gateway, place_options
 from handspan.cli.edit_arguments import argument_check
-from handspan.cli.options import completes, json_option
+from handspan.cli.options import ListingGroup, completes, json_option
 from handspan.cli.render import one_line, print_done, print_json
 from handspan.cli.requests import Requests, segment
 from handspan.core.errors import WireError
@@ -20,7 +20,7 @@ from handspan.wire.rest.questions import AcceptedAnswer, QuestionList, QuestionV
 _DECISIONS: Final = {"allow": "allow", "deny": "deny", "never": "deny_forever"}
 
 
-@click.group("questions", invoke_without_command=True)
+@click.group("questions", cls=ListingGroup, invoke_without_command=True)
 @json_option
 @place_options
 @click.pass_context

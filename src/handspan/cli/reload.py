@@ -1,8 +1,6 @@
 """`handspan reload`: let the gateway that runs take the settings as they are now (SPEC U4)."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Final
 
 import click
 
@@ -10,10 +8,8 @@ from handspan.cli.door import gateway_options
 from handspan.cli.operator import as_operator
 from handspan.cli.options import json_option
 from handspan.cli.render import print_json
+from handspan.config.listing import shorten_keys
 from handspan.wire.rest.status import ReloadedSettings
-
-_MOST: Final = 3
-"""Keys of one part that are named one by one."""
 
 
 @click.command("reload")
@@ -41,15 +37,3 @@ def describe_reload(applied: Sequence[str], needs_restart: Sequence[str]) -> Ite
         yield f"restart the gateway to apply: {', '.join(shorten_keys(needs_restart))}"
     if not applied and not needs_restart:
         yield "nothing has changed"
-
-
-def shorten_keys(keys: Sequence[str]) -> list[str]:
-    """Return the keys in order; in place of many that lie in one part, such as a new agent, the part alone."""
-    parts = Counter(part for key in keys for part in _parts(key))
-    return list(dict.fromkeys(next((part for part in _parts(key) if parts[part] > _MOST), key) for key in keys))
-
-
-def _parts(key: str) -> list[str]:
-    """Return what a key lies in, but for its first word: the outermost first."""
-    words = key.split(".")
-    return [".".join(words[:count]) for count in range(2, len(words))]

@@ -57,6 +57,8 @@ def print_rows(columns: Sequence[str], rows: Sequence[Sequence[object]], empty: 
         return
     for line in render_columns([columns, *([one_line(strip_invisible(str(cell))) for cell in row] for row in rows)]):
         print_line(line)
+    if not rows and sys.stdout.isatty():
+        click.echo("(none)")
 
 
 def print_line(text: str) -> None:
@@ -272,9 +274,9 @@ def render_size(size: int) -> str:
     return f"{size} byte{'' if size == 1 else 's'}"
 
 
-def render_time(at: str) -> str:
-    """Return the time in the time zone of this computer."""
-    return datetime.fromisoformat(at).astimezone().strftime("%Y-%m-%d %H:%M")
+def render_time(at: str, *, seconds: bool = False) -> str:
+    """Return the time in the time zone of this computer; with `seconds`, to find it in a log."""
+    return datetime.fromisoformat(at).astimezone().strftime(f"%Y-%m-%d %H:%M{':%S' if seconds else ''}")
 
 
 def quote_label(label: str) -> str:

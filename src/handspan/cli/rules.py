@@ -3,13 +3,13 @@
 import click
 
 from handspan.cli.door import ask_gateway, place_options
-from handspan.cli.options import completes, json_option
+from handspan.cli.options import ListingGroup, completes, json_option
 from handspan.cli.render import print_done, print_json, print_rows
 from handspan.cli.requests import segment
 from handspan.wire.rest.questions import ForgottenRules, RuleList
 
 
-@click.group("rules", invoke_without_command=True)
+@click.group("rules", cls=ListingGroup, invoke_without_command=True)
 @json_option
 @place_options
 @click.pass_context

@@ -8,6 +8,7 @@ import click
 import msgspec
 
 from handspan.cli.files import as_specs, read_json
+from handspan.cli.options import CommandGroup
 from handspan.core.errors import DefinitionError, WireError
 from handspan.core.schema import Validator
 from handspan.core.values import Json, JsonObject
@@ -16,7 +17,7 @@ from handspan.models.schema.lowering import Target, lower
 from handspan.wire import strict_json
 
 
-@click.group("schema")
+@click.group("schema", cls=CommandGroup)
 def command() -> None:
     """Check JSON Schemas and what should fit them."""
 

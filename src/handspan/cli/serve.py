@@ -14,7 +14,6 @@ import msgspec
 
 from handspan.cli.http_request import ask, certificate_of, own_tls
 from handspan.cli.options import config_folder, read_loaded_settings, settings_options
-from handspan.cli.reload import describe_reload
 from handspan.cli.running import StateInUse, announce, claim_state, find_running, write_ready
 from handspan.cli.wrapping import wrap_for
 from handspan.config.load import LoadedSettings
@@ -182,14 +181,11 @@ async def _serve(loaded: LoadedSettings, model: str, ready_file: Path | None, *,
 
 
 async def _reload(gateway: "Gateway") -> None:
-    """Take the settings as they are now, and print what came of it."""
+    """Take the settings as they are now. The log has what came of it."""
     try:
-        applied, needs_restart = await gateway.reload()
+        await gateway.reload()
     except ConfigError as problem:
-        click.echo(f"Settings can't be used, so those from before stay in force. {problem}", err=True)
-        return
-    for line in describe_reload(applied, needs_restart):
-        click.echo(f"Settings {line}")
+        _log.warning("Settings can't be used, so those from before stay in force. %s", problem)
 
 
 def _say_what_is_waited_for(gateway: "Gateway") -> None:

@@ -7,7 +7,7 @@ import click
 
 from handspan.cli.door import ask_gateway, place_options
 from handspan.cli.files import write_new_file
-from handspan.cli.options import completes, json_option
+from handspan.cli.options import ListingGroup, completes, json_option
 from handspan.cli.render import print_done, print_json, print_rows, render_time
 from handspan.cli.requests import Requests, find_session, segment
 from handspan.cli.session_text import export_text, load_document, render_markdown
@@ -16,7 +16,7 @@ from handspan.wire.rest.sessions import DeletedSession, FoundSessions, Renamed, 
 _ID: Final = click.argument("session_id", metavar="ID", shell_complete=completes("sessions"))
 
 
-@click.group("sessions", invoke_without_command=True)
+@click.group("sessions", cls=ListingGroup, invoke_without_command=True)
 @click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many at most.")
 @json_option
 @place_options

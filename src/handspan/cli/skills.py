@@ -3,7 +3,7 @@
 import click
 
 from handspan.cli.door import ask_gateway, place_options
-from handspan.cli.options import completes, json_option
+from handspan.cli.options import ListingGroup, completes, json_option
 from handspan.cli.render import one_line, print_done, print_json, print_line
 from handspan.cli.requests import segment
 from handspan.core.errors import ConfigError
@@ -11,7 +11,7 @@ from handspan.core.values import JsonObject, strip_invisible
 from handspan.wire.rest.skills import SkillList, SkillState, SkillText
 
 
-@click.group("skills", invoke_without_command=True)
+@click.group("skills", cls=ListingGroup, invoke_without_command=True)
 @json_option
 @place_options
 @click.pass_context

@@ -8,13 +8,13 @@ from typing import TypeVar
 
 import click
 
-from handspan.cli.options import read_settings, settings_options
+from handspan.cli.options import CommandGroup, read_settings, settings_options
 from handspan.gateway.app import check_store, move_store
 
 T = TypeVar("T")
 
 
-@click.group("store")
+@click.group("store", cls=CommandGroup)
 def command() -> None:
     """Check what is stored, and move it into PostgreSQL."""
 

@@ -7,7 +7,7 @@ import msgspec
 
 from handspan.cli.door import gateway_options
 from handspan.cli.operator import as_operator
-from handspan.cli.options import json_option
+from handspan.cli.options import ListingGroup, json_option
 from handspan.cli.remote import Remote
 from handspan.cli.render import print_json, print_tokens, quote_label, render_time, token_uses, token_words
 from handspan.cli.requests import segment
@@ -25,7 +25,7 @@ _TAKEN_NAMES: Final = {
 }
 
 
-@click.group("tokens", invoke_without_command=True)
+@click.group("tokens", cls=ListingGroup, invoke_without_command=True)
 @click.option("--all", "with_revoked", is_flag=True, help="Revoked ones too.")
 @json_option
 @gateway_options

@@ -6,7 +6,7 @@ from typing import Final
 import click
 
 from handspan.cli.door import ask_gateway, note_changed_settings, place_options
-from handspan.cli.options import completes, json_option
+from handspan.cli.options import ListingGroup, completes, json_option
 from handspan.cli.render import print_broken, print_costs, print_done, print_json, print_tools, print_why, tool_row
 from handspan.cli.render_tool import print_tool
 from handspan.cli.requests import Requests, segment
@@ -22,7 +22,7 @@ FOLDER: Final = "tools folder"
 """The source of the person's own files."""
 
 
-@click.group("tools", invoke_without_command=True)
+@click.group("tools", cls=ListingGroup, invoke_without_command=True)
 @json_option
 @click.option("--agent", shell_complete=completes("agents"), help="Only what this agent may use.")
 @click.option("--cost", "is_cost", is_flag=True, help="About how many tokens each tool takes in every request.")

@@ -2,7 +2,8 @@
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -25,6 +26,8 @@ _CHANNELS: Final = "channels"
 _AT_START: Final = frozenset(("workspace", "state", "store", "journal_days", "gateway", "log", "channels", "cluster"))
 """What is read once, at the start: folders, the database, the port, the log, channels, nodes. See `with_reloadable`."""
 _TOOLS_AT_START: Final = (("tools", "sandbox"), ("tools", "media"))
+_MOST: Final = 3
+"""Keys of one part that are named one by one."""
 _REFERENCES: Final = ("env:", "file:")
 """What a key begins with that only says where the key is."""
 _USER_OF_URL: Final = r"(?<=://)[^/@\s]+(?=@)|(?<=password=)[^&\s]+"
@@ -133,6 +136,7 @@ def with_reloadable(before: Settings, fresh: Settings) -> Settings:
         gateway=before.gateway,
         log=before.log,
         channels=before.channels,
+        cluster=before.cluster,
         tools=tools,
     )
 
@@ -149,6 +153,22 @@ def compare_settings(before: Settings, fresh: Settings) -> SettingChanges:
 
 def _needs_restart(key: tuple[str, ...]) -> bool:
     return key[0] in _AT_START or key[:2] in _TOOLS_AT_START
+
+
+def shorten_keys(keys: Sequence[str]) -> list[str]:
+    """Return the keys in order; in place of many that lie in one part, such as a new agent, the part alone.
+
+    A table that was empty is named by what is in it now.
+    """
+    keys = [key for key in keys if not any(other.startswith(f"{key}.") for other in keys)]
+    parts = Counter(part for key in keys for part in _parts(key))
+    return list(dict.fromkeys(next((part for part in _parts(key) if parts[part] > _MOST), key) for key in keys))
+
+
+def _parts(key: str) -> list[str]:
+    """Return what a key lies in, but for its first word: the outermost first."""
+    words = key.split(".")
+    return [".".join(words[:count]) for count in range(2, len(words))]
 
 
 def setting_rows(loaded: LoadedSettings) -> list[SettingRow]:

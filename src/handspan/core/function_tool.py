@@ -10,7 +10,8 @@ import asyncio
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, Generic, ParamSpec, TypeVar, overload
+from contextvars import ContextVar
+from typing import Any, Final, Generic, ParamSpec, TypeVar, overload
 
 from handspan.core.context import ToolContext
 from handspan.core.errors import DefinitionError
@@ -21,6 +22,17 @@ from handspan.core.values import Arguments
 
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
+is_loading: Final = ContextVar("is_loading", default=False)
+"""Whether a worker process loads the file of an isolated tool just now."""
+
+
+def refuse_second_run() -> None:
+    """Raise `DefinitionError` while a worker loads a file: the program in it would begin again, without end."""
+    if is_loading.get():
+        raise DefinitionError(
+            "a worker process loads this file to find an isolated tool, and must not begin the program again: "
+            'put what starts the program below `if __name__ == "__main__":`'
+        )
 
 
 class FunctionTool(Generic[P, R_co]):

@@ -82,3 +82,10 @@ def _sanitize_all(value: Json) -> Json:
             return [_sanitize_all(item) for item in value]
         case _:
             return value
+
+
+def describe_seconds(seconds: float) -> str:
+    """Return a duration as people read it."""
+    if seconds < 0.01:
+        return f"{seconds * 1000:.1f} ms"
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"

@@ -5,6 +5,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from msgspec import Struct, UnsetType
 
+from handspan.agent.refusals import SessionBusy as SessionBusy  # `ask` raises it: programs find it here
 from handspan.agent.turn_events import SessionEvent
 from handspan.core.errors import HandspanError
 from handspan.core.events import CallFinished, CallStarted, Ended, EndReason, TurnFault, UsageCounted

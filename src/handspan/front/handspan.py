@@ -17,6 +17,7 @@ from handspan.agent.turn_events import SessionEvent
 from handspan.config.settings import Settings
 from handspan.core.agents import Agent
 from handspan.core.events import Event
+from handspan.core.function_tool import refuse_second_run
 from handspan.core.results import Pending, ToolResult
 from handspan.core.values import Arguments
 from handspan.front.answer_types import read_answer_type
@@ -159,6 +160,7 @@ class Handspan:
 
     async def open(self) -> None:
         """Open the agent. Raises `ConfigError` when an option can't be used, such as an unknown model."""
+        refuse_second_run()
         if self._agent is not None:
             raise UsageError("This Handspan is open already: open each one once, and share it.")
         self._agent = await OpenAgent.open(self._options, self._questions)

@@ -18,7 +18,7 @@ from handspan.agent.loading import ConversationLoader
 from handspan.channels.bus import MessageBus
 from handspan.channels.page import ShowMessage, show_nowhere
 from handspan.config import mcp_file
-from handspan.config.listing import SettingsAtStart
+from handspan.config.listing import SettingsAtStart, shorten_keys
 from handspan.config.load import LoadedSettings
 from handspan.config.model_file import StoredModels
 from handspan.config.secrets import read_secret
@@ -265,9 +265,9 @@ class App:
         await self.mcp.reload(self.started_with.read_servers)
         reloadable, needs_restart = await asyncio.to_thread(self.started_with.changes)
         if reloadable:
-            _log.info("The settings have changed. `handspan reload` applies %s", ", ".join(reloadable))
+            _log.info("The settings have changed. `handspan reload` applies %s", ", ".join(shorten_keys(reloadable)))
         if needs_restart:
-            _log.info("The settings have changed. A restart applies %s", ", ".join(needs_restart))
+            _log.info("The settings have changed. A restart applies %s", ", ".join(shorten_keys(needs_restart)))
 
     def explain(self, box: Toolbox, name: str, *, for_operator: bool = True) -> list[Reason]:
         """Return why this tool can or can't be used; if it is unknown, which sources may be the cause (R8).

@@ -3,14 +3,17 @@
 `config/listing.py` says which settings need one. Calls and turns that run go on as they began.
 """
 
+import logging
 import os
 from collections.abc import Sequence
 
-from handspan.config.listing import SettingChanges, compare_settings, with_reloadable
+from handspan.config.listing import SettingChanges, compare_settings, shorten_keys, with_reloadable
 from handspan.config.settings import Settings
 from handspan.gateway.app import App, hooks_of, registry_rules
 from handspan.models.choice import choose
 from handspan.sources.builtin import BuiltinTools
+
+_log = logging.getLogger(__name__)
 
 
 async def reload_settings(app: App) -> SettingChanges:
@@ -34,7 +37,17 @@ async def reload_settings(app: App) -> SettingChanges:
         app.engine.use_hooks(hooks)
     _apply_tool_settings(app, before, switched_off)
     await app.mcp.reload(lambda: settings.tools.mcp_servers)
+    _log_changes(changes)
     return changes
+
+
+def _log_changes(changes: SettingChanges) -> None:
+    if changes.reloadable:
+        _log.info("Settings in force now: %s", ", ".join(shorten_keys(changes.reloadable)))
+    if changes.needs_restart:
+        _log.info("Settings that a restart applies: %s", ", ".join(shorten_keys(changes.needs_restart)))
+    if not any(changes):
+        _log.info("Settings: nothing has changed")
 
 
 def _apply_tool_settings(app: App, before: Settings, switched_off: Sequence[str]) -> None:

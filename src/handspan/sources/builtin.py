@@ -62,6 +62,8 @@ class BuiltinTools:
         self._only = only
         self._workspace: Workspace | None = None
         self._described: dict[Tool, ToolSpec] = {}
+        self._names: set[str] = set()
+        """Those that it registered: other built-in tools, such as `use_skill`, are not its own."""
         self._shell = self._make_shell()
 
     def _make_shell(self) -> list[Tool]:
@@ -90,9 +92,9 @@ class BuiltinTools:
         workspace = self._workspace = Workspace(
             self._settings.workspace, self._sandbox.hidden, self._sandbox.file_owner
         )
-        for tool in self._tools(workspace):
-            if matches_any(self._only, tool.spec.name):
-                self._registry.register_own(tool)
+        for tool in self._wanted(workspace):
+            self._registry.register_own(tool)
+            self._names.add(tool.spec.name)
         self._describe_shell()
         self._sandbox.listen(self._describe_shell_anew)
 
@@ -101,9 +103,17 @@ class BuiltinTools:
         self._settings = settings
         self._shell = self._make_shell()
         if self._workspace is not None:
-            tools = [tool for tool in self._tools(self._workspace) if matches_any(self._only, tool.spec.name)]
-            self._registry.replace(BUILTIN, tools)
+            tools = self._wanted(self._workspace)
+            self._registry.replace(BUILTIN, [*tools, *self._tools_of_others()])
+            self._names = {tool.spec.name for tool in tools}
             self._describe_shell()
+
+    def _wanted(self, workspace: Workspace) -> list[Tool]:
+        return [tool for tool in self._tools(workspace) if matches_any(self._only, tool.spec.name)]
+
+    def _tools_of_others(self) -> list[Tool]:
+        entries = (entry for entry in self._registry if entry.origin == BUILTIN)
+        return [entry.tool for entry in entries if entry.spec.name not in self._names]
 
     def _describe_shell(self) -> None:
         self._described = {tool: tool.spec for tool in self._shell if matches_any(self._only, tool.spec.name)}

@@ -19,7 +19,7 @@ from handspan.core.events import (
     ThinkingArrived,
 )
 from handspan.core.questions import find_waiting_note
-from handspan.core.values import Json, escape_invisible, strip_invisible
+from handspan.core.values import Json, describe_seconds, escape_invisible, strip_invisible
 from handspan.wire.ws_frames import ChannelMessage
 
 END_WORDS: Final[dict[EndReason, str]] = {
@@ -214,7 +214,7 @@ class TerminalRenderer:
     def _show_result(self, event: CallFinished) -> None:
         self._running.pop(event.id, None)
         state = "ok" if event.status == "success" else event.status
-        self._line(f"[{call_name(event.name)}: {state}, {render_duration(event.duration)}]")
+        self._line(f"[{call_name(event.name)}: {state}, {describe_seconds(event.duration)}]")
         if self.is_detailed:
             self._line(f"← {clip(event.envelope)}")
 
@@ -275,8 +275,3 @@ def message_head(message: ChannelMessage) -> str:
 def clip(text: str) -> str:
     """Return the text, or as much of it as a person reads."""
     return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}… ({len(text)} characters)"
-
-
-def render_duration(seconds: float) -> str:
-    """Return how long something took."""
-    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"

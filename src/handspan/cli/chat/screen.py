@@ -23,7 +23,7 @@ from rich.text import Text
 
 from handspan.cli.chat.blocks import MarkdownBlocks
 from handspan.cli.chat.images import draw_image
-from handspan.cli.chat.lines import END_WORDS, call_name, clip, harmless, message_head, render_duration
+from handspan.cli.chat.lines import END_WORDS, call_name, clip, harmless, message_head
 from handspan.cli.chat.markdown import THEME, BlockLines, make_markdown
 from handspan.cli.chat.progress import ProgressView, read_progress
 from handspan.cli.render import one_line, shorten_line
@@ -40,7 +40,7 @@ from handspan.core.events import (
     ThinkingArrived,
 )
 from handspan.core.questions import find_waiting_note
-from handspan.core.values import Json
+from handspan.core.values import Json, describe_seconds
 from handspan.wire.ws_frames import ChannelMessage
 
 _TICK: Final = 0.1
@@ -189,7 +189,7 @@ class RichScreen:
         is_ok = event.status == "success"
         mark = Text("✓ " if is_ok else "✗ ", style="green" if is_ok else "red")
         head = Text.assemble(mark, (call_name(event.name), "bold"))
-        tail = f"  {'' if is_ok else f'{event.status}, '}{render_duration(event.duration)}"
+        tail = f"  {'' if is_ok else f'{event.status}, '}{describe_seconds(event.duration)}"
         room = self._console.width - head.cell_len - len(tail) - 1
         brief = one_line(harmless(_short(arguments)))
         if brief and not self.is_detailed and room > 10:

@@ -10,7 +10,7 @@ from typing import Protocol, TextIO
 import msgspec
 
 from handspan.cli.wrapping import wrap_for
-from handspan.core.values import Arguments, Json, escape_invisible, strip_invisible
+from handspan.core.values import Arguments, Json, describe_seconds, escape_invisible, strip_invisible
 
 _MAX_SHOWN = 80
 _COLUMN = 9
@@ -100,8 +100,7 @@ class DeviceLines:
     def log_call(self, tool: str, arguments: Arguments, outcome: str, seconds: float) -> None:
         shown = escape_invisible(msgspec.json.encode(arguments).decode()) if arguments else ""
         clipped = f"{shown[:_MAX_SHOWN]}…" if len(shown) > _MAX_SHOWN else shown
-        took = f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
-        self.note(f"{tool}{' ' if clipped else ''}{clipped}: {outcome}, {took}")
+        self.note(f"{tool}{' ' if clipped else ''}{clipped}: {outcome}, {describe_seconds(seconds)}")
 
     def log_decision(self, tool: str, permission: str, decision: str, where: str) -> None:
         self.note(f"{tool} wants {permission!r}: {decision}{f' (to change that: {where})' if where else ''}")

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from handspan.core.function_tool import is_loading
 from handspan.core.principals import Principal
 from handspan.core.results import Failure, Pending, Success
 from handspan.core.signature import AnyFunction
@@ -30,7 +31,11 @@ class Location(Struct, frozen=True):
 
     def find(self) -> Any:
         """Return the function at this location, or the tool that a decorator made of it."""
-        found: Any = self._load_module()
+        loading = is_loading.set(True)
+        try:
+            found: Any = self._load_module()
+        finally:
+            is_loading.reset(loading)
         for name in self.qualname.split("."):
             found = getattr(found, name)
         return found
@@ -53,7 +58,11 @@ class Location(Struct, frozen=True):
                 raise ImportError(f"{self.file!r} can't be loaded")
             code = compile(importlib.util.decode_source(source), self.file, "exec", dont_inherit=True)
             sys.modules[name] = importlib.util.module_from_spec(spec)
-            exec(code, vars(sys.modules[name]))
+            try:
+                exec(code, vars(sys.modules[name]))
+            except BaseException:
+                del sys.modules[name]  # half a module must not be found at the next call
+                raise
         return sys.modules[name]
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from handspan.core.context import ToolContext
 from handspan.core.errors import ToolError
-from handspan.core.function_tool import FunctionTool
+from handspan.core.function_tool import FunctionTool, refuse_second_run
 from handspan.core.results import Failure, Pending, Success
 from handspan.core.tool import Tool
 from handspan.core.values import Arguments
@@ -37,6 +37,7 @@ class Workers:
     async def run(self, tool: Tool, arguments: Arguments, ctx: ToolContext) -> Success | Pending:
         """Return what the function returned. Raises `ToolError` when it failed or ended its process."""
         assert isinstance(tool, FunctionTool)  # the registry takes no other tool for a process
+        refuse_second_run()
         worker = self._take_idle() or await self._start()
         is_reusable = False
         try:

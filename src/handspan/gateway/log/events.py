@@ -13,6 +13,7 @@ from typing import Final
 from handspan.core.bus import Bus, CallCompleted, QuestionEnded, QuestionOpened, TokenRevoked, TurnEvent
 from handspan.core.errors import ERROR_TYPES
 from handspan.core.events import Ended, RequestQueued, RetryComing
+from handspan.core.values import describe_seconds
 
 SUCCESS: Final = "success"
 _EACH_SECOND: Final = 10
@@ -117,10 +118,3 @@ def log_call(call: CallCompleted) -> None:
     about = {"event": "call", "call": call.id, "tool": call.name, "status": call.status, "seconds": call.duration}
     about |= {"session": call.session, "owner": call.owner, "origin": "" if origin is None else origin.kind}
     _log.info("%s", text, extra=about)
-
-
-def describe_seconds(seconds: float) -> str:
-    """Return a duration as people read it."""
-    if seconds < 0.01:
-        return f"{seconds * 1000:.1f} ms"
-    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"

@@ -6,7 +6,7 @@ from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from handspan.gateway.log.events import describe_seconds
+from handspan.core.values import describe_seconds
 
 _LONGEST_PATH: Final = 200
 _log = logging.getLogger(__name__)

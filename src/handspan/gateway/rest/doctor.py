@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from handspan.config.listing import setting_rows
+from handspan.config.listing import setting_rows, shorten_keys
 from handspan.core.calls import new_call_id
 from handspan.core.errors import ConfigError, HandspanError
 from handspan.core.sources import SourceState, describe_state
@@ -83,10 +83,10 @@ def _settings_file(app: App) -> Iterator[Finding]:
     if problem := app.started_with.problem:
         yield Finding("settings", False, problem, "correct the file; what it said before stays in force until then")
     if reloadable:
-        text = f"{file} has changed since the gateway started: {', '.join(reloadable)}"
+        text = f"{file} has changed since the gateway started: {', '.join(shorten_keys(reloadable))}"
         yield Finding("settings", True, text, "`handspan reload` applies it")
     if needs_restart:
-        text = f"{file} has changed since the gateway started: {', '.join(needs_restart)}"
+        text = f"{file} has changed since the gateway started: {', '.join(shorten_keys(needs_restart))}"
         yield Finding("settings", True, text, "restart the gateway to apply it")
 
 

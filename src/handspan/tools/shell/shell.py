@@ -37,8 +37,7 @@ _EFFECTS: Final = Annotations(destructive=True, group="workspace")
 
 _SHELL_SPEC: Final = ToolSpec(
     name="exec_shell",
-    description="Run a shell command in the workspace, by `sh`, and get its exit code, standard output and "
-    "standard error.",
+    description="Run a shell command (by `sh`) in the workspace and get its exit code, output and error output.",
     parameters={
         "type": "object",
         "properties": {
