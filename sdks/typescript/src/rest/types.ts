@@ -1297,7 +1297,6 @@ export interface WhyQuery {
 /** What each route of REST takes and answers. */
 export interface Operations {
   'GET /api/status': { path: undefined; query: undefined; body: undefined; answer: Status };
-  'GET /api/models/which': { path: undefined; query: { model?: string | undefined; agent?: string | undefined; at_once?: boolean | undefined }; body: undefined; answer: ChosenModel };
   'GET /api/sources': { path: undefined; query: undefined; body: undefined; answer: SourceList };
   'POST /api/sources/reload': { path: undefined; query: undefined; body: undefined; answer: SourceList };
   'GET /api/settings': { path: undefined; query: undefined; body: undefined; answer: SettingsInForce };
@@ -1376,6 +1375,7 @@ export interface Operations {
   'POST /api/mcp/{name}/login/return': { path: { name: string }; query: undefined; body: McpLoginReturn; answer: McpLoginState };
   'POST /api/mcp/{name}/logout': { path: { name: string }; query: undefined; body: undefined; answer: McpLogout };
   'GET /api/models': { path: undefined; query: undefined; body: undefined; answer: Models };
+  'GET /api/models/which': { path: undefined; query: { model?: string | undefined; agent?: string | undefined; at_once?: boolean | undefined }; body: undefined; answer: ChosenModel };
   'GET /api/models/offers': { path: undefined; query: undefined; body: undefined; answer: ModelOffers };
   'POST /api/models/test': { path: undefined; query: undefined; body: NewModel; answer: ModelTest };
   'PUT /api/models/{name}': { path: { name: string }; query: undefined; body: NewModel; answer: Models };
