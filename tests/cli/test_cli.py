@@ -390,7 +390,8 @@ def test_help_names_every_command(run: Shell) -> None:
 
 def test_a_list_can_be_asked_for_by_name(run: Shell) -> None:
     assert run("agents", "list", "--json").stdout == run("agents", "--json").stdout != ""
-    assert "(none)" in run.on_screen("sessions", "list") and "(none)" not in run("sessions", "list").stdout
+    none = "No session yet"
+    assert none in run.on_screen("sessions", "list") and none not in run("sessions", "list").stdout
 
 
 def test_options_work_before_and_after_the_command(run: Shell, tmp_path: Path) -> None:

@@ -47,18 +47,16 @@ def _pad(text: str, width: int) -> str:
     return text + " " * (width - width_of(text))
 
 
-def print_rows(columns: Sequence[str], rows: Sequence[Sequence[object]], empty: str = "") -> None:
+def print_rows(columns: Sequence[str], rows: Sequence[Sequence[object]], empty: str = "(none)") -> None:
     """Print a table: one line a row, no wider than the terminal.
 
     `empty`: what a person at a terminal reads in place of a table without rows.
     """
-    if empty and not rows and sys.stdout.isatty():
+    if not rows and sys.stdout.isatty():
         click.echo(empty, err=True)
         return
     for line in render_columns([columns, *([one_line(strip_invisible(str(cell))) for cell in row] for row in rows)]):
         print_line(line)
-    if not rows and sys.stdout.isatty():
-        click.echo("(none)")
 
 
 def print_line(text: str) -> None:
