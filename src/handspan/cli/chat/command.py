@@ -14,15 +14,15 @@ from handspan.cli.chat.lines import JsonLines, Show, TerminalRenderer
 from handspan.cli.chat.terminal_chat import TerminalChat
 from handspan.cli.ctrl_c import run_until_done
 from handspan.cli.door import find_gateway, given_url, open_requests, place_options, say_aside
-from handspan.cli.edit_arguments import argument_editor
 from handspan.cli.options import completes, read_settings
-from handspan.cli.terminal_questions import is_simple_terminal, questions_for, render_question
+from handspan.cli.terminal_questions import EditArguments, is_simple_terminal, questions_for, render_question
 from handspan.core.questions import Question
 from handspan.wire.rest.agents import AgentList
 from handspan.wire.rest.models import ChosenModel
 
 if TYPE_CHECKING:
     from handspan.cli.remote import Remote
+    from handspan.cli.requests import Requests
 
 
 @click.command("chat")
@@ -163,7 +163,7 @@ async def _chat(remote: "Remote | None", given: _Given, style: _Style) -> int:
         TerminalChat(
             requests,
             show,
-            questions_for(given.yes, argument_editor(requests), render),
+            questions_for(given.yes, _argument_editor(requests), render),
             forced,
             shows_images=style.is_rich,
         ) as talk,
@@ -199,6 +199,15 @@ def _question_renderer(style: _Style, workspace: Path | None) -> Callable[[Quest
     from handspan.cli.chat.edits import render_with_diff
 
     return lambda question: render_with_diff(question, workspace, is_coloured=style.is_rich and _has_colour())
+
+
+def _argument_editor(requests: "Requests") -> EditArguments | None:
+    """Return what lets the person edit the arguments of a call, if one can be asked here."""
+    if not sys.stdin.isatty():
+        return None
+    from handspan.cli.edit_arguments import argument_editor
+
+    return argument_editor(requests)
 
 
 def _has_colour() -> bool:

@@ -17,12 +17,12 @@ from handspan.core.events import CallFinished, Ended, QuestionAsked
 from handspan.core.questions import Answer, Question, Questions
 from handspan.wire.rest.agents import AgentView
 from handspan.wire.rest.models import ChosenModel
-from handspan.wire.rest.skills import SessionSkills
 from handspan.wire.ws_frames import ChannelMessage
 
 if TYPE_CHECKING:
     from handspan.cli.chat.attachments import AttachedFile
     from handspan.wire.rest.sessions import SessionView
+    from handspan.wire.rest.skills import SessionSkills
 
 _CLOSED: Final = Ended(
     "error", "The gateway has ended this conversation. Begin it again: its messages are stored there."
@@ -138,8 +138,10 @@ class TerminalChat:
         self._chosen = await self._choose()
         return self._chosen
 
-    async def skills(self) -> SessionSkills:
+    async def skills(self) -> "SessionSkills":
         """Return the skills that are on in the session, and the tools that its agent may use."""
+        from handspan.wire.rest.skills import SessionSkills
+
         path = f"/api/sessions/{segment(self.session_id)}/skills"
         return await self.requests.get(path, SessionSkills, agent=self.named_agent)
 
