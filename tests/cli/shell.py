@@ -144,6 +144,17 @@ class Terminal:
             self._unread += piece
         return self.process.wait(max(deadline - time.monotonic(), 1.0))
 
+    def ended_by_ctrl_c(self) -> int:
+        """The exit code, once Ctrl-C has ended the command at a question.
+
+        It is pressed each second, as a person would: `input` sees one that comes just before it waits with the next key.
+        """
+        deadline = time.monotonic() + 60.0
+        while self.process.poll() is None and time.monotonic() < deadline:
+            self.type("\x03")
+            self._unread += self._read(1.0) or ""
+        return self.ended()
+
     def kill(self) -> None:
         """End it as a power cut would."""
         self.process.send_signal(signal.SIGKILL)

@@ -41,8 +41,7 @@ def test_a_skill_of_the_workspace_is_off_until_a_person_has_seen_and_enabled_it(
 def test_ctrl_c_at_the_question_ends_the_command_with_130(run: Shell) -> None:
     with run.at_terminal("skills", "enable", "greet") as terminal:
         terminal.until(r"Let agents follow 'greet'\? \[y/N\]: ")
-        terminal.type("\x03")
-        assert terminal.ended() == 130
+        assert terminal.ended_by_ctrl_c() == 130
     assert run("skills").stdout.startswith("off  greet")
 
 
