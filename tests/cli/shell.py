@@ -147,12 +147,12 @@ class Terminal:
     def ended_by_ctrl_c(self) -> int:
         """The exit code, once Ctrl-C has ended the command at a question.
 
-        It is pressed each second, as a person would: `input` sees one that comes just before it waits with the next key.
+        A person presses it again after a while: `input` sees one that came just before it waits only with the next key.
         """
-        deadline = time.monotonic() + 60.0
-        while self.process.poll() is None and time.monotonic() < deadline:
+        for _ in range(12):
             self.type("\x03")
-            self._unread += self._read(1.0) or ""
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return self.ended(5.0)
         return self.ended()
 
     def kill(self) -> None:
