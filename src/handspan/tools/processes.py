@@ -22,6 +22,7 @@ from handspan.core.context import Progress, no_progress
 from handspan.core.errors import ToolError
 from handspan.core.long_text import LongText
 from handspan.tools.output import DEFAULT_LIMITS, OutputLimits, OutputStream, StoreOutput
+from handspan.tools.pipes import hand_over
 
 _ENDING_SECONDS: Final = 5.0
 _LAST_BYTES_SECONDS: Final = 1.0
@@ -159,7 +160,7 @@ class _Child:
         process = self._process = self._spawn()
         self._watch_exit(process)
         for fd, pipe in ((1, process.stdout), (2, process.stderr)):
-            transport, _ = await self._loop.connect_read_pipe(partial(_PipeReader, self, fd), pipe)
+            transport, _ = await self._loop.connect_read_pipe(partial(_PipeReader, self, fd), hand_over(pipe))
             self._pipes.append(transport)
         if self._launch.sandbox is not None:
             self._loop.add_reader(self._launch.sandbox.ours, self._release_sandbox)

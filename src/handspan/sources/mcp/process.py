@@ -16,6 +16,7 @@ from typing import Final
 
 from handspan.core.values import strip_invisible
 from handspan.sources.mcp import cleaner
+from handspan.tools.pipes import hand_over
 
 _log = logging.getLogger(__name__)
 
@@ -134,8 +135,8 @@ class ServerProcess:
         """Take over the pipes."""
         loop, process = asyncio.get_running_loop(), self._process
         for stream in (process.stdout, process.stderr):
-            self._pipes.append(await loop.connect_read_pipe(_Pipe, stream))
-        transport, protocol = await loop.connect_write_pipe(_Pipe, process.stdin)
+            self._pipes.append(await loop.connect_read_pipe(_Pipe, hand_over(stream)))
+        transport, protocol = await loop.connect_write_pipe(_Pipe, hand_over(process.stdin))
         self.stdin = asyncio.StreamWriter(transport, protocol, None, loop)
         self.stdout, stderr = (pipe.reader for _, pipe in self._pipes)
         self._pipes.append((transport, protocol))
