@@ -24,6 +24,7 @@ test('calls are one line each, side by side where they ran so, and one switch sh
   await lastReply(page).locator('strong', { hasText: 'Done' }).waitFor();
   const calls = page.locator('.call');
   await expect.poll(() => calls.first().textContent()).toMatch(/get_current_time.*gateway.*done.*ms/);
+  await expect.poll(() => calls.nth(1).locator('.call-progress').textContent()).toBe('.'); // what it was called with
   expect(await page.getByText('Arguments').count()).toBe(0);
   await page.getByRole('button', { name: 'Compact' }).click();
   await expect.poll(() => page.getByText('Arguments', { exact: true }).count()).toBe(2);

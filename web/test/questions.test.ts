@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Device, LoginRequired } from 'handspan/device';
-import type { Page } from 'playwright-core';
+import type { Locator, Page } from 'playwright-core';
 import { afterAll, expect, onTestFinished, test } from 'vitest';
 import { RawDevice } from './support/raw-device.ts';
 import { checkAccess, photograph, say, turn, World } from './support/world.ts';
@@ -81,11 +81,31 @@ test('a tool that is switched off for an agent is not called, and the agent is t
     .click();
   await lastCall(page).getByRole('button', { name: 'Switch it off' }).click();
   await page.getByText('get_current_time is off for all agents').waitFor();
+  const field = page.getByLabel('Message', { exact: true });
+  await expect.poll(() => isInSight(field)).toBe(true); // the sentence lies over nothing that is needed next
   await checkAccess(page);
   await say(page, 'call get_current_time');
   await expect.poll(() => lastCall(page).textContent()).toMatch(/get_current_time.*failed/);
-  await world.api('POST', '/api/switches/enable', { pattern: 'get_current_time' });
+  await lastCall(page)
+    .getByRole('button', { name: /get_current_time/ })
+    .click();
+  await lastCall(page).getByRole('button', { name: 'Switch it on' }).click();
+  await lastCall(page).getByRole('button', { name: 'Switch it off' }).waitFor();
+  await say(page, 'call get_current_time');
+  await expect.poll(() => lastCall(page).textContent()).toMatch(/get_current_time.*done/);
 });
+
+/** Whether nothing lies over any corner of the composer. */
+function isInSight(field: Locator): Promise<boolean> {
+  return field.evaluate((element) => {
+    const form = element.closest('form') as HTMLElement;
+    const { left, right, top, bottom } = form.getBoundingClientRect();
+    const inner = 16; // the corners are round
+    return [left + inner, right - inner].every((x) =>
+      [top + inner, bottom - inner].every((y) => form.contains(document.elementFromPoint(x, y))),
+    );
+  });
+}
 
 /** A device with one tool. */
 async function lend(label: string, handler: () => unknown, onLogin?: () => void): Promise<void> {

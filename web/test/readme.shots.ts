@@ -73,6 +73,7 @@ test('the chat with a phone, an approval, the tools and the journal', async () =
   );
   second.end();
   await page.getByRole('button', { name: 'Answer again' }).waitFor();
+  await page.getByRole('link', { name: /^What stands on my desk.*just now/ }).waitFor(); // the list has its name
   await page.locator('.call img').evaluate((image) => (image as HTMLImageElement).decode());
   await page.locator('.talk-scroll').evaluate((box) => box.scrollTo(0, 0));
   await keep(page, 'chat-light');

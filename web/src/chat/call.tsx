@@ -1,14 +1,15 @@
 import { signal } from '@preact/signals';
 import { memo } from 'preact/compat';
+import { useEffect } from 'preact/hooks';
 import { isAdmin } from '../gateway/account.ts';
-import { rest } from '../gateway/rest.ts';
+import { isSwitchedOff, readSwitches, switchTool } from '../gateway/switches.ts';
 import { duration } from '../parts/ago.tsx';
 import { asText, Code } from '../parts/code.tsx';
 import { Icon, type IconName } from '../parts/icon.tsx';
 import { attempt } from '../parts/toast.tsx';
 import { href } from '../router.ts';
 import { Files } from './files.tsx';
-import { type CallView, readEnvelope } from './view.ts';
+import { brief, type CallView, readEnvelope } from './view.ts';
 
 const KEY = 'handspan.calls';
 
@@ -54,7 +55,9 @@ export const CallBlock = memo(function CallBlock({ call }: { call: CallView }) {
         <Icon name={iconOf(call.origin)} />
         <span class="call-name">{call.tool}</span>
         {call.origin && <span class="call-where">{placeOf(call.origin)}</span>}
-        <span class="call-progress">{call.envelope ? error : lastLine(call.progress)}</span>
+        <span class="call-progress">
+          {error ?? (lastLine(call.envelope ? '' : call.progress) || brief(call.arguments))}
+        </span>
         <span class="call-state">{WORDS[call.state]}</span>
         {call.duration !== undefined && <span class="call-time">{duration(call.duration)}</span>}
         <Icon name="chevron" class="turns" />
@@ -95,19 +98,21 @@ function CallDetails({ call }: { call: CallView }) {
       <p class="call-links">
         <a href={href('tools', call.tool)}>About this tool</a>
         {call.state !== 'writing' && <a href={href('journal', 'calls', call.id)}>In the journal</a>}
-        {isAdmin() && (
-          <button type="button" class="as-link" onClick={() => void switchOff(call.tool)}>
-            Switch it off
-          </button>
-        )}
+        {isAdmin() && <ToolSwitch tool={call.tool} />}
       </p>
     </div>
   );
 }
 
-async function switchOff(tool: string): Promise<void> {
-  const done = `${tool} is off for all agents. The page Tools switches it on again.`;
-  await attempt(() => rest.post('/api/switches/disable', { body: { pattern: tool } }), done);
+function ToolSwitch({ tool }: { tool: string }) {
+  useEffect(readSwitches, []);
+  const isOff = isSwitchedOff(tool);
+  const turn = () => attempt(() => switchTool(tool, isOff), `${tool} is ${isOff ? 'on again' : 'off'} for all agents.`);
+  return (
+    <button type="button" class="as-link" onClick={() => void turn()}>
+      {isOff ? 'Switch it on' : 'Switch it off'}
+    </button>
+  );
 }
 
 function lastLine(text = ''): string {

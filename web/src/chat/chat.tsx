@@ -1,7 +1,7 @@
 import { useSignal } from '@preact/signals';
 import type { MessageOptions } from 'handspan/device';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { shortWhy, status } from '../gateway/account.ts';
+import { status } from '../gateway/account.ts';
 import { useLive } from '../gateway/live.ts';
 import { rest } from '../gateway/rest.ts';
 import type { PageProps } from '../pages.ts';
@@ -163,7 +163,7 @@ function ModelLine({ chat }: { chat: Conversation }) {
           {chosen?.model || known?.model}
         </a>
       )}
-      <span class="why">{chosen?.model ? `named by ${chosen.name}` : known && shortWhy(known)}</span>
+      <span class="why">{chosen?.model && `named by ${chosen.name}`}</span>
       {cost !== undefined && cost !== null && <span title="What this chat has cost">${cost.toFixed(4)}</span>}
       {chat.usage.value?.input.known != null && (
         <span title="Tokens in and out">

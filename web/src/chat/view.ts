@@ -152,6 +152,21 @@ export function finishCall(call: CallView, envelope: string): void {
   call.state = isSuccess(envelope) ? 'success' : 'error';
 }
 
+const BRIEF = 120;
+
+/** Arguments as a few words for one line: the values, with their names where there are several. */
+export function brief(args: string): string {
+  try {
+    const given = Object.entries(JSON.parse(args || '{}'));
+    const words = given.map(([name, value]) =>
+      given.length > 1 ? `${name}: ${progressText(value)}` : progressText(value),
+    );
+    return words.join(', ').replace(/\s+/g, ' ').slice(0, BRIEF);
+  } catch {
+    return ''; // the model is still writing them
+  }
+}
+
 /** The parts of a result for people: the value, or the error with its code. */
 export function readEnvelope(envelope: string): { value?: unknown; error?: string; code?: string; notice?: string } {
   try {

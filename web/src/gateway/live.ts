@@ -56,7 +56,7 @@ export interface Loaded<Data> {
 const PAUSE = 500;
 
 /** One list that is read again when it changes, with a pause between two requests. */
-class Reader<Data> {
+export class Reader<Data> {
   #asked = 0;
   #isReading = false;
   #isStale = false;
@@ -67,7 +67,7 @@ class Reader<Data> {
     readonly data: Signal<Data | undefined>,
     readonly problem: Signal<string>,
     public load: () => Promise<Data>,
-    readonly pause: number,
+    readonly pause: number = PAUSE,
   ) {}
 
   /** Reads it, as soon as the request before has ended and the pause after it is over. */
