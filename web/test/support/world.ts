@@ -149,8 +149,9 @@ export async function turn(control: Locator, isOn: boolean): Promise<void> {
     .toBe(isOn);
 }
 
-/** Says something in the chat. */
+/** Says something in the chat. A dialog that is about to close would take the keys. */
 export async function say(page: Page, text: string): Promise<void> {
+  await page.locator('dialog[open]').first().waitFor({ state: 'detached' });
   await page.getByLabel('Message', { exact: true }).fill(text);
   await page.getByRole('button', { name: 'Send' }).click();
 }
