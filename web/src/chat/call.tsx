@@ -56,7 +56,8 @@ export const CallBlock = memo(function CallBlock({ call }: { call: CallView }) {
         <span class="call-name">{call.tool}</span>
         {call.origin && <span class="call-where">{placeOf(call.origin)}</span>}
         <span class="call-progress">
-          {error ?? (lastLine(call.envelope ? '' : call.progress) || brief(call.arguments))}
+          {error ??
+            (lastLine(call.envelope ? '' : call.progress) || (call.state !== 'writing' && brief(call.arguments)))}
         </span>
         <span class="call-state">{WORDS[call.state]}</span>
         {call.duration !== undefined && <span class="call-time">{duration(call.duration)}</span>}
@@ -98,13 +99,13 @@ function CallDetails({ call }: { call: CallView }) {
       <p class="call-links">
         <a href={href('tools', call.tool)}>About this tool</a>
         {call.state !== 'writing' && <a href={href('journal', 'calls', call.id)}>In the journal</a>}
-        {isAdmin() && <ToolSwitch tool={call.tool} />}
+        {isAdmin() && <SwitchLink tool={call.tool} />}
       </p>
     </div>
   );
 }
 
-function ToolSwitch({ tool }: { tool: string }) {
+function SwitchLink({ tool }: { tool: string }) {
   useEffect(readSwitches, []);
   const isOff = isSwitchedOff(tool);
   const turn = () => attempt(() => switchTool(tool, isOff), `${tool} is ${isOff ? 'on again' : 'off'} for all agents.`);

@@ -157,13 +157,13 @@ const BRIEF = 120;
 /** Arguments as a few words for one line: the values, with their names where there are several. */
 export function brief(args: string): string {
   try {
-    const given = Object.entries(JSON.parse(args || '{}'));
-    const words = given.map(([name, value]) =>
-      given.length > 1 ? `${name}: ${progressText(value)}` : progressText(value),
-    );
-    return words.join(', ').replace(/\s+/g, ' ').slice(0, BRIEF);
+    const given = Object.entries(JSON.parse(args || '{}')).map(([name, value]) => {
+      const text = typeof value === 'string' ? value : JSON.stringify(value);
+      return [name, text.slice(0, BRIEF).replace(/\s+/g, ' ')];
+    });
+    return given.map((one) => (given.length > 1 ? one.join(': ') : one[1])).join(', ');
   } catch {
-    return ''; // the model is still writing them
+    return ''; // no JSON: the details have it as the model wrote it
   }
 }
 

@@ -30,7 +30,7 @@ export const DESKTOP = { width: 1280, height: 800 };
 export const PHONE = { width: 390, height: 844 };
 
 /**
- * One real gateway and one chromium for the tests of a file. Its model does what the message says (`handspan.testing`).
+ * One real gateway for the tests of a file, and a chromium. Its model does what the message says (`handspan.testing`).
  *
  *     const world = new World();
  *     test('…', async () => {
@@ -49,7 +49,7 @@ export class World {
   /** `options` are those of `python -m handspan.testing`. */
   constructor(...options: string[]) {
     beforeAll(async () => {
-      [this.#gateway, this.#browser] = await Promise.all([TestGateway.start(...options), openChromium()]);
+      [this.#gateway, this.#browser] = await Promise.all([TestGateway.start(...options), sharedChromium()]);
     });
     afterEach(async ({ task }) => {
       if (task.result?.state === 'fail') await this.#keepPictures(task.name);
@@ -58,9 +58,7 @@ export class World {
       this.#expected = undefined;
       expect(unexpected, 'errors in the console').toEqual([]);
     });
-    afterAll(async () => {
-      await Promise.all([this.#browser?.close(), this.#gateway?.close()]);
-    });
+    afterAll(() => this.#gateway?.close());
   }
 
   /** Keeps what every page shows, for the person who looks why a test has failed. */
@@ -186,6 +184,16 @@ export async function photograph(page: Page, name: string): Promise<void> {
   }
   await page.emulateMedia({ colorScheme: null });
   if (before) await page.setViewportSize(before);
+}
+
+const shared = new Map<string, Promise<Browser>>();
+
+/** One chromium for all files that a worker runs: tests share nothing in it, each has contexts of its own. Ends with the worker. */
+function sharedChromium(): Promise<Browser> {
+  const key = flags().join(' ');
+  const browser = shared.get(key) ?? openChromium();
+  shared.set(key, browser);
+  return browser;
 }
 
 export function openChromium(): Promise<Browser> {
