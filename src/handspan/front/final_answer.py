@@ -9,7 +9,7 @@ from handspan.core.context import ToolContext
 from handspan.core.errors import ToolError
 from handspan.core.images import ImageReader
 from handspan.core.messages import AssistantMessage, CallPart, Message, ResultsMessage, Text, UserMessage
-from handspan.core.principals import Origin, Scope
+from handspan.core.principals import Origin, ToolScope
 from handspan.core.tool import ToolSpec
 from handspan.core.values import Arguments
 from handspan.front.answer_types import FINAL_ANSWER, AnswerType
@@ -54,7 +54,7 @@ class FinalAnswer(Generic[T]):
         @contextmanager
         def register_for_turn(conversation: Conversation) -> Iterator[None]:
             origin = Origin("plugin", FINAL_ANSWER, conversation.id)
-            registry.register(self, origin, Scope("turn", conversation.id))
+            registry.register(self, origin, ToolScope("turn", conversation.id))
             try:
                 yield
             finally:

@@ -27,7 +27,7 @@ from handspan.models.model import Model
 
 T = TypeVar("T")
 
-_PATIENCE: Final = 24 * 3600.0
+_WAIT_SECONDS: Final = 24 * 3600.0
 """Seconds that an `ask` waits for earlier turns of its session. Programs set a shorter timeout themselves."""
 _REMINDER: Final = f"Give your answer by calling the tool {FINAL_ANSWER!r}, and write nothing else."
 
@@ -50,7 +50,7 @@ class OpenAgent:
             await resources.enter_async_context(app)
             choose = await _model_chooser(app, options.model)
             assert app.store is not None
-            sessions = Sessions(app.store.conversations, app.loader(), app.agents, choose, bus, _PATIENCE)
+            sessions = Sessions(app.store.conversations, app.loader(), app.agents, choose, bus, _WAIT_SECONDS)
             resources.push_async_callback(sessions.drain, 0)
             return cls(app, sessions, resources.pop_all())
 

@@ -225,7 +225,7 @@ class Auth:
         if admitted.token in self._revoked_lately:
             raise unauthorized()
 
-    def forgive(self, scope: Scope) -> None:
+    def reset_tries(self, scope: Scope) -> None:
         """Forget the wrong tokens of this address: it has just shown a valid one."""
         self.tries.forget(address_of(scope))
 

@@ -134,7 +134,7 @@ class Cluster:
         self._lost_nodes = LostNodes(store, self.book, self._take_over, self._take_turn, lambda: self.mirrors.hint(""))
         self._lost_nodes.runs_turns = parts.sessions.runs_turns = self.runs_turns
         parts.sessions.hand_over = self._offer_turn
-        self._probes = Probes(self.book, self.link, self.mirrors, self._lost_nodes.bury)
+        self._probes = Probes(self.book, self.link, self.mirrors, self._lost_nodes.declare_lost)
         self._turns = TurnsElsewhere(parts.sessions, store.conversations)
         parts.peers.others = self
         parts.peers.roles = _ROLES[self._settings.role]
@@ -199,11 +199,11 @@ class Cluster:
     async def _leave_turns(self) -> None:
         """Let the other nodes go on with the turns of this one, if one of them can."""
         try:
-            has_heirs = bool(await self._turn_nodes())
+            has_successors = bool(await self._turn_nodes())
         except StoreError as error:
             _log.warning("The turns of this node are not handed over: %s", error)
             return
-        if has_heirs:
+        if has_successors:
             self._parts.sessions.leave()
 
     async def _turn_nodes(self) -> list[NodeRecord]:
@@ -302,7 +302,7 @@ class Cluster:
         if mirror.is_server:
             self.servers.appear(mirror)
             return
-        self._parts.unfinished.adopt(mirror.id, mirror.calls)
+        self._parts.unfinished.take_over(mirror.id, mirror.calls)
         if mirror.calls.open and mirror.tools is not None:
             mirror.tools.resume_calls()
         record = mirror.record
@@ -430,7 +430,7 @@ class Cluster:
     def _on_moved(self, moved: messages.ClientMoved) -> None:
         peer = self.client_rows.move(moved)
         if peer is not None and (peer.calls.open or (peer.questions is not None and peer.questions.is_open)):
-            self.mirrors.adopt(_record_of(peer), peer.calls, peer.questions)
+            self.mirrors.take_over(_record_of(peer), peer.calls, peer.questions)
 
     def _on_dismissed(self, dismissed: messages.ClientDismissed) -> None:
         peer = self._parts.peers.find(dismissed.peer)
@@ -457,7 +457,7 @@ class Cluster:
         for peer_id in {record.tool.origin.connection for record in taken if record.tool.origin is not None}:
             client = parts.peers.find(peer_id) or self.mirrors.find(peer_id)
             if client is not None and client.tools is not None:
-                parts.unfinished.adopt(peer_id, client.calls)
+                parts.unfinished.take_over(peer_id, client.calls)
                 if isinstance(client, Peer):
                     self.client_rows.release_calls(client, taken)
                 client.tools.resume_calls()
@@ -478,7 +478,7 @@ class Cluster:
     def _on_lost(self, old: str) -> None:
         """Go on under a new incarnation: the others counted this node as lost."""
         self.bus.rename(self.book.own)
-        self.client_rows.place_all_again()
+        self.client_rows.add_all_again()
         self.servers.lose_all()
         self.mirrors.hint("")
         self.start(self.link.listen(self.book.own))
@@ -489,7 +489,7 @@ class Cluster:
         while True:
             await asyncio.sleep(_TICK_SECONDS)
             try:
-                self._shed_clients()
+                self._send_clients_away()
                 await self._look_for_revoked()
                 await self.book.describe(is_draining=self.is_draining, load=self._load())
             except StoreError as error:
@@ -518,7 +518,7 @@ class Cluster:
                 self._parts.auth.note_revoked(token)
                 self.bus.publish_here(TokenRevoked(owner, token))
 
-    def _shed_clients(self) -> None:
+    def _send_clients_away(self) -> None:
         """Send the clients to other nodes when this one can't be reached by them for too long."""
         if self.link.is_up:
             self._down_since = 0.0

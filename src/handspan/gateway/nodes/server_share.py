@@ -139,9 +139,9 @@ class NodeShare:
                 _log.warning("The MCP server %s is stopped here: another node may run it by now.", self.name)
                 connection.drop()
 
-    def check(self, places: set[tuple[str, int]]) -> None:
+    def check(self, rows: set[tuple[str, int]]) -> None:
         """Notice that the row of this node is gone."""
-        if self.hosted is not None and (self.hosted.peer, self.hosted.epoch) not in places:
+        if self.hosted is not None and (self.hosted.peer, self.hosted.epoch) not in rows:
             self.lose()
 
     async def write(self) -> None:

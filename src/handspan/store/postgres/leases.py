@@ -50,7 +50,7 @@ _SAVE: Final = (
 _RENEW: Final = "UPDATE leases SET seen = clock_timestamp() WHERE id = $1 RETURNING backend = pg_backend_pid()"
 _MOVE: Final = "UPDATE leases SET seen = clock_timestamp(), backend = pg_backend_pid() WHERE id = $1"
 _IS_ALIVE: Final = f"SELECT {_LOCKED} OR seen > clock_timestamp() - make_interval(secs => $2) FROM leases WHERE id = $1"
-_BURY: Final = (
+_DELETE_LOST: Final = (
     f"DELETE FROM leases WHERE id = $1 AND NOT {_LOCKED} AND seen <= clock_timestamp() - make_interval(secs => $2)"
 )
 _UNDECIDED: Final = (
@@ -122,7 +122,7 @@ class RowLeases:
         if alive is None:
             return False
         if not alive[0]:
-            return await self._database.execute(_BURY, (holder, self._seconds)) == 0
+            return await self._database.execute(_DELETE_LOST, (holder, self._seconds)) == 0
         return True
 
     async def sweep(self, *, is_node: bool = True) -> None:

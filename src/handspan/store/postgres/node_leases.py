@@ -37,7 +37,7 @@ _RENEW: Final = (
 _IS_OVER: Final = "leases.seen <= clock_timestamp() - make_interval(secs => {})"
 _FIND: Final = f"SELECT {_IS_OVER.format('?/*double precision*/')} FROM leases JOIN nodes USING (id) WHERE id = ?"
 _LOST: Final = f"SELECT id FROM leases JOIN nodes USING (id) WHERE {_IS_OVER.format('?/*double precision*/')}"
-_BURY: Final = f"DELETE FROM leases WHERE id = ? AND {_IS_OVER.format('?/*double precision*/')}"
+_DELETE_LOST: Final = f"DELETE FROM leases WHERE id = ? AND {_IS_OVER.format('?/*double precision*/')}"
 _FORGET_REQUESTS: Final = "DELETE FROM asked_requests WHERE at < clock_timestamp() - interval '1 hour'"
 _KEY: Final = lock_key("$1::text")
 
@@ -112,7 +112,7 @@ class NodeLeases:
         if is_over is None:
             return await self._others.is_alive(holder)
         if is_over[0] and self.can_judge:
-            return await self._database.execute(_BURY, (holder, self._seconds)) == 0
+            return await self._database.execute(_DELETE_LOST, (holder, self._seconds)) == 0
         return True
 
     async def lost_nodes(self) -> list[str]:
