@@ -84,7 +84,8 @@ class StoredNodes:
 
     def prepare(self, address: str, may_renew: Callable[[], bool], on_lost: Callable[[str], None]) -> None:
         """Say, before the store is opened, where this node answers, when it may live, and what hears of its loss."""
-        self.leases.address, self.leases.may_renew, self.leases.on_lost = address, may_renew, on_lost
+        self.leases.address, self.leases.on_lost = address, on_lost
+        self.leases.renew_while(may_renew)
 
     async def describe(self, *, is_draining: bool, load: Mapping[str, float]) -> None:
         """Store what others see of this node."""
