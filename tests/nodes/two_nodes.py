@@ -227,7 +227,7 @@ class PlayedNode:
         bus = NatsBus(strict=True)
         registry = Registry()
         self.devices = Devices(None)
-        unfinished = SimpleNamespace(adopt=lambda peer, calls: None)
+        unfinished = SimpleNamespace(take_over=lambda peer, calls: None)
         self.peers = Peers(
             registry, OfferRules(), ResumeTokens(b"key"), self.devices, cast(Any, unfinished), GRACE, bus
         )
@@ -245,7 +245,7 @@ class PlayedNode:
         }
         for seam, part in seams.items():
             setattr(cluster, seam, part)
-        cluster.client_rows.moved = cluster._on_moved
+        cluster.client_rows.moved = cluster.move
         self._probes = Probes(cast(Any, book), self.link, cluster.mirrors, self._declare_lost)
         self.peers.others = cluster
         engine = self._engine = Engine(open_artifacts(folder), folder, ledger=ledger, bus=bus)
@@ -273,7 +273,7 @@ class PlayedNode:
     async def open(self) -> None:
         """Take part in the work of both."""
         self._nats.links[self.name] = self.link
-        self.cluster._ticking = asyncio.create_task(asyncio.sleep(1e9))
+        self.cluster._takes_part = True
         for part in (self.cluster.client_rows, self.cluster.mirrors, self._probes):
             part.open()
         await self.cluster.mirrors.follow(_OWNER)
@@ -282,8 +282,7 @@ class PlayedNode:
         """Be gone, with all tasks; nothing more is sent."""
         self.link.is_up = False
         self._nats.links.pop(self.name, None)
-        assert self.cluster._ticking is not None
-        self.cluster._ticking.cancel()
+        self.cluster._takes_part = False
         for part in (self.cluster.client_rows, self._probes):
             await part.close()
         looking = self.cluster.mirrors._task
