@@ -10,7 +10,8 @@ import msgspec
 
 from handspan.core.errors import HandspanError
 from handspan.core.nodes import LinkDown, NodeLink
-from handspan.sources.mcp.connection import McpConnection, ServerLost
+from handspan.sources.mcp.connection import McpConnection
+from handspan.sources.mcp.opening import ServerLost
 from handspan.sources.mcp.sharing import ServerElsewhere
 from handspan.sources.nodes import messages
 from handspan.sources.nodes.hosted import HostedServer

@@ -180,22 +180,14 @@ class McpServers:
     async def put(self, name: str, server: McpServer, *, is_foreign: bool = False) -> "McpConnection":
         """Add this server, or replace the one of this name. `is_foreign`: only another node can run it."""
         from handspan.sources.mcp.connection import McpConnection  # noqa: PLC0415 - only with a server: start-up counts
+        from handspan.sources.mcp.opening import LinkOpener  # noqa: PLC0415 - as above
 
         await self.remove(name)
         self.logins.renew(name)
         is_shared = bool(server.command) or is_foreign
-        connection = McpConnection(
-            name,
-            server,
-            self._registry,
-            self._guard,
-            self._cleaner,
-            self._secret,
-            self._folder,
-            self._ask_trust,
-            self.logins,
-            self.share(name) if self.share is not None and is_shared else None,
-        )
+        share = self.share(name) if self.share is not None and is_shared else None
+        opener = LinkOpener(name, server, self._guard, self._cleaner, self._secret, self._folder, self.logins)
+        connection = McpConnection(name, server, self._registry, opener, self._ask_trust, self.logins, share)
         self._connections[name] = connection
         if is_foreign:
             self._foreign.add(name)
