@@ -48,7 +48,7 @@ class FinalAnswer(Generic[T]):
                 return None
         return self._values[-1]
 
-    def equip(self, registry: Registry) -> Callable[[Conversation], AbstractContextManager[None]]:
+    def add_for_turn(self, registry: Registry) -> Callable[[Conversation], AbstractContextManager[None]]:
         """Return a function that gives a conversation this tool for one turn."""
 
         @contextmanager

@@ -6,7 +6,7 @@ from typing import Final, TypeVar
 
 from msgspec import structs
 
-from handspan.agent.session import Equip
+from handspan.agent.session import AddForTurn
 from handspan.agent.sessions import ChooseModel, Sessions
 from handspan.agent.turn import Handle, Listener
 from handspan.bus.memory import MemoryBus
@@ -58,12 +58,12 @@ class OpenAgent:
         """Stop all turns and close everything that `open` opened."""
         await self._resources.aclose()
 
-    def say(self, text: str, session: str, listener: Listener, equip: Equip | None = None) -> Handle:
+    def say(self, text: str, session: str, listener: Listener, add_for_turn: AddForTurn | None = None) -> Handle:
         """Start the turn that answers this text, and return its handle."""
         message, found = UserMessage((Text(text),)), self._sessions.get(session, OPERATOR.owner)
-        if equip is None:
+        if add_for_turn is None:
             return found.say(OPERATOR, message, listener)
-        return found.say(OPERATOR, message, listener, equip=equip)
+        return found.say(OPERATOR, message, listener, add_for_turn=add_for_turn)
 
     async def ask(self, text: str, session: str) -> AgentAnswer[str]:
         """Return the answer. Raises `AskFailed` when there is none."""
@@ -75,7 +75,7 @@ class OpenAgent:
         """Return the answer as a value of this type. Raises `AnswerMismatch` when all tries do not fit."""
         recorder, final = TurnRecorder(), FinalAnswer(answer_type)
         for _ in range(MAX_TRIES):
-            handle = self.say(text, session, recorder.record, final.equip(self._app.registry))
+            handle = self.say(text, session, recorder.record, final.add_for_turn(self._app.registry))
             ended = check_ended(await handle.end(), session)
             value = final.find(ended.text)
             if value is not None:

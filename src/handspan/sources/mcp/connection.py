@@ -123,7 +123,7 @@ class McpConnection:
         """Try to connect now if the server is not up. Return when that has succeeded or failed, or after the time."""
         try:
             async with asyncio.timeout(seconds):
-                await self._open()
+                await self._open_route()
         except (TimeoutError, ToolError):
             pass
 
@@ -198,7 +198,7 @@ class McpConnection:
             async with self._slots:
                 while True:
                     try:
-                        return await (await self._open()).run(tool, arguments, ctx)
+                        return await (await self._open_route()).run(tool, arguments, ctx)
                     except NotRun:  # the server has left that node: the next one runs the call
                         continue
         finally:
@@ -216,7 +216,7 @@ class McpConnection:
     ) -> Success:
         return await link.call(tool.own_name, arguments, ctx)
 
-    async def _open(self) -> _Route:
+    async def _open_route(self) -> _Route:
         """Return the link, after the next try if it is not open now. Raises `ToolError` when that fails."""
         if self._route is not None and not self._route.lost.is_set():
             return self._route
