@@ -275,7 +275,7 @@ class Stopping:
 
     def _on_hangup(self) -> None:
         if self._had_terminal and not _has_terminal():
-            if not self.asked.is_set():  # a shell sends it a second time to its jobs: that is no hurry
+            if not self.asked.is_set():  # a shell sends it to its jobs a second time: that does not ask for haste
                 self._on_signal()
         elif self._on_reload is not None:
             self._on_reload()

@@ -335,7 +335,7 @@ def _is_timed(call: RemoteCall) -> bool:
 
 
 def _is_repeated(frame: FailureFrame, call: RemoteCall) -> bool:
-    """Whether the client sends an earlier wish for a login again, because its link had dropped."""
+    """Whether the client sends an earlier request for a login again, because its link had dropped."""
     if frame.retry < call.retry:
         return True
     call.retry = frame.retry  # an earlier process of the gateway may have sent it more often
