@@ -16,8 +16,7 @@ from handspan.gateway.clients.connection_log import log_arrival, log_departure, 
 from handspan.gateway.clients.peers import Peer, Peers, PeerSocket
 from handspan.gateway.clients.transport import EXTENSION, Socket
 from handspan.gateway.clients.trust import DeviceTrust
-from handspan.gateway.entry.auth import Admitted, Auth, log_refusal, may
-from handspan.gateway.http.refusals import Refusal, send_refusal
+from handspan.gateway.entry.auth import Admitted, Auth, may
 from handspan.gateway.sessions.questions import AwaitedQuestions
 from handspan.wire.ws import FrameError, decode_client, encode
 from handspan.wire.ws_frames import (
@@ -93,15 +92,9 @@ class WebSocketDoor:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Accept a client, or refuse it."""
-        await receive()
-        doors = self._doors
-        try:
-            admitted = await doors.auth.admit(scope)
-            if not doors.peers.is_open or doors.peers.is_draining:
-                raise Refusal(503, "stopping", "The gateway is being stopped: come back in a moment.")
-        except Refusal as refused:
-            log_refusal(refused, scope)
-            await send_refusal(refused, scope, send)
+        doors, peers = self._doors, self._doors.peers
+        admitted = await doors.auth.admit_socket(scope, receive, send, lambda: peers.is_open and not peers.is_draining)
+        if admitted is None:
             return
         offered = scope.get("subprotocols") or ()
         chosen = next((one for one in SUBPROTOCOLS if one in offered), None)
