@@ -90,6 +90,8 @@ class ChannelLane:
         """On the clock of the event loop."""
         self._queue: asyncio.Queue[tuple[OutgoingMessage, asyncio.Future[str]]] = asyncio.Queue(settings.queue)
         self._worker: asyncio.Task[None] | None = None
+        self._checking = asyncio.Lock()
+        self._is_checked = False
 
     @property
     def state(self) -> ChannelState:
@@ -106,14 +108,17 @@ class ChannelLane:
         return channel if isinstance(channel, Listening) else None
 
     async def check(self) -> None:
-        """Check settings that take long to check, on a thread."""
-        channel = self.channel
-        if channel is not None and isinstance(channel, Checkable):
+        """Check settings that take long to check, on a thread and once. Returns when that is done."""
+        async with self._checking:
+            channel = self.channel
+            if self._is_checked or channel is None or not isinstance(channel, Checkable):
+                return
             try:
                 await asyncio.to_thread(channel.check)
             except ConfigError as error:
                 self.channel, self.problem = None, str(error)
                 self.status, self.reason = "failed", self.problem
+            self._is_checked = True
 
     def note_up(self) -> None:
         """Note that its network has answered: it listens."""
@@ -210,6 +215,10 @@ class MessageBus:
             known = [one.name for one in self if one.settings.owner in (message.owner, ANYONE)]
             raise ToolError("invalid_arguments", describe_unknown(message.channel, known))
         return await lane.send(message)
+
+    async def check(self) -> None:
+        """Check the settings of all channels, also those that take long to check."""
+        await asyncio.gather(*(lane.check() for lane in self))
 
     async def close(self) -> None:
         """Stop all channels."""

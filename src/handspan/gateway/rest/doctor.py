@@ -70,6 +70,7 @@ async def _findings(request: RestRequest) -> AsyncIterator[Finding]:
     yield Finding("tools", True, f"{len(await visible_entries(request, ''))}; `handspan tools` lists them")
     for note in app.setting_notes:
         yield Finding("setting", False, note, "correct the setting, or take it out")
+    await app.messages.check()
     for finding in _channels(app):
         yield finding
     for source in app.all_sources:
