@@ -46,6 +46,15 @@ class Editing(Protocol):
 
 
 @runtime_checkable
+class Splitting(Protocol):
+    """A channel that delivers a long message in parts."""
+
+    def split(self, content: str) -> Sequence[str]:
+        """Return the parts, each short enough for one message."""
+        ...
+
+
+@runtime_checkable
 class HoldsConnections(Protocol):
     """A channel that keeps connections open."""
 
@@ -119,6 +128,11 @@ class ChannelLane:
                 self.channel, self.problem = None, str(error)
                 self.status, self.reason = "failed", self.problem
             self._is_checked = True
+
+    def split(self, content: str) -> Sequence[str]:
+        """Return the parts in which the channel delivers this content; most channels take any in one."""
+        channel = self.channel
+        return channel.split(content) if channel is not None and isinstance(channel, Splitting) else [content]
 
     def note_up(self) -> None:
         """Note that its network has answered: it listens."""
