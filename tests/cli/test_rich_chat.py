@@ -11,6 +11,7 @@ import pytest
 
 from handspan.core.messages import Api
 from handspan.core.questions import Question
+from handspan.core.values import Json
 from tests.cli.gateways import serving
 from tests.cli.shell import Shell, Terminal, json_lines
 from tests.cli.sleeper import Sleeper
@@ -280,13 +281,22 @@ def test_what_only_a_terminal_needs_is_not_loaded_without_one(run: Shell) -> Non
 def test_a_diff_shows_what_an_edit_changes_and_nothing_of_other_files(tmp_path: Path) -> None:
     from handspan.cli.chat.edits import render_diff, render_with_diff  # noqa: PLC0415 - with the rest of the chat
 
-    def asked(tool: str, **arguments: str) -> Question:
+    def asked(tool: str, **arguments: Json) -> Question:
         return Question("q", "approval", "c", tool, arguments, "It asks.", "o", "", "f", 5.0)
 
     (tmp_path / "w").mkdir()
     (tmp_path / "secret").write_text("hidden\n")
     edit = render_diff(asked("edit_file", path="a", old_text="one\ntwo", new_text="one\nthree\x1b[2J"), None)
-    assert edit[2:] == ["@@ -1,2 +1,2 @@", " one", "-two", "+three\\u001b[2J"]
+    assert edit[2:] == [" one", "-two", "+three\\u001b[2J"]
+    (tmp_path / "w" / "plan").write_text("a\nb\nc\nd\nmilk\ne\nmilk\n")
+    placed = render_diff(asked("edit_file", path="plan", old_text="d\nmilk", new_text="d\nbread"), tmp_path / "w")
+    assert placed[2:] == ["@@ -2,6 +2,6 @@", " b", " c", " d", "-milk", "+bread", " e", " milk"]
+    twice = {"path": "plan", "old_text": "milk", "new_text": "bread"}
+    assert render_diff(asked("edit_file", **twice), tmp_path / "w")[2:] == ["-milk", "+bread"], "it will be refused"
+    all_of_them = render_diff(asked("edit_file", **twice, replace_all=True), tmp_path / "w")
+    assert all_of_them.count("-milk") == all_of_them.count("+bread") == 2
+    appended = render_diff(asked("write_file", path="plan", content="f\n", mode="append"), tmp_path / "w")
+    assert appended[2:] == ["@@ -5,3 +5,4 @@", " milk", " e", " milk", "+f"]
     outside = render_diff(asked("write_file", path="../secret", content="x\n"), tmp_path / "w")
     assert "hidden" not in "".join(outside) and "+x" in outside
     assert render_diff(asked("exec_shell", command="ls"), tmp_path) == []
