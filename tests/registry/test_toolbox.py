@@ -156,7 +156,7 @@ def test_an_unknown_tool_is_not_found_with_a_hint_from_what_this_agent_may_use(r
     )
     assert refusal(registry.toolbox(Agent("picky", ("spawn",)), ADA), "raed_file") == (
         "tool_not_found",
-        "Tool 'raed_file' is not available: there is no such tool.",
+        "Tool 'raed_file' is not available: there is no such tool. `handspan tools` lists those that there are.",
     )
 
 

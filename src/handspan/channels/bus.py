@@ -46,6 +46,15 @@ class Editing(Protocol):
 
 
 @runtime_checkable
+class Splitting(Protocol):
+    """A channel that delivers a long message in parts."""
+
+    def split(self, content: str) -> Sequence[str]:
+        """Return the parts, each short enough for one message."""
+        ...
+
+
+@runtime_checkable
 class HoldsConnections(Protocol):
     """A channel that keeps connections open."""
 
@@ -90,6 +99,8 @@ class ChannelQueue:
         """On the clock of the event loop."""
         self._queue: asyncio.Queue[tuple[OutgoingMessage, asyncio.Future[str]]] = asyncio.Queue(settings.queue)
         self._worker: asyncio.Task[None] | None = None
+        self._checking = asyncio.Lock()
+        self._is_checked = False
 
     @property
     def state(self) -> ChannelState:
@@ -106,14 +117,22 @@ class ChannelQueue:
         return channel if isinstance(channel, Listening) else None
 
     async def check(self) -> None:
-        """Check settings that take long to check, on a thread."""
-        channel = self.channel
-        if channel is not None and isinstance(channel, Checkable):
+        """Check settings that take long to check, on a thread and once. Returns when that is done."""
+        async with self._checking:
+            channel = self.channel
+            if self._is_checked or channel is None or not isinstance(channel, Checkable):
+                return
             try:
                 await asyncio.to_thread(channel.check)
             except ConfigError as error:
                 self.channel, self.problem = None, str(error)
                 self.status, self.reason = "failed", self.problem
+            self._is_checked = True
+
+    def split(self, content: str) -> Sequence[str]:
+        """Return the parts in which the channel delivers this content; most channels take any in one."""
+        channel = self.channel
+        return channel.split(content) if channel is not None and isinstance(channel, Splitting) else [content]
 
     def note_up(self) -> None:
         """Note that its network has answered: it listens."""
@@ -210,6 +229,10 @@ class MessageBus:
             known = [one.name for one in self if one.settings.owner in (message.owner, ANYONE)]
             raise ToolError("invalid_arguments", describe_unknown(message.channel, known))
         return await queue.send(message)
+
+    async def check(self) -> None:
+        """Check the settings of all channels, also those that take long to check."""
+        await asyncio.gather(*(queue.check() for queue in self))
 
     async def close(self) -> None:
         """Stop all channels."""

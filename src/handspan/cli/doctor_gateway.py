@@ -8,6 +8,7 @@ from handspan.cli.http_request import HttpAnswer, ask, certificate_of, own_tls
 from handspan.cli.running import find_running
 from handspan.config.settings import Settings
 from handspan.core.errors import ConfigError
+from handspan.core.version import VERSION
 from handspan.wire.rest.status import Finding
 
 _UPGRADE: Final = {
@@ -17,6 +18,8 @@ _UPGRADE: Final = {
     "Sec-WebSocket-Key": "aGFuZHNwYW4tZG9jdG9yIQ==",
 }
 _UNKNOWN_HOST: Final = "handspan-doctor.invalid"
+_CLIENT: Final = {"User-Agent": f"handspan-doctor/{VERSION} (checks that strangers are refused)"}
+"""The gateway's log has it beside what was refused: so these checks do not look like an attack."""
 
 
 def gateway_findings(settings: Settings, url: str | None = None, token: str | None = None) -> Iterator[Finding]:
@@ -100,7 +103,7 @@ class _Looking:
         )
 
     def _ask(self, path: str, headers: dict[str, str] | None = None) -> HttpAnswer:
-        return ask("GET", f"{self._url}{path}", headers, tls=self._tls)
+        return ask("GET", f"{self._url}{path}", {**_CLIENT, **(headers or {})}, tls=self._tls)
 
 
 def _describe_answer(answered: HttpAnswer) -> str:

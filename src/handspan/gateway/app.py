@@ -27,7 +27,7 @@ from handspan.config.watch import SettingsWatch
 from handspan.core.agents import Agent
 from handspan.core.bus import Bus, ToolsChanged
 from handspan.core.context import Progress, no_progress
-from handspan.core.errors import ConfigError, HandspanError
+from handspan.core.errors import ConfigError
 from handspan.core.principals import OPERATOR, Principal
 from handspan.core.questions import Questions
 from handspan.core.records import Recovery
@@ -186,14 +186,18 @@ class App:
             ) from None
         if self.store:
             await self.store.open()
-            try:
-                if not has_files:
-                    await self._apply_switches()
-                if self.store.nodes is None or self.settings.cluster.role != "edge":  # else other nodes do that
-                    self.recovery = await self.store.recover()
-            except HandspanError:
-                await self.store.close()
-                raise
+        try:
+            await self._open_parts(has_files=has_files)
+        except BaseException:
+            await self.close()
+            raise
+
+    async def _open_parts(self, *, has_files: bool) -> None:
+        if self.store:
+            if not has_files:
+                await self._apply_switches()
+            if self.store.nodes is None or self.settings.cluster.role != "edge":  # else other nodes do that
+                self.recovery = await self.store.recover()
         await self._pinned.open()
         self.media.open()
         for source in self.sources:

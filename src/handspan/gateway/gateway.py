@@ -173,6 +173,13 @@ class Gateway:
     async def open(self, url: str = "") -> None:
         """Get ready for requests, which come to this address. Calls that an earlier process left open go on."""
         await self._open_app(url)
+        try:
+            await self._open_doors(url)
+        except BaseException:
+            await self._close_app()
+            raise
+
+    async def _open_doors(self, url: str) -> None:
         if not self._is_inside:
             await self.auth.open()
         await self.devices.open()
@@ -234,8 +241,8 @@ class Gateway:
         await self.app.open()
         try:
             await self.cluster.connect()
-        except HandspanError:
-            await self.app.close()
+        except BaseException:
+            await self._close_app()
             raise
 
     async def _resume_key(self) -> bytes:
@@ -282,6 +289,9 @@ class Gateway:
         await self._trust.close()
         await asyncio.gather(*self._notes, return_exceptions=True)
         await self.devices.close()
+        await self._close_app()
+
+    async def _close_app(self) -> None:
         if self.cluster is not None:
             await self.cluster.close()
         await self.app.close()

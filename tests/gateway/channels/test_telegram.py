@@ -1,5 +1,8 @@
 """People write to an agent on Telegram: turns, questions with buttons, strangers, floods, outages, restarts."""
 
+import asyncio
+import contextlib
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -219,6 +222,49 @@ async def test_of_a_long_answer_only_the_parts_that_are_missing_are_sent_again(t
         telegram.write("much")
         await telegram.until_sent(3)
         assert " ".join(telegram.texts).split() == text.split()
+
+
+@pytest.mark.parametrize("when", ["between", "on its way"])
+async def test_after_a_kill_a_long_answer_goes_on_with_the_parts_that_are_missing(tmp_path: Path, when: str) -> None:
+    words = [f"word{number}" for number in range(1500)]
+    telegram = KilledTelegram(is_taken=when == "on its way")
+    async with telegram:
+        channels = msgspec.json.encode({"telegram": telegram_settings(telegram)}).decode()
+        async with GatewayProcess(tmp_path, "--set", f"channels={channels}", model=SPOKEN) as gateway:
+            telegram.write(" ".join(words))
+            before = ("waiting", 1 if when == "between" else 2)
+            await until(lambda: telegram.tries == 2 and stored_answer(gateway.state) == before)
+            await gateway.kill()
+            await gateway.start()
+            await until(lambda: stored_answer(gateway.state)[0] == "done")
+        assert " ".join(telegram.texts).split() == words, "each part came once, in its order"
+
+
+def stored_answer(state: Path) -> tuple[str, int]:
+    """The state of the one message, and how many parts of its answer have gone out."""
+    with contextlib.closing(sqlite3.connect(state / "handspan.db")) as database:
+        ((found, sent),) = database.execute("SELECT state, sent FROM channel_inbox").fetchall()
+    return found, sent
+
+
+class KilledTelegram(TelegramServer):
+    """Never answers the second message that is sent. `is_taken`: the person gets it all the same."""
+
+    def __init__(self, *, is_taken: bool) -> None:
+        super().__init__()
+        self._is_taken = is_taken
+        self.tries = 0
+
+    async def _answer(self, path: str, parameters: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        self.tries += path.endswith("/sendMessage")
+        if not path.endswith("/sendMessage") or self.tries != 2:
+            return await super()._answer(path, parameters)
+        if not self._is_taken:
+            wait = {"retry_after": 3600}
+            return 429, {"ok": False, "error_code": 429, "description": "Too Many Requests", "parameters": wait}
+        await super()._answer(path, parameters)
+        await asyncio.Event().wait()
+        raise AssertionError("the gateway is killed first")
 
 
 async def test_after_a_restart_no_message_is_lost_and_none_is_answered_twice(tmp_path: Path) -> None:

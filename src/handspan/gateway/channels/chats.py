@@ -172,23 +172,33 @@ class ChannelChats:
             unlisten()
 
     async def _reply(self, queue: ChannelQueue, place: ChatPlace, taken: InboxMessage, session: str, text: str) -> None:
-        """Deliver the answer. As long as it certainly did not arrive, it is tried again."""
-        message, pause = taken.message, _FIRST_PAUSE
-        about = (place.channel, place.chat_id, text, place.owner, session, message.reply_to)
-        answer = OutgoingMessage(*about, id=f"{message.id}-answer")
+        """Deliver the answer: of a long one the parts that have not gone out yet."""
+        message, parts = taken.message, queue.split(text)
+        try:
+            for number, part in enumerate(parts[taken.sent :], taken.sent):
+                about = (place.channel, place.chat_id, part, place.owner, session, message.reply_to)
+                answer = OutgoingMessage(*about, id=f"{message.id}-answer{f'-{number + 1}' if number else ''}")
+                await self._send_part(queue, answer, message.id, number, is_last=number == len(parts) - 1)
+        except ToolError as error:
+            _log.warning("An answer on the channel %r was not delivered: %s", place.channel, error.message)
+        await self._held.finish(taken)
+
+    async def _send_part(
+        self, queue: ChannelQueue, part: OutgoingMessage, message_id: str, number: int, *, is_last: bool
+    ) -> None:
+        """Send one part. As long as it certainly did not arrive, it is tried again. Raises `ToolError` otherwise."""
+        pause = _FIRST_PAUSE
         while True:
-            await self._book.set_state(place.channel, message.id, "replying")
+            # Stored first: after a crash, a part that may have arrived is not sent again.
+            await self._book.set_state(queue.name, message_id, "replying" if is_last else "waiting", number + 1)
             try:
-                await queue.send(answer)
+                await queue.send(part)
             except Unsent as error:
-                await self._book.set_state(place.channel, message.id, "waiting")
+                await self._book.set_state(queue.name, message_id, "waiting", number)
                 await asyncio.sleep(max(error.wait, pause))
                 pause = min(2 * pause, _LONGEST_PAUSE)
-                continue
-            except ToolError as error:
-                _log.warning("An answer on the channel %r was not delivered: %s", place.channel, error.message)
-            await self._held.finish(taken)
-            return
+            else:
+                return
 
 
 def _text_of(ended: Ended) -> str:

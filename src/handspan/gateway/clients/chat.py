@@ -189,8 +189,8 @@ class ChatConnection:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a turn runs that the client began."""
-        return bool(self._running)
+        """Whether a turn runs that the client began. One whose end the client was sent runs no more."""
+        return any(not handle.turn.is_over for handle in self._running)
 
     def end(self) -> None:
         """Stop listening: the client will not come back. Its turns go on to their end, and are stored."""

@@ -36,9 +36,9 @@ from handspan.wire.ws_frames import (
 )
 
 GONE: Final = "The client disconnected"
-_log = logging.getLogger(__name__)
-_NORMAL_CLOSES: Final = frozenset((1000, 1001))
+NORMAL_CLOSES: Final = frozenset((1000, 1001))
 """Close codes of a client that leaves on purpose (ws.md 6.8); all others are lost connections."""
+_log = logging.getLogger(__name__)
 _DROPPED: Final = 1006
 _REPLACED: Final = 4001
 """Another connection of the same client counts: this one must not come back (ws.md 9.2)."""
@@ -301,7 +301,7 @@ class Peers:
         """Note that its connection is gone, with this close code. A peer that left, or can't come back, ends now."""
         if peer.socket is not socket:  # a newer connection took over, or the peer was dismissed
             return
-        has_left = code in _NORMAL_CLOSES and not peer.is_awaited
+        has_left = code in NORMAL_CLOSES and not peer.is_awaited
         self._take_down(peer)
         if "resume" in peer.can and self.is_open and not has_left:
             peer.grace = asyncio.get_running_loop().call_later(

@@ -82,6 +82,7 @@ _MAX_REVOKED: Final = 10_000
 """Revoked tokens that are remembered: requests older than the last so many revocations are long answered."""
 _LONGEST_LABEL: Final = 64
 _LONGEST_PATH: Final = 200
+_LONGEST_CLIENT: Final = 80
 _HEADERS: Final[tuple[Header, ...]] = (
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -313,8 +314,11 @@ async def let_in(auth: Auth, scope: Scope, receive: Receive, send: Send) -> tupl
 def log_refusal(refusal: Refusal, scope: Scope) -> None:
     """Log a request that is not let in: where it comes from, and why not. Its query may hold a token: never that."""
     method, path, address = scope.get("method", "WebSocket"), scope["path"][:_LONGEST_PATH], address_of(scope)
+    client = strip_invisible(header_of(scope, b"user-agent") or "")[:_LONGEST_CLIENT]
     about = {"event": "refused", "path": path, "address": address, "status": refusal.status, "code": refusal.code}
-    _log.info("%s %s from %s refused: %d %s", method, path, address, refusal.status, refusal.code, extra=about)
+    named = f", client {client!r}" if client else ""
+    text = "%s %s from %s refused: %d %s%s"
+    _log.info(text, method, path, address, refusal.status, refusal.code, named, extra={**about, "client": client})
 
 
 def _receive_while_admitted(auth: Auth, receive: Receive, admitted: Admitted) -> Receive:

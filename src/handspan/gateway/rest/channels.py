@@ -38,6 +38,7 @@ _REFUSALS: Final = {"refused": (403, "sender_refused"), "limited": (429, "rate_l
 @family.get("/api/channels")
 async def channels(request: RestRequest) -> ChannelList:
     """The channels, whether each works, and who may write there."""
+    await request.parts.app.messages.check()
     door, states = request.parts.channels, channel_states(request)
     found = []
     for queue in door or ():

@@ -18,6 +18,18 @@ from handspan.sources.mcp.process import Cleaner, ServerProcess
 if TYPE_CHECKING:
     from handspan.sources.mcp.sdk import McpLink
 
+_NODE: Final = "install Node.js with npm (`apt-get install npm`, `brew install node`)"
+_HOW_TO_INSTALL: Final = {
+    "uvx": "install uv, which brings it (`pip install uv`)",
+    "uv": "install it (`pip install uv`)",
+    "pipx": "install it (`pip install pipx`)",
+    "npx": _NODE,
+    "npm": _NODE,
+    "node": _NODE,
+    "bunx": "install bun, which brings it (`npm install --global bun`)",
+    "deno": "install it (`npm install --global deno`)",
+}
+"""For the programs with which most MCP servers are started."""
 _EXIT_SECONDS: Final = 0.5
 """How long the end of a process may lag behind the end of its output."""
 
@@ -108,7 +120,8 @@ class LinkOpener:
                 self._name, server.command, server.args, self._resolve(server.env), self._cleaner, self._folder
             )
         except FileNotFoundError:  # not every event loop says which file
-            remedy = "install it, or give its full path in `command`"
+            how = _HOW_TO_INSTALL.get(server.command, "install it")
+            remedy = f"{how}, or give its full path in `command`"
             raise ServerLost(f"there is no program {server.command!r}: {remedy}") from None
         try:
             yield process
