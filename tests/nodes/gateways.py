@@ -53,7 +53,7 @@ class ThreeNodes(Struct, frozen=True):
 
 
 @asynccontextmanager
-async def nodes_here(folder: Path, *roles: NodeRole) -> AsyncIterator[Sequence[RunningGateway]]:
+async def nodes_here(folder: Path, *roles: NodeRole, **settings: Any) -> AsyncIterator[Sequence[RunningGateway]]:
     """Nodes of these roles, in this process: nothing of them can die alone, and they start faster."""
     need_server()
     if find_programs() is None:
@@ -68,6 +68,7 @@ async def nodes_here(folder: Path, *roles: NodeRole) -> AsyncIterator[Sequence[R
                         model=Spoken(),
                         store=store,
                         cluster={"url": nats.url, "name": f"node{number}", "role": role},
+                        **settings,
                     )
                 )
                 for number, role in enumerate(roles)

@@ -514,6 +514,7 @@ class Gateway:
             pairing=self.pairing,
             late=self._late,
             live=self.live,
+            metrics=self.metrics,
         )
 
     def _peers(self, key: bytes) -> Peers:

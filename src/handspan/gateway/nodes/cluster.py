@@ -507,6 +507,7 @@ class Cluster:
             "resent": float(self._probes.resent),
             "forged": float(self.link.forged),
             "lost": float(self.link.lost),
+            **parts.metrics.totals(),
         }
 
     async def _look_for_revoked(self) -> None:
