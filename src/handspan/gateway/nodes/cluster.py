@@ -375,7 +375,8 @@ class Cluster:
     def dismiss(self, owner: str, label: str, reason: str) -> bool:
         """Send a device away that is connected to another node. Return False when there is none."""
         for mirror in self.mirrors:
-            if mirror.record.owner == owner and mirror.label == label and mirror.record.role == "device":
+            is_meant = mirror.record.owner == owner and mirror.label == label and mirror.record.role == "device"
+            if is_meant and mirror.is_up:
                 told = messages.ClientDismissed(owner, mirror.id, reason)
                 self.link.send(mirror.record.node, messages.DISMISS, messages.encode(told))
                 return True
