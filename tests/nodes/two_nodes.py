@@ -246,6 +246,7 @@ class PlayedNode:
         for seam, part in seams.items():
             setattr(cluster, seam, part)
         cluster.client_rows.moved = cluster._on_moved
+        cluster.client_rows.written = lambda owner: bus.publish_elsewhere(ToolsChanged(owner))
         self._probes = Probes(cast(Any, book), self.link, cluster.mirrors, self._bury)
         self.peers.others = cluster
         engine = self._engine = Engine(open_artifacts(folder), folder, ledger=ledger, bus=bus)

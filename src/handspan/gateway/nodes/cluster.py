@@ -131,6 +131,7 @@ class Cluster:
         self.frames = LargeFrames(parts.app.artifacts)
         self.client_rows = ClientRows(self.book, self.link, self.frames, lambda: parts.peers, self._most_calls)
         self.client_rows.moved = self._on_moved
+        self.client_rows.written = lambda owner: self.bus.publish_elsewhere(ToolsChanged(owner))
         self._lost_nodes = LostNodes(store, self.book, self._take_over, self._take_turn, lambda: self.mirrors.hint(""))
         self._lost_nodes.runs_turns = parts.sessions.runs_turns = self.runs_turns
         parts.sessions.hand_over = self._offer_turn
