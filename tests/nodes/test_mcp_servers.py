@@ -69,6 +69,7 @@ async def test_one_node_runs_a_server_and_all_nodes_call_it(tmp_path: Path) -> N
             body: dict[str, Json] = {"decision": "allow", "value": {"colour": "blue"}}
             await ask(owner, "POST", f"/api/questions/{asked['id'].replace('/', '%2F')}/answer", body)
             assert "blue" in str(await chat.event("ended"))
+        await _ask_beside_a_call_that_ends(owner, other, log)
         assert starts(log) == 2
 
 
@@ -82,6 +83,31 @@ async def test_a_cancelled_call_is_cancelled_at_the_server_on_another_node(tmp_p
         hanging.cancel()
         await asyncio.wait([hanging])
         await until(lambda: "notifications/cancelled" in log.read_text())
+
+
+async def _ask_beside_a_call_that_ends(owner: GatewayProcess, other: GatewayProcess, log: Path) -> None:
+    """A server does not say which call asks. The first one is taken; when it ends, it was another one."""
+    async with chat_at(other, capabilities=["events"]) as first, chat_at(other, capabilities=["events"]) as second:
+        before = _calls(log)
+        await first.say("call bad__hang {}")
+        await until(lambda: _calls(log) > before)
+        await second.say("call bad__ask {}\nthen\nIt is {results}")
+        await until(lambda: _questions(owner))
+        assert [one["tool"] for one in await _questions(owner)] == ["bad__hang"]
+        await first.device.send({"type": "abort"})
+        await until(lambda: _asks(owner, "bad__ask"))
+        [asked] = await _questions(owner)
+        body: dict[str, Json] = {"decision": "allow", "value": {"colour": "green"}}
+        await ask(owner, "POST", f"/api/questions/{asked['id'].replace('/', '%2F')}/answer", body)
+        assert "green" in str(await second.event("ended"))
+
+
+def _calls(log: Path) -> int:
+    return log.read_text().count("tools/call")
+
+
+async def _asks(node: GatewayProcess, tool: str) -> bool:
+    return [one["tool"] for one in await _questions(node)] == [tool]
 
 
 async def _questions(node: GatewayProcess) -> list[Any]:
