@@ -32,7 +32,7 @@ from handspan.gateway.nodes.client_rows import ClientRows
 from handspan.gateway.nodes.events import ClusterParts, NodeEvents
 from handspan.gateway.nodes.forwarded import KINDS
 from handspan.gateway.nodes.forwarding import RequestForwarding
-from handspan.gateway.nodes.lost_nodes import LostNodes
+from handspan.gateway.nodes.lost_nodes import LostNodes, end_taken_calls
 from handspan.gateway.nodes.servers import SharedServers, is_server
 from handspan.gateway.nodes.session_ids import SessionRoutes
 from handspan.gateway.nodes.turns import TurnsElsewhere
@@ -478,7 +478,11 @@ class Cluster:
         return bool(holder) and holder != self.book.own and store is not None and await store.leases.is_alive(holder)
 
     def _on_lost(self, old: str) -> None:
-        """Go on under a new incarnation: the others counted this node as lost."""
+        """Go on under a new incarnation: the others counted this node as lost, and take its calls over."""
+        # Only calls that can outlive this node: the ledger has each of them, and other nodes take them over.
+        clients = [peer.calls for peer in self._parts.peers if "resume" in peer.can]
+        clients += [mirror.calls for mirror in self.mirrors if not mirror.is_server]
+        self.start(end_taken_calls(clients, self.book))
         self.bus.rename(self.book.own)
         self.client_rows.place_all_again()
         self.servers.lose_all()
