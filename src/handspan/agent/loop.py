@@ -101,9 +101,7 @@ class Loop:
         except ModelError as error:
             return self._end(emit, "error", str(error), TurnFault("model", error.fault))
         except asyncio.CancelledError:
-            if (
-                conversation.handover == "now"
-            ):  # a reply that is not complete is forgotten; calls have results, or stay open
+            if conversation.handover == "now":  # a half reply is forgotten; calls have results, or stay open
                 raise TurnMoved from None
             await self._take_back(conversation)
             await self.close(conversation)  # A4: the text so far is stored, and every call has its result
