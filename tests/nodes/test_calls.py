@@ -172,7 +172,7 @@ async def test_a_call_of_a_node_that_was_counted_as_lost_ends_with_the_result_th
         request = await phone.expect("tool_call_request", PATIENT)
         cluster, book = nodes[0].gateway.cluster, nodes[1].gateway.store.nodes
         assert cluster is not None and book is not None
-        await cluster._lost_nodes.bury(lost := book.own)
+        await cluster._lost_nodes.declare_lost(lost := book.own)
         await until(lambda: book.own != lost)
         await phone.answer(request, 48)
         assert await soon(calling) == succeed(48)

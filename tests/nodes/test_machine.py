@@ -172,7 +172,7 @@ class TwoNodes(RuleBasedStateMachine):
                 if device.socket is not None and device.socket.node is node:
                     device.socket = None
                     device.note_loss()
-            asyncio.get_running_loop().call_later(LEASE, self.rows.bury, node.name)
+            asyncio.get_running_loop().call_later(LEASE, self.rows.declare_lost, node.name)
 
         for key, (caller, _, task) in self.calls.items():
             if caller is node and not task.done():

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from handspan.core.context import ToolContext
-from handspan.core.nodes import SHARED, ClientPlace, ClientRecord
-from handspan.core.principals import Scope
+from handspan.core.nodes import SHARED, ClientNode, ClientRecord
+from handspan.core.principals import ToolScope
 from handspan.registry.registry import Registry
 from handspan.sources.nodes import messages
 from handspan.sources.nodes.hosted import HostedServer
@@ -55,9 +55,9 @@ class Rows:
     def __init__(self) -> None:
         self.records: dict[str, ClientRecord] = {}
 
-    async def places(self, owners: Sequence[str]) -> list[ClientPlace]:
+    async def client_nodes(self, owners: Sequence[str]) -> list[ClientNode]:
         found = [one for one in self.records.values() if one.owner in owners]
-        return [ClientPlace(one.peer, one.owner, one.node, one.epoch, one.version) for one in found]
+        return [ClientNode(one.peer, one.owner, one.node, one.epoch, one.version) for one in found]
 
     async def clients(self, peers: Sequence[str]) -> list[ClientRecord]:
         return [self.records[peer] for peer in peers if peer in self.records]
@@ -153,7 +153,7 @@ async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
 def begin(pair: Pair, ctx: ToolContext, call: str = "c1", **arguments: Any) -> "asyncio.Task[Any]":
     """Run the tool of the client."""
     entry = next(entry for entry in pair.registry if entry.spec.name == "phone__add")
-    assert entry.scope == Scope("owner", "ann") and entry.facts.outlives
+    assert entry.scope == ToolScope("owner", "ann") and entry.facts.outlives
     ctx.call_id = call
     return asyncio.create_task(entry.run(arguments, ctx))
 

@@ -448,6 +448,7 @@ class Gateway:
             task.add_done_callback(self._notes.discard)
 
     async def _note(self, peer: LateClient, frame: ResultFrame | FailureFrame) -> None:
+        """Note a late result in the journal, if its call was this client's, and acknowledge it when it is stored."""
         can_resume = "resume" in peer.can
         try:
             record = await self.store.ledger.find(frame.call)

@@ -264,7 +264,7 @@ class Devices:
                 device.last_seen = max(device.last_seen, row.last_seen)
 
     def record_offer(self, owner: str, label: str, fingerprints: Mapping[str, str]) -> list[str]:
-        """Return the tools whose definition has changed since this device last offered them (SPEC T5)."""
+        """Remember the tools of a device. Return those that it has offered with another definition before (SPEC T5)."""
         device = self._find_connected(owner, label)
         if device is None or fingerprints == device.tools:
             return []

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeAlias
+from typing import Any
 
 from msgspec import Struct
 
@@ -36,8 +36,6 @@ from handspan.sources.nodes.mirrors import Mirrors
 from handspan.sources.offers import OfferRules
 from handspan.wire.ws_frames import FailureFrame, ResultFrame
 
-Late: TypeAlias = Callable[[Any, ResultFrame | FailureFrame], None]
-"""Takes an answer that no call waits for, with its client."""
 _log = logging.getLogger(__name__)
 
 
@@ -54,7 +52,8 @@ class ClusterParts(Struct, frozen=True, kw_only=True):
     resumable: ResumableCalls
     rules: OfferRules
     pairing: Pairing
-    late: Late
+    late: Callable[[Any, ResultFrame | FailureFrame], None]
+    """Takes an answer that no call waits for, with its client."""
     live: Live
     metrics: Metrics
 

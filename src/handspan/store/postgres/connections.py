@@ -143,7 +143,7 @@ class Connector:
         self._down_since, self.problem = None, ""
         return raw
 
-    async def connect_patiently(self, purpose: str) -> Raw:
+    async def connect_with_retries(self, purpose: str) -> Raw:
         """Return a new connection. Tries again until the database was out of reach for `timeout` seconds."""
         delay = _FIRST_DELAY
         while True:
