@@ -246,6 +246,7 @@ class PlayedNode:
         for seam, part in seams.items():
             setattr(cluster, seam, part)
         cluster.client_rows.moved = cluster.move
+        cluster.client_rows.written = lambda owner: bus.publish_elsewhere(ToolsChanged(owner))
         self._probes = Probes(cast(Any, book), self.link, cluster.mirrors, self._declare_lost)
         self.peers.others = cluster
         engine = self._engine = Engine(open_artifacts(folder), folder, ledger=ledger, bus=bus)

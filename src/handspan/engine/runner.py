@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, final
 from msgspec import Struct
 
 from handspan.core.artifacts import Artifacts
-from handspan.core.context import Deadline, Person, Progress, ToolContext
+from handspan.core.context import Deadline, Person, Progress, ToolContext, not_elsewhere
 from handspan.core.errors import ToolError
 from handspan.core.questions import Answer, ToolQuestion
 from handspan.core.results import Failure, Pending, ToolResult, succeed
@@ -164,6 +164,7 @@ class Runner:
                     started,
                     started.answer,
                     caller.box,
+                    caller.goes_on_elsewhere if entry.outlives else not_elsewhere,
                 )
                 if entry.placement == "loop":
                     coroutine = entry.run(started.arguments, ctx)

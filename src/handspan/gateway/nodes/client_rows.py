@@ -63,6 +63,8 @@ class ClientRows:
         self._peers = peers
         self.moved: Callable[[ClientMoved], None] = self._let_go
         """Is called when a newer connection of a client counts, which this node learns from the rows."""
+        self.written: Callable[[str], None] = lambda owner: None
+        """Is called with the owner of a client whose row has changed: now the other nodes find it."""
         self._clients: dict[str, _Client] = {}
         self._leaving: list[tuple[str, int]] = []
         """Connections that are gone: client and epoch."""
@@ -233,6 +235,7 @@ class ClientRows:
                 except StoreError:
                     client.has_new_tools = True
                     raise
+                self.written(client.peer.who.owner)
 
     async def _add_client(self, client: _Client) -> None:
         peer, frame, node = client.peer, client.frame, self._book.own
@@ -269,6 +272,7 @@ class ClientRows:
         if node != self._book.own:
             return  # this node has a new incarnation by now
         client.is_entered, client.relay.epoch = True, added.epoch
+        self.written(peer.who.owner)
         if not client.is_here:
             self._leaving.append((peer.id, added.epoch))
             self._has_work.set()

@@ -28,7 +28,7 @@ from handspan.gateway.nodes.events import ClusterParts, NodeEvents
 from handspan.gateway.nodes.forwarding import RequestForwarding
 from handspan.gateway.nodes.heartbeat import TICK_SECONDS, Heartbeat
 from handspan.gateway.nodes.incoming import take_message
-from handspan.gateway.nodes.lost_nodes import LostNodes
+from handspan.gateway.nodes.lost_nodes import LostNodes, end_taken_calls
 from handspan.gateway.nodes.servers import SharedServers
 from handspan.gateway.nodes.session_ids import SessionRoutes
 from handspan.gateway.nodes.turns import TurnsElsewhere
@@ -113,6 +113,7 @@ class Cluster:
         self.frames = LargeFrames(parts.app.artifacts)
         self.client_rows = ClientRows(self.book, self.link, self.frames, lambda: parts.peers, self._most_calls)
         self.client_rows.moved = self.move
+        self.client_rows.written = lambda owner: self.bus.publish_elsewhere(ToolsChanged(owner))
         self._lost_nodes = LostNodes(store, self.book, self._take_over, self._take_turn, lambda: self.mirrors.hint(""))
         self._lost_nodes.runs_turns = parts.sessions.runs_turns = self.runs_turns
         self._draining = Draining(self.book, self.link, parts)
@@ -320,7 +321,8 @@ class Cluster:
     def dismiss(self, owner: str, label: str, reason: str) -> bool:
         """Send a device away that is connected to another node. Return False when there is none."""
         for mirror in self.mirrors:
-            if mirror.record.owner == owner and mirror.label == label and mirror.record.role == "device":
+            is_meant = mirror.record.owner == owner and mirror.label == label and mirror.record.role == "device"
+            if is_meant and mirror.is_up:
                 told = messages.ClientDismissed(owner, mirror.id, reason)
                 self.link.send(mirror.record.node, messages.DISMISS, messages.encode(told))
                 return True
@@ -392,7 +394,11 @@ class Cluster:
         return bool(holder) and holder != self.book.own and store is not None and await store.leases.is_alive(holder)
 
     def _on_lost(self, old: str) -> None:
-        """Go on under a new incarnation: the others counted this node as lost."""
+        """Go on under a new incarnation: the others counted this node as lost, and take its calls over."""
+        # Only calls that can outlive this node: the ledger has each of them, and other nodes take them over.
+        clients = [peer.calls for peer in self._parts.peers if "resume" in peer.can]
+        clients += [mirror.calls for mirror in self.mirrors if not mirror.is_server]
+        self.start(end_taken_calls(clients, self.book))
         self.bus.rename(self.book.own)
         self.client_rows.add_all_again()
         self.servers.lose_all()

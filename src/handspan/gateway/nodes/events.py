@@ -28,6 +28,7 @@ from handspan.gateway.entry.auth import Auth
 from handspan.gateway.entry.pairing import Pairing
 from handspan.gateway.entry.rate_limit import TryLimit
 from handspan.gateway.live import Live
+from handspan.gateway.metrics import Metrics
 from handspan.gateway.nodes.turns import TurnsElsewhere
 from handspan.gateway.sessions.questions import AwaitedQuestions
 from handspan.gateway.sessions.resumable_calls import ResumableCalls
@@ -54,6 +55,7 @@ class ClusterParts(Struct, frozen=True, kw_only=True):
     late: Callable[[Any, ResultFrame | FailureFrame], None]
     """Takes an answer that no call waits for, with its client."""
     live: Live
+    metrics: Metrics
 
 
 class NodeEvents:

@@ -79,6 +79,7 @@ class Heartbeat:
             "resent": float(self._probes.resent),
             "forged": float(self._link.forged),
             "lost": float(self._link.lost),
+            **parts.metrics.totals(),
         }
 
     async def _look_for_revoked(self) -> None:

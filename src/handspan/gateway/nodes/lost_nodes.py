@@ -1,21 +1,24 @@
 """Takes over the work of nodes that are gone: their sessions and calls go on as after a restart (SPEC A2, K3).
 
-Also takes the turns that a node has handed over before it stopped.
+Also takes the turns that a node has handed over before it stopped, and lets go of calls that were taken over from
+this node.
 """
 
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
-from handspan.core.errors import HandspanError
+from handspan.core.errors import HandspanError, StoreError
 from handspan.core.nodes import NodeBook
 from handspan.core.records import Recovery
 from handspan.core.store import Store
+from handspan.sources.ws.calls import LostCall, RemoteCalls
 
 _LOOK_SECONDS: Final = 0.5
 _RECOVER_SECONDS: Final = 5.0
+_TAKEN: Final = "Its node was counted as lost"
 _log = logging.getLogger(__name__)
 
 TakeOver = Callable[[Recovery], Awaitable[None]]
@@ -91,3 +94,19 @@ class LostNodes:
                 _log.debug("Lost nodes could not be looked for: %s", error)
             except Exception:
                 _log.exception("Lost nodes could not be looked for")
+
+
+async def end_taken_calls(clients: Iterable[RemoteCalls], book: NodeBook) -> None:
+    """End the waiting of calls that have their result, since other nodes counted this one as lost.
+
+    Their clients answered to the node that took them over, and answer once. The engine finds the result in the ledger.
+    """
+    waiting = [(calls, call) for calls in clients for call in calls.open.values()]
+    while waiting := [(calls, call) for calls, call in waiting if not call.outcome.done()]:
+        await asyncio.sleep(_LOOK_SECONDS)
+        try:
+            for calls, call in waiting:
+                if not await book.holder_of(call.id) and call.end(LostCall(call.was_sent, _TAKEN)):
+                    calls.acknowledge(call.id)  # the client's own node may have noted that this one waits
+        except StoreError as error:
+            _log.debug("Calls that were taken over could not be looked for: %s", error)

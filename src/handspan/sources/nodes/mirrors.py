@@ -227,9 +227,9 @@ class Mirrors:
     def _disconnect(self, mirror: Mirror, why: str) -> None:
         """Note that a client has no connection. `why`: it can't come back, and this is the reason."""
         mirror.close_link()
-        if not mirror.is_awaited or why or "resume" not in mirror.can:
+        if why or "resume" not in mirror.can:
             self._end(mirror, why or GONE)
-        else:
+        else:  # also without a call: one that has found its tool may just be on its way to the mirror
             mirror.wait(partial(self._end, mirror))
 
     def _end(self, mirror: Mirror, why: str) -> None:

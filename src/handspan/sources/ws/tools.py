@@ -58,6 +58,8 @@ class RemoteTool:
             if type(answer) is FailureFrame and calls.wants_login(answer):
                 answer = await self._log_in(answer, call, ctx)
         except asyncio.CancelledError:
+            if ctx.stays_open():
+                raise
             is_late = ctx.deadline is not None and ctx.deadline.at <= time.monotonic()
             calls.cancel(call, "timeout" if is_late else "shutdown" if calls.is_stopping else "aborted")
             if (lost := calls.find_loss(call)) is not None:  # the client's turn was aborted because it is gone
