@@ -19,10 +19,12 @@ def serving(run: Shell, *words: str, **environ: str) -> Iterator[Terminal]:
 
 
 @contextlib.contextmanager
-def device(run: Shell, *words: str, label: str = "laptop", **environ: str) -> Iterator[Terminal]:
+def device(
+    run: Shell, *words: str, label: str = "laptop", until: str = r"Connected to [^\n]*\n", **environ: str
+) -> Iterator[Terminal]:
     """`handspan device`, connected."""
     with run.at_terminal("device", "--label", label, *words, **environ) as terminal:
-        terminal.until(r"Connected to [^\n]*\n")
+        terminal.until(until)
         yield terminal
 
 

@@ -1,11 +1,12 @@
 """`handspan channels` as a person runs it: with a gateway that runs, and without one."""
 
 import json
+import subprocess
 
 import pytest
 
-from tests.cli.gateways import serving
-from tests.cli.shell import Shell
+from tests.cli.gateways import device, serving
+from tests.cli.shell import COMMAND, Shell
 from tests.cli.test_rich_chat import RICH
 
 CHANNELS = """
@@ -49,6 +50,15 @@ def test_the_list_says_what_works_and_what_does_not(run: Shell, config: str) -> 
     }
 
 
+def test_an_address_that_apprise_does_not_know_is_told_without_a_gateway_too(run: Shell) -> None:
+    file = run.home / "apprise.toml"
+    file.write_text('[channels.pigeon]\ntype = "apprise"\nurl = "pigeon://loft"\n', encoding="utf-8")
+    done = run("channels", "--config", str(file))
+    assert "failed" in done.stdout and "channels.pigeon.url is no address that Apprise knows" in done.stdout
+    doctor = {one["what"]: one for one in json.loads(run("doctor", "--json", "--config", str(file)).stdout)}
+    assert not doctor["channel pigeon"]["ok"] and "no address that Apprise knows" in doctor["channel pigeon"]["found"]
+
+
 def test_a_message_that_is_not_delivered_is_an_error(run: Shell, config: str) -> None:
     done = run("channels", "test", "hook", "ada", "--config", config)
     assert done.returncode == 1 and "not delivered" in done.stderr and "refused" in done.stderr
@@ -85,6 +95,25 @@ def test_what_is_sent_to_the_page_is_shown_above_the_prompt_of_a_chat(
         chat.until("> .{0,40}unfinished")
         chat.type("\x15\x04")
         assert chat.ended() == 0
+
+
+def test_what_is_sent_to_the_page_is_shown_by_a_device_at_a_terminal(run: Shell, config: str) -> None:
+    words = ("channels", "test", "page", "all", "Dinner is ready.", "--config", config)
+    with serving(run, "--config", config):
+        with device(run, "--config", config) as laptop:
+            assert run(*words).returncode == 0
+            laptop.until(r"\x07\d\d:\d\d:\d\d Message on 'page': Dinner is ready\.")
+        with device(run, "--config", config, "--json", until=r'"connected"') as laptop:
+            assert run(*words).returncode == 0
+            laptop.until(r'"type":"channel_message","channel":"page","chat_id":"all","content":"Dinner is ready."')
+        command = [*COMMAND, "device", "--label", "log", "--config", config]
+        with subprocess.Popen(command, env=run.environ(), stdout=subprocess.PIPE, encoding="utf-8") as unseen:
+            try:
+                assert unseen.stdout is not None and "Connected to" in unseen.stdout.readline()
+                done = run(*words)
+            finally:
+                unseen.terminate()
+        assert done.returncode == 1 and "No page of the person is in view" in done.stderr, "no person sees it"
 
 
 def test_a_single_answer_and_its_json_show_what_the_agent_writes_to_the_person(run: Shell, config: str) -> None:

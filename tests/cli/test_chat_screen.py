@@ -75,6 +75,24 @@ async def test_markdown_is_rendered_and_line_breaks_stay() -> None:
     assert "x = 1" in lines[6]
 
 
+async def test_on_a_wide_terminal_words_stay_readable_and_code_and_tables_have_its_width() -> None:
+    words, code, cell = "word " * 60, "x" * 150, "cell " * 30
+    answer = f"{words}\n\n- {words}\n\n---\n\n```\n{code}\n```\n\n| a |\n|---|\n| {cell} |\n"
+    lines = await shown([RoundBegan(1), TextArrived(answer), Ended("done", answer)], width=200)
+    assert max(len(line) for line in lines if "word" in line) <= 123, "with the bullet"
+    assert "─" * 120 in lines and any(code in line for line in lines) and any(cell.strip() in line for line in lines)
+
+
+async def test_why_a_call_failed_is_not_dimmed() -> None:
+    made = console(colours=True)
+    screen = RichScreen(made, made)
+    for event in (STARTED, FAILED, Ended("done")):
+        screen(event)
+    screen.rest()
+    assert isinstance(made.file, io.StringIO)
+    assert re.search(r"\x1b\[31m *It took too long\.", made.file.getvalue())
+
+
 async def test_a_call_is_one_line_with_its_arguments_and_a_failed_one_says_why() -> None:
     assert await shown([RoundBegan(1), STARTED, FINISHED, Ended("done")]) == ["✓ look the window  12 ms"]
     assert await shown([STARTED, FAILED, Ended("done")]) == [

@@ -323,6 +323,20 @@ def test_the_doctor_names_settings_that_match_nothing(run: Shell) -> None:
     assert "mcp(github)" in done.stdout and "there is no program 'no-such'" in done.stdout
 
 
+def test_the_doctor_says_how_to_install_the_program_of_an_mcp_server(run: Shell, tmp_path: Path) -> None:
+    run.config(
+        '[tools.mcp_servers]\ntime = { command = "uvx" }\nfiles = { command = "npx" }\nown = { command = "x-y" }\n'
+    )
+    done = run("doctor", PATH=str(tmp_path))
+    for line in (
+        "there is no program 'uvx': install uv, which brings it (`pip install uv`), or give its full path in `command`",
+        "there is no program 'npx': install Node.js with npm (`apt-get install npm`, `brew install node`), or give",
+        "there is no program 'x-y': install it, or give its full path",
+    ):
+        assert line in done.stdout, done.stdout
+    assert done.stdout.count("do this: do what it says, or take it out") == 3
+
+
 def test_the_doctor_has_a_remedy_for_a_workspace_that_can_not_be_used(run: Shell, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     done = run("doctor", "--workspace", str(tmp_path / "file"))

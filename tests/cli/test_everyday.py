@@ -6,6 +6,7 @@ import re
 import shutil
 import stat
 import subprocess
+import sys
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -178,6 +179,29 @@ def test_each_shell_takes_its_script_and_gets_names_from_it(run: Shell, tmp_path
     count = "get_" if shell == "fish" else "2"  # fish hands the word itself over
     words = {"COMP_WORDS": "handspan call get_", "COMP_CWORD": count, "_HANDSPAN_COMPLETE": f"{shell}_complete"}
     assert "get_current_time" in run.started(**words).stdout
+
+
+def test_fish_shows_the_whole_description_of_a_name(run: Shell, tmp_path: Path) -> None:
+    said = "Add two numbers, and return their sum, rounded."
+    run.tool("adding", f'from handspan import tool\n\n@tool\ndef adding(a: int) -> int:\n    "{said}"\n    return a\n')
+    script = run("completion", "fish").stdout
+    words = {"COMP_WORDS": "handspan call addi", "COMP_CWORD": "addi", "_HANDSPAN_COMPLETE": "fish_complete"}
+    (line,) = run.started(**words).stdout.splitlines()
+    assert line == f"plain,adding\t{said}" and '(string split -m 1 "," $completion)' in script
+    if shutil.which("fish"):  # not every computer has it
+        file = tmp_path / "handspan.fish"
+        file.write_text(script)
+        (tmp_path / "bin").mkdir()
+        (tmp_path / "bin" / "handspan").symlink_to(Path(sys.executable).with_name("handspan"))
+        shown = subprocess.run(
+            ["fish", "--no-config", "-c", f"source {file}; complete -C 'handspan call addi'"],
+            env=run.environ(PATH=f"{tmp_path / 'bin'}:{os.environ['PATH']}"),
+            capture_output=True,
+            encoding="utf-8",
+            timeout=60,
+            check=True,
+        )
+        assert shown.stdout == f"adding\t{said}\n", shown.stderr
 
 
 def test_the_journal_is_followed_as_calls_end(run: Shell) -> None:

@@ -88,11 +88,15 @@ def test_the_shell_has_its_short_list_and_the_doctor_says_why(run: Shell) -> Non
     refused = on_macos(run, "call", "exec_shell", '{"command": "python3 -c 1"}')
     assert json.loads(refused.stdout)["code"] == "policy_denied"
     doctor = on_macos(run, "doctor", "--json")
-    assert doctor.returncode == 1 and "Traceback" not in doctor.stderr
+    assert (doctor.returncode, doctor.stderr) == (0, ""), doctor.stdout
     found = {finding["what"]: finding for finding in json.loads(doctor.stdout)}
-    assert found["workspace"]["ok"]
-    assert "needs Linux, this is macOS" in found["sandbox"]["found"]
+    assert found["workspace"]["ok"] and found["sandbox"]["ok"]
+    assert found["sandbox"]["found"] == "not on this system: bubblewrap needs Linux, this is macOS"
     assert "short list" in found["sandbox"]["remedy"]
+    assert "note  sandbox: not on this system" in on_macos(run, "doctor").stdout
+    run.config('[tools.sandbox]\nenabled = "on"\n')
+    required = on_macos(run, "doctor")
+    assert required.returncode == 1 and "FAIL  sandbox: not on this system" in required.stdout
 
 
 def test_windows_itself_is_told_where_to_run_it(run: Shell) -> None:

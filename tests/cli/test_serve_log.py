@@ -4,6 +4,7 @@ import http.client
 import json
 import os
 import signal
+import socket
 import stat
 import subprocess
 import time
@@ -76,6 +77,13 @@ class LoggingGateway:
         deadline = time.monotonic() + WAIT
         while line not in log.read_text():
             assert time.monotonic() < deadline, log.read_text()
+            time.sleep(0.02)
+
+    def wait_for(self, text: str) -> None:
+        """Wait until standard error has this text."""
+        deadline = time.monotonic() + WAIT
+        while text not in self.err.read_text():
+            assert time.monotonic() < deadline, self.err.read_text()
             time.sleep(0.02)
 
     def end(self) -> str:
@@ -167,6 +175,31 @@ def test_verbose_has_every_request_and_json_has_fields_and_neither_has_a_secret(
 def check_no_secret(gateway: LoggingGateway, said: str) -> None:
     out = gateway.out.read_text()
     assert CANARY not in said + out and gateway.token not in said + out
+
+
+def test_the_checks_of_the_doctor_are_named_as_such_where_they_are_refused(run: Shell, tmp_path: Path) -> None:
+    with logging_gateway(run, tmp_path / "d") as gateway:
+        assert run("doctor").returncode in (0, 1)  # 1 where the sandbox can't run
+        said = gateway.end()
+    refused = [line for line in said.splitlines() if " refused: " in line]
+    assert len(refused) == 2 and all("client 'handspan-doctor/" in line for line in refused), said
+    assert all("(checks that strangers are refused)" in line for line in refused), said
+
+
+def test_of_a_chat_that_ends_the_log_does_not_say_that_it_may_come_back(run: Shell, tmp_path: Path) -> None:
+    with logging_gateway(run, tmp_path / "e") as gateway:
+        assert run("chat", "What time is it in Tokyo?").returncode == 0
+        assert run("chat", given="hello\n/quit\n").returncode == 0
+        assert run("chat", given="hello\n").returncode == 0
+        with connect(f"{gateway.url.replace('http', 'ws', 1)}/ws/chat?token={gateway.token}") as lost:
+            lost.send(json.dumps({"type": "connect", "capabilities": ["resume"]}))
+            while json.loads(lost.recv(WAIT))["type"] != "connected":
+                pass
+            lost.socket.shutdown(socket.SHUT_RDWR)  # without a word
+        gateway.wait_for("disconnected (1006), and may come back")
+        said = gateway.end()
+    left = [line for line in said.splitlines() if "disconnected" in line]
+    assert len(left) == 4 and sum("may come back" in line for line in left) == 1, said
 
 
 def test_quiet_says_nothing_while_all_is_well(run: Shell, tmp_path: Path) -> None:

@@ -48,15 +48,15 @@ def made(run: Shell, *words: str) -> Any:
         (("--url", "http://127.0.0.1:1", "--token", "t"), 1, "The gateway at http://127.0.0.1:1 does not answer"),
         (("--url", "nonsense", "--token", "t"), 2, "'nonsense' is no gateway's address"),
         (("new", "site", "--scope", "root"), 2, "'root' is not one of 'chat', 'device', 'tools', 'admin'"),
-        (("new", " "), 2, "NAME is empty"),
-        (("new", "x" * 65), 2, "NAME has 65 characters: 64 are enough"),
+        (("new", " "), 2, "LABEL is empty"),
+        (("new", "x" * 65), 2, "LABEL has 65 characters: 64 are enough"),
         (("new", "page"), 2, "'page' is what the gateway calls those of browsers that are signed in. Choose another"),
         (
             ("new", " operator"),
             2,
             "'operator' is what the gateway calls the token of the person who runs it. Choose another",
         ),
-        (("new",), 2, "Missing argument 'NAME'"),
+        (("new",), 2, "Missing argument 'LABEL'"),
         (("revoke",), 2, "Missing argument 'ID'"),
     ],
 )
@@ -97,7 +97,7 @@ def test_an_id_that_is_none_is_told_with_the_one_that_may_be_meant(run: Shell) -
     for word, said in (
         (near, f"no token with the id {near!r}. Did you mean {page['id']!r}?"),
         ("nonsense", "no token with the id 'nonsense'. `handspan tokens` lists them"),
-        ("site", f"'site' is a name, and several may have it. Name the id: {page['id']}."),
+        ("site", f"'site' is a label, and several may have it. Name the id: {page['id']}."),
         ("../agents/General", "no token with the id '../agents/General'"),
     ):
         done = run("tokens", "revoke", word)
@@ -137,7 +137,7 @@ def test_scopes_are_as_they_were_asked_for_and_a_dangerous_one_is_told(run: Shel
     with device(run, "--url", address(run), "--token", bot["token"]) as laptop:
         assert "Tools: laptop__device_info" in laptop.seen
     only_device = run("tokens", "new", "bot", "--scope", "device").stderr
-    assert f"1 older token has this name too ({bot['id']})" in only_device
+    assert f"1 older token has this label too ({bot['id']})" in only_device
     assert "HandspanClient" not in only_device and "handspan device" in only_device
     done = run("tokens", "new", "second", "--scope", "admin")
     assert "it may do all that you may" in done.stderr
@@ -151,7 +151,7 @@ def test_the_list_has_what_a_person_needs_and_never_a_token(run: Shell) -> None:
     assert run("tokens", "revoke", gone["id"]).returncode == 0
     done = run("tokens")
     head, operator, name = done.stdout.splitlines()
-    assert head.split() == ["id", "name", "scopes", "made", "last", "seen"]
+    assert head.split() == ["id", "label", "scopes", "made", "last", "seen"]
     assert "operator" in operator and operator.endswith("the one in use here")
     assert "na[31mme" in name and "never" in name and "\x1b" not in done.stdout
     assert new not in done.stdout and token(run) not in done.stdout + done.stderr

@@ -66,7 +66,7 @@ async def test_a_refusal_is_shown_without_the_error_that_it_came_from() -> None:
 
 @pytest.mark.parametrize("token", ["…", "two words", "line\n"])
 async def test_what_can_be_no_token_is_refused_before_a_link_is_tried(token: str) -> None:
-    with pytest.raises(GatewayRefused, match=r"no token.*handspan tokens new NAME --scope device") as caught:
+    with pytest.raises(GatewayRefused, match=r"no token.*handspan tokens new LABEL --scope device") as caught:
         await asyncio.wait_for(Client("http://127.0.0.1:1", token).run(), 60)
     assert token not in str(caught.value)
 

@@ -274,6 +274,19 @@ async def test_an_unknown_model_is_told_when_it_is_opened() -> None:
             pass
 
 
+async def test_a_built_in_tool_that_is_not_there_is_told_with_near_names_when_it_is_opened() -> None:
+    with pytest.raises(
+        ConfigError, match=r"no built-in tool 'red_file'\. Did you mean 'read_file'.* There are: .*exec_"
+    ):
+        async with Handspan(model="offline", builtins=["red_file", "web_*"]):
+            pass
+    with pytest.raises(ConfigError, match=r"no built-in tool 'wbe_\*'"):
+        async with Handspan(model="offline", builtins=["read_file", "wbe_*"]):
+            pass
+    async with Handspan(model="offline", builtins=["use_skill", "search_tools", "read_file"]):
+        pass  # each of them is one, though not every program has all of them
+
+
 def test_what_is_no_tool_is_told_at_once() -> None:
     with pytest.raises(DefinitionError, match="is not a tool: give a function"):
         Handspan(tools=["get_weather"])  # type: ignore[list-item]  # what a program may do wrong

@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import logging
+import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any, cast
@@ -40,7 +42,8 @@ class SmallGateway:
 
     leaving_seconds = 0.0
 
-    def __init__(self, state: Path, gateway: GatewaySettings, *, hangs: bool = False) -> None:
+    def __init__(self, state: Path, gateway: GatewaySettings, *words: str) -> None:
+        """`words`: `--hang` never drains, `--never-open` never opens, `--twice` gets SIGTERM again when it drains."""
         self._store = open_store(state)
         settings = Settings(state / "workspace", state, gateway=gateway)
         self.auth = Auth(settings, self._store.tokens, state, MemoryBus())
@@ -48,20 +51,28 @@ class SmallGateway:
         prefix = gateway.path_prefix
         self.asgi: ASGIApp = PathPrefix(guarded, prefix) if prefix else guarded
         self._draining = asyncio.Event()
-        self._hangs = hangs
+        self._words = words
         self.story: list[str] = []
 
     async def open(self, url: str = "") -> None:
         await self._store.open()
         await self.auth.open()
+        if "--never-open" in self._words:
+            print("opens", flush=True)  # noqa: T201 - this is how the test hears of it
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await self._store.close()
         self.story.append("open")
 
     async def drain(self, seconds: float) -> None:
         self.story.append("drain")
         self._draining.set()
-        if self._hangs:
+        if "--hang" in self._words:
             await asyncio.Event().wait()
-        await asyncio.sleep(0)
+        if "--twice" in self._words:
+            os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.sleep(0.05 if "--twice" in self._words else 0)  # a signal is heard after a turn of the loop
 
     async def close(self) -> None:
         self.story.append("close")
@@ -104,13 +115,13 @@ class SmallGateway:
         socket.take(Echo(socket))
 
 
-def main(state: Path, hangs: bool) -> None:
+def main(state: Path, *words: str) -> None:
     """Serve until a signal comes; everything that is logged goes to standard error."""
     logging.basicConfig(level=logging.DEBUG)
     settings = GatewaySettings(port=0)
 
     async def run() -> None:
-        gateway = SmallGateway(state, settings, hangs=hangs)
+        gateway = SmallGateway(state, settings, *words)
 
         def on_ready(url: str) -> None:
             print(url, gateway.auth.operator_token, flush=True)  # noqa: T201 - this is how the test hears of it
@@ -123,4 +134,4 @@ def main(state: Path, hangs: bool) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), "--hang" in sys.argv)
+    main(Path(sys.argv[1]), *sys.argv[2:])

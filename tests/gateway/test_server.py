@@ -226,7 +226,7 @@ class TestEnding:
         self, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
         settings = GatewaySettings(port=0)
-        gateway = SmallGateway(tmp_path / "state", settings, hangs=True)
+        gateway = SmallGateway(tmp_path / "state", settings, "--hang")
         server = Server(gateway, settings)
         await server.open()
         await asyncio.wait_for(server.close(0.0), WAIT)
@@ -411,8 +411,10 @@ class Running:
             text=True,
         )
         assert self.process.stdout is not None
-        self.url, self.token = self.process.stdout.readline().split()
-        self.port = int(self.url.rpartition(":")[2])
+        said = self.process.stdout.readline()
+        if "--never-open" not in words:
+            self.url, self.token = said.split()
+            self.port = int(self.url.rpartition(":")[2])
 
     def end(self, *signals: signal.Signals) -> tuple[int, str]:
         """The exit code and what was logged."""
@@ -455,6 +457,14 @@ class TestSignals:
             assert closed.value.rcvd is not None and closed.value.rcvd.code == 1012
         assert code == 0
         assert "Traceback" not in logged and running.token not in logged
+
+    def test_a_signal_while_it_opens_ends_it_in_order_with_0(self, start: Any) -> None:
+        code, logged = start("--never-open").end(signal.SIGTERM)
+        assert (code, "Traceback" in logged) == (0, False), logged
+
+    def test_a_signal_that_comes_twice_at_once_counts_as_one(self, start: Any) -> None:
+        code, logged = start("--twice").end(signal.SIGTERM)
+        assert (code, "Traceback" in logged) == (0, False), logged
 
     async def test_a_second_signal_is_the_end_at_once(self, start: Any) -> None:
         running = start("--hang")

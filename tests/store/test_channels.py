@@ -53,11 +53,11 @@ async def test_a_chat_has_one_session_for_each_owner(store: Store) -> None:
 async def test_messages_and_position_are_there_in_the_next_process(store: Store, state: Path) -> None:
     assert await soon(store.channels.position("telegram")) == ""
     assert await soon(store.channels.take("telegram", [FIRST, SECOND], "3")) == ["new", "new"]
-    await soon(store.channels.set_state("telegram", "u2", "replying"))
+    await soon(store.channels.set_state("telegram", "u2", "replying", 3))
     async with open_store(state) as later:
         assert await soon(later.channels.position("telegram")) == "3"
         waiting = await soon(later.channels.unanswered("telegram"))
-    assert [(one.message.id, one.state) for one in waiting] == [("u1", "waiting"), ("u2", "replying")]
+    assert [(one.message.id, one.state, one.sent) for one in waiting] == [("u1", "waiting", 0), ("u2", "replying", 3)]
     assert waiting[0].message.content == "Grüße ? ☂" and waiting[0].owner == "ann"
 
 

@@ -116,6 +116,13 @@ async def test_an_app_that_did_not_answer_is_tried_again_at_the_next_connection(
     await offered(gateway, *OWN, *FINANCE)
 
 
+async def test_an_app_that_is_replaced_offers_the_tools_of_its_new_version(gateway: RunningGateway, phone: Jvm) -> None:
+    await offered(gateway, *OWN, *FINANCE)
+    phone.tell(do="replace")
+    await offered(gateway, *OWN, "myfinance__get_net_worth")
+    assert await value(gateway, "myfinance__get_net_worth") == 2500
+
+
 async def test_a_wrong_token_ends_the_client_with_the_reason(
     gateway: RunningGateway, classpath: str, tmp_path: Path
 ) -> None:

@@ -8,7 +8,6 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta, Struct, field
 
-from handspan.channels.bus import Unsent
 from handspan.channels.telegram_api import TelegramApi, split_text
 from handspan.core.channels import Inbox, IncomingMessage, MessageTaken, OutgoingMessage
 from handspan.core.errors import ToolError
@@ -20,7 +19,6 @@ _POLL_SECONDS: Final = 50
 _ANSWER_SECONDS: Final = 15
 _UPDATES: Final = 50
 _WANTED: Final[list[Json]] = ["message", "callback_query"]
-_MOST_NOTED: Final = 100
 _PAUSE: Final = 1.0
 """Seconds until a full inbox is asked again."""
 
@@ -66,31 +64,20 @@ class TelegramChannel:
         self._name = name
         self._api = api
         self._most_updates = min(queue, _UPDATES)
-        self._sent_parts: dict[str, int] = {}
-        """How many parts of a message an earlier try has sent, by the message's id."""
+
+    def split(self, content: str) -> Sequence[str]:
+        """Return the parts of this text, each short enough for Telegram."""
+        return split_text(strip_invisible(content) or "…", _MOST_UNITS)
 
     async def deliver(self, message: OutgoingMessage) -> str:
         """Send the message, a long one in parts, and return the id of the last part. Raises `ToolError`."""
-        parts = split_text(strip_invisible(message.content) or "…", _MOST_UNITS)
+        *first, last = self.split(message.content)
         reply: JsonObject = {}
         if message.reply_to.isdecimal():
             reply = {"reply_parameters": {"message_id": int(message.reply_to), "allow_sending_without_reply": True}}
-        done, reference = self._sent_parts.pop(message.id, 0), ""
-        for number, part in enumerate(parts[done:], done):
-            buttons = _keyboard(message) if number == len(parts) - 1 else {}
-            try:
-                reference = await self._send(message.chat_id, part, reply | buttons)
-            except Unsent:
-                self._note_parts(message.id, number)
-                raise
-        return reference
-
-    def _note_parts(self, message_id: str, count: int) -> None:
-        """Note that the next try begins after so many parts: Telegram refuses many messages in a row."""
-        if message_id and count:
-            self._sent_parts[message_id] = count
-        while len(self._sent_parts) > _MOST_NOTED:  # a message of the tool `message` is not tried again
-            del self._sent_parts[next(iter(self._sent_parts))]
+        for part in first:
+            await self._send(message.chat_id, part, reply)
+        return await self._send(message.chat_id, last, reply | _keyboard(message))
 
     async def remove_buttons(self, chat_id: str, message_ref: str) -> None:
         """Remove the buttons of this message."""

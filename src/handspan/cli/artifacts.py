@@ -73,14 +73,19 @@ def add(file: Path, session: str, as_json: bool) -> None:
 
 async def upload_file(requests: Requests, file: Path, session: str = "") -> ArtifactView:
     """Store a file of this computer as an artifact. Raises `HandspanError` when it can't be read."""
-    data = _read(file)
-    query = urlencode({name: value for name, value in (("name", file.name[:200]), ("session", session)) if value})
-    kind = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
-    with ProgressLine(f"Sending {file.name}", len(data)) as progress:
+    return await upload(requests, file.name, read_file(file), session)
+
+
+async def upload(requests: Requests, name: str, data: bytes, session: str = "") -> ArtifactView:
+    """Store these bytes as an artifact."""
+    query = urlencode({key: value for key, value in (("name", name[:200]), ("session", session)) if value})
+    kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
+    with ProgressLine(f"Sending {name}", len(data)) as progress:
         return await requests.upload(f"{_PATH}?{query}", UploadBody(data, progress.add), kind, ArtifactView)
 
 
-def _read(file: Path) -> bytes:
+def read_file(file: Path) -> bytes:
+    """Return the content of a file. Raises `HandspanError` when it can't be read."""
     try:
         return file.read_bytes()
     except OSError as error:

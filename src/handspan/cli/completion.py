@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final, TypeAlias
 
 import click
-from click.shell_completion import CompletionItem, get_completion_class
+from click.shell_completion import BashComplete, CompletionItem, FishComplete, ShellComplete, ZshComplete
 
 from handspan.cli.door import ask_gateway
 from handspan.cli.render import one_line
@@ -21,7 +21,6 @@ from handspan.wire.rest.tools import ToolList
 
 _VARIABLE: Final = "_HANDSPAN_COMPLETE"
 """With it, a shell asks the command for completions."""
-_SHELLS: Final = ("bash", "zsh", "fish")
 _INSTALL: Final = {
     "bash": 'add to ~/.bashrc:  eval "$(handspan completion bash)"',
     "zsh": 'add to ~/.zshrc, after compinit:  eval "$(handspan completion zsh)"',
@@ -31,14 +30,21 @@ Words: TypeAlias = Iterable[tuple[str, str]]
 """Names, each with a few words about it."""
 
 
+class WholeFish(FishComplete):
+    """click's script for fish, which splits each line at its first comma only: descriptions have commas, too."""
+
+    source_template = FishComplete.source_template.replace('string split ","', 'string split -m 1 ","')
+
+
+_SHELLS: Final[Mapping[str, type[ShellComplete]]] = {"bash": BashComplete, "zsh": ZshComplete, "fish": WholeFish}
+
+
 @click.command("completion", epilog=f"\b\n{chr(10).join(f'{shell}: {how}' for shell, how in _INSTALL.items())}")
-@click.argument("shell", type=click.Choice(_SHELLS))
+@click.argument("shell", type=click.Choice(list(_SHELLS)))
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> None:
     """Print a script that lets your SHELL complete commands, options, tools, agents, sessions and more."""
-    made = get_completion_class(shell)
-    assert made is not None  # click has these three
-    click.echo(made(ctx.find_root().command, {}, "handspan", _VARIABLE).source())
+    click.echo(_SHELLS[shell](ctx.find_root().command, {}, "handspan", _VARIABLE).source())
 
 
 def complete(kind: str, ctx: click.Context, incomplete: str) -> list[CompletionItem]:

@@ -21,7 +21,7 @@ from handspan.wire.rest.tokens import MadeToken, TokenView
 from handspan.wire.rest.tools import ToolCosts, ToolView, Why
 
 _KEPT: Final[dict[KeptWhere, str]] = {"settings": "settings", "built_in": "built in", "store": "kept"}
-_TOKEN_COLUMNS: Final = ("id", "name", "scopes", "made", "last seen", "")
+_TOKEN_COLUMNS: Final = ("id", "label", "scopes", "made", "last seen", "")
 
 
 def print_json(value: object) -> None:
@@ -278,8 +278,8 @@ def render_time(at: str, *, seconds: bool = False) -> str:
 
 
 def quote_label(label: str) -> str:
-    """Return a name in quotes, on one line."""
-    return repr(one_line(strip_invisible(label))) if label else "no name"
+    """Return a label in quotes, on one line."""
+    return repr(one_line(strip_invisible(label))) if label else "no label"
 
 
 def _token_cells(token: TokenView) -> tuple[str, ...]:

@@ -204,7 +204,7 @@ async def _say(gateway: "Gateway", settings: Settings, url: str) -> None:
     await asyncio.sleep(_A_MOMENT)
     _say_where_the_page_is(gateway, url)
     report = await gateway.app.sandbox.ready()
-    _tell(f"Sandbox  {'active' if report.active else 'NOT active'}: {report.reason}")
+    _tell(f"Sandbox  {report.status}: {report.reason}")
     for more in (report.warning, report.remedy):
         if more:
             _tell(f"         {more}")

@@ -18,8 +18,8 @@ from handspan.gateway.entry.auth import PAGE_LABEL, SCOPES
 from handspan.gateway.entry.operator_token import OPERATOR_LABEL
 from handspan.wire.rest.tokens import MadeToken, RevokedToken, TokenList, TokenView
 
-_LONGEST_NAME: Final = 64
-_TAKEN_NAMES: Final = {
+_LONGEST_LABEL: Final = 64
+_TAKEN_LABELS: Final = {
     OPERATOR_LABEL: "the token of the person who runs it",
     PAGE_LABEL: "those of browsers that are signed in",
 }
@@ -31,7 +31,7 @@ _TAKEN_NAMES: Final = {
 @gateway_options
 @click.pass_context
 def command(ctx: click.Context, with_revoked: bool, as_json: bool) -> None:
-    """List your tokens at the gateway: id, name, scopes, when made, when last seen. Never the tokens themselves."""
+    """List your tokens at the gateway: id, label, scopes, when made, when last seen. Never the tokens themselves."""
     if ctx.invoked_subcommand is not None:
         return
     with as_operator(says=not as_json) as remote:
@@ -46,7 +46,7 @@ def command(ctx: click.Context, with_revoked: bool, as_json: bool) -> None:
 
 
 @command.command("new")
-@click.argument("name")
+@click.argument("label")
 @click.option(
     "--scope",
     "scopes",
@@ -59,21 +59,21 @@ def command(ctx: click.Context, with_revoked: bool, as_json: bool) -> None:
 @click.option("--agent", "agents", multiple=True, help="With the scope tools: only this agent's tools.")
 @json_option
 @gateway_options
-def new(name: str, scopes: tuple[str, ...], agents: tuple[str, ...], as_json: bool) -> None:
-    """Make a token for a page or a program; NAME is for you, to know it again.
+def new(label: str, scopes: tuple[str, ...], agents: tuple[str, ...], as_json: bool) -> None:
+    """Make a token for a page or a program; LABEL is for you, to know it again.
 
     The token itself goes to standard output, and is shown this once; what to do with it, to standard error. It holds
     until it is revoked.
     """
     if agents and set(scopes) != {"tools"}:
         raise click.UsageError("--agent goes with `--scope tools`: other scopes can't be bound to an agent.")
-    wanted: JsonObject = {"label": _check_name(name), "scopes": list(dict.fromkeys(scopes)), "agents": list(agents)}
+    wanted: JsonObject = {"label": _check_label(label), "scopes": list(dict.fromkeys(scopes)), "agents": list(agents)}
     with as_operator(says=not as_json) as remote:
         same = [token.id for token in _all(remote) if token.label == wanted["label"] and token.revoked is None]
         made = remote.change("POST", "/api/tokens", MadeToken, wanted)
     if same:
         older = f"{len(same)} older {'token has' if len(same) == 1 else 'tokens have'}"
-        click.echo(f"Note: {older} this name too ({', '.join(same)}): `handspan tokens revoke ID` ends one.", err=True)
+        click.echo(f"Note: {older} this label too ({', '.join(same)}): `handspan tokens revoke ID` ends one.", err=True)
     if as_json:
         print_json({"url": remote.url, **msgspec.to_builtins(made)})
         return
@@ -114,25 +114,25 @@ def _all(remote: Remote) -> list[TokenView]:
     return remote.get("/api/tokens", TokenList).tokens
 
 
-def _check_name(name: str) -> str:
-    if not name.strip():
-        raise click.UsageError("NAME is empty: say whom the token is for, as in `handspan tokens new 'my page'`.")
-    if len(name) > _LONGEST_NAME:
-        raise click.UsageError(f"NAME has {len(name)} characters: {_LONGEST_NAME} are enough.")
-    if name.strip() in _TAKEN_NAMES:
+def _check_label(label: str) -> str:
+    if not label.strip():
+        raise click.UsageError("LABEL is empty: say whom the token is for, as in `handspan tokens new 'my page'`.")
+    if len(label) > _LONGEST_LABEL:
+        raise click.UsageError(f"LABEL has {len(label)} characters: {_LONGEST_LABEL} are enough.")
+    if label.strip() in _TAKEN_LABELS:
         raise click.UsageError(
-            f"NAME: {name.strip()!r} is what the gateway calls {_TAKEN_NAMES[name.strip()]}. Choose another."
+            f"LABEL: {label.strip()!r} is what the gateway calls {_TAKEN_LABELS[label.strip()]}. Choose another."
         )
-    return name
+    return label
 
 
 def _find(tokens: list[TokenView], token_id: str) -> TokenView:
     for token in tokens:
         if token.id == token_id:
             return token
-    so_named = [token.id for token in tokens if token.label == token_id and token.revoked is None]
-    if so_named:
-        raise ConfigError(f"{token_id!r} is a name, and several may have it. Name the id: {' or '.join(so_named)}.")
+    so_labelled = [token.id for token in tokens if token.label == token_id and token.revoked is None]
+    if so_labelled:
+        raise ConfigError(f"{token_id!r} is a label, and several may have it. Name the id: {' or '.join(so_labelled)}.")
     near = did_you_mean(token_id, [token.id for token in tokens])
     raise ConfigError(f"You have no token with the id {token_id!r}.{near} `handspan tokens` lists them.")
 

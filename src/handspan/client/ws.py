@@ -1,4 +1,4 @@
-"""The link to the gateway: a WebSocket that is opened again after a drop. It does not read the messages."""
+"""The link of a client or device to the gateway: a WebSocket that reconnects after a drop, with backoff."""
 
 import asyncio
 import contextlib
@@ -29,7 +29,7 @@ _PAIR_AGAIN: Final = "pair this device anew, or give a token that is valid"
 _FITS_A_HEADER: Final = re.compile(r"[!-~]*")
 _NO_TOKEN: Final = (
     "This is no token: it has characters that none has. "
-    "Give the one that `handspan tokens new NAME --scope device` prints."
+    "Give the one that `handspan tokens new LABEL --scope device` prints."
 )
 _log = logging.getLogger(__name__)
 

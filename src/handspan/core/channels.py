@@ -14,7 +14,8 @@ ChannelKind: TypeAlias = Literal["page", "telegram", "webhook", "apprise"]
 ChannelStatus: TypeAlias = Literal["ready", "listening", "retrying", "failed", "closed"]
 """`ready`: it can send. `listening`: it receives, too. `retrying`: it is down now. `failed`: its settings are wrong."""
 InboxState: TypeAlias = Literal["waiting", "replying", "done"]
-"""`replying` is stored before the answer is sent: after a crash it is not sent again, because it may have arrived."""
+"""`replying` is stored before the answer is sent, the last part of a long one: after a crash it is not sent again,
+because it may have arrived."""
 Receipt: TypeAlias = Literal["new", "known", "replayed"]
 """What the store says of a message: `known`: it has one of this id. `replayed`: it has one with this signature."""
 
@@ -68,6 +69,8 @@ class InboxMessage(Struct, frozen=True):
     message: IncomingMessage
     owner: str
     state: InboxState = "waiting"
+    sent: int = 0
+    """How many parts of a long answer have gone out, each once."""
 
 
 class ChannelSender(Struct, frozen=True):

@@ -463,8 +463,11 @@ class ChannelBook(Protocol):
     async def unanswered(self, channel: str) -> Sequence[InboxMessage]:
         """Return the messages that are not `done`, the oldest first."""
 
-    async def set_state(self, channel: str, message_id: str, state: InboxState) -> None:
-        """Note how far the answer is. With `done` the content is removed: the session has it."""
+    async def set_state(self, channel: str, message_id: str, state: InboxState, sent: int = 0) -> None:
+        """Note how far the answer is, and how many parts of it have gone out.
+
+        With `done` the content is removed: the session has it.
+        """
 
 
 class Idempotency(Protocol):

@@ -27,7 +27,7 @@ from handspan.config.watch import SettingsWatch
 from handspan.core.agents import Agent
 from handspan.core.bus import Bus, ToolsChanged
 from handspan.core.context import Progress, no_progress
-from handspan.core.errors import ConfigError, HandspanError
+from handspan.core.errors import ConfigError
 from handspan.core.principals import OPERATOR, Principal
 from handspan.core.questions import Questions
 from handspan.core.records import Recovery
@@ -37,7 +37,7 @@ from handspan.engine.caller import Caller
 from handspan.engine.concurrency import SlotsByOrigin
 from handspan.engine.engine import Engine
 from handspan.engine.hooks import Hooks
-from handspan.gateway.channels.outlet import ChannelOutlet
+from handspan.gateway.channels.delivery import ChannelDelivery
 from handspan.gateway.listening import browser_url
 from handspan.gateway.setting_notes import setting_notes
 from handspan.media.attachments import OwnerImages
@@ -145,7 +145,7 @@ class App:
         self._loader: ConversationLoader | None = None
         self.messages = _make_message_bus(settings, self.guard, show_message)
         """The channels to people."""
-        self._outlet = ChannelOutlet(self.messages, self.store.channels if self.store else None)
+        self._delivery = ChannelDelivery(self.messages, self.store.channels if self.store else None)
         changed = partial(_tell_of_tools, bus, "") if bus else None
         self._folder = FolderTools(self.registry, config_folder / "tools", changed) if config_folder else None
         self._models: list[_Closable] = []
@@ -153,7 +153,7 @@ class App:
             list(sources(self))
             if sources is not None
             else [
-                BuiltinTools(self.registry, settings, self.sandbox, self.guard, self.media, self._outlet),
+                BuiltinTools(self.registry, settings, self.sandbox, self.guard, self.media, self._delivery),
                 PluginTools(self.registry),
                 *([self._folder] if self._folder else []),
             ]
@@ -186,14 +186,18 @@ class App:
             ) from None
         if self.store:
             await self.store.open()
-            try:
-                if not has_files:
-                    await self._apply_switches()
-                if self.store.nodes is None or self.settings.cluster.role != "edge":  # else other nodes do that
-                    self.recovery = await self.store.recover()
-            except HandspanError:
-                await self.store.close()
-                raise
+        try:
+            await self._open_parts(has_files=has_files)
+        except BaseException:
+            await self.close()
+            raise
+
+    async def _open_parts(self, *, has_files: bool) -> None:
+        if self.store:
+            if not has_files:
+                await self._apply_switches()
+            if self.store.nodes is None or self.settings.cluster.role != "edge":  # else other nodes do that
+                self.recovery = await self.store.recover()
         await self._pinned.open()
         self.media.open()
         for source in self.sources:

@@ -173,6 +173,13 @@ class Gateway:
     async def open(self, url: str = "") -> None:
         """Get ready for requests, which come to this address. Calls that an earlier process left open go on."""
         await self._open_app(url)
+        try:
+            await self._open_doors(url)
+        except BaseException:
+            await self._close_app()
+            raise
+
+    async def _open_doors(self, url: str) -> None:
         if not self._is_inside:
             await self.auth.open()
         await self.devices.open()
@@ -234,8 +241,8 @@ class Gateway:
         await self.app.open()
         try:
             await self.cluster.connect()
-        except HandspanError:
-            await self.app.close()
+        except BaseException:
+            await self._close_app()
             raise
 
     async def _resume_key(self) -> bytes:
@@ -282,6 +289,9 @@ class Gateway:
         await self._trust.close()
         await asyncio.gather(*self._notes, return_exceptions=True)
         await self.devices.close()
+        await self._close_app()
+
+    async def _close_app(self) -> None:
         if self.cluster is not None:
             await self.cluster.close()
         await self.app.close()
@@ -448,6 +458,7 @@ class Gateway:
             task.add_done_callback(self._notes.discard)
 
     async def _note(self, peer: LateClient, frame: ResultFrame | FailureFrame) -> None:
+        """Note a late result in the journal, if its call was this client's, and acknowledge it when it is stored."""
         can_resume = "resume" in peer.can
         try:
             record = await self.store.ledger.find(frame.call)
@@ -462,6 +473,8 @@ class Gateway:
                 )
             elif record is not None and can_resume:
                 if record.state != "done" or self.store.ledger.unwritten(frame.call) is not None:
+                    if frame.call in peer.calls.open and peer.calls.receive_answer(frame):
+                        return  # this node took the call over just now
                     if isinstance(peer, Peer) and peer.relay is not None and frame.call not in peer.calls.open:
                         peer.relay.keep_early(frame)  # another node has the call, and will ask for it here
                     else:
@@ -514,6 +527,7 @@ class Gateway:
             pairing=self.pairing,
             late=self._late,
             live=self.live,
+            metrics=self.metrics,
         )
 
     def _peers(self, key: bytes) -> Peers:

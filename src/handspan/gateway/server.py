@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, Protocol, cast
@@ -27,7 +28,8 @@ from handspan.gateway.tls_listener import TlsListener
 DRAIN_SECONDS: Final = 10.0
 _END_SECONDS: Final = 11.8
 """From the first signal to the end of the process, even if something hangs: the limit is 12 s."""
-_GOODBYE_SECONDS: Final = 0.5
+_SAME_REQUEST_SECONDS: Final = 0.5
+_CLOSE_SECONDS: Final = 0.5
 _LAST_WORD_SECONDS: Final = 0.1
 _LOOK_SECONDS: Final = 0.005
 _TURNS_TO_ACCEPT: Final = 5
@@ -159,7 +161,7 @@ class Server:
             await self._drain(seconds)
         finally:
             try:
-                await self._say_goodbye()
+                await self._close_connections()
             finally:
                 await self._gateway.close()
 
@@ -170,7 +172,7 @@ class Server:
         except TimeoutError:
             _log.warning("Some work did not end within %s s", seconds)
 
-    async def _say_goodbye(self) -> None:
+    async def _close_connections(self) -> None:
         server, self._uvicorn = self._uvicorn, None
         if server is None:
             return
@@ -185,7 +187,7 @@ class Server:
         for client in list(server.server_state.connections):
             client.transport.abort()
         if left:
-            await asyncio.wait(left, timeout=_GOODBYE_SECONDS)
+            await asyncio.wait(left, timeout=_CLOSE_SECONDS)
 
     async def _end_connections(self, server: UvicornServer) -> None:
         """Close listening sockets and idle connections, wait for the others, and cancel what takes too long.
@@ -200,7 +202,7 @@ class Server:
         for connection in list(state.connections):
             connection.shutdown()
         try:
-            async with asyncio.timeout(_GOODBYE_SECONDS):
+            async with asyncio.timeout(_CLOSE_SECONDS):
                 while state.connections or state.tasks:  # noqa: ASYNC110 - uvicorn has no event for the end of one
                     await asyncio.sleep(_LOOK_SECONDS)
         except TimeoutError:
@@ -242,7 +244,8 @@ async def serve(
     """
     server, stopping = Server(gateway, settings), Stopping(on_reload)
     stopping.open()
-    await server.open()
+    if not await _open_unless_asked(server, stopping):
+        return
     tune_garbage_collection()
     try:
         on_ready(server.url)
@@ -253,8 +256,28 @@ async def serve(
         await server.close(DRAIN_SECONDS if stopping.asked.is_set() else 0.0)
 
 
+async def _open_unless_asked(server: Server, stopping: "Stopping") -> bool:
+    """Open the server. Return False, with nothing left open, when a signal has come meanwhile."""
+    opening = asyncio.create_task(server.open())
+    asked = asyncio.create_task(stopping.asked.wait())
+    try:
+        await asyncio.wait((opening, asked), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        asked.cancel()
+        if not opening.done():
+            opening.cancel()
+            await asyncio.wait([opening])
+    if opening.cancelled():
+        return False
+    await opening
+    return True
+
+
 class Stopping:
     """Listens for SIGTERM and SIGINT: the first one sets `asked`, the second one ends the process.
+
+    A second one that comes at once is the same request: `timeout` sends its signal to the process, and then to the
+    whole group; programs that start others do so, too.
 
     SIGHUP has two meanings. A person or a service manager asks for new settings with it; and the system sends it when
     the terminal of the process is closed, which is a request to end. `nohup` takes that second meaning away.
@@ -262,6 +285,7 @@ class Stopping:
 
     def __init__(self, on_reload: Callable[[], None] | None = None) -> None:
         self.asked = asyncio.Event()
+        self._asked_at = 0.0
         self._on_reload = on_reload
         self._had_terminal = _has_terminal() and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
 
@@ -275,15 +299,19 @@ class Stopping:
 
     def _on_hangup(self) -> None:
         if self._had_terminal and not _has_terminal():
-            if not self.asked.is_set():  # a shell sends it a second time to its jobs: that is no hurry
+            if not self.asked.is_set():  # a shell sends it to its jobs a second time: that does not ask for haste
                 self._on_signal()
         elif self._on_reload is not None:
             self._on_reload()
 
     def _on_signal(self) -> None:
+        now = time.monotonic()
         if self.asked.is_set():
-            os._exit(1)
+            if now - self._asked_at > _SAME_REQUEST_SECONDS:
+                os._exit(1)
+            return
         self.asked.set()
+        self._asked_at = now
         last = threading.Timer(_END_SECONDS, os._exit, (1,))  # a thread: the event loop may hang
         last.daemon = True
         last.start()

@@ -10,6 +10,7 @@ from handspan.core.tool import SEARCH_TOOLS, ToolSpec
 from handspan.registry.entry import Entry, ScopedTools
 from handspan.registry.selection import Reason, ToolSelection, reasons, refusal
 
+_HOW_TO_LIST: Final = " `handspan tools` lists those that there are."
 _FEWEST_FOUND: Final = 20
 """So many found tools are sent in any case, even if those that are never hidden are more than `tools.shown`."""
 
@@ -101,7 +102,7 @@ class Toolbox:
         if entry is None and (why := self._selection.explain_absence(name)):
             return ToolError("tool_not_available", f"Tool {_clip(name)!r} is not available: {why}")
         if entry is None:
-            hint = did_you_mean(name, (spec.name for spec in self.specs()))
+            hint = did_you_mean(name, (spec.name for spec in self.specs())) or _HOW_TO_LIST
             return ToolError("tool_not_found", f"Tool {_clip(name)!r} is not available: there is no such tool.{hint}")
         return refusal(self._selection, entry)
 
@@ -119,7 +120,7 @@ class Toolbox:
         if entry is None and (why := self._selection.explain_absence(name)):
             return [Reason(False, f"{why[0].upper()}{why[1:]}")]
         if entry is None:
-            hint = did_you_mean(name, self._all_names())
+            hint = did_you_mean(name, self._all_names()) or _HOW_TO_LIST
             return [Reason(False, f"There is no tool {_clip(name)!r} in any scope of this session.{hint}")]
         return [*reasons(self._selection, entry), *self._hidden_reasons(name)]
 

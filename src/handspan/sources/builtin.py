@@ -1,18 +1,18 @@
 """The built-in tools, made from the settings (SPEC B)."""
 
 import os
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
 
 from msgspec import structs
 
 from handspan.config.secrets import read_secret
 from handspan.config.settings import Settings, ToolSettings, WebSearchSettings
 from handspan.core.errors import ConfigError
-from handspan.core.names import matches_any
+from handspan.core.names import did_you_mean, matches, matches_any
 from handspan.core.principals import BUILTIN
 from handspan.core.sources import SourceState, SourceStatus
-from handspan.core.tool import Tool, ToolSpec
+from handspan.core.tool import SEARCH_TOOLS, Tool, ToolSpec
 from handspan.media.workers import MediaWorkers
 from handspan.net.guard import NetGuard
 from handspan.registry.registry import Registry
@@ -21,7 +21,7 @@ from handspan.tools.ask import AskUser
 from handspan.tools.clock import GetCurrentTime
 from handspan.tools.files import file_tools
 from handspan.tools.memory import memory_tools
-from handspan.tools.message import MessageOutlet, SendMessage
+from handspan.tools.message import MessageDelivery, SendMessage
 from handspan.tools.output import OutputLimits
 from handspan.tools.sandbox import Sandbox
 from handspan.tools.search.search import search_tools
@@ -34,6 +34,9 @@ from handspan.tools.workspace import Workspace
 
 if TYPE_CHECKING:
     from handspan.net.forward_proxy import ForwardProxy
+
+_NOT_ALWAYS_HERE: Final = ("use_skill", SEARCH_TOOLS)
+"""Built-in tools that are there without this source, or only with a setting."""
 
 
 class BuiltinTools:
@@ -48,7 +51,7 @@ class BuiltinTools:
         sandbox: Sandbox,
         guard: NetGuard,
         media: MediaWorkers,
-        outlet: MessageOutlet | None = None,
+        delivery: MessageDelivery | None = None,
         *,
         only: tuple[str, ...] = ("*",),
     ) -> None:
@@ -58,7 +61,7 @@ class BuiltinTools:
         self._sandbox = sandbox
         self._guard = guard
         self._media = media
-        self._outlet = outlet
+        self._delivery = delivery
         self._only = only
         self._workspace: Workspace | None = None
         self._described: dict[Tool, ToolSpec] = {}
@@ -88,11 +91,13 @@ class BuiltinTools:
         return SourceState(status, self._registry.count(BUILTIN))
 
     async def open(self) -> None:
-        """Register the built-in tools."""
+        """Register the built-in tools. Raises `ConfigError` when one of the globs matches none of them."""
         workspace = self._workspace = Workspace(
             self._settings.workspace, self._sandbox.hidden, self._sandbox.file_owner
         )
-        for tool in self._wanted(workspace):
+        tools = list(self._tools(workspace))
+        self._check_globs([tool.spec.name for tool in tools])
+        for tool in self._choose(tools):
             self._registry.register_own(tool)
             self._names.add(tool.spec.name)
         self._describe_shell()
@@ -103,13 +108,20 @@ class BuiltinTools:
         self._settings = settings
         self._shell = self._make_shell()
         if self._workspace is not None:
-            tools = self._wanted(self._workspace)
+            tools = self._choose(self._tools(self._workspace))
             self._registry.replace(BUILTIN, [*tools, *self._tools_of_others()])
             self._names = {tool.spec.name for tool in tools}
             self._describe_shell()
 
-    def _wanted(self, workspace: Workspace) -> list[Tool]:
-        return [tool for tool in self._tools(workspace) if matches_any(self._only, tool.spec.name)]
+    def _check_globs(self, names: Sequence[str]) -> None:
+        known = sorted({*names, *_NOT_ALWAYS_HERE})
+        for glob in self._only:
+            if not any(matches(glob, name) for name in known):
+                hint = did_you_mean(glob, known)
+                raise ConfigError(f"There is no built-in tool {glob!r}.{hint} There are: {', '.join(known)}.")
+
+    def _choose(self, tools: Iterable[Tool]) -> list[Tool]:
+        return [tool for tool in tools if matches_any(self._only, tool.spec.name)]
 
     def _tools_of_others(self) -> list[Tool]:
         entries = (entry for entry in self._registry if entry.origin == BUILTIN)
@@ -152,7 +164,7 @@ class BuiltinTools:
             http_hosts=tools.http_request.allowed_hosts,
         )
         yield ReadArtifact(tools.result_limit)
-        yield SendMessage(self._outlet)
+        yield SendMessage(self._delivery)
         yield AskUser()
         if tools.shown:
             yield SearchTools()

@@ -75,7 +75,7 @@ _ENVIRONMENT: Final = {
 }
 
 _SYSTEMS: Final = {"darwin": "macOS", "win32": "Windows"}
-_WITHOUT_LINUX: Final = "a short list of commands runs without it; for all others run the gateway on Linux"
+_WITHOUT_LINUX: Final = "for commands beyond the short list that runs without it, run the gateway on Linux"
 
 Network: TypeAlias = Literal["none", "guarded", "host"]
 TakeListener: TypeAlias = Callable[[socket.socket], None]
@@ -119,6 +119,13 @@ class SandboxReport(Struct, frozen=True):
     warning: str = ""
     network: Network = "none"
     """The network that commands really have."""
+    is_possible: bool = True
+    """Whether this system can have a sandbox. That macOS can't is a limit, and nothing to repair."""
+
+    @property
+    def status(self) -> str:
+        """How it stands, in words."""
+        return "active" if self.active else "NOT active" if self.is_possible else "not on this system"
 
     def __str__(self) -> str:
         state = f"sandbox: {'on' if self.active else 'off'} ({self.reason})"
@@ -373,7 +380,7 @@ def create_workspace(path: Path, uid: int = SANDBOX_UID) -> None:
 def _find_missing(workspace: Path, uid: int) -> SandboxReport | None:
     if sys.platform != "linux":
         system = _SYSTEMS.get(sys.platform, repr(sys.platform))
-        return _inactive(f"bubblewrap needs Linux, this is {system}", _WITHOUT_LINUX)
+        return SandboxReport(False, f"bubblewrap needs Linux, this is {system}", _WITHOUT_LINUX, is_possible=False)
     for program, package in _PROGRAMS.items():
         if find_program(program) is None:
             return _inactive(f"{program!r} is not installed", f"apt-get install {package}")

@@ -1,5 +1,8 @@
 """People write to an agent on Telegram: turns, questions with buttons, strangers, floods, outages, restarts."""
 
+import asyncio
+import contextlib
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -134,8 +137,8 @@ async def test_a_flood_of_one_sender_is_bounded_and_told_once(tmp_path: Path) ->
             await until(lambda: telegram.offsets[-1] == 130)
             assert sorted(telegram.texts[:4], key=len)[:3] == ["A.", "B.", "C."]
             assert len([text for text in telegram.texts if "Too many messages" in text]) == 1
-            lane = place.gateway.app.messages.find("telegram")
-            assert lane is not None and lane.received == 3
+            queue = place.gateway.app.messages.find("telegram")
+            assert queue is not None and queue.received == 3
 
 
 async def test_a_full_inbox_leaves_the_messages_at_telegram_until_there_is_room(tmp_path: Path) -> None:
@@ -157,14 +160,14 @@ async def test_a_channel_that_is_down_says_why_and_comes_back(tmp_path: Path) ->
         await telegram.close()
         channels = {"telegram": telegram_settings(telegram)}
         async with gateway_with(tmp_path, channels) as place:
-            lane = place.gateway.app.messages.find("telegram")
-            assert lane is not None
-            await until(lambda: lane.status == "retrying" and "refused" in lane.reason)
-            assert lane.state.retry_in is not None
+            queue = place.gateway.app.messages.find("telegram")
+            assert queue is not None
+            await until(lambda: queue.status == "retrying" and "refused" in queue.reason)
+            assert queue.state.retry_in is not None
             await telegram.open()
             telegram.write("hi")
             assert await telegram.until_sent(1) == "Hello."
-            assert lane.state.status == "listening" and lane.state.reason == ""
+            assert queue.state.status == "listening" and queue.state.reason == ""
 
 
 @pytest.mark.parametrize(
@@ -180,10 +183,10 @@ async def test_a_refusal_of_telegram_is_shown_with_what_to_do(
     async with TelegramServer() as telegram:
         telegram.refuse = lambda method: refused if method == "getUpdates" else None
         async with gateway_with(tmp_path, {"telegram": telegram_settings(telegram)}) as place:
-            lane = place.gateway.app.messages.find("telegram")
-            assert lane is not None
-            await until(lambda: says in lane.reason)
-            waits = lane.state.retry_in or 0
+            queue = place.gateway.app.messages.find("telegram")
+            assert queue is not None
+            await until(lambda: says in queue.reason)
+            waits = queue.state.retry_in or 0
             assert waits > 2000 if refused[0] == 429 else waits < 60
 
 
@@ -219,6 +222,49 @@ async def test_of_a_long_answer_only_the_parts_that_are_missing_are_sent_again(t
         telegram.write("much")
         await telegram.until_sent(3)
         assert " ".join(telegram.texts).split() == text.split()
+
+
+@pytest.mark.parametrize("when", ["between", "on its way"])
+async def test_after_a_kill_a_long_answer_goes_on_with_the_parts_that_are_missing(tmp_path: Path, when: str) -> None:
+    words = [f"word{number}" for number in range(1500)]
+    telegram = KilledTelegram(is_taken=when == "on its way")
+    async with telegram:
+        channels = msgspec.json.encode({"telegram": telegram_settings(telegram)}).decode()
+        async with GatewayProcess(tmp_path, "--set", f"channels={channels}", model=SPOKEN) as gateway:
+            telegram.write(" ".join(words))
+            before = ("waiting", 1 if when == "between" else 2)
+            await until(lambda: telegram.tries == 2 and stored_answer(gateway.state) == before)
+            await gateway.kill()
+            await gateway.start()
+            await until(lambda: stored_answer(gateway.state)[0] == "done")
+        assert " ".join(telegram.texts).split() == words, "each part came once, in its order"
+
+
+def stored_answer(state: Path) -> tuple[str, int]:
+    """The state of the one message, and how many parts of its answer have gone out."""
+    with contextlib.closing(sqlite3.connect(state / "handspan.db")) as database:
+        ((found, sent),) = database.execute("SELECT state, sent FROM channel_inbox").fetchall()
+    return found, sent
+
+
+class KilledTelegram(TelegramServer):
+    """Never answers the second message that is sent. `is_taken`: the person gets it all the same."""
+
+    def __init__(self, *, is_taken: bool) -> None:
+        super().__init__()
+        self._is_taken = is_taken
+        self.tries = 0
+
+    async def _answer(self, path: str, parameters: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        self.tries += path.endswith("/sendMessage")
+        if not path.endswith("/sendMessage") or self.tries != 2:
+            return await super()._answer(path, parameters)
+        if not self._is_taken:
+            wait = {"retry_after": 3600}
+            return 429, {"ok": False, "error_code": 429, "description": "Too Many Requests", "parameters": wait}
+        await super()._answer(path, parameters)
+        await asyncio.Event().wait()
+        raise AssertionError("the gateway is killed first")
 
 
 async def test_after_a_restart_no_message_is_lost_and_none_is_answered_twice(tmp_path: Path) -> None:

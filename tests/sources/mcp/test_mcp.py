@@ -17,7 +17,7 @@ from handspan.core.principals import OPERATOR
 from handspan.core.questions import Answer, Question
 from handspan.core.results import Failure, Success
 from handspan.core.values import Json
-from handspan.sources.mcp.connection import describe_failure
+from handspan.sources.mcp.opening import describe_failure
 from tests.sources.mcp.serving import PROGRAM, app_with, call, connection, ready, server, until_status
 from tests.waiting import soon, until
 
@@ -248,6 +248,36 @@ async def test_what_a_server_asks_is_a_question_to_the_person(tmp_path: Path, an
         result = await call(app, "bad__ask")
         assert isinstance(result, Success) and json.loads(str(result.value)) == heard
     assert [(one.kind, one.subject, one.tool) for one in person.asked] == [("input", "bad: Which colour?", "bad__ask")]
+
+
+async def test_a_question_moves_to_another_call_when_the_one_that_was_taken_for_its_asker_ends(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    asked: list[Question] = []
+    open_now: list[Question] = []
+    answers: asyncio.Queue[Answer] = asyncio.Queue()
+
+    class Reader:
+        async def ask(self, question: Question) -> Answer:
+            asked.append(question)
+            open_now.append(question)
+            try:
+                return await answers.get()
+            finally:
+                open_now.remove(question)
+
+    async with app_with(tmp_path, questions=Reader(), bad=server("--log", str(log))) as app:
+        await ready(app)
+        hanging = asyncio.create_task(call(app, "bad__hang"))
+        await until(lambda: "tools/call" in log.read_text())
+        waiting = asyncio.create_task(call(app, "bad__ask"))
+        await until(lambda: asked)
+        hanging.cancel()
+        await asyncio.gather(hanging, return_exceptions=True)
+        await until(lambda: [one.tool for one in open_now] == ["bad__ask"])
+        answers.put_nowait(Answer("allow", value={"colour": "red"}))
+        result = await soon(waiting)
+        assert isinstance(result, Success) and "red" in str(result.value)
+    assert [one.tool for one in asked] == ["bad__hang", "bad__ask"]
 
 
 async def test_a_changed_definition_is_unavailable_until_a_person_accepts_it(tmp_path: Path) -> None:

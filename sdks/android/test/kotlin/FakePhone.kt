@@ -44,7 +44,7 @@ class FakePhone : Context() {
     val apps = ConcurrentHashMap<String, InstalledApp>()
     val started = CopyOnWriteArrayList<Intent>()
     val granted: MutableSet<String> = ConcurrentHashMap.newKeySet()
-    val receivers = CopyOnWriteArrayList<BroadcastReceiver>()
+    private val receivers = ConcurrentHashMap<BroadcastReceiver, IntentFilter>()
     var cameras = FakeCameras(byteArrayOf(1, 2, 3))
     private val memories = ConcurrentHashMap<String, SharedPreferences>()
     private var installations = 0L
@@ -54,7 +54,9 @@ class FakePhone : Context() {
         return InstalledApp(name, provider, authority, version, ++installations).also { apps[name] = it }
     }
 
-    fun broadcast(action: String) = receivers.forEach { it.onReceive(this, Intent(action)) }
+    /** Tells of a change of a package, as Android does: to those whose filter has the action and the scheme. */
+    fun broadcast(action: String) = receivers.filterValues { action in it.actions && "package" in it.schemes }
+        .keys.forEach { it.onReceive(this, Intent(action)) }
 
     override fun getPackageName() = CONSUMER
 
@@ -79,10 +81,10 @@ class FakePhone : Context() {
     override fun checkSelfPermission(permission: String) =
         if (permission in granted) PackageManager.PERMISSION_GRANTED else PackageManager.PERMISSION_DENIED
 
-    override fun registerReceiver(receiver: BroadcastReceiver, filter: IntentFilter): Intent? = null.also { receivers += receiver }
+    override fun registerReceiver(receiver: BroadcastReceiver, filter: IntentFilter): Intent? = null.also { receivers[receiver] = filter }
 
     override fun unregisterReceiver(receiver: BroadcastReceiver) {
-        receivers -= receiver
+        receivers.remove(receiver)
     }
 
     override fun getSystemService(name: String): Any = when (name) {

@@ -74,6 +74,11 @@ private class StuckProvider : org.handspan.cetp.ToolProvider("Stuck") {
     override fun declareTools() = Thread.sleep(Long.MAX_VALUE)
 }
 
+/** A later version of the app, with another tool. */
+private class NewFinance : org.handspan.cetp.ToolProvider("MyFinance") {
+    override fun declareTools() = tool("get_net_worth", "Get what all holdings are worth, in euros") { 2500 }
+}
+
 /** The person opens the app, and agrees to what Android asks. */
 private fun openScreen(phone: FakePhone, application: Application) {
     Activity.onRequest = BiConsumer { activity, wanted ->
@@ -98,6 +103,10 @@ private fun obey(order: JSONObject, phone: FakePhone, application: Application) 
             phone.install(FINANCE, ToolProvider())
             if (order.flag("broken")) phone.apps.getValue(FINANCE).problem = IllegalStateException("it does not start")
             phone.broadcast("android.intent.action.PACKAGE_ADDED")
+        }
+        "replace" -> {
+            phone.install(FINANCE, NewFinance())
+            phone.broadcast("android.intent.action.PACKAGE_REPLACED")
         }
         "mend" -> phone.apps.getValue(FINANCE).problem = null
         "started" -> tell("started", phone.started.joinToString(" ") { it.action })

@@ -1,12 +1,11 @@
-"""Files that a person sends with a message: images and sounds as they are, texts as words (SPEC X4)."""
+"""Files that a person sends with a message. They are no words of the person: only those are orders (SPEC X4)."""
 
 import mimetypes
+from base64 import b64encode
 from pathlib import Path
 from typing import Final, Literal
 
-from msgspec import Struct
-
-from handspan.cli.artifacts import upload_file
+from handspan.cli.artifacts import read_file, upload
 from handspan.cli.requests import Requests, segment
 from handspan.config.settings import MediaSettings
 from handspan.core.errors import HandspanError, ToolError
@@ -15,53 +14,42 @@ from handspan.media.workers import MediaWorkers
 from handspan.wire.rest.sessions import FileView, MessageList
 from handspan.wire.ws_frames import MediaPart
 
-_MOST_TEXT: Final = 200_000
-"""Bytes of a text that becomes part of the message."""
+_MOST_TEXT: Final = 500_000
+"""Bytes of a text that goes inside the message, so that every model reads it. A message has 1 MiB, in base64."""
+_TEXT: Final = "text/plain"
 _SHOWN: Final = ImageLimits(frozenset(("image/png",)), 2_000_000, 2_000_000, 800)
 """The image as a terminal gets it."""
 
 
-class AttachedFile(Struct, frozen=True):
-    """A file for the next message."""
-
-    name: str
-    part: MediaPart | None = None
-    """An image, a sound or a file that was uploaded."""
-    text: str = ""
-    """The content, if it is a text."""
-
-    @property
-    def words(self) -> str:
-        """The text as part of a message."""
-        return f"The file {self.name}:\n\n{self.text}" if self.text else ""
+async def attach_file(requests: Requests, path: Path, session: str) -> MediaPart:
+    """Return a file of this computer as a part of the next message. Raises `HandspanError` when it can't be read."""
+    return await attach_data(requests, path.name, read_file(path), session)
 
 
-async def attach_file(requests: Requests, path: Path, session: str) -> AttachedFile:
-    """Read a file of this computer for the next message. Raises `HandspanError` when it can't be read."""
-    kind, media_type = kind_of(path)
-    if kind == "file" and (text := _read_text(path)):
-        return AttachedFile(path.name, text=text)
-    stored = await upload_file(requests, path, session)
-    return AttachedFile(path.name, MediaPart(kind, stored.media_type or media_type, artifact=stored.id, name=path.name))
+async def attach_data(requests: Requests, name: str, data: bytes, session: str) -> MediaPart:
+    """Return these bytes as a part of the next message: a text inside it, all else as an upload."""
+    kind, media_type = kind_of(name)
+    if kind == "file" and _is_short_text(data):
+        return MediaPart(kind, _TEXT, b64encode(data).decode(), name=name)
+    stored = await upload(requests, name, data, session)
+    return MediaPart(kind, stored.media_type or media_type, artifact=stored.id, name=name)
 
 
-def kind_of(path: Path) -> tuple[Literal["image", "audio", "file"], str]:
+def kind_of(name: str) -> tuple[Literal["image", "audio", "file"], str]:
     """Return what a file is by its name, and its media type."""
-    media_type = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+    media_type = mimetypes.guess_type(name)[0] or "application/octet-stream"
     family = media_type.partition("/")[0]
     return ("image" if family == "image" else "audio" if family == "audio" else "file"), media_type
 
 
-def _read_text(path: Path) -> str:
-    """Return the content of a text file that is not too long; else an empty text."""
+def _is_short_text(data: bytes) -> bool:
+    if not data or len(data) > _MOST_TEXT or b"\0" in data:
+        return False
     try:
-        data = path.read_bytes() if path.stat().st_size <= _MOST_TEXT else b""
-    except OSError as error:
-        raise HandspanError(f"{str(path)!r} can't be read: {error.strerror}.") from None
-    try:
-        return "" if b"\0" in data else data.decode()
+        data.decode()
     except UnicodeDecodeError:
-        return ""
+        return False
+    return True
 
 
 async def small_png(data: bytes) -> bytes:

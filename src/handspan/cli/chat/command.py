@@ -70,11 +70,11 @@ def command(
 ) -> None:
     """Talk to an agent that uses your tools. With QUESTION it answers once; otherwise it is a conversation.
 
-    Text on standard input is added to the QUESTION: cat notes.txt | handspan chat "summarise". With '-' it is always
-    read. Without a QUESTION, each line of standard input is one message.
+    What standard input brings goes with the QUESTION, as a file: cat notes.txt | handspan chat "summarise". With '-'
+    standard input is always read; with '-' alone it is the QUESTION. Without both, each of its lines is one message.
     """
-    question = _read_question(words)
-    given = _Given(question, agent, session_id, model or "", files, verbose, yes)
+    question, piped = _read_question(words)
+    given = _Given(question, agent, session_id, model or "", files, piped, verbose, yes)
     style = _Style(is_json=as_json, is_rich=not as_json and not plain and _can_do_more())
     remote = _find_gateway(given, says=not as_json)
     sys.exit(run_until_done(_chat(remote, given, style)))
@@ -82,6 +82,7 @@ def command(
 
 _EXIT_CODES: Final = {"error": 1, "aborted": 130}
 """By the end of a single answer. Ctrl-C aborts it, and shells count that as 130."""
+_PIPED_NAME: Final = "standard input"
 
 
 class _Given(Struct, frozen=True):
@@ -90,6 +91,8 @@ class _Given(Struct, frozen=True):
     session: str | None
     model: str
     files: tuple[Path, ...]
+    piped: bytes
+    """What standard input brought beside the question."""
     verbose: bool
     yes: bool
 
@@ -104,21 +107,23 @@ def _can_do_more() -> bool:
     return sys.stdout.isatty() and not is_simple_terminal()
 
 
-def _read_question(words: tuple[str, ...]) -> str | None:
-    """Return the question with what standard input brings; None for a conversation."""
+def _read_question(words: tuple[str, ...]) -> tuple[str | None, bytes]:
+    """Return the question, None for a conversation; and what standard input brings beside it."""
     *before, last = words or (None,)
     if last is None:
-        return None
+        return None, b""
     said = before if last == "-" else [*before, last]
     if len(said) > 1:
         raise click.UsageError("More than one QUESTION: put it in quotes.")
-    if last != "-" and not last.strip():
+    if said and not str(said[0]).strip():
         raise click.UsageError("The QUESTION is empty.")
-    piped = sys.stdin.read().strip() if last == "-" or _brings_something() else ""
-    question = "\n\n".join(part for part in (*said, piped) if part)
+    piped = sys.stdin.buffer.read() if last == "-" or _brings_something() else b""
+    if said:
+        return said[0], piped if piped.strip() else b""
+    question = piped.decode("utf-8", "replace").strip()
     if not question:
         raise click.UsageError("Standard input is empty, so there is no QUESTION.")
-    return question
+    return question, b""
 
 
 def _brings_something() -> bool:
@@ -171,6 +176,8 @@ async def _chat(remote: "Remote | None", given: _Given, style: _Style) -> int:
         await talk.open(given.agent, given.session, waits=given.question is not None)
         for file in given.files:
             show.note(f"({await talk.attach(file)})")
+        if given.piped:
+            await talk.attach_data(_PIPED_NAME, given.piped)
         if given.question is None:
             await _converse(talk, style)
             return 0

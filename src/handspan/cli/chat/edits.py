@@ -39,14 +39,19 @@ def render_with_diff(question: Question, workspace: Path | None, *, is_coloured:
 def render_diff(question: Question, workspace: Path | None) -> list[str]:
     """Return the lines of a diff for a call that edits or writes a file; none for any other call.
 
-    `workspace` is the folder of the gateway if it is on this computer: then the diff of a written file is against what
-    the file holds now.
+    `workspace` is the folder of the gateway if it is on this computer: then the diff is that of the whole file, with
+    the lines around the change. Otherwise its place in the file is not known, and not shown.
     """
     match question.tool, dict(question.arguments):
-        case "edit_file", {"path": str(path), "old_text": str(old), "new_text": str(new)}:
-            return list(_diff(path, old, new))
+        case "edit_file", {"path": str(path), "old_text": str(old), "new_text": str(new)} as given:
+            now = _content(workspace, path)
+            places = now.count(old) if old else 0
+            if places == 1 or (places and given.get("replace_all")):
+                return list(_diff(path, now, now.replace(old, new)))
+            return [line for line in _diff(path, old, new) if not line.startswith("@@")]
         case "write_file", {"path": str(path), "content": str(content), "mode": "append"}:
-            return list(_diff(path, "", content))
+            now = _content(workspace, path)
+            return list(_diff(path, now, now + content))
         case "write_file", {"path": str(path), "content": str(content)}:
             return list(_diff(path, _content(workspace, path), content))
         case _:

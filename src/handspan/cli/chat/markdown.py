@@ -3,7 +3,8 @@
 from typing import Final
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
-from rich.markdown import Heading, Markdown
+from rich.markdown import Heading, HorizontalRule, Markdown, Paragraph
+from rich.rule import Rule
 from rich.segment import Segment
 from rich.theme import Theme
 
@@ -18,6 +19,27 @@ THEME: Final = Theme(
 """Colours of the terminal's own palette and no backgrounds: they can be read on light and dark."""
 
 
+_WIDEST: Final = 120
+"""Columns of a line of words: longer ones are hard to read. Code and tables may be as wide as the terminal."""
+
+
+class ReadableParagraph(Paragraph):
+    """A paragraph whose lines stay short enough to read."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield its text."""
+        self.text.justify = self.justify
+        yield from console.render(self.text, options.update(width=min(options.max_width, _WIDEST)))
+
+
+class ThinRule(HorizontalRule):
+    """A rule of the line that tables have: rich writes hyphens, across the whole terminal."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the line."""
+        yield from console.render(Rule(style="markdown.hr"), options.update(width=min(options.max_width, _WIDEST)))
+
+
 class LeftHeading(Heading):
     """A heading at the left margin: rich centres it in a box."""
 
@@ -28,9 +50,14 @@ class LeftHeading(Heading):
 
 
 class ChatMarkdown(Markdown):
-    """Markdown with our headings."""
+    """Markdown with our headings, paragraphs and rules."""
 
-    elements = {**Markdown.elements, "heading_open": LeftHeading}  # noqa: RUF012 - as rich has it
+    elements = {  # noqa: RUF012 - as rich has it
+        **Markdown.elements,
+        "heading_open": LeftHeading,
+        "paragraph_open": ReadableParagraph,
+        "hr": ThinRule,
+    }
 
 
 def make_markdown(text: str, *, is_light: bool) -> Markdown:

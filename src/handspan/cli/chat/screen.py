@@ -208,7 +208,7 @@ class RichScreen:
             yield Padding(Text(f"→ {clip(harmless(_pretty(arguments)))}", style="dim"), (0, 0, 0, 2))
             yield Padding(Text(f"← {clip(harmless(_pretty(event.envelope)))}", style="dim"), (0, 0, 0, 2))
         elif event.status != "success" and (why := _message(event.envelope)):
-            yield Padding(Text(harmless(why), style="dim red"), (0, 0, 0, 2))
+            yield Padding(Text(harmless(why), style="red"), (0, 0, 0, 2))
 
     def _show_end(self, event: Ended) -> None:
         self._running.clear()
@@ -261,6 +261,7 @@ class RichScreen:
             self._tick()
 
     def _close(self) -> None:
+        """End the region that changes: what it shows stays."""
         live, self._live = self._live, None
         if self._ticking is not None:
             self._ticking.cancel()

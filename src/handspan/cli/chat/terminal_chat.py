@@ -17,17 +17,16 @@ from handspan.core.events import CallFinished, Ended, QuestionAsked
 from handspan.core.questions import Answer, Question, Questions
 from handspan.wire.rest.agents import AgentView
 from handspan.wire.rest.models import ChosenModel
-from handspan.wire.ws_frames import ChannelMessage
+from handspan.wire.ws_frames import ChannelMessage, MediaPart
 
 if TYPE_CHECKING:
-    from handspan.cli.chat.attachments import AttachedFile
     from handspan.wire.rest.sessions import SessionView
     from handspan.wire.rest.skills import SessionSkills
 
 _CLOSED: Final = Ended(
     "error", "The gateway has ended this conversation. Begin it again: its messages are stored there."
 )
-_PATIENCE: Final = 1.0
+_WAIT_SECONDS: Final = 1.0
 _NO_WORD: Final = "(no word from the gateway yet; Ctrl-C again does not wait for it)"
 _IMAGE: Final = '"kind":"image"'
 """What the envelope of a result with an image has."""
@@ -65,7 +64,7 @@ class TerminalChat:
         self._is_lost = False
         """The last turn was left without its end: the connection would wait for that before it begins another."""
         self._was_up = True
-        self._attached: list[AttachedFile] = []
+        self._attached: list[MediaPart] = []
         self._with_images: set[str] = set()
         """Calls of this turn whose results have images."""
 
@@ -105,10 +104,8 @@ class TerminalChat:
     async def say(self, text: str) -> Ended:
         """Run one turn and return its end. Ctrl-C aborts it; a second one does not wait for the gateway to say so."""
         attached, self._attached = self._attached, []
-        parts = [file.part for file in attached if file.part is not None]
-        words = "\n\n".join([text, *(file.words for file in attached if file.words)])
         try:
-            return await self._run(lambda chat: chat.send(words, parts=parts))
+            return await self._run(lambda chat: chat.send(text, parts=attached))
         except HandspanError:  # it was not sent: the next message has the files
             self._attached = [*attached, *self._attached]
             raise
@@ -151,9 +148,15 @@ class TerminalChat:
 
         file = await attach_file(self.requests, path, self.session_id)
         self._attached.append(file)
-        if file.part is not None and file.part.kind == "image" and self._shows_images:
+        if file.kind == "image" and self._shows_images:
             await self._show_image(path.name, await asyncio.to_thread(path.read_bytes))
         return f"{path.name} goes with your next message"
+
+    async def attach_data(self, name: str, data: bytes) -> None:
+        """Take these bytes for the next message, as a file of this name."""
+        from handspan.cli.chat.attachments import attach_data
+
+        self._attached.append(await attach_data(self.requests, name, data, self.session_id))
 
     def attached(self) -> Sequence[str]:
         """Return the names of the files for the next message."""
@@ -253,7 +256,7 @@ class TerminalChat:
             self.show.note(f"(The image {name} can't be shown: {error.message})")
 
     async def _abort(self, turn: asyncio.Task[Ended]) -> None:
-        waiting = asyncio.get_running_loop().call_later(_PATIENCE, self.show.note, _NO_WORD)
+        waiting = asyncio.get_running_loop().call_later(_WAIT_SECONDS, self.show.note, _NO_WORD)
         try:
             if not await self._talking.abort():  # nothing runs there, whatever this end waits for
                 turn.cancel()

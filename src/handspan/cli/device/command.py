@@ -65,7 +65,8 @@ def command(label: str | None, pair: str | None, allow: tuple[str, ...], yes: bo
     is_at_terminal = sys.stdin.isatty() and sys.stderr.isatty()
     questions = TerminalQuestions(sys.stdin, sys.stderr, grants_once=True) if is_at_terminal else None
     consent = DeviceConsent(file, _PERMISSIONS if yes else allow, questions)
-    device = Device(remote, own_label, consent, log)
+    # Without a terminal no person sees what agents write: for them it would count as delivered (ws.md 3.9).
+    device = Device(remote, own_label, consent, log, shows_messages=sys.stdout.isatty())
     sys.exit(asyncio.run(device.run(settings, name)))
 
 
@@ -121,7 +122,11 @@ class _Paired(Struct, frozen=True):
 class Device:
     """This computer at the gateway, from the first connection to Ctrl-C."""
 
-    def __init__(self, remote: Remote, label: str, consent: DeviceConsent, log: DeviceLog) -> None:
+    def __init__(
+        self, remote: Remote, label: str, consent: DeviceConsent, log: DeviceLog, *, shows_messages: bool
+    ) -> None:
+        """`shows_messages`: those that agents write to the person."""
+        self._shows_messages = shows_messages
         self._remote = remote
         self._label = label
         self._consent = consent
@@ -144,6 +149,7 @@ class Device:
             backoff=_Backoff(tell=self._log_wait),
             callbacks=_RegistrationListener(lambda: self._log_connected(client)),
             tls=self._remote.tls,
+            on_channel_message=self._log.log_message if self._shows_messages else None,
         )
         for tool in self._tools:
             client.register(tool.spec, self._log_calls(tool))
@@ -233,6 +239,7 @@ class _RegistrationListener(Callbacks):
     async def receive(self, frame: ServerFrame) -> None:
         if isinstance(frame, ToolsRegistered):
             self._registered()
+        await super().receive(frame)
 
 
 class _Why(logging.Handler):

@@ -9,8 +9,10 @@ from typing import Protocol, TextIO
 
 import msgspec
 
+from handspan.cli.chat.lines import message_head
 from handspan.cli.wrapping import wrap_for
 from handspan.core.values import Arguments, Json, describe_seconds, escape_invisible, strip_invisible
+from handspan.wire.ws_frames import ChannelMessage
 
 _MAX_SHOWN = 80
 _COLUMN = 9
@@ -36,6 +38,10 @@ class DeviceLog(Protocol):
 
     def log_decision(self, tool: str, permission: str, decision: str, where: str) -> None:
         """A permission was granted or not; `where` says how to change that."""
+        ...
+
+    def log_message(self, message: ChannelMessage) -> None:
+        """What an agent writes to the person."""
         ...
 
     def note(self, text: str, *, bell: bool = False) -> None:
@@ -105,6 +111,9 @@ class DeviceLines:
     def log_decision(self, tool: str, permission: str, decision: str, where: str) -> None:
         self.note(f"{tool} wants {permission!r}: {decision}{f' (to change that: {where})' if where else ''}")
 
+    def log_message(self, message: ChannelMessage) -> None:
+        self.note(f"{message_head(message)} {message.content}", bell=True)
+
     def note(self, text: str, *, bell: bool = False) -> None:
         line = " ".join(strip_invisible(text).split())
         line = wrap_for(self._to, f"{time.strftime('%H:%M:%S')} {line}", _COLUMN)
@@ -129,6 +138,9 @@ class DeviceJson:
 
     def log_decision(self, tool: str, permission: str, decision: str, where: str) -> None:
         self._write("permission", tool=tool, permission=permission, decision=decision, where=where)
+
+    def log_message(self, message: ChannelMessage) -> None:
+        self._write("channel_message", channel=message.channel, chat_id=message.chat_id, content=message.content)
 
     def note(self, text: str, *, bell: bool = False) -> None:
         self._write("told", text=text)

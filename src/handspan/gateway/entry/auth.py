@@ -82,6 +82,7 @@ _MAX_REVOKED: Final = 10_000
 """Revoked tokens that are remembered: requests older than the last so many revocations are long answered."""
 _LONGEST_LABEL: Final = 64
 _LONGEST_PATH: Final = 200
+_LONGEST_CLIENT: Final = 80
 _HEADERS: Final[tuple[Header, ...]] = (
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -175,6 +176,26 @@ class Auth:
         self.host_policy.check(scope)
         return await self.identify(scope)
 
+    async def admit_socket(
+        self, scope: Scope, receive: Receive, send: Send, is_open: Callable[[], bool], needs: TokenScope | None = None
+    ) -> Admitted | None:
+        """Return the principal of a WebSocket that may be accepted. Any other is sent its refusal: None.
+
+        `is_open`: whether the gateway takes new connections; `needs`: the scope that the token must have.
+        """
+        await receive()
+        try:
+            admitted = await self.admit(scope)
+            if needs is not None:
+                admitted.require(needs)
+            if not is_open():
+                raise Refusal(503, "stopping", "The gateway is being stopped: come back in a moment.")
+        except Refusal as refused:
+            log_refusal(refused, scope)
+            await send_refusal(refused, scope, send)
+            return None
+        return admitted
+
     async def identify(self, scope: Scope) -> Admitted:
         """Return the same for a request whose Host and Origin were checked."""
         inside: Admitted | None = scope.get("extensions", {}).get(INSIDE)
@@ -225,7 +246,7 @@ class Auth:
         if admitted.token in self._revoked_lately:
             raise unauthorized()
 
-    def forgive(self, scope: Scope) -> None:
+    def reset_tries(self, scope: Scope) -> None:
         """Forget the wrong tokens of this address: it has just shown a valid one."""
         self.tries.forget(address_of(scope))
 
@@ -293,8 +314,11 @@ async def let_in(auth: Auth, scope: Scope, receive: Receive, send: Send) -> tupl
 def log_refusal(refusal: Refusal, scope: Scope) -> None:
     """Log a request that is not let in: where it comes from, and why not. Its query may hold a token: never that."""
     method, path, address = scope.get("method", "WebSocket"), scope["path"][:_LONGEST_PATH], address_of(scope)
+    client = strip_invisible(header_of(scope, b"user-agent") or "")[:_LONGEST_CLIENT]
     about = {"event": "refused", "path": path, "address": address, "status": refusal.status, "code": refusal.code}
-    _log.info("%s %s from %s refused: %d %s", method, path, address, refusal.status, refusal.code, extra=about)
+    named = f", client {client!r}" if client else ""
+    text = "%s %s from %s refused: %d %s%s"
+    _log.info(text, method, path, address, refusal.status, refusal.code, named, extra={**about, "client": client})
 
 
 def _receive_while_admitted(auth: Auth, receive: Receive, admitted: Admitted) -> Receive:

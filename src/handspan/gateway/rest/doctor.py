@@ -70,6 +70,7 @@ async def _findings(request: RestRequest) -> AsyncIterator[Finding]:
     yield Finding("tools", True, f"{len(await visible_entries(request, ''))}; `handspan tools` lists them")
     for note in app.setting_notes:
         yield Finding("setting", False, note, "correct the setting, or take it out")
+    await app.messages.check()
     for finding in _channels(app):
         yield finding
     for source in app.all_sources:
@@ -115,9 +116,13 @@ def _try_out(folder: Path, hidden: Sequence[Path], owner: tuple[int, int] | None
 
 async def _sandbox(app: App) -> Finding:
     report = await app.sandbox.ready()
-    text = f"{'active' if report.active else 'NOT active'}: {report.reason}"
     warning = f"; {report.warning}" if report.warning else ""
-    return Finding("sandbox", report.active and not report.warning, text + warning, report.remedy)
+    text = f"{report.status}: {report.reason}{warning}"
+    if report.is_possible:
+        return Finding("sandbox", report.active and not report.warning, text, report.remedy)
+    if app.sandbox.is_required:
+        return Finding("sandbox", False, text, "set tools.sandbox.enabled to auto, or run the gateway on Linux")
+    return Finding("sandbox", True, text, report.remedy)  # a limit of this system, and nothing to repair
 
 
 async def _agent_and_model(request: RestRequest) -> AsyncIterator[Finding]:
@@ -159,17 +164,17 @@ async def _check_artifacts(request: RestRequest) -> AsyncIterator[Finding]:
 
 def _channels(app: App) -> Iterator[Finding]:
     """Yield whether each channel works. A command that asks for itself does not listen, and so can't be down."""
-    for lane in app.messages:
-        state = lane.state
+    for queue in app.messages:
+        state = queue.state
         is_ok = state.status in ("ready", "listening")
         text = f"{state.kind}, {state.status}" + (f": {state.reason}" if state.reason else "")
         remedy = "" if is_ok else "do what the message says; `handspan channels test` tries it"
-        yield Finding(f"channel {lane.name}", is_ok, text, remedy)
+        yield Finding(f"channel {queue.name}", is_ok, text, remedy)
 
 
 def source_findings(name: str, state: SourceState) -> Iterator[Finding]:
     """Yield the state of a source of tools, then each tool of it that can't be used."""
     is_ok = state.status != "failed"
-    yield Finding(f"source {name}", is_ok, describe_state(state), "" if is_ok else "repair it, or take it out")
+    yield Finding(f"source {name}", is_ok, describe_state(state), "" if is_ok else "do what it says, or take it out")
     for broken in state.broken:
         yield Finding("tool", False, f"{broken.where}: {broken.problem}", "repair or remove it")

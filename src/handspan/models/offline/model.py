@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from handspan.core.calls import new_call_id
 from handspan.core.images import ImageReader
-from handspan.core.messages import AssistantMessage, CallPart, Message, ResultsMessage, Text, UserMessage
+from handspan.core.messages import AssistantMessage, CallPart, Media, Message, ResultsMessage, Text, UserMessage
 from handspan.core.names import did_you_mean
 from handspan.core.tool import SEARCH_TOOLS, ToolSpec
 from handspan.core.values import Json
@@ -38,6 +38,7 @@ _EXAMPLES: Final = {
     "write 'hi' to notes.txt then read notes.txt": {"write_file", "read_file"},
 }
 """What a person may say, and the tools that it needs."""
+_FILES: Final = ", and I do not read the files that came with it"
 _BY_HAND: Final = "Any tool can be called by hand: /name {json} or /name key=value."
 _LINE: Final = 90
 """Characters of a description that fit on a line."""
@@ -91,7 +92,7 @@ class _Request:
         self.rounds = list[_Round]()
         self.unreported = list[_Round]()  # rounds of the same turn before the newest message
         self.last: _Round | None = None
-        self.has_searched = False  # for tools that were not sent
+        self.has_files = self.has_searched = False  # files of the person; a search for tools that were not sent
         for message, following in pairwise([*messages, None]):
             if type(message) is UserMessage:
                 for done in self.rounds:
@@ -100,6 +101,7 @@ class _Request:
                 self.earlier, self.rounds, is_asking = self.text if is_asking else "", [], False
                 text = "\n".join(part.text for part in message.parts if type(part) is Text)
                 self.text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # JSON has no surrogates
+                self.has_files = any(type(part) is Media for part in message.parts)
                 self.has_searched = False
             elif type(message) is AssistantMessage and type(following) is ResultsMessage and self._searches(message):
                 self.has_searched = True
@@ -132,7 +134,8 @@ def _decide(request: _Request, tools: Sequence[KnownTool]) -> tuple[tuple[CallPa
     if request.earlier and not any(task.tool for step in steps for task in step):
         steps = _plan(f"{request.earlier.rstrip('?!. ')} {request.text}", tools)
     if not rounds and not any(task.tool or task.remark for step in steps for task in step):
-        return (), "\n\n".join([*told, f"I found no tool that does {request.text[:80]!r}. {_list_abilities(tools)}"])
+        found_none = f"I found no tool that does {request.text[:80]!r}{_FILES if request.has_files else ''}."
+        return (), "\n\n".join([*told, f"{found_none} {_list_abilities(tools)}"])
     for place, step in enumerate(steps):
         calls, remarks = _make_calls(step, _read_call(request.last))
         if place >= len(rounds) and calls:
@@ -166,6 +169,7 @@ class _Task(Struct, frozen=True):
 
 
 def _make_calls(step: Sequence[_Task], last: LastCall) -> tuple[tuple[CallPart, ...], list[str]]:
+    """Return the calls of a step, and a sentence for each task that becomes no call."""
     calls, remarks = list[CallPart](), list[str]()
     for task in step:
         filled = FilledCall(task.tool, task.clause, last) if task.tool else None
@@ -220,7 +224,7 @@ def _read_direct_call(name: str, rest: str, tools: Sequence[KnownTool]) -> _Task
     named = [tool for tool in tools if tool.name == name]
     named = named or [tool for tool in tools if plain_name(tool.name) == wanted]
     named = named or [tool for tool in tools if plain_name(tool.own_name) == wanted]
-    hint = did_you_mean(name, (tool.name for tool in tools))
+    hint = did_you_mean(name, (tool.name for tool in tools)) or " Say 'help' to see some that there are."
     return _choose(clause, named) if named else _Task(clause, None, f"There is no tool {name[:64]!r}.{hint}")
 
 

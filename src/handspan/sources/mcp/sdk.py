@@ -5,7 +5,7 @@ It is loaded with the first server, and on a thread: that takes most of a second
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from contextvars import Context, ContextVar
 from typing import Any, Final, Protocol, Self
@@ -41,6 +41,14 @@ _caller: ContextVar[ToolContext | None] = ContextVar("_caller", default=None)
 """The call in whose task a server asks for something; None: the server asked by itself, on the link."""
 
 
+class _RunningCall:
+    """A call that waits for its answer of the server."""
+
+    def __init__(self, ctx: ToolContext) -> None:
+        self.ctx = ctx
+        self.ended = asyncio.Event()
+
+
 class McpLink:
     """An open link to one server. `changed` is set when its tools may have changed, `lost` when it may be gone."""
 
@@ -48,7 +56,7 @@ class McpLink:
         self._name = name
         self._is_over_http = is_over_http
         self._client: Client
-        self._running: dict[str, ToolContext] = {}
+        self._running: dict[str, _RunningCall] = {}
         self.changed = asyncio.Event()
         self.lost = asyncio.Event()
 
@@ -132,7 +140,7 @@ class McpLink:
         token = _caller.set(ctx)
         refusal = RequestRefusal()
         refused = request_refusal.set(refusal)
-        self._running[ctx.call_id] = ctx
+        self._running[ctx.call_id] = _RunningCall(ctx)
         try:
             return await work
         except MCPError as error:
@@ -143,7 +151,7 @@ class McpLink:
             text = f"The MCP server {self._name!r} sent an answer that breaks the protocol: {_first_line(error)}"
             raise ToolError("execution_failed", text) from error
         finally:
-            del self._running[ctx.call_id]
+            self._running.pop(ctx.call_id).ended.set()
             request_refusal.reset(refused)
             _caller.reset(token)
 
@@ -173,21 +181,43 @@ class McpLink:
         self, context: ClientRequestContext, params: types.ElicitRequestParams
     ) -> types.ElicitResult | types.ErrorData:
         """Ask the person for whom the call runs (SPEC P6)."""
-        ctx = _caller.get() or self._only_caller()
-        if ctx is None:
-            return types.ElicitResult(action="cancel")
         subject = f"{self._name}: {strip_invisible(params.message)}"
-        try:
+
+        async def ask(ctx: ToolContext) -> types.ElicitResult:
             if isinstance(params, types.ElicitRequestURLParams):
                 return _elicited(await ctx.ask("login", subject, action=QuestionAction(url=params.url)))
             schema = dict(params.requested_schema)
             return _elicited(await ctx.ask("input", subject, schema=schema), schema)
+
+        ctx = _caller.get()
+        try:
+            return await (self._ask_one_that_runs(ask) if ctx is None else ask(ctx))
         except ToolError as error:
             return types.ErrorData(code=types.INTERNAL_ERROR, message=error.message)
 
-    def _only_caller(self) -> ToolContext | None:
-        """Return a call that runs, if all that run are of one owner: the older era does not say which one asks."""
-        owners = {ctx.who.owner for ctx in self._running.values()}
+    async def _ask_one_that_runs(
+        self, ask: Callable[[ToolContext], Coroutine[Any, Any, types.ElicitResult]]
+    ) -> types.ElicitResult:
+        """Ask the person of a call that runs: the older era does not say which one asks.
+
+        A call that ends before its person answers was not the one: then another one is taken.
+        """
+        while (call := self._only_caller()) is not None:
+            asking, ended = asyncio.create_task(ask(call.ctx)), asyncio.create_task(call.ended.wait())
+            try:
+                await asyncio.wait((asking, ended), return_when=asyncio.FIRST_COMPLETED)
+                if asking.done() and not asking.cancelled():
+                    return asking.result()
+                await ended  # a question is cancelled with its call
+            finally:
+                asking.cancel()
+                ended.cancel()
+                await asyncio.gather(asking, ended, return_exceptions=True)
+        return types.ElicitResult(action="cancel")
+
+    def _only_caller(self) -> _RunningCall | None:
+        """Return a call that runs, if all that run are of one owner."""
+        owners = {call.ctx.who.owner for call in self._running.values()}
         return next(iter(self._running.values())) if len(owners) == 1 else None
 
 

@@ -46,6 +46,8 @@ class NodeServerLink:
         self._host = host
         self._contexts: dict[str, ToolContext] = {}
         """The calls that wait, by id: the server may ask their persons."""
+        self._asking: dict[str, list[asyncio.Task[None]]] = {}
+        """The questions to the persons of these calls."""
         self._answers: OrderedDict[str, CallAnswer | None] = OrderedDict()
         """The questions that came, with what was answered: each of them may come again."""
 
@@ -71,6 +73,8 @@ class NodeServerLink:
             raise
         finally:
             del self._contexts[call.id]
+            for asking in self._asking.pop(call.id, ()):
+                asking.cancel()
             calls.forget(call)
         calls.acknowledge_stored(call.id)
         return _read(answer, self.mirror.record.label)
@@ -88,7 +92,8 @@ class NodeServerLink:
             self._answers[question.id] = None
             if len(self._answers) > _MAX_ANSWERS:
                 self._answers.popitem(last=False)
-            self._host.start(self._ask(question, ctx))
+            asking = asyncio.create_task(self._ask(question, ctx))
+            self._asking.setdefault(question.call, []).append(asking)
 
     async def _ask(self, question: CallQuestion, ctx: ToolContext) -> None:
         try:
@@ -107,6 +112,7 @@ class NodeServerLink:
 
 
 def _read(answer: Outcome, server: str) -> Success:
+    """Return the result of a call at another node. Raises `ToolError`, or `NotRun` when it may be sent elsewhere."""
     match answer:
         case ResultFrame(output=output, parts=parts):
             return Success(output, tuple(map(_attachment, parts)))

@@ -300,6 +300,9 @@ CREATE TABLE channel_positions (
 _NO_TRIGGER: Final = """
 DROP FUNCTION message_moves_its_session CASCADE;
 """
+_SENT_PARTS: Final = """
+ALTER TABLE channel_inbox ADD COLUMN sent BIGINT NOT NULL DEFAULT 0;
+"""
 
 MIGRATIONS: Final = tuple(
     step.replace(" TEXT", ' TEXT COLLATE "C"')
@@ -321,5 +324,6 @@ MIGRATIONS: Final = tuple(
         NODE_LEASES,
         SERVERS,
         CLIENTS_SINCE,
+        _SENT_PARTS,
     )
 )

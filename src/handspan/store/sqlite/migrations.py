@@ -267,6 +267,9 @@ CREATE TABLE channel_positions (
 _NO_TRIGGER: Final = """
 DROP TRIGGER message_moves_its_session;  -- the statement that adds a message moves its session first
 """
+_SENT_PARTS: Final = """
+ALTER TABLE channel_inbox ADD COLUMN sent BIGINT NOT NULL DEFAULT 0;  -- parts of a long answer that have gone out
+"""
 _FOR_NODES: Final = ""  # for several nodes, so in PostgreSQL alone; the numbers of the steps stay the same
 
 MIGRATIONS: Final = (
@@ -285,4 +288,5 @@ MIGRATIONS: Final = (
     _FOR_NODES,
     _NO_TRIGGER,
     *(_FOR_NODES,) * 3,
+    _SENT_PARTS,
 )

@@ -95,16 +95,16 @@ class StoredChannels:
     async def unanswered(self, channel: str) -> Sequence[InboxMessage]:
         """Return the messages that are not `done`, the oldest first."""
         sql = (
-            "SELECT body, owner, state FROM channel_inbox WHERE channel = ? AND state <> 'done'"
+            "SELECT body, owner, state, sent FROM channel_inbox WHERE channel = ? AND state <> 'done'"
             " AND body IS NOT NULL ORDER BY at, number"
         )
         return [_decode(row) for row in await self._database.fetch_all(sql, (channel,))]
 
-    async def set_state(self, channel: str, message_id: str, state: InboxState) -> None:
-        """Note how far the answer is. With `done` the content is removed: the session has it."""
+    async def set_state(self, channel: str, message_id: str, state: InboxState, sent: int = 0) -> None:
+        """Note how far the answer is, and how many parts of it have gone out. With `done` the content is removed."""
         cleared = ", body = NULL" if state == "done" else ""
-        sql = f"UPDATE channel_inbox SET state = ?{cleared} WHERE channel = ? AND id = ?"
-        await self._database.execute(sql, (state, channel, sanitize(message_id)))
+        sql = f"UPDATE channel_inbox SET state = ?, sent = ?{cleared} WHERE channel = ? AND id = ?"
+        await self._database.execute(sql, (state, sent, channel, sanitize(message_id)))
 
 
 async def _enter(connection: TableConnection, taken: InboxMessage, now: float, number: int) -> Receipt:
@@ -123,5 +123,5 @@ async def _enter(connection: TableConnection, taken: InboxMessage, now: float, n
 
 
 def _decode(row: Row) -> InboxMessage:
-    body, owner, state = row
-    return InboxMessage(_message.decode(body), owner, state)
+    body, owner, state, sent = row
+    return InboxMessage(_message.decode(body), owner, state, sent)
