@@ -13,12 +13,16 @@ import pytest
 from tests.docs.repository import ROOT, SOURCE, modules
 
 METAPHORS: Final = frozenset(
-    ("shower", "floor", "shelf", "ears", "boss", "leftover", "crowd", "house", "carrier", "interned")
+    (
+        *("shower", "floor", "shelf", "ears", "boss", "leftover", "crowd", "house", "carrier", "interned"),
+        *("bury", "buried", "heir", "guest", "stranger", "rival", "lane", "outlet", "patience", "strike", "debt"),
+        *("adopt", "obey", "forgive", "vanish", "shed", "choked", "farewell", "goodbye", "greet", "fate", "clue"),
+    )
 )
 """Private metaphors, in the singular: no identifier, file or docstring has one as a word."""
 PHRASES: Final = ("earlier life",)
 """The same of several words; for docstrings."""
-OLD_NAMES: Final = frozenset(("Room", "Kept", "Places", "Placing", "AnsweredCalls", "tell_of"))
+OLD_NAMES: Final = frozenset(("Room", "Kept", "Places", "Placing", "AnsweredCalls", "tell_of", "ClientPlace"))
 """Names that were replaced by plain ones, and whose words are good words elsewhere."""
 OLD_FILES: Final = frozenset(("places", "placing", "kept", "shown", "plain", "cut", "drive", "gates"))
 """The same for modules; `plain_NAME` counts as `plain`."""
@@ -30,11 +34,15 @@ GIVEN_NAMES: Final = frozenset(
     ("ToolHandler", "ToolExecutor", "ToolProvider", "tool_call_handler", "handler", "addHandler", "removeHandler")
 )
 """Names that a protocol, a seed or the language gives."""
-PAGES: Final = (*(ROOT / "protocol").rglob("*.md"), *(ROOT / "docs").glob("*.md"))
+PAGES: Final = (*(ROOT / "protocol").rglob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "ARCHITECTURE.md")
 
 
 def test_a_class_name_exists_once() -> None:
     assert twice() == frozenset(), "Give the new class another name: a search for it must find one class."
+
+
+def test_a_type_alias_has_not_the_name_of_a_class() -> None:
+    assert aliases() & classes().keys() == frozenset(), "Give the alias another name: a search must find one thing."
 
 
 def test_names_files_and_docstrings_have_plain_words() -> None:
@@ -55,18 +63,39 @@ def test_docstrings_of_functions_begin_with_an_imperative() -> None:
 @pytest.mark.parametrize("page", [*PAGES], ids=lambda page: page.name)
 def test_pages_name_the_client_the_caller_or_the_person(page: Path) -> None:
     words = set(re.findall(r"[a-z]+", page.read_text(encoding="utf-8").lower()))
-    assert not words & {"whoever", "nobody", "somebody", "house", "leftovers"}
+    assert not words & {"whoever", "nobody", "somebody"}
+
+
+@pytest.mark.parametrize("page", [*PAGES], ids=lambda page: page.name)
+def test_pages_have_plain_words(page: Path) -> None:
+    prose = re.sub(r"`[^`]*`", "", page.read_text(encoding="utf-8").lower())
+    assert not {_singular(word) for word in re.findall(r"[a-z]+", prose)} & METAPHORS
 
 
 def twice() -> frozenset[str]:
-    """Names of classes that are defined more than once; private ones do not count."""
-    defined = Counter(
+    """Names of classes that are defined more than once."""
+    return frozenset(name for name, times in classes().items() if times > 1)
+
+
+def classes() -> Counter[str]:
+    """How often each name of a class is defined; private ones do not count."""
+    return Counter(
         node.name
         for _, _, tree in modules()
         for node in ast.walk(tree)
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     )
-    return frozenset(name for name, times in defined.items() if times > 1)
+
+
+def aliases() -> frozenset[str]:
+    """The names of type aliases of modules."""
+    return frozenset(
+        node.target.id
+        for _, _, tree in modules()
+        for node in tree.body
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+        if ast.unparse(node.annotation) == "TypeAlias"
+    )
 
 
 def offenders() -> dict[str, tuple[str, ...]]:
@@ -116,4 +145,6 @@ def words_of(name: str) -> frozenset[str]:
 
 
 def _singular(word: str) -> str:
-    return word if word == "ears" or word.endswith("ss") else word.removesuffix("s")
+    if word == "ears" or word.endswith("ss"):
+        return word
+    return f"{word[:-3]}y" if word.endswith("ies") else word.removesuffix("s")

@@ -14,7 +14,7 @@ from handspan.core.agents import GENERAL, Agent, SkillTools
 from handspan.core.context import ToolContext
 from handspan.core.events import Ended
 from handspan.core.messages import Message, ResultsMessage, Text, UserMessage
-from handspan.core.principals import OPERATOR, Origin, Scope
+from handspan.core.principals import OPERATOR, Origin, ToolScope
 from handspan.core.questions import Answer, Question
 from handspan.core.tool import NO_CLAIMS, READ_ONLY, Annotations, ToolSpec
 from handspan.core.values import Arguments, Json
@@ -122,7 +122,7 @@ async def test_tools_that_were_sent_keep_their_place_and_new_ones_follow(tmp_pat
     stage = Stage(tmp_path, turns)
     await stage.say()
     assert stage.requests[-1] == (*BASE, "big__tool_50", "big__tool_9")
-    stage.registry.register(Named("a_new_one"), Origin("remote", "s1", "c1"), Scope("session", "s1"))
+    stage.registry.register(Named("a_new_one"), Origin("remote", "s1", "c1"), ToolScope("session", "s1"))
     assert stage.sent == [*BASE, "big__tool_50", "big__tool_9", "a_new_one"]
     assert stage.conversation.specs_for_model() is stage.conversation.specs_for_model()
     stage.registry.unregister("big__tool_50")
@@ -170,9 +170,9 @@ async def test_zero_switches_it_off(tmp_path: Path) -> None:
 
 async def test_tools_of_the_session_and_of_its_run_are_never_hidden(tmp_path: Path) -> None:
     stage = Stage(tmp_path, [])
-    stage.registry.register(Named("of_chat"), Origin("remote", "s1", "c1"), Scope("session", "s1"))
-    stage.registry.register(Named("of_page"), Origin("browser", "s1", "c2"), Scope("turn", "s1"))
-    stage.registry.register(Named("phone__photo"), Origin("device", "phone", "c3"), Scope("owner", OPERATOR.owner))
+    stage.registry.register(Named("of_chat"), Origin("remote", "s1", "c1"), ToolScope("session", "s1"))
+    stage.registry.register(Named("of_page"), Origin("browser", "s1", "c2"), ToolScope("turn", "s1"))
+    stage.registry.register(Named("phone__photo"), Origin("device", "phone", "c3"), ToolScope("owner", OPERATOR.owner))
     assert stage.sent == ["get_current_time", "of_chat", "of_page", "search_tools"]
 
 

@@ -79,6 +79,13 @@ async def test_every_event_arrives_on_another_node_as_it_was_published_and_in_or
         assert [event for event in other.events if isinstance(event, TurnEvent)] == turns
 
 
+async def test_an_event_for_the_other_nodes_is_not_heard_here(engine: NatsEngine) -> None:
+    async with open_two(engine.url) as (one, other):
+        one.bus.publish_elsewhere(ToolsChanged("ann"))
+        await until(lambda: other.events == [ToolsChanged("ann")])
+        assert one.events == []
+
+
 async def test_events_of_other_owners_and_sessions_do_not_come_but_revocations_do(engine: NatsEngine) -> None:
     async with open_two(engine.url) as (one, other):
         one.bus.publish(ToolsChanged("bob"))

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from handspan.channels.bus import ChannelLane, MessageBus
+from handspan.channels.bus import ChannelQueue, MessageBus
 from handspan.config.settings import ChannelSettings
 from handspan.core.channels import OutgoingMessage
 from handspan.core.errors import ErrorCode, ToolError
@@ -34,7 +34,7 @@ class Gate:
 
 def bus_of(queue: int = 1024, **channels: Gate | str) -> MessageBus:
     settings = ChannelSettings(queue=queue)
-    return MessageBus({name: ChannelLane(name, "webhook", settings, one) for name, one in channels.items()})
+    return MessageBus({name: ChannelQueue(name, "webhook", settings, one) for name, one in channels.items()})
 
 
 def message(content: str, channel: str = "a", owner: str = "operator") -> OutgoingMessage:
@@ -83,11 +83,11 @@ async def test_what_fails_is_an_error_of_this_message_alone() -> None:
     gate = Gate()
     bus = bus_of(a=gate)
     assert await failure("network_error", bus, message("bad")) == "No."
-    lane = bus.find("a")
-    assert lane is not None and "No." in lane.state.reason
+    queue = bus.find("a")
+    assert queue is not None and "No." in queue.state.reason
     assert "ZeroDivisionError" in await failure("execution_failed", bus, message("worse"))
     assert await soon(bus.send(message("good"))) == "1"
-    assert (lane.state.reason, lane.state.delivered) == ("", 1)
+    assert (queue.state.reason, queue.state.delivered) == ("", 1)
 
 
 async def test_a_sender_that_was_cancelled_while_it_waited_sends_nothing() -> None:

@@ -44,11 +44,11 @@ def make(environ: dict[str, str] | None = None, **channels: ChannelSettings) -> 
 )
 async def test_a_channel_that_can_not_be_used_says_why(settings: ChannelSettings, says: str) -> None:
     bus = make(x=settings, page=ChannelSettings())
-    lane = bus.find("x")
-    assert lane is not None
-    await soon(lane.check())
-    assert lane.state.status == "failed" and says in lane.state.reason
-    assert "hunter2" not in lane.state.reason
+    queue = bus.find("x")
+    assert queue is not None
+    await soon(queue.check())
+    assert queue.state.status == "failed" and says in queue.state.reason
+    assert "hunter2" not in queue.state.reason
     assert bus.missing == ""
 
 
@@ -59,7 +59,7 @@ async def test_a_channel_is_what_its_name_says_and_its_key_is_read_from_its_plac
         telegram=ChannelSettings(token="env:BOT"),
         hook=ChannelSettings("webhook", url="https://x.example", secret=f"file:{tmp_path}/secret"),
     )
-    assert [(lane.kind, lane.state.status) for lane in bus] == [("telegram", "ready"), ("webhook", "ready")]
+    assert [(queue.kind, queue.state.status) for queue in bus] == [("telegram", "ready"), ("webhook", "ready")]
 
 
 async def test_a_page_without_clients_is_an_error(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from handspan.core.principals import BUILTIN, GLOBAL, Origin, Scope
+from handspan.core.principals import BUILTIN, GLOBAL, Origin, ToolScope
 
 
 @pytest.mark.parametrize(
@@ -15,11 +15,11 @@ from handspan.core.principals import BUILTIN, GLOBAL, Origin, Scope
         (Origin("device", "phone", "connection-1"), "device(phone)"),
         (Origin("browser", "tab", "thread-1"), "browser(tab)"),
         (GLOBAL, "global"),
-        (Scope("owner", "ada"), "owner 'ada'"),
-        (Scope("session", "one"), "session 'one'"),
+        (ToolScope("owner", "ada"), "owner 'ada'"),
+        (ToolScope("session", "one"), "session 'one'"),
     ],
 )
-def test_origins_and_scopes_read_as_people_write_them(thing: Origin | Scope, text: str) -> None:
+def test_origins_and_scopes_read_as_people_write_them(thing: Origin | ToolScope, text: str) -> None:
     assert str(thing) == text
 
 

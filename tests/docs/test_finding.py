@@ -23,6 +23,18 @@ from tests.docs.repository import SOURCE, modules
         ("question always answered", "store/tables/questions.py"),
         ("calls at once parallel", "engine/concurrency.py"),
         ("other nodes know clients", "gateway/nodes/client_rows.py"),
+        ("device reconnects backoff", "client/ws.py"),
+        ("always allow stored", "store/tables/questions.py"),
+        ("repairs model's arguments", "core/lenient.py"),
+        ("image scaled down model's", "media/images.py"),
+        ("system prompt", "agent/instructions.py"),
+        ("how many rounds turn", "agent/limits.py"),
+        ("limit wrong tokens", "gateway/entry/rate_limit.py"),
+        ("hides secrets log", "gateway/log/secrets.py"),
+        ("failed request sent again", "models/retry.py"),
+        ("first signal stops", "gateway/server.py"),
+        ("paths workspace refused outside", "tools/paths.py"),
+        ("node stops turns clients", "gateway/nodes/draining.py"),
     ],
 )
 def test_one_search_in_the_first_lines_of_modules_finds_the_place(words: str, file: str) -> None:

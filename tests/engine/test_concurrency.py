@@ -25,7 +25,7 @@ def entry(name: str = "gated", origin: Origin = BUILTIN, serial: bool = False) -
     return Registry().register(made, origin)
 
 
-async def test_one_who_waits_longer_than_its_patience_is_told_who_is_busy() -> None:
+async def test_one_who_waits_longer_than_its_timeout_is_told_who_is_busy() -> None:
     slots = Slots(1, "builtin")
     assert slots.try_take()
     with pytest.raises(ToolError) as caught:
@@ -129,7 +129,7 @@ async def test_a_serial_tool_that_finds_its_origin_full_keeps_no_turn() -> None:
     assert serial.taken == other.taken == 0
 
 
-async def test_the_patience_counts_once_for_both_gates() -> None:
+async def test_the_timeout_counts_once_for_both_gates() -> None:
     slots = SlotsByOrigin({"builtin": 1})
     serial, other = slots.of_tool(entry("slow", serial=True)), slots.of_tool(entry("other"))
     await serial.take(None)

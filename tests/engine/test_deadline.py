@@ -5,8 +5,8 @@ import contextvars
 import gc
 import time
 import types
-from collections.abc import Coroutine, Generator
-from typing import Any
+from collections.abc import Callable, Coroutine, Generator
+from typing import Any, Final
 
 import anyio
 import pytest
@@ -28,6 +28,7 @@ SHORT = 0.02
 LONG = 60.0
 
 Steps = Coroutine[Any, Any, Any]
+MakeSteps = Callable[[], Steps]
 
 
 async def run(
@@ -42,6 +43,13 @@ def running(coroutine: Steps, seconds: float | None = LONG, **more: Any) -> "asy
     return asyncio.create_task(run(coroutine, seconds, **more))
 
 
+async def begun(coroutine: Steps, seconds: float | None = LONG, **more: Any) -> "asyncio.Task[Any]":
+    """The task, when the coroutine waits for the first time."""
+    task = running(coroutine, seconds, **more)
+    await asyncio.sleep(0)
+    return task
+
+
 async def end_of(task: "asyncio.Task[Any]") -> Any:
     """The task's result, or its exception; never longer than a test waits."""
     await asyncio.wait([task], timeout=WAIT)
@@ -51,10 +59,155 @@ async def end_of(task: "asyncio.Task[Any]") -> Any:
     return task.exception() or task.result()
 
 
+async def cancel(task: "asyncio.Task[Any]", *message: str) -> None:
+    """Cancel the task, which has to end as cancelled."""
+    task.cancel(*message)
+    assert await end_of(task) is asyncio.CancelledError
+
+
+async def reach_deadline(coroutine: Steps, seconds: float = SHORT, **more: Any) -> DeadlineReached:
+    """Run a coroutine that its deadline stops. The caller's own task is not cancelled by that."""
+    with pytest.raises(DeadlineReached) as caught:
+        await run(coroutine, seconds, **more)
+    assert cancellations() == 0
+    return caught.value
+
+
+def cancellations() -> int:
+    """How many cancellations of the running test's task are open."""
+    task = asyncio.current_task()
+    assert task is not None
+    return task.cancelling()
+
+
+def new_future() -> "asyncio.Future[Any]":
+    return asyncio.get_running_loop().create_future()
+
+
 @pytest.fixture(autouse=True)
 async def _nothing_is_left() -> Any:
     yield
     assert left_behind() == []
+
+
+# Tools that several tests run.
+
+
+async def hang() -> None:
+    await asyncio.Event().wait()
+
+
+async def spin() -> None:
+    while True:
+        await asyncio.sleep(0)
+
+
+async def answer_its_cancellation() -> str:
+    try:
+        await hang()
+    except asyncio.CancelledError:
+        return "too late"
+    return ""
+
+
+async def fail_when_cancelled() -> None:
+    try:
+        await hang()
+    except asyncio.CancelledError:
+        raise LookupError("something else") from None
+
+
+async def fail_in_finally() -> None:
+    try:
+        await hang()
+    finally:
+        raise ValueError("while closing")
+
+
+async def hang_in_a_timeout() -> None:
+    async with asyncio.timeout(LONG):
+        await hang()
+
+
+async def hang_after_a_timeout() -> None:
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.001):
+            await hang()
+    await hang()
+
+
+async def hang_in_finally() -> None:
+    try:
+        await hang()
+    finally:
+        await hang()
+
+
+async def hang_in_each_finally() -> None:
+    try:
+        await hang()
+    finally:
+        try:
+            await hang()
+        finally:
+            await hang_in_finally()
+
+
+async def fail_when_closed(last_words: BaseException) -> None:
+    try:
+        await hang()
+    except asyncio.CancelledError:
+        try:
+            await hang()
+        except GeneratorExit:
+            raise last_words from None
+
+
+async def swallow(wait: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+    """Wait again and again. Go on when that is cancelled."""
+    while True:
+        try:
+            await wait()
+        except asyncio.CancelledError:
+            continue
+
+
+async def wait_for_a_future() -> None:
+    await new_future()
+
+
+async def ignore_cancellation(release: asyncio.Event) -> None:
+    while not release.is_set():
+        try:
+            await release.wait()
+        except asyncio.CancelledError:
+            continue
+
+
+ENDING: Final[dict[str, MakeSteps]] = {
+    "hangs": hang,
+    "sleeps zero seconds in a loop": spin,
+    "answers its cancellation with a value": answer_its_cancellation,
+    "answers its cancellation with another error": fail_when_cancelled,
+    "fails in its finally": fail_in_finally,
+    "hangs in a timeout that does not fire": hang_in_a_timeout,
+    "hangs after a timeout that fired": hang_after_a_timeout,
+}
+"""Tools that end as soon as they are cancelled, in one way or another."""
+NOT_ENDING: Final[dict[str, MakeSteps]] = {
+    "hangs in its finally": hang_in_finally,
+    "hangs in each finally of several": hang_in_each_finally,
+    "raises ValueError when it is closed": lambda: fail_when_closed(ValueError("closing")),
+    "raises RuntimeError when it is closed": lambda: fail_when_closed(RuntimeError("closing")),
+    "raises SystemExit when it is closed": lambda: fail_when_closed(SystemExit(3)),
+    "swallows cancellations in its sleep": lambda: swallow(lambda: asyncio.sleep(0.001)),
+    "swallows cancellations in a loop of sleep zero": lambda: swallow(lambda: asyncio.sleep(0)),
+    "swallows cancellations and waits for plain futures": lambda: swallow(wait_for_a_future),
+}
+"""Tools that go on when they are cancelled, and end when they are closed."""
+
+ending = pytest.mark.parametrize("tool", ENDING.values(), ids=ENDING)
+not_ending = pytest.mark.parametrize("tool", NOT_ENDING.values(), ids=NOT_ENDING)
 
 
 # How it ends when all is well.
@@ -125,37 +278,34 @@ async def test_a_coroutine_that_never_suspends_needs_no_driving() -> None:
 # The deadline.
 
 
+@ending
+async def test_the_time_is_up_for_a_tool_that(tool: MakeSteps) -> None:
+    assert not (await reach_deadline(tool())).stuck
+
+
+@not_ending
+async def test_after_the_deadline_and_its_grace_the_reaper_closes_a_tool_that(tool: MakeSteps) -> None:
+    reaper = Reaper()
+    assert (await reach_deadline(tool(), grace=SHORT, reaper=reaper)).stuck
+    assert (reaper.reaped, reaper.stuck) == (1, 0)
+
+
 async def test_at_the_deadline_the_coroutine_is_cancelled() -> None:
     seen: list[str] = []
 
     async def tool() -> None:
         try:
-            await asyncio.Event().wait()
+            await hang()
         except asyncio.CancelledError:
             seen.append("cancelled")
             raise
 
-    with pytest.raises(DeadlineReached) as caught:
-        await run(tool(), SHORT)
+    await reach_deadline(tool())
     assert seen == ["cancelled"]
-    assert not caught.value.stuck
 
 
 async def test_a_deadline_that_has_passed_stops_at_the_first_suspension() -> None:
-    async def tool() -> None:
-        await asyncio.Event().wait()
-
-    with pytest.raises(DeadlineReached):
-        await run(tool(), -1.0)
-
-
-async def test_a_loop_of_sleep_zero_is_stopped() -> None:
-    async def tool() -> None:
-        while True:
-            await asyncio.sleep(0)
-
-    with pytest.raises(DeadlineReached):
-        await run(tool(), SHORT)
+    await reach_deadline(hang(), -1.0)
 
 
 async def test_what_is_awaited_is_cancelled_too_and_has_ended_before_the_coroutine_goes_on() -> None:
@@ -163,7 +313,7 @@ async def test_what_is_awaited_is_cancelled_too_and_has_ended_before_the_corouti
 
     async def child() -> None:
         try:
-            await asyncio.Event().wait()
+            await hang()
         finally:
             await asyncio.sleep(0.005)
             order.append("child")
@@ -174,8 +324,7 @@ async def test_what_is_awaited_is_cancelled_too_and_has_ended_before_the_corouti
         finally:
             order.append("tool")
 
-    with pytest.raises(DeadlineReached):
-        await run(tool(), SHORT)
+    await reach_deadline(tool())
     assert order == ["child", "child", "tool"]
 
 
@@ -184,95 +333,29 @@ async def test_a_finally_may_await_within_the_grace_time() -> None:
 
     async def tool() -> None:
         try:
-            await asyncio.Event().wait()
+            await hang()
         finally:
             await asyncio.sleep(0.005)
             await asyncio.sleep(0)
             closed.append("connection")
 
     reaper = Reaper()
-    with pytest.raises(DeadlineReached) as caught:
-        await run(tool(), SHORT, reaper=reaper)
+    reached = await reach_deadline(tool(), reaper=reaper)
     assert closed == ["connection"]
-    assert (caught.value.stuck, reaper.reaped) == (False, 0)
+    assert (reached.stuck, reaper.reaped) == (False, 0)
 
 
-async def test_an_exception_in_finally_does_not_hide_that_time_was_up() -> None:
+async def test_a_finally_that_outlives_its_grace_is_closed() -> None:
+    seen: list[str] = []
+
     async def tool() -> None:
         try:
-            await asyncio.Event().wait()
+            await hang_in_finally()
         finally:
-            raise ValueError("while closing")
+            seen.append("closed")
 
-    with pytest.raises(DeadlineReached):
-        await run(tool(), SHORT)
-
-
-async def test_a_value_that_comes_after_the_deadline_does_not_count() -> None:
-    async def tool() -> str:
-        try:
-            await asyncio.Event().wait()
-        except asyncio.CancelledError:
-            return "too late"
-        return ""
-
-    with pytest.raises(DeadlineReached):
-        await run(tool(), SHORT)
-
-
-async def test_a_finally_that_outlives_its_grace_is_reaped_and_counted() -> None:
-    reached: list[str] = []
-
-    async def tool() -> None:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            try:
-                await asyncio.Event().wait()
-            finally:
-                reached.append("closed")
-
-    reaper = Reaper()
-    with pytest.raises(DeadlineReached) as caught:
-        await run(tool(), SHORT, grace=SHORT, reaper=reaper)
-    assert caught.value.stuck
-    assert (reaper.reaped, reaper.stuck, reached) == (1, 0, ["closed"])
-
-
-async def test_several_awaits_in_finally_are_closed_one_by_one() -> None:
-    async def tool() -> None:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            try:
-                await asyncio.Event().wait()
-            finally:
-                try:
-                    await asyncio.Event().wait()
-                finally:
-                    await asyncio.Event().wait()
-
-    reaper = Reaper()
-    with pytest.raises(DeadlineReached):
-        await run(tool(), SHORT, grace=SHORT, reaper=reaper)
-    assert (reaper.reaped, reaper.stuck) == (1, 0)
-
-
-@pytest.mark.parametrize("last_words", [ValueError("closing"), RuntimeError("closing"), SystemExit(3)])
-async def test_whatever_is_raised_while_it_is_closed_stays_with_the_reaper(last_words: BaseException) -> None:
-    async def tool() -> None:
-        try:
-            await asyncio.Event().wait()
-        except asyncio.CancelledError:
-            try:
-                await asyncio.Event().wait()
-            except GeneratorExit:
-                raise last_words from None
-
-    reaper = Reaper()
-    with pytest.raises(DeadlineReached):
-        await run(tool(), SHORT, grace=SHORT, reaper=reaper)
-    assert (reaper.reaped, reaper.stuck) == (1, 0)
+    await reach_deadline(tool(), grace=SHORT)
+    assert seen == ["closed"]
 
 
 async def test_one_that_refuses_even_to_be_closed_is_counted_as_stuck_and_hurts_nobody() -> None:
@@ -286,49 +369,25 @@ async def test_one_that_refuses_even_to_be_closed_is_counted_as_stuck_and_hurts_
                 continue
 
     reaper = Reaper()
-    with pytest.raises(DeadlineReached) as caught:
-        await run(tool(), SHORT, grace=SHORT, reaper=reaper)
-    assert caught.value.stuck
+    assert (await reach_deadline(tool(), grace=SHORT, reaper=reaper)).stuck
     assert (reaper.reaped, reaper.stuck) == (1, 1)
     may_end = True
     for coroutine in reaper._unclosable:
         coroutine.close()  # so that nothing is left for the garbage collector to complain about
 
 
-async def test_one_that_swallows_the_cancellation_and_goes_on_is_stopped_after_its_grace() -> None:
+async def test_one_that_swallows_the_cancellation_does_not_go_on_after_its_grace() -> None:
     rounds = 0
 
-    async def tool() -> None:
+    async def wait() -> None:
         nonlocal rounds
-        while True:
-            try:
-                await asyncio.sleep(0.001)
-                rounds += 1
-            except asyncio.CancelledError:
-                continue
+        await asyncio.sleep(0.001)
+        rounds += 1
 
-    reaper = Reaper()
-    with pytest.raises(DeadlineReached) as caught:
-        await run(tool(), SHORT, grace=SHORT, reaper=reaper)
-    assert caught.value.stuck
-    assert (reaper.reaped, reaper.stuck) == (1, 0)
+    await reach_deadline(swallow(wait), grace=SHORT)
     after = rounds
     await asyncio.sleep(0.005)
     assert rounds == after
-
-
-async def test_a_loop_of_sleep_zero_that_swallows_everything_but_its_end_is_stopped_after_its_grace() -> None:
-    async def tool() -> None:
-        while True:
-            try:
-                await asyncio.sleep(0)
-            except asyncio.CancelledError:
-                continue
-
-    reaper = Reaper()
-    with pytest.raises(DeadlineReached):
-        await run(tool(), SHORT, grace=SHORT, reaper=reaper)
-    assert reaper.reaped == 1
 
 
 # What tools have inside.
@@ -338,26 +397,14 @@ async def test_a_timeout_inside_that_fires_is_the_tools_own_affair() -> None:
     async def tool() -> str:
         try:
             async with asyncio.timeout(SHORT):
-                await asyncio.Event().wait()
+                await hang()
         except TimeoutError:
             await asyncio.sleep(0.001)
             return "handled"
         return ""
 
-    assert await run(tool(), LONG) == "handled"
-    task = asyncio.current_task()
-    assert task is not None and task.cancelling() == 0
-
-
-async def test_after_a_timeout_inside_the_deadline_still_holds() -> None:
-    async def tool() -> None:
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.001):
-                await asyncio.Event().wait()
-        await asyncio.Event().wait()
-
-    with pytest.raises(DeadlineReached):
-        await run(tool(), SHORT)
+    assert await run(tool()) == "handled"
+    assert cancellations() == 0
 
 
 async def test_a_timeout_inside_that_does_not_fire_leaves_no_trace() -> None:
@@ -369,31 +416,16 @@ async def test_a_timeout_inside_that_does_not_fire_leaves_no_trace() -> None:
     assert await run(tool()) == "in time"
 
 
-async def test_the_deadline_inside_a_timeout_that_did_not_fire_is_a_deadline() -> None:
-    async def tool() -> None:
-        async with asyncio.timeout(LONG):
-            await asyncio.Event().wait()
-
-    with pytest.raises(DeadlineReached):
-        await run(tool(), SHORT)
-    task = asyncio.current_task()
-    assert task is not None and task.cancelling() == 0
-
-
 async def test_a_timeout_inside_whose_finally_takes_long_is_no_cancellation_of_the_caller() -> None:
     async def tool() -> None:
         async with asyncio.timeout(0.001):
-            try:
-                await asyncio.Event().wait()
-            finally:
-                await asyncio.Event().wait()
+            await hang_in_finally()
 
     reaper = Reaper()
     with pytest.raises(CancelledItself):
         await run(tool(), LONG, grace=SHORT, reaper=reaper)
     assert reaper.reaped == 1
-    task = asyncio.current_task()
-    assert task is not None and task.cancelling() == 0
+    assert cancellations() == 0
 
 
 async def test_a_timeout_inside_a_finally_works_in_the_grace_time() -> None:
@@ -401,32 +433,24 @@ async def test_a_timeout_inside_a_finally_works_in_the_grace_time() -> None:
 
     async def tool() -> None:
         try:
-            await asyncio.Event().wait()
+            await hang()
         finally:
             try:
                 async with asyncio.timeout(0.001):
-                    await asyncio.Event().wait()
+                    await hang()
             except TimeoutError:
                 seen.append("gave up closing")
 
-    with pytest.raises(DeadlineReached):
-        await run(tool(), SHORT)
+    await reach_deadline(tool())
     assert seen == ["gave up closing"]
 
 
 async def test_a_subtask_that_answers_its_cancellation_with_a_value_is_heard_as_in_any_task() -> None:
-    async def collect() -> str:
-        try:
-            await asyncio.Event().wait()
-        except asyncio.CancelledError:
-            return "partial"
-        return "all"
-
     async def tool() -> str:
         async with asyncio.timeout(0.005):
-            return await asyncio.create_task(collect())
+            return str(await asyncio.create_task(answer_its_cancellation()))
 
-    assert await run(tool()) == "partial"
+    assert await run(tool()) == "too late"
 
 
 async def test_a_task_group_inside_works_and_is_drained_at_the_deadline() -> None:
@@ -434,7 +458,7 @@ async def test_a_task_group_inside_works_and_is_drained_at_the_deadline() -> Non
 
     async def child(number: int) -> None:
         try:
-            await asyncio.Event().wait()
+            await hang()
         finally:
             await asyncio.sleep(0.001)
             ended.append(number)
@@ -444,8 +468,7 @@ async def test_a_task_group_inside_works_and_is_drained_at_the_deadline() -> Non
             group.create_task(child(1))
             group.create_task(child(2))
 
-    with pytest.raises(DeadlineReached):
-        await run(tool(), SHORT)
+    await reach_deadline(tool())
     assert sorted(ended) == [1, 2]
 
 
@@ -456,13 +479,12 @@ async def test_a_failing_child_of_a_task_group_inside_is_the_tools_own_affair() 
     async def tool() -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(child())
-            await asyncio.Event().wait()
+            await hang()
 
     with pytest.raises(ExceptionGroup) as caught:
         await run(tool())
     assert isinstance(caught.value.exceptions[0], LookupError)
-    task = asyncio.current_task()
-    assert task is not None and task.cancelling() == 0
+    assert cancellations() == 0
 
 
 async def test_what_is_shielded_goes_on_after_the_deadline() -> None:
@@ -477,26 +499,15 @@ async def test_what_is_shielded_goes_on_after_the_deadline() -> None:
     async def tool() -> None:
         await asyncio.shield(inner)
 
-    with pytest.raises(DeadlineReached) as caught:
-        await run(tool(), SHORT)
-    assert not caught.value.stuck
+    assert not (await reach_deadline(tool())).stuck
     release.set()
     await inner
     assert ended.is_set()
 
 
 async def test_a_subtask_that_ignores_its_cancellation_holds_up_nobody() -> None:
-    release = asyncio.Event()
-
-    async def stubborn() -> None:
-        while not release.is_set():
-            try:
-                await release.wait()
-            except asyncio.CancelledError:
-                continue
-
-    seen: list[str] = []
-    inner = asyncio.create_task(stubborn())
+    release, seen = asyncio.Event(), list[str]()
+    inner = asyncio.create_task(ignore_cancellation(release))
 
     async def tool() -> None:
         try:
@@ -504,10 +515,10 @@ async def test_a_subtask_that_ignores_its_cancellation_holds_up_nobody() -> None
         finally:
             seen.append("closed")
 
-    with pytest.raises(DeadlineReached) as caught:
-        await run(tool(), SHORT, grace=SHORT)
+    assert not (await reach_deadline(tool(), grace=SHORT)).stuck
     assert seen == ["closed"]
-    assert not caught.value.stuck
+    await cancel(await begun(tool(), None, grace=SHORT))
+    assert seen == ["closed", "closed"]
     release.set()
     await inner
 
@@ -515,7 +526,7 @@ async def test_a_subtask_that_ignores_its_cancellation_holds_up_nobody() -> None
 async def test_a_cancel_scope_of_anyio_inside_is_the_tools_own_affair() -> None:
     async def tool() -> str:
         with anyio.move_on_after(SHORT) as scope:
-            await asyncio.Event().wait()
+            await hang()
         await asyncio.sleep(0)
         return "moved on" if scope.cancelled_caught else "not caught"
 
@@ -527,18 +538,11 @@ async def test_the_error_of_a_subtask_that_fails_at_the_deadline_is_not_reported
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: complaints.append(context))
 
-    async def child() -> None:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            raise ValueError("while ending")
-
     async def tool() -> None:
-        await asyncio.create_task(child())
+        await asyncio.create_task(fail_in_finally())
 
     try:
-        with pytest.raises(DeadlineReached):
-            await run(tool(), SHORT)
+        await reach_deadline(tool())
         gc.collect()
     finally:
         loop.set_exception_handler(None)
@@ -550,51 +554,38 @@ async def test_a_nested_deadline_gets_that_of_the_outer_one_as_a_cancellation() 
 
     async def inner() -> None:
         try:
-            await asyncio.Event().wait()
+            await hang()
         finally:
             await asyncio.sleep(0.001)
             seen.append("inner closed")
 
     async def outer() -> None:
         try:
-            await run(inner(), LONG)
+            await run(inner())
         except asyncio.CancelledError:
             seen.append("outer cancelled")
             raise
 
-    with pytest.raises(DeadlineReached):
-        await run(outer(), SHORT)
+    await reach_deadline(outer())
     assert seen == ["inner closed", "outer cancelled"]
 
 
 async def test_a_nested_deadline_that_is_earlier_stops_only_its_own() -> None:
-    async def inner() -> None:
-        await asyncio.Event().wait()
-
     async def outer() -> str:
-        with pytest.raises(DeadlineReached):
-            await run(inner(), SHORT)
+        await reach_deadline(hang())
         await asyncio.sleep(0.001)
         return "went on"
 
-    assert await run(outer(), LONG) == "went on"
+    assert await run(outer()) == "went on"
 
 
 async def test_a_nested_coroutine_that_can_not_be_stopped_goes_down_with_the_outer_one() -> None:
-    async def inner() -> None:
-        while True:
-            try:
-                await asyncio.sleep(0.001)
-            except asyncio.CancelledError:
-                continue
+    reaper = Reaper()
 
     async def outer() -> None:
-        await run(inner(), LONG, reaper=reaper)
+        await run(swallow(lambda: asyncio.sleep(0.001)), reaper=reaper)
 
-    reaper = Reaper()
-    with pytest.raises(DeadlineReached) as caught:
-        await run(outer(), SHORT, grace=SHORT, reaper=reaper)
-    assert caught.value.stuck
+    assert (await reach_deadline(outer(), grace=SHORT, reaper=reaper)).stuck
     assert (reaper.reaped, reaper.stuck) == (2, 0)
 
 
@@ -647,167 +638,79 @@ async def test_what_no_event_loop_understands_is_an_error_inside_the_coroutine()
 # Cancelled: by the tool itself.
 
 
-async def test_a_tool_that_raises_cancelled_error_without_being_cancelled_cancelled_itself() -> None:
-    async def tool() -> None:
-        await asyncio.sleep(0)
-        raise asyncio.CancelledError
+async def raise_it_at_once() -> None:
+    raise asyncio.CancelledError
 
+
+async def raise_it_later() -> None:
+    await asyncio.sleep(0)
+    raise asyncio.CancelledError
+
+
+async def await_a_cancelled_future() -> None:
+    future = new_future()
+    asyncio.get_running_loop().call_soon(future.cancel)
+    await future
+
+
+@pytest.mark.parametrize("tool", [raise_it_at_once, raise_it_later, await_a_cancelled_future])
+async def test_a_cancellation_that_did_not_come_from_outside_is_the_tools_own(tool: MakeSteps) -> None:
     with pytest.raises(CancelledItself):
-        await run(tool())
-
-
-async def test_awaiting_a_cancelled_future_is_the_tools_own_cancellation() -> None:
-    async def tool() -> None:
-        future = asyncio.get_running_loop().create_future()
-        asyncio.get_running_loop().call_soon(future.cancel)
-        await future
-
-    with pytest.raises(CancelledItself):
-        await run(tool())
-
-
-async def test_a_first_step_that_raises_cancelled_error_cancelled_itself() -> None:
-    async def tool() -> None:
-        raise asyncio.CancelledError
-
-    with pytest.raises(CancelledItself):
-        await run_with_deadline(tool(), SHORT, Reaper())
+        await run_with_deadline(tool(), LONG, Reaper())
 
 
 # Cancelled: from outside.
 
 
+@ending
+async def test_the_caller_is_cancelled_with_a_tool_that(tool: MakeSteps) -> None:
+    await cancel(await begun(tool()))
+
+
+@not_ending
+async def test_the_caller_is_cancelled_and_the_reaper_closes_a_tool_that(tool: MakeSteps) -> None:
+    reaper = Reaper()
+    await cancel(await begun(tool(), None, grace=SHORT, reaper=reaper))
+    assert (reaper.reaped, reaper.stuck) == (1, 0)
+
+
 async def test_a_cancelled_caller_is_cancelled_after_the_cleanup() -> None:
     seen: list[str] = []
-    begun = asyncio.Event()
 
     async def tool() -> None:
-        begun.set()
         try:
-            await asyncio.Event().wait()
+            await hang()
         finally:
             await asyncio.sleep(0.001)
             seen.append("closed")
 
-    task = running(tool())
-    await begun.wait()
-    task.cancel()
-    assert await end_of(task) is asyncio.CancelledError
+    await cancel(await begun(tool()))
     assert seen == ["closed"]
 
 
 async def test_the_message_of_a_cancellation_reaches_the_coroutine_and_the_caller() -> None:
     seen: list[Any] = []
-    begun = asyncio.Event()
 
     async def tool() -> None:
-        begun.set()
         try:
-            await asyncio.Event().wait()
+            await hang()
         except asyncio.CancelledError as error:
             seen.append(error.args)
             raise
 
-    task = running(tool())
-    await begun.wait()
+    task = await begun(tool())
     task.cancel("shutting down")
     with pytest.raises(asyncio.CancelledError, match="shutting down"):
         await task
     assert seen == [("shutting down",)]
 
 
-async def test_a_coroutine_that_answers_cancellation_with_a_value_is_cancelled_all_the_same() -> None:
-    async def tool() -> str:
-        try:
-            await asyncio.Event().wait()
-        except asyncio.CancelledError:
-            return "never mind"
-        return ""
-
-    task = running(tool())
-    await asyncio.sleep(0)
-    task.cancel()
-    assert await end_of(task) is asyncio.CancelledError
-
-
-async def test_a_coroutine_that_answers_cancellation_with_another_error_is_cancelled_all_the_same() -> None:
-    async def tool() -> None:
-        try:
-            await asyncio.Event().wait()
-        except asyncio.CancelledError:
-            raise LookupError("something else") from None
-
-    task = running(tool())
-    await asyncio.sleep(0)
-    task.cancel()
-    assert await end_of(task) is asyncio.CancelledError
-
-
-async def test_a_coroutine_that_swallows_cancellation_is_reaped_after_its_grace() -> None:
-    async def tool() -> None:
-        while True:
-            try:
-                await asyncio.sleep(0.001)
-            except asyncio.CancelledError:
-                continue
-
-    reaper = Reaper()
-    task = running(tool(), None, grace=SHORT, reaper=reaper)
-    await asyncio.sleep(0)
-    task.cancel()
-    assert await end_of(task) is asyncio.CancelledError
-    assert reaper.reaped == 1
-
-
-async def test_a_cancelled_caller_does_not_wait_for_ever_for_a_subtask_that_ignores_it() -> None:
-    release = asyncio.Event()
-
-    async def stubborn() -> None:
-        while not release.is_set():
-            try:
-                await release.wait()
-            except asyncio.CancelledError:
-                continue
-
-    inner = asyncio.create_task(stubborn())
-
-    async def tool() -> None:
-        await inner
-
-    task = running(tool(), None, grace=SHORT)
-    await asyncio.sleep(0)
-    task.cancel()
-    assert await end_of(task) is asyncio.CancelledError
-    release.set()
-    await inner
-
-
-async def test_cancelled_in_a_loop_of_sleep_zero() -> None:
-    async def tool() -> None:
-        while True:
-            await asyncio.sleep(0)
-
-    task = running(tool(), None)
-    await asyncio.sleep(0)
-    task.cancel()
-    assert await end_of(task) is asyncio.CancelledError
-
-
 @pytest.mark.parametrize("after", [0.0, 1.5 * SHORT], ids=["just before", "just after"])
 async def test_cancelled_in_the_same_round_as_the_deadline_is_cancelled(after: float) -> None:
-    ready = asyncio.Event()
-
-    async def tool() -> None:
-        ready.set()
-        await asyncio.Event().wait()
-
     loop = asyncio.get_running_loop()
-    task = running(tool(), SHORT)
-    await ready.wait()
+    task = await begun(hang(), SHORT)
     loop.call_later(after, task.cancel)
-    began = loop.time()
-    while loop.time() < began + 2 * SHORT:  # block the loop until both are due: they fire in one round
-        pass
+    block(2 * SHORT)  # both are due when the loop looks again: they fire in one round
     assert await end_of(task) is asyncio.CancelledError
 
 
@@ -816,15 +719,14 @@ async def test_cancelled_in_the_grace_time_is_cancelled_not_timed_out() -> None:
 
     async def tool() -> None:
         try:
-            await asyncio.Event().wait()
+            await hang()
         finally:
             in_grace.set()
-            await asyncio.Event().wait()
+            await hang()
 
-    task = running(tool(), SHORT, grace=LONG)
+    task = running(tool(), SHORT)
     await in_grace.wait()
-    task.cancel()
-    assert await end_of(task) is asyncio.CancelledError
+    await cancel(task)
 
 
 async def test_cancelled_twice_is_cancelled_once_for_the_caller() -> None:
@@ -832,46 +734,30 @@ async def test_cancelled_twice_is_cancelled_once_for_the_caller() -> None:
 
     async def tool() -> None:
         try:
-            await asyncio.Event().wait()
+            await hang_in_finally()
         finally:
-            try:
-                await asyncio.Event().wait()
-            finally:
-                seen.append("closed")
+            seen.append("closed")
 
-    task = running(tool())
-    await asyncio.sleep(0)
+    task = await begun(tool())
     task.cancel()
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    task.cancel()
-    assert await end_of(task) is asyncio.CancelledError
+    await cancel(task)
     assert seen == ["closed"]
 
 
 async def test_a_timeout_around_the_wait_fires_as_around_anything_else() -> None:
-    async def tool() -> None:
-        async with asyncio.timeout(LONG):
-            await asyncio.Event().wait()
-
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(SHORT):
-            await run(tool())
-    task = asyncio.current_task()
-    assert task is not None and task.cancelling() == 0
+            await run(hang_in_a_timeout())
+    assert cancellations() == 0
 
 
 async def test_a_cancellation_that_comes_when_the_result_is_already_there_still_counts() -> None:
-    future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-
-    async def tool() -> str:
-        return await future
-
-    task = running(tool())
-    await asyncio.sleep(0)
-    future.set_result("there")  # the task is to be woken; it has not gone on yet
-    task.cancel()
-    assert await end_of(task) is asyncio.CancelledError
+    tool = Waiting()
+    task = await begun(tool.run())
+    tool.future.set_result("there")  # the task is to be woken; it has not gone on yet
+    await cancel(task)
 
 
 # Taken down.
@@ -882,13 +768,13 @@ async def test_closing_the_wait_closes_the_coroutine() -> None:
 
     async def tool() -> None:
         try:
-            await asyncio.Event().wait()
+            await hang()
         finally:
             seen.append("closed")
 
-    running = run(tool())
-    running.send(None)
-    running.close()
+    steps = run(tool())
+    steps.send(None)
+    steps.close()
     assert seen == ["closed"]
 
 
@@ -910,7 +796,7 @@ async def test_no_timer_is_left_when_the_coroutine_ends_early() -> None:
 
 async def test_many_at_once_each_have_their_own_deadline() -> None:
     async def tool(hangs: bool) -> str:
-        await (asyncio.Event().wait() if hangs else asyncio.sleep(2 * SHORT))
+        await (hang() if hangs else asyncio.sleep(2 * SHORT))
         return "done"
 
     tasks = [running(tool(number % 2 == 0), SHORT if number % 2 == 0 else LONG) for number in range(50)]
@@ -922,11 +808,15 @@ async def test_many_at_once_each_have_their_own_deadline() -> None:
 # A plain future: the task itself waits for it, and we have to see what cancelled it.
 
 
+class Fatal(BaseException):
+    """As KeyboardInterrupt, without its manners."""
+
+
 class Waiting:
     """A coroutine that waits for a plain future, and what it heard."""
 
     def __init__(self) -> None:
-        self.future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.future: asyncio.Future[str] = new_future()
         self.heard: list[str] = []
 
     async def run(self) -> str:
@@ -935,25 +825,20 @@ class Waiting:
         except asyncio.CancelledError as error:
             self.heard.append(" ".join(("cancelled", *error.args)))
             raise
-        except LookupError as error:
+        except (LookupError, Fatal) as error:
             self.heard.append(f"failed {error}")
             return "caught"
 
 
 async def test_a_plain_future_is_cancelled_at_the_deadline() -> None:
     tool = Waiting()
-    with pytest.raises(DeadlineReached) as reached:
-        await run(tool.run(), SHORT)
+    assert not (await reach_deadline(tool.run())).stuck
     assert tool.future.cancelled() and tool.heard == ["cancelled"]
-    assert not reached.value.stuck
 
 
 async def test_a_plain_future_is_cancelled_with_the_task_and_with_its_message() -> None:
     tool = Waiting()
-    task = running(tool.run())
-    await asyncio.sleep(0)
-    task.cancel("enough")
-    assert await end_of(task) is asyncio.CancelledError
+    await cancel(await begun(tool.run()), "enough")
     assert tool.future.cancelled() and tool.heard == ["cancelled enough"]
 
 
@@ -966,13 +851,11 @@ async def test_a_plain_future_that_somebody_else_cancels_is_the_tools_own_affair
             return "went on"
 
     tool = Waiting()
-    task = running(patient())
-    await asyncio.sleep(0)
+    task = await begun(patient())
     tool.future.cancel()
     assert await end_of(task) == "went on"
     tool = Waiting()
-    task = running(tool.run())
-    await asyncio.sleep(0)
+    task = await begun(tool.run())
     tool.future.cancel()
     assert isinstance(await end_of(task), CancelledItself)
 
@@ -985,15 +868,13 @@ async def test_a_plain_future_under_a_nested_deadline_that_another_task_cancels_
             await run(tool.run())
         return "went on"
 
-    task = running(outer())
-    await asyncio.sleep(0)
+    task = await begun(outer())
     tool.future.cancel()
     assert await end_of(task) == "went on"
 
 
-@pytest.mark.parametrize("depth", [1, 2, 3])
-async def test_a_plain_future_below_several_deadlines_is_cancelled_at_the_deadline_of_the_outermost(depth: int) -> None:
-    tool, ends = Waiting(), list[str]()
+def below_deadlines(coroutine: Steps, depth: int, ends: list[str]) -> Steps:
+    """This coroutine below so many deadlines that are later; `ends` gets the name of what each wait raised."""
 
     async def around(inner: Steps) -> None:
         try:
@@ -1002,29 +883,23 @@ async def test_a_plain_future_below_several_deadlines_is_cancelled_at_the_deadli
             ends.append(type(error).__name__)
             raise
 
-    coroutine: Steps = tool.run()
     for _ in range(depth):
         coroutine = around(coroutine)
-    with pytest.raises(DeadlineReached):
-        await run(coroutine, SHORT)
+    return coroutine
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+async def test_a_plain_future_below_several_deadlines_is_cancelled_at_the_deadline_of_the_outermost(depth: int) -> None:
+    tool, ends = Waiting(), list[str]()
+    await reach_deadline(below_deadlines(tool.run(), depth, ends))
     assert tool.heard == ["cancelled"] and ends == ["CancelledError"] * depth
 
 
-async def test_a_cancelled_task_reaches_every_wait_above_a_plain_future() -> None:
+@pytest.mark.parametrize("depth", [1, 2, 3])
+async def test_a_cancelled_task_reaches_every_wait_above_a_plain_future(depth: int) -> None:
     tool, ends = Waiting(), list[str]()
-
-    async def outer() -> None:
-        try:
-            await run(tool.run())
-        except asyncio.CancelledError:
-            ends.append("outer")
-            raise
-
-    task = running(outer())
-    await asyncio.sleep(0)
-    task.cancel("enough")
-    assert await end_of(task) is asyncio.CancelledError
-    assert tool.heard == ["cancelled enough"] and ends == ["outer"]
+    await cancel(await begun(below_deadlines(tool.run(), depth, ends)), "enough")
+    assert tool.heard == ["cancelled enough"] and ends == ["CancelledError"] * depth
 
 
 async def test_timeouts_inside_end_the_wait_for_a_plain_future_and_the_deadline_still_holds() -> None:
@@ -1034,30 +909,26 @@ async def test_timeouts_inside_end_the_wait_for_a_plain_future_and_the_deadline_
         for _ in range(2):
             try:
                 async with asyncio.timeout(0.001):
-                    await asyncio.get_running_loop().create_future()
+                    await new_future()
             except TimeoutError:
                 heard.append("timeout")
-        await asyncio.get_running_loop().create_future()
+        await new_future()
 
-    task = running(tool(), 5 * SHORT)
-    assert isinstance(await end_of(task), DeadlineReached)
-    assert heard == ["timeout", "timeout"] and task.cancelling() == 0
+    await reach_deadline(tool(), 5 * SHORT)
+    assert heard == ["timeout", "timeout"]
 
 
 async def test_a_tool_that_cancels_its_own_task_and_then_waits_for_a_plain_future_cancels_the_caller() -> None:
     tool = Waiting()
 
-    async def cancels() -> None:
+    async def cancels_its_task() -> None:
+        await asyncio.sleep(0)
         current = asyncio.current_task()
         assert current is not None
         current.cancel("my own")
         await tool.run()
 
-    async def first() -> None:
-        await asyncio.sleep(0)
-        await cancels()
-
-    assert await end_of(running(first())) is asyncio.CancelledError
+    assert await end_of(running(cancels_its_task())) is asyncio.CancelledError
     assert tool.heard == ["cancelled my own"]
 
 
@@ -1067,9 +938,9 @@ async def test_a_plain_future_in_finally_may_come_within_the_grace_time_and_not_
 
     async def tool() -> None:
         try:
-            await asyncio.get_running_loop().create_future()
+            await new_future()
         finally:
-            closing.append(asyncio.get_running_loop().create_future())
+            closing.append(new_future())
             closed.append(await closing[-1])
 
     task = running(tool(), SHORT)
@@ -1077,32 +948,15 @@ async def test_a_plain_future_in_finally_may_come_within_the_grace_time_and_not_
     closing[0].set_result("in time")
     assert isinstance(await end_of(task), DeadlineReached) and closed == ["in time"]
     reaper = Reaper()
-    end = await end_of(running(tool(), SHORT, grace=SHORT, reaper=reaper))
-    assert isinstance(end, DeadlineReached) and end.stuck
+    assert (await reach_deadline(tool(), grace=SHORT, reaper=reaper)).stuck
     assert reaper.reaped == 1 and closed == ["in time"]
 
 
-async def test_a_plain_future_that_swallowed_cancellations_wait_for_is_given_up_after_the_grace() -> None:
-    async def tool() -> None:
-        while True:
-            try:
-                await asyncio.get_running_loop().create_future()
-            except asyncio.CancelledError:
-                continue
-
-    reaper = Reaper()
-    task = running(tool(), None, grace=SHORT, reaper=reaper)
-    await asyncio.sleep(0)
-    task.cancel()
-    assert await end_of(task) is asyncio.CancelledError
-    assert (reaper.reaped, reaper.stuck) == (1, 0)
-
-
-async def test_the_failure_of_a_plain_future_reaches_the_coroutine() -> None:
+@pytest.mark.parametrize("error", [LookupError("no"), Fatal("no")], ids=["an error", "something worse"])
+async def test_whatever_a_plain_future_fails_with_reaches_the_coroutine(error: BaseException) -> None:
     tool = Waiting()
-    task = running(tool.run())
-    await asyncio.sleep(0)
-    tool.future.set_exception(LookupError("no"))
+    task = await begun(tool.run())
+    tool.future.set_exception(error)
     assert await end_of(task) == "caught" and tool.heard == ["failed no"]
 
 
@@ -1115,8 +969,7 @@ async def test_when_the_time_is_up_as_a_plain_future_fails_the_coroutine_hears_o
     tool, loop = Waiting(), asyncio.get_running_loop()
     complaints: list[str] = []
     loop.set_exception_handler(lambda _, context: complaints.append(context["message"]))
-    task = running(tool.run(), SHORT)
-    await asyncio.sleep(0)
+    task = await begun(tool.run(), SHORT)
     loop.call_later(SHORT / 2, tool.future.set_exception, LookupError("no"))
     block(2 * SHORT)  # both are due when the loop looks again, the failure first
     assert isinstance(await end_of(task), DeadlineReached)
@@ -1124,28 +977,8 @@ async def test_when_the_time_is_up_as_a_plain_future_fails_the_coroutine_hears_o
     loop.set_exception_handler(None)
 
 
-class Fatal(BaseException):
-    """As KeyboardInterrupt, without its manners."""
-
-
-async def test_whatever_a_plain_future_fails_with_reaches_the_coroutine() -> None:
-    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    async def tool() -> str:
-        try:
-            await future
-        except Fatal:
-            return "caught"
-        return "nothing"
-
-    task = running(tool())
-    await asyncio.sleep(0)
-    future.set_exception(Fatal())
-    assert await end_of(task) == "caught"
-
-
 async def test_a_plain_future_that_is_yielded_and_not_awaited_is_waited_for_all_the_same() -> None:
-    future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    future: asyncio.Future[str] = new_future()
 
     @types.coroutine
     def bare() -> Generator[Any, Any, str]:
@@ -1155,7 +988,6 @@ async def test_a_plain_future_that_is_yielded_and_not_awaited_is_waited_for_all_
     async def tool() -> str:
         return await bare()
 
-    task = running(tool())
-    await asyncio.sleep(0)
+    task = await begun(tool())
     future.set_result("there")
     assert await end_of(task) == "there"

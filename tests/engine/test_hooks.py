@@ -223,7 +223,7 @@ async def test_a_plain_hook_that_never_returns_refuses_and_the_loop_goes_on() ->
 async def test_a_hook_of_a_plugin_that_never_returns_refuses_and_gets_another_thread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("handspan.engine.hook_thread._PATIENCE", 0.0)
+    monkeypatch.setattr("handspan.engine.hook_thread._BLOCKED_SECONDS", 0.0)
     monkeypatch.setattr("handspan.engine.hook_thread._MOST_ABANDONED", 2)
     blocking, thread = Blocking(), HookThread()
     hooks = Hooks([NamedHook("plugin", blocking, 0.01, thread)])

@@ -14,12 +14,12 @@ from tests.waiting import WAIT, until
 
 pytestmark = pytest.mark.anyio
 
-PATIENCE = 0.01
+SECONDS = 0.01
 
 
 def watched(kit: EngineKit) -> Watchdog:
-    """The kit's own watchdog, with less patience."""
-    kit.engine.watchdog._patience = PATIENCE
+    """The kit's own watchdog, that waits less long."""
+    kit.engine.watchdog._seconds = SECONDS
     return kit.engine.watchdog
 
 
@@ -90,7 +90,7 @@ async def test_a_tool_on_a_thread_blocks_nobody(kit: EngineKit) -> None:
 
     def busy() -> str:
         for _ in range(5):
-            time.sleep(PATIENCE)
+            time.sleep(SECONDS)
             rounds.release()
         return "done"
 
@@ -107,9 +107,9 @@ async def test_when_no_tool_runs_nobody_is_blamed() -> None:
         asked.set()
         return True
 
-    watchdog = Watchdog(is_busy, PATIENCE)
+    watchdog = Watchdog(is_busy, SECONDS)
     watchdog.open()
-    time.sleep(5 * PATIENCE)  # noqa: ASYNC251 - the loop is blocked on purpose, by no tool
+    time.sleep(5 * SECONDS)  # noqa: ASYNC251 - the loop is blocked on purpose, by no tool
     await until(asked.is_set)
     watchdog.close()
     assert watchdog._thread is not None
@@ -121,13 +121,13 @@ async def test_nobody_is_asked_for_a_sign_of_life_while_nothing_runs(make_kit: M
     kit = make_kit()
     watchdog = watched(kit)
     kit.engine.open()
-    time.sleep(5 * PATIENCE)  # noqa: ASYNC251 - the loop is blocked on purpose, and no call runs
+    time.sleep(5 * SECONDS)  # noqa: ASYNC251 - the loop is blocked on purpose, and no call runs
     assert watchdog.blocked == {}
 
 
 @pytest.mark.parametrize("is_closed", [True, False], ids=["closed", "stopped"])
 def test_the_watchdogs_thread_ends_with_its_loop(is_closed: bool) -> None:
-    watchdog = Watchdog(lambda: True, PATIENCE)
+    watchdog = Watchdog(lambda: True, SECONDS)
     loop = asyncio.new_event_loop()
 
     async def open_and_stop() -> None:
@@ -138,7 +138,7 @@ def test_the_watchdogs_thread_ends_with_its_loop(is_closed: bool) -> None:
     if is_closed:
         loop.close()
     else:
-        watchdog._thread.join(10 * PATIENCE)  # it waits for a sign that does not come
+        watchdog._thread.join(10 * SECONDS)  # it waits for a sign that does not come
         watchdog.close()
     watchdog._thread.join(WAIT)
     assert not watchdog._thread.is_alive()

@@ -7,9 +7,10 @@ import pytest
 from handspan.core.bus import CallCompleted
 from handspan.core.calls import UNKNOWN_TOOL, ToolFacts
 from handspan.core.messages import Usage
+from handspan.core.nodes import NodeRecord
 from handspan.core.principals import Origin
 from handspan.gateway import metrics
-from handspan.gateway.metrics import Counter, Histogram, Metrics
+from handspan.gateway.metrics import Counter, Histogram, Metrics, node_lines
 
 pytestmark = pytest.mark.anyio
 
@@ -86,6 +87,36 @@ def test_tokens_that_nobody_counted_are_not_counted() -> None:
     figures.count_usage(Usage(input=5))
     assert figures.tokens.value("input") == 15 and figures.tokens.value("reasoning") == 3
     assert figures.tokens.value("output") == 0
+
+
+def test_what_a_node_tells_of_its_counts_is_without_labels() -> None:
+    figures = Metrics()
+    figures.count_call(call(ToolFacts(Origin("device", "phone"), "1", False)))
+    figures.count_call(call(UNKNOWN_TOOL, "tool_not_found"))
+    figures.count_usage(Usage(input=10, output=3))
+    told = figures.totals()
+    assert (told["calls_total"], told["failed_calls_total"]) == (2, 1)
+    assert (told["input_tokens_total"], told["output_tokens_total"], told["turns_total"]) == (10, 3, 0)
+
+
+def test_each_node_has_one_line_and_all_have_a_sum_also_where_two_nodes_have_one_name() -> None:
+    nodes = [
+        NodeRecord(f"id{number}", name, "", "1", "all", 0.0, 0.0, False, {"devices": number, "calls_total": 10.0})
+        for number, name in enumerate(("b", "a", "a"), 1)
+    ]
+    lines = node_lines(nodes)
+    assert [line for line in lines if not line.startswith("# HELP")] == [
+        "# TYPE handspan_node_calls_total counter",
+        'handspan_node_calls_total{node="a"} 20',
+        'handspan_node_calls_total{node="b"} 10',
+        "# TYPE handspan_all_calls_total gauge",
+        "handspan_all_calls_total 30",
+        "# TYPE handspan_node_devices gauge",
+        'handspan_node_devices{node="a"} 5',
+        'handspan_node_devices{node="b"} 1',
+        "# TYPE handspan_all_devices gauge",
+        "handspan_all_devices 6",
+    ]
 
 
 def test_where_the_system_does_not_tell_memory_is_0(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -507,8 +507,9 @@ REQUIREMENTS: Final = {
         ),
     ),
     "K5": Requirement(
-        "Limits, revocations, pairing codes, questions and live views hold across nodes.",
+        "Limits, revocations, pairing codes, questions, live views and metrics hold across nodes.",
         (
+            "nodes/test_shared.py::test_every_node_has_the_counts_of_each_node_and_their_sum",
             "nodes/test_shared.py::test_tokens_codes_and_switches_hold_on_every_node",
             "nodes/test_shared.py::test_an_approval_is_given_on_another_node_than_the_one_that_asks",
             "nodes/test_shared.py::test_a_turn_is_seen_stopped_and_followed_by_another_on_every_node",
@@ -516,7 +517,10 @@ REQUIREMENTS: Final = {
     ),
     "K6": Requirement(
         "A node that stops sends its clients to the others first, and no call fails.",
-        ("nodes/test_calls.py::test_a_node_that_stops_sends_its_clients_away_and_no_call_fails",),
+        (
+            "nodes/test_calls.py::test_a_node_that_stops_sends_its_clients_away_and_no_call_fails",
+            "nodes/test_turns.py::test_a_device_call_that_takes_longer_than_the_drain_stays_open_and_another_node_gets_its_answer",
+        ),
     ),
     "U2": Requirement(
         "Commands with exit codes 0, 1 and 2; batches answer every line in order.",

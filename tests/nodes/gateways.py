@@ -53,7 +53,9 @@ class ThreeNodes(Struct, frozen=True):
 
 
 @asynccontextmanager
-async def nodes_here(folder: Path, *roles: NodeRole) -> AsyncIterator[Sequence[RunningGateway]]:
+async def nodes_here(
+    folder: Path, *roles: NodeRole, drain: float = 10.0, **settings: Any
+) -> AsyncIterator[Sequence[RunningGateway]]:
     """Nodes of these roles, in this process: nothing of them can die alone, and they start faster."""
     need_server()
     if find_programs() is None:
@@ -67,7 +69,8 @@ async def nodes_here(folder: Path, *roles: NodeRole) -> AsyncIterator[Sequence[R
                         folder / f"node{number}",
                         model=Spoken(),
                         store=store,
-                        cluster={"url": nats.url, "name": f"node{number}", "role": role},
+                        cluster={"url": nats.url, "name": f"node{number}", "role": role, "drain": drain},
+                        **settings,
                     )
                 )
                 for number, role in enumerate(roles)

@@ -7,9 +7,20 @@ from pathlib import Path
 
 import pytest
 
+from handspan.core.results import succeed
 from handspan.testing import GatewayProcess, offer
-from tests.nodes.gateways import PATIENT, ask, chat_at, device_at, listed, open_nodes, resume_token, tools_of
-from tests.waiting import until
+from tests.nodes.gateways import (
+    PATIENT,
+    ask,
+    chat_at,
+    device_at,
+    listed,
+    nodes_here,
+    open_nodes,
+    resume_token,
+    tools_of,
+)
+from tests.waiting import soon, until
 
 pytestmark = pytest.mark.anyio
 
@@ -149,6 +160,23 @@ async def test_a_frozen_node_is_taken_over_and_joins_again_when_it_works_on(tmp_
         assert "xxx" in await chat.answer()
         call = await ask(nodes[1], "GET", f"/api/calls/{request['id']}")
         assert call["status"] == "success"
+
+
+async def test_a_call_of_a_node_that_was_counted_as_lost_ends_with_the_result_that_another_node_got(
+    tmp_path: Path,
+) -> None:
+    slow = offer("slow", "Take a while.", timeout=600)
+    async with nodes_here(tmp_path, "all", "all") as nodes, device_at(nodes[0], slow) as phone:
+        await listed(nodes, "phone__slow", on=(0, 1))
+        calling = asyncio.create_task(nodes[1].call("phone__slow"))
+        request = await phone.expect("tool_call_request", PATIENT)
+        cluster, book = nodes[0].gateway.cluster, nodes[1].gateway.store.nodes
+        assert cluster is not None and book is not None
+        await cluster._lost_nodes.declare_lost(lost := book.own)
+        await until(lambda: book.own != lost)
+        await phone.answer(request, 48)
+        assert await soon(calling) == succeed(48)
+        await until(lambda: not any(peer.is_awaited for peer in nodes[0].gateway.peers))
 
 
 async def _is_gone_from(node: GatewayProcess) -> bool:

@@ -27,6 +27,7 @@ from handspan.core.results import Failure, Success
 from handspan.engine.ledger import MemoryLedger
 from handspan.sources.nodes.probes import Probes
 from handspan.sources.nodes.relay import Relay
+from handspan.sources.ws.calls import RemoteCall
 from tests.nodes.two_nodes import GRACE, LEASE, InstantLoop, PlayedDevice, PlayedNats, PlayedNode, PlayedRows
 from tests.thoroughness import examples
 
@@ -171,7 +172,7 @@ class TwoNodes(RuleBasedStateMachine):
                 if device.socket is not None and device.socket.node is node:
                     device.socket = None
                     device.note_loss()
-            asyncio.get_running_loop().call_later(LEASE, self.rows.bury, node.name)
+            asyncio.get_running_loop().call_later(LEASE, self.rows.declare_lost, node.name)
 
         for key, (caller, _, task) in self.calls.items():
             if caller is node and not task.done():
@@ -320,6 +321,26 @@ def test_a_connection_that_is_entered_late_does_not_replace_a_newer_one() -> Non
     machine.answer(1, 0)
     machine.teardown()
     assert [type(task.result()) for _, _, task in machine.calls.values()] == [Success]
+
+
+def test_an_answer_that_comes_while_its_call_is_taken_over_is_not_lost() -> None:
+    machine = TwoNodes()
+    machine.open()
+    node, device = machine.nodes[0], machine.devices[0]
+    machine.call(0, 1)
+    machine.drop(0)
+    machine.answer(0, 0)
+    assert node is not None
+
+    async def come_back() -> Any:
+        device.connect(node)  # it sends the answer, and the node looks for its call
+        taken_over = RemoteCall(next(iter(device.answers)), "", {}, None)
+        assert device.socket is not None
+        device.socket.peer.calls.ask(taken_over)
+        return await asyncio.wait_for(taken_over.outcome, GRACE)
+
+    assert machine.run(come_back()).output == "done: call 0"
+    machine.close()
 
 
 def _leave_lost(probes: Probes, *_: object) -> None:

@@ -1,5 +1,6 @@
 """An MCP server over stdio runs on one node, and all nodes call it (SPEC K2, K3; C)."""
 
+import asyncio
 import json
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 
 from handspan.core.values import Json
 from handspan.testing import GatewayProcess
-from tests.nodes.gateways import LONG_LEASE, ThreeNodes, ask, chat_at, listed, open_nodes
+from tests.nodes.gateways import LONG_LEASE, Reachable, ThreeNodes, ask, chat_at, listed, nodes_here, open_nodes
 from tests.sources.mcp.serving import PROGRAM
 from tests.waiting import until
 
@@ -27,7 +28,7 @@ def starts(log: Path) -> int:
     return log.read_text().splitlines().count("start") if log.exists() else 0
 
 
-async def server_at(node: GatewayProcess) -> Any:
+async def server_at(node: Reachable) -> Any:
     """What a node says of the server; None if it has none."""
     return next((one for one in (await ask(node, "GET", "/api/mcp"))["servers"] if one["name"] == "bad"), None)
 
@@ -70,6 +71,18 @@ async def test_one_node_runs_a_server_and_all_nodes_call_it(tmp_path: Path) -> N
             assert "blue" in str(await chat.event("ended"))
         await _ask_beside_a_call_that_ends(owner, other, log)
         assert starts(log) == 2
+
+
+async def test_a_cancelled_call_is_cancelled_at_the_server_on_another_node(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    async with nodes_here(tmp_path, "all", "all", tools={"mcp_servers": {"bad": stdio(log)}}) as nodes:
+        await listed(nodes, "bad__hang", on=(0, 1))
+        runs_first = (await server_at(nodes[0]))["node"] == "node0"
+        hanging = asyncio.create_task(nodes[1 if runs_first else 0].call("bad__hang"))
+        await until(lambda: "tools/call" in log.read_text())
+        hanging.cancel()
+        await asyncio.wait([hanging])
+        await until(lambda: "notifications/cancelled" in log.read_text())
 
 
 async def _ask_beside_a_call_that_ends(owner: GatewayProcess, other: GatewayProcess, log: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from handspan.bus.link import PREFIX
 from handspan.core.bus import TokenRevoked
-from handspan.core.nodes import ClientPlace
+from handspan.core.nodes import ClientNode
 from handspan.sources.nodes import messages
 from handspan.testing import FakeDevice, offer
 from handspan.testing.gateway import RunningGateway
@@ -27,13 +27,13 @@ async def lists(node: RunningGateway, token: str) -> bool:
     return "phone__add" in await tools_of(node, token)
 
 
-def forgeries(place: ClientPlace, owner: str, sender: str) -> list[tuple[str, bytes]]:
+def forgeries(client: ClientNode, owner: str, sender: str) -> list[tuple[str, bytes]]:
     """Messages about a client and a session of ann, as if they were of this owner."""
     call = b'{"type":"tool_call_request","id":"forged","name":"add","args":{}}'
     found: list[tuple[str, msgspec.Struct]] = [
-        (messages.TO_CLIENT, messages.ToClient(sender, owner, place.peer, place.epoch, call)),
-        (messages.GONE, messages.ClientLost(owner, place.peer, place.epoch, True, "forged")),
-        (messages.DISMISS, messages.ClientDismissed(owner, place.peer, "forged")),
+        (messages.TO_CLIENT, messages.ToClient(sender, owner, client.peer, client.epoch, call)),
+        (messages.GONE, messages.ClientLost(owner, client.peer, client.epoch, True, "forged")),
+        (messages.DISMISS, messages.ClientDismissed(owner, client.peer, "forged")),
         (messages.TURN, messages.TurnOffered(owner, "s1")),
     ]
     return [(kind, messages.encode(one)) for kind, one in found]
@@ -55,12 +55,12 @@ async def test_owners_stay_apart_and_a_message_with_a_forged_owner_or_node_chang
             # A node would have to be broken to sign such messages: the owner is checked all the same.
             book, cluster = here.gateway.store.nodes, here.gateway.cluster
             assert book is not None and cluster is not None
-            (place,) = await book.places(["ann"])
-            for node in (place.node, book.own):
-                for kind, body in forgeries(place, "bob", book.own):
+            (client,) = await book.client_nodes(["ann"])
+            for node in (client.node, book.own):
+                for kind, body in forgeries(client, "bob", book.own):
                     cluster.link.send(node, kind, body)
             await cluster.link.flush()
-            await publish_unsigned(there, place, ann)
+            await publish_unsigned(there, client, ann)
             # All is as before.
             called = asyncio.create_task(ask(here, "POST", "/api/tools/phone__add/call", {"args": {}}, token=ann))
             request = await phone.expect("tool_call_request", PATIENT)
@@ -71,15 +71,15 @@ async def test_owners_stay_apart_and_a_message_with_a_forged_owner_or_node_chang
             assert await there.gateway.store.conversations.load("s1", owner="ann")
 
 
-async def publish_unsigned(node: RunningGateway, place: ClientPlace, token: str) -> None:
+async def publish_unsigned(node: RunningGateway, client: ClientNode, token: str) -> None:
     """Let a stranger on NATS send what only nodes may send, with the right owner, and wait until it has arrived."""
     cluster = node.gateway.cluster
     assert cluster is not None
     stranger: Any = await nats.connect(node.gateway.settings.cluster.url)
     try:
-        forged = forgeries(place, "ann", place.node)
+        forged = forgeries(client, "ann", client.node)
         for kind, body in forged:
-            await stranger.publish(f"{PREFIX}.n.{place.node}.{kind}", b"\0" * 16 + body)
+            await stranger.publish(f"{PREFIX}.n.{client.node}.{kind}", b"\0" * 16 + body)
         for stored in await node.gateway.store.tokens.all(owner="ann"):
             revoked = msgspec.msgpack.encode(TokenRevoked("ann", stored.hash))
             await stranger.publish(f"{PREFIX}.all", b"\0" * 16 + revoked)

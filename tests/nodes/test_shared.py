@@ -10,7 +10,18 @@ import pytest
 
 from handspan.core.values import Json
 from handspan.testing import FakeDevice, GatewayProcess, offer
-from tests.nodes.gateways import PATIENT, ThreeNodes, ask, chat_at, device_at, listed, open_nodes, tools_of
+from tests.nodes.gateways import (
+    PATIENT,
+    Reachable,
+    ThreeNodes,
+    ask,
+    chat_at,
+    device_at,
+    listed,
+    nodes_here,
+    open_nodes,
+    tools_of,
+)
 from tests.waiting import WAIT, until
 
 pytestmark = pytest.mark.anyio
@@ -163,3 +174,25 @@ async def test_a_message_of_an_agent_reaches_clients_and_pages_of_every_node(tmp
             assert (await message("to the page"))["status"] == "success"
             while "to the page" not in await anext(lines):
                 pass
+
+
+async def test_every_node_has_the_counts_of_each_node_and_their_sum(tmp_path: Path) -> None:
+    async with nodes_here(tmp_path, "all", "all") as nodes:
+        await nodes[0].call("list_directory", path=".")
+        await nodes[0].call("list_directory", path=".")
+        await nodes[1].call("no_such_tool")
+        told = {
+            'handspan_node_calls_total{node="node0"} 2',
+            'handspan_node_calls_total{node="node1"} 1',
+            'handspan_node_failed_calls_total{node="node1"} 1',
+            "handspan_all_calls_total 3",
+            "handspan_all_failed_calls_total 1",
+        }
+        for node in nodes:
+            await until(lambda node=node: _tells(node, told))  # type: ignore[misc] # mypy wants no default
+
+
+async def _tells(node: Reachable, lines: set[str]) -> bool:
+    async with httpx2.AsyncClient(timeout=WAIT) as client:
+        answer = await client.get(f"{node.url}/metrics", headers={"Authorization": f"Bearer {node.token}"})
+    return lines <= set(answer.text.splitlines())

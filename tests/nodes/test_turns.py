@@ -8,6 +8,7 @@ import httpx2
 import pytest
 
 from handspan.core.values import Json, JsonObject
+from handspan.gateway.nodes import lost_nodes
 from handspan.testing import FakeDevice, offer
 from tests.nodes.gateways import PATIENT, Reachable, ThreeNodes, ask, chat_at, device_at, listed, nodes_here, open_nodes
 from tests.waiting import WAIT, soon, until
@@ -89,6 +90,31 @@ async def test_turns_of_a_node_that_stops_go_on_at_another_one_and_every_client_
             )
             assert [kind for (kind,) in kinds] == ["user", "assi", "resu", "assi", "resu", "assi"]
         assert nodes.rows("SELECT DISTINCT state, run FROM sessions") == [("idle", None)]
+
+
+async def test_a_device_call_that_takes_longer_than_the_drain_stays_open_and_another_node_gets_its_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lost_nodes, "_RECOVER_SECONDS", 0.1)
+    one_call = "call phone__add {}\nthen\nIt is {results}"
+    async with (
+        nodes_here(tmp_path, "all", "all", drain=0.1) as nodes,
+        device_at(nodes[1], ADD, capabilities=("resume", "cancel")) as phone,
+    ):
+        await listed(nodes, "phone__add", on=(0, 1))
+        async with chat_at(nodes[0], "s1", capabilities=["resume"]) as speaker:
+            await speaker.say(one_call, id="m1")
+            request = await phone.expect("tool_call_request", PATIENT)
+            await soon(nodes[0].close(0.1))
+        async with chat_at(nodes[1], "s1", capabilities=["resume"]) as again:
+            await again.say(one_call, id="m1")
+            await phone.answer(request, 70)
+            assert "70" in await again.answer()
+        await phone.expect("result_acknowledged", PATIENT, id=request["id"])
+        assert [frame["type"] for frame in phone.heard if frame.get("id") == request["id"]] == [
+            "tool_call_request",
+            "result_acknowledged",
+        ]
 
 
 async def test_a_request_with_a_key_is_done_once_and_answered_alike_on_every_node(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from handspan.config.settings import ClusterSettings
 from handspan.core.agents import Agent
 from handspan.core.bus import CallCompleted, ToolsChanged
 from handspan.core.calls import ToolCall
-from handspan.core.nodes import ClientPlace, ClientRecord, NodeRecord, NoSuchNode, Placement
+from handspan.core.nodes import AddedClient, ClientNode, ClientRecord, NodeRecord, NoSuchNode
 from handspan.core.principals import OPERATOR
 from handspan.core.results import Pending, ToolResult
 from handspan.core.values import Json
@@ -82,7 +82,7 @@ class PlayedRows:
         self.since: dict[str, float] = {}
         self.dead: set[str] = set()
 
-    def bury(self, node: str) -> None:
+    def declare_lost(self, node: str) -> None:
         """Count a node as lost, with its clients."""
         self.dead.add(node)
         self.clients = {peer: one for peer, one in self.clients.items() if one.node != node}
@@ -97,39 +97,39 @@ class PlayedBook:
         self.delay = 0.0
         """How long this node waits for its writes."""
 
-    async def place(self, client: ClientRecord) -> Placement:
+    async def add_client(self, client: ClientRecord) -> AddedClient:
         since = asyncio.get_running_loop().time() - client.age
         await asyncio.sleep(self.delay)
         rows = self._rows
         if self.own in rows.dead:
-            return Placement(0)
+            return AddedClient(0)
         if any(one.label == client.label and one.peer != client.peer for one in rows.clients.values()):
-            return Placement(0)
+            return AddedClient(0)
         before = rows.clients.get(client.peer)
         if before is not None and before.node != client.node and rows.since[client.peer] > since:
-            return Placement(0, newer=before.epoch)
+            return AddedClient(0, newer=before.epoch)
         rows.epoch += 1
         rows.since[client.peer] = since
         version = 0 if before is None else before.version + 1
         rows.clients[client.peer] = structs.replace(client, epoch=rows.epoch, version=version)
-        return Placement(rows.epoch, before.node if before is not None and before.node != client.node else "")
+        return AddedClient(rows.epoch, before.node if before is not None and before.node != client.node else "")
 
-    async def offer(self, peer: str, epoch: int, tools: bytes) -> None:
+    async def store_tools(self, peer: str, epoch: int, tools: bytes) -> None:
         await asyncio.sleep(0)
         row = self._rows.clients.get(peer)
         if row is not None and row.epoch == epoch:
             self._rows.clients[peer] = structs.replace(row, tools=tools, version=row.version + 1)
 
-    async def remove(self, peer: str, epoch: int) -> None:
+    async def remove_client(self, peer: str, epoch: int) -> None:
         await asyncio.sleep(0)
         row = self._rows.clients.get(peer)
         if row is not None and row.epoch == epoch:
             del self._rows.clients[peer]
 
-    async def places(self, owners: Sequence[str]) -> Sequence[ClientPlace]:
+    async def client_nodes(self, owners: Sequence[str]) -> Sequence[ClientNode]:
         await asyncio.sleep(0)
         rows = self._rows.clients.values()
-        return [ClientPlace(one.peer, one.owner, one.node, one.epoch, one.version) for one in rows]
+        return [ClientNode(one.peer, one.owner, one.node, one.epoch, one.version) for one in rows]
 
     async def clients(self, peers: Sequence[str]) -> Sequence[ClientRecord]:
         await asyncio.sleep(0)
@@ -227,7 +227,7 @@ class PlayedNode:
         bus = NatsBus(strict=True)
         registry = Registry()
         self.devices = Devices(None)
-        unfinished = SimpleNamespace(adopt=lambda peer, calls: None)
+        unfinished = SimpleNamespace(take_over=lambda peer, calls: None)
         self.peers = Peers(
             registry, OfferRules(), ResumeTokens(b"key"), self.devices, cast(Any, unfinished), GRACE, bus
         )
@@ -245,8 +245,9 @@ class PlayedNode:
         }
         for seam, part in seams.items():
             setattr(cluster, seam, part)
-        cluster.client_rows.moved = cluster._on_moved
-        self._probes = Probes(cast(Any, book), self.link, cluster.mirrors, self._bury)
+        cluster.client_rows.moved = cluster.move
+        cluster.client_rows.written = lambda owner: bus.publish_elsewhere(ToolsChanged(owner))
+        self._probes = Probes(cast(Any, book), self.link, cluster.mirrors, self._declare_lost)
         self.peers.others = cluster
         engine = self._engine = Engine(open_artifacts(folder), folder, ledger=ledger, bus=bus)
         self._caller = Caller(OPERATOR, Agent("General"), registry.toolbox(Agent("General"), OPERATOR))
@@ -273,7 +274,7 @@ class PlayedNode:
     async def open(self) -> None:
         """Take part in the work of both."""
         self._nats.links[self.name] = self.link
-        self.cluster._ticking = asyncio.create_task(asyncio.sleep(1e9))
+        self.cluster._takes_part = True
         for part in (self.cluster.client_rows, self.cluster.mirrors, self._probes):
             part.open()
         await self.cluster.mirrors.follow(_OWNER)
@@ -282,8 +283,7 @@ class PlayedNode:
         """Be gone, with all tasks; nothing more is sent."""
         self.link.is_up = False
         self._nats.links.pop(self.name, None)
-        assert self.cluster._ticking is not None
-        self.cluster._ticking.cancel()
+        self.cluster._takes_part = False
         for part in (self.cluster.client_rows, self._probes):
             await part.close()
         looking = self.cluster.mirrors._task
@@ -298,8 +298,8 @@ class PlayedNode:
             mirror._stop_grace()
         await asyncio.sleep(0)
 
-    async def _bury(self, node: str) -> None:
-        self._rows.bury(node)
+    async def _declare_lost(self, node: str) -> None:
+        self._rows.declare_lost(node)
         self.cluster.mirrors.hint("")
 
     async def call(self, call_id: str, tool: str, arguments: dict[str, Json]) -> ToolResult | Pending:

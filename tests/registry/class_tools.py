@@ -1,7 +1,7 @@
 """Tools and people for the registry's tests."""
 
 from handspan.core.context import ToolContext
-from handspan.core.principals import Origin, Principal, Scope
+from handspan.core.principals import Origin, Principal, ToolScope
 from handspan.core.tool import NO_CLAIMS, Annotations, ToolSpec
 from handspan.core.values import Arguments, Json, JsonObject
 
@@ -11,8 +11,8 @@ GIT = Origin("mcp", "git")
 PHONE = Origin("device", "phone", "connection-1")
 CHAT = Origin("remote", "session-1", "connection-2")
 OTHER_CHAT = Origin("remote", "session-1", "connection-3")
-FOR_ADA, FOR_BOB = Scope("owner", "ada"), Scope("owner", "bob")
-IN_ONE, IN_TWO = Scope("session", "one"), Scope("session", "two")
+FOR_ADA, FOR_BOB = ToolScope("owner", "ada"), ToolScope("owner", "bob")
+IN_ONE, IN_TWO = ToolScope("session", "one"), ToolScope("session", "two")
 
 
 class ClassTool:

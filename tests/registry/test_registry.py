@@ -6,7 +6,7 @@ import pytest
 
 from handspan.core.agents import GENERAL
 from handspan.core.errors import DefinitionError, NameTaken
-from handspan.core.principals import BUILTIN, GLOBAL, Origin, Scope
+from handspan.core.principals import BUILTIN, GLOBAL, Origin, ToolScope
 from handspan.registry.registry import Registry, RegistryRules
 from tests.registry.class_tools import (
     ADA,
@@ -44,7 +44,7 @@ def test_register_refuses_a_taken_name_and_names_its_holder(registry: Registry, 
 @pytest.mark.parametrize("scope", [GLOBAL, FOR_ADA, IN_ONE])
 @pytest.mark.parametrize("origin", [PLUGIN, GIT, PHONE, CHAT, Origin("browser", "tab", "thread")])
 def test_a_builtin_name_is_reserved_in_every_scope_for_everybody(
-    registry: Registry, scope: Scope, origin: Origin
+    registry: Registry, scope: ToolScope, origin: Origin
 ) -> None:
     for register in (registry.register, registry.register_or_replace):
         with pytest.raises(NameTaken) as taken:
@@ -106,7 +106,7 @@ def test_names_from_outside_may_be_anything_that_every_model_takes(registry: Reg
 @pytest.mark.parametrize("kind", ["owner", "session"])
 def test_a_scope_without_an_id_is_refused(registry: Registry, kind: str) -> None:
     with pytest.raises(DefinitionError, match=f"has no {kind} to be for"):
-        registry.register(ClassTool("camera"), CHAT, Scope(kind))  # type: ignore[arg-type] # both are kinds
+        registry.register(ClassTool("camera"), CHAT, ToolScope(kind))  # type: ignore[arg-type] # both are kinds
 
 
 # Replacing.

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from handspan.core.agents import GENERAL, Agent
 from handspan.core.errors import ErrorCode, NameTaken
 from handspan.core.names import matches
-from handspan.core.principals import BUILTIN, GLOBAL, Origin, Principal, Scope
+from handspan.core.principals import BUILTIN, GLOBAL, Origin, Principal, ToolScope
 from handspan.core.tool import NO_CLAIMS, READ_ONLY
 from handspan.registry.entry import ScopedTools
 from handspan.registry.registry import Registry
@@ -244,13 +244,13 @@ def test_an_empty_tool_list_is_said_to_be_empty(registry: Registry) -> None:
 # Freed.
 
 
-def scoped_tools_of(scope: Scope) -> int:
+def scoped_tools_of(scope: ToolScope) -> int:
     gc.collect()
     return sum(isinstance(thing, ScopedTools) and thing.scope == scope for thing in gc.get_objects())
 
 
 def test_a_toolbox_without_references_is_freed_with_its_empty_scopes(registry: Registry) -> None:
-    scope = Scope("session", "short-lived")
+    scope = ToolScope("session", "short-lived")
     box = registry.toolbox(GENERAL, Principal("passer-by"), scope.id)
     assert names(box) and scoped_tools_of(scope) == 1
     gone = weakref.ref(box)
@@ -260,7 +260,7 @@ def test_a_toolbox_without_references_is_freed_with_its_empty_scopes(registry: R
 
 
 def test_a_scope_with_tools_stays_and_an_emptied_one_is_freed(registry: Registry) -> None:
-    scope = Scope("session", "short-lived")
+    scope = ToolScope("session", "short-lived")
     registry.register(ClassTool("camera"), CHAT, scope)
     assert scoped_tools_of(scope) == 1
     assert registry.toolbox(GENERAL, ADA, scope.id).find("camera") is not None
@@ -310,7 +310,7 @@ class Changes(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.registry = Registry()
-        self.kept: dict[tuple[Scope, str], Origin] = {}
+        self.kept: dict[tuple[ToolScope, str], Origin] = {}
         self.off: set[str] = set()
         self.boxes = [self.registry.toolbox(*watcher) for watcher in WATCHERS[::2]]  # these live all the time
 
@@ -320,7 +320,7 @@ class Changes(RuleBasedStateMachine):
         scope=st.sampled_from(SCOPES),
         replace=st.booleans(),
     )
-    def register(self, name: str, origin: Origin, scope: Scope, replace: bool) -> None:
+    def register(self, name: str, origin: Origin, scope: ToolScope, replace: bool) -> None:
         if origin == BUILTIN:
             scope = GLOBAL
         holder = self.kept.get((scope, name))
@@ -336,7 +336,7 @@ class Changes(RuleBasedStateMachine):
             self.kept[scope, name] = origin
 
     @rule(name=st.sampled_from(NAMES), scope=st.sampled_from(SCOPES))
-    def unregister(self, name: str, scope: Scope) -> None:
+    def unregister(self, name: str, scope: ToolScope) -> None:
         assert self.registry.unregister(name, scope) == (self.kept.pop((scope, name), None) is not None)
 
     @rule(origin=st.sampled_from(ORIGINS))
@@ -374,7 +374,7 @@ class Changes(RuleBasedStateMachine):
     def _expected(self, watcher: Who) -> dict[str, Origin]:
         agent, who, session = watcher
         nearest: dict[str, Origin] = {}
-        for scope in (GLOBAL, Scope("owner", who.owner), Scope("session", session)):
+        for scope in (GLOBAL, ToolScope("owner", who.owner), ToolScope("session", session)):
             nearest |= {name: origin for (kept_in, name), origin in self.kept.items() if kept_in == scope}
         return {
             name: origin
@@ -400,8 +400,8 @@ def test_what_is_for_a_sessions_turns_is_seen_there_and_nowhere_else() -> None:
     registry.register(ClassTool("weather"), PLUGIN)
     inside, beside = (registry.toolbox(GENERAL, ADA, "one", in_turn=in_turn) for in_turn in (True, False))
     other = registry.toolbox(GENERAL, ADA, "two", in_turn=True)
-    registry.register(ClassTool("weather"), TAB, Scope("turn", "one"))
-    registry.register(ClassTool("look"), TAB, Scope("turn", "one"))
+    registry.register(ClassTool("weather"), TAB, ToolScope("turn", "one"))
+    registry.register(ClassTool("look"), TAB, ToolScope("turn", "one"))
     found = inside.find("weather")
     assert found is not None and found.origin == TAB
     assert [spec.name for spec in inside.specs()] == ["look", "weather"]

@@ -115,7 +115,7 @@ async def test_an_unchanged_file_is_read_again_only_by_force(opened: Opened) -> 
 async def test_a_file_that_hangs_while_it_loads_holds_nothing_up(
     opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(folder, "_PATIENCE", 0.01)
+    monkeypatch.setattr(folder, "_WAIT_SECONDS", 0.01)
     monkeypatch.setattr(folder, "_LOAD_SECONDS", 0.05)
     release = threading.Event()
     monkeypatch.setattr(threading, "release_the_file", release, raising=False)

@@ -4,7 +4,7 @@ import pytest
 
 from handspan.core.context import ToolContext
 from handspan.core.errors import DefinitionError
-from handspan.core.principals import BUILTIN, Origin, Scope
+from handspan.core.principals import BUILTIN, Origin, ToolScope
 from handspan.core.results import Pending
 from handspan.core.tool import UNKNOWN_EFFECTS, ToolSpec
 from handspan.core.values import Arguments
@@ -73,7 +73,7 @@ class TestLending:
     def test_they_are_there_for_the_length_of_a_block_whatever_happens_in_it(
         self, registry: Registry, tools: GraphTools
     ) -> None:
-        scope = Scope("turn", "s1")
+        scope = ToolScope("turn", "s1")
         with pytest.raises(RuntimeError), tools.register([tools.make(offered("look"))], None, TAB, "s1"):
             assert registry.holder("look", scope) == TAB
             raise RuntimeError

@@ -9,10 +9,11 @@ import msgspec
 import pytest
 
 from handspan.core.context import ToolContext
-from handspan.core.nodes import ClientPlace, ClientRecord
-from handspan.core.principals import Scope
+from handspan.core.nodes import SHARED, ClientNode, ClientRecord
+from handspan.core.principals import ToolScope
 from handspan.registry.registry import Registry
 from handspan.sources.nodes import messages
+from handspan.sources.nodes.hosted import HostedServer
 from handspan.sources.nodes.messages import ClientLost, FromClient, LargeFrames, ToClient
 from handspan.sources.nodes.mirror import Mirror
 from handspan.sources.nodes.mirrors import Mirrors
@@ -54,9 +55,9 @@ class Rows:
     def __init__(self) -> None:
         self.records: dict[str, ClientRecord] = {}
 
-    async def places(self, owners: Sequence[str]) -> list[ClientPlace]:
+    async def client_nodes(self, owners: Sequence[str]) -> list[ClientNode]:
         found = [one for one in self.records.values() if one.owner in owners]
-        return [ClientPlace(one.peer, one.owner, one.node, one.epoch, one.version) for one in found]
+        return [ClientNode(one.peer, one.owner, one.node, one.epoch, one.version) for one in found]
 
     async def clients(self, peers: Sequence[str]) -> list[ClientRecord]:
         return [self.records[peer] for peer in peers if peer in self.records]
@@ -152,7 +153,7 @@ async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
 def begin(pair: Pair, ctx: ToolContext, call: str = "c1", **arguments: Any) -> "asyncio.Task[Any]":
     """Run the tool of the client."""
     entry = next(entry for entry in pair.registry if entry.spec.name == "phone__add")
-    assert entry.scope == Scope("owner", "ann") and entry.facts.outlives
+    assert entry.scope == ToolScope("owner", "ann") and entry.facts.outlives
     ctx.call_id = call
     return asyncio.create_task(entry.run(arguments, ctx))
 
@@ -202,6 +203,26 @@ async def test_after_a_drop_the_call_is_sent_again_over_the_new_connection(pair:
     pair.mirrors.hint("ann")
     assert await soon(running) == 6
     assert len(pair.requests()) == 1
+
+
+async def test_a_call_that_has_found_its_tool_when_the_client_drops_waits_for_it(pair: Pair, ctx: ToolContext) -> None:
+    running = begin(pair, ctx)  # its first step comes after the drop
+    pair.mirrors.lose(ClientLost("ann", "p1", 1))
+    pair.relay = pair.new_relay(2)
+    pair.rows.records["p1"] = pair.record(2)
+    pair.mirrors.hint("ann")
+    await until(pair.requests)
+    pair.relay.take_answer(ResultFrame(id="c1", output=9))
+    assert await soon(running) == 9
+
+
+async def test_an_answer_that_was_looked_up_while_its_node_asked_for_it_is_passed_on(
+    pair: Pair, ctx: ToolContext
+) -> None:
+    running = begin(pair, ctx)
+    await until(pair.requests)
+    pair.relay.keep_early(ResultFrame(id="c1", output=10))
+    assert await soon(running) == 10
 
 
 async def test_a_client_that_can_not_resume_ends_its_calls_with_its_connection(pair: Pair, ctx: ToolContext) -> None:
@@ -259,3 +280,22 @@ async def test_the_node_of_the_client_takes_over_a_call_of_a_lost_node_without_s
     assert pair.relay.release("c2") is True
     assert pair.relay.release("c2") is False and pair.relay.release("c9") is False
     assert len(pair.requests()) == 2
+
+
+async def test_a_call_of_a_server_is_answered_also_when_its_cancel_comes_right_behind_it(
+    pair: Pair, tmp_path: Path
+) -> None:
+    ran: list[str] = []
+
+    async def run(name: str, arguments: Any, ctx: ToolContext) -> str:
+        ran.append(ctx.call_id)
+        return "ran"
+
+    hosted = HostedServer("mcp-1", 1, run, pair, open_artifacts(tmp_path / "server"), tmp_path)
+    for frame in (
+        b'{"type":"tool_call_request","id":"c1","name":"add","args":{}}',
+        b'{"type":"tool_cancel","id":"c1","reason":"aborted"}',
+    ):
+        hosted.deliver(ToClient("caller", SHARED, "mcp-1", 1, frame), frame)
+    await soon(hosted.end())
+    assert b"cancelled" in hosted.relay.carried["c1"].answer and not hosted.relay.is_awaited and ran == []

@@ -12,7 +12,7 @@ import pytest
 from handspan.core.agents import GENERAL
 from handspan.core.calls import ToolCall, new_call_id
 from handspan.core.context import Deadline
-from handspan.core.principals import OPERATOR, Origin, Scope
+from handspan.core.principals import OPERATOR, Origin, ToolScope
 from handspan.core.results import Failure, Success
 from handspan.core.tool import UNKNOWN_EFFECTS, Annotations
 from handspan.core.values import Json
@@ -41,7 +41,7 @@ class Phone:
         self.heard: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self.calls = RemoteCalls(frozenset(can))
         self.questions = RemoteQuestions() if "permissions" in can else None
-        origin, scope = Origin("device", label, f"{label}-1"), Scope("owner", OPERATOR.owner)
+        origin, scope = Origin("device", label, f"{label}-1"), ToolScope("owner", OPERATOR.owner)
         self.tools = RemoteTools(
             kit.registry, SchemaCache(), rules or OfferRules(), self.calls, self.questions, origin, scope, label
         )
@@ -125,7 +125,7 @@ async def test_tools_are_told_back_as_the_client_gave_them(kit: EngineKit) -> No
 
 async def test_the_name_of_a_living_clients_tool_is_refused_and_that_of_one_that_left_is_free(kit: EngineKit) -> None:
     def chat(peer: str) -> RemoteTools:
-        origin, scope = Origin("remote", "s1", peer), Scope("session", "s1")
+        origin, scope = Origin("remote", "s1", peer), ToolScope("session", "s1")
         calls = RemoteCalls(frozenset())
         return RemoteTools(kit.registry, SchemaCache(), OfferRules(), calls, None, origin, scope)
 

@@ -25,6 +25,7 @@ from handspan.net.policy import UrlPolicy
 from handspan.tools.mounts import SANDBOX_PATH
 from handspan.tools.processes import find_program, run_child
 from handspan.tools.sandbox import Network, Sandbox, SandboxReport, create_workspace
+from handspan.tools.shell.launcher import CommandLauncher
 from handspan.tools.shell.policy import CommandPolicy
 from handspan.tools.shell.shell import ExecShell
 from tests.net.site import Answer, Site, redirect, response
@@ -64,7 +65,7 @@ class GuardedShell:
         self._ctx = ctx
         self._guard = NetGuard(policy, resolve=at_home)
         self._limits = limits
-        self.tool = ExecShell(sandbox.workspace, CommandPolicy(), sandbox, open_proxy=self._open)
+        self.tool = ExecShell(CommandLauncher(sandbox.workspace, CommandPolicy(), sandbox, open_proxy=self._open))
 
     def _open(self) -> ForwardProxy:
         self.proxies.append(ForwardProxy(self._guard, self._limits))

@@ -1,4 +1,4 @@
-"""The instructions of the built-in agent, made from the live state (SPEC A5).
+"""The system prompt of the built-in agent: its instructions, made from the live state (SPEC A5).
 
 They have a line for each thing that the agent can use: without the tool, there is no line. An agent with instructions
 of its own (`agents.General.instructions`) gets those instead.

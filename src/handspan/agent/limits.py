@@ -1,4 +1,4 @@
-"""What ends a turn that would not end by itself, and what the model is told of it (SPEC E4).
+"""The limits of a turn: how many rounds and repeated calls it may have, and what the model is told then (SPEC E4).
 
 By default only the number of rounds is limited, and no call is refused: to repeat a call is legal, as in polling. The
 two guards against endless repetition are settings of an agent (`agents.NAME.limits`), off by default.

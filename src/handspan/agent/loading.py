@@ -13,7 +13,7 @@ from handspan.agent.limits import TurnLimits
 from handspan.agent.loop import Loop
 from handspan.agent.queue import Tasks
 from handspan.agent.session import Session
-from handspan.agent.stored_turns import PATIENCE, StoredTurns
+from handspan.agent.stored_turns import WAIT_SECONDS, StoredTurns
 from handspan.core.agents import Agent, SkillTools, agent_in_session
 from handspan.core.bus import Bus
 from handspan.core.context import Progress, no_progress
@@ -56,7 +56,7 @@ class ConversationLoader:
         self.stored_turns = StoredTurns(store.conversations, self.loop)
         self.bus: Bus | None = None
         self.tasks = Tasks()
-        self.patience = PATIENCE
+        self.wait_seconds = WAIT_SECONDS
         self.watch: Callable[[str], Callable[[], None]] | None = None
         self.is_open = self.runs_turns = True
         self.is_leaving = False

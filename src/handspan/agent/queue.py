@@ -48,7 +48,7 @@ class TurnHost(Protocol):
     """What turns need of their host."""
 
     tasks: Tasks
-    patience: float
+    wait_seconds: float
     """Seconds that a turn waits for the one before it."""
     is_open: bool
     """Whether turns are still begun."""
@@ -152,7 +152,7 @@ class TurnQueue:
         """Wait for the turns before this one. Raises `SessionBusy` when that takes too long."""
         if self.turns[0] is not turn:
             try:
-                async with asyncio.timeout(self._host.patience):
+                async with asyncio.timeout(self._host.wait_seconds):
                     await turn.may_begin.wait()
             except TimeoutError:
                 raise SessionBusy(f"Timed out waiting for session {self._session_id}") from None

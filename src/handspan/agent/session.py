@@ -26,7 +26,7 @@ from handspan.core.messages import Message, UserMessage
 from handspan.core.principals import Principal
 from handspan.core.records import SessionRecord
 
-Equip: TypeAlias = Callable[[Conversation], AbstractContextManager[None]]
+AddForTurn: TypeAlias = Callable[[Conversation], AbstractContextManager[None]]
 """Gives a conversation something for one turn, such as the tools of the client that asked."""
 EmitEvent: TypeAlias = Callable[[Event | Titled], None]
 """Takes an event of a turn."""
@@ -39,7 +39,7 @@ GIVEN_UP: Final = Ended("aborted")
 """The end of a turn that waited and was given up."""
 
 
-def _equip_nothing(conversation: Conversation) -> AbstractContextManager[None]:
+def _add_nothing(conversation: Conversation) -> AbstractContextManager[None]:
     """Give the conversation nothing."""
     return nullcontext()
 
@@ -108,17 +108,20 @@ class Session:
         name: str = "",
         join: bool = False,
         debug: bool = False,
-        equip: Equip = _equip_nothing,
+        add_for_turn: AddForTurn = _add_nothing,
         gives_up: bool = False,
         history: Sequence[Message] = (),
         replaces: int = 0,
     ) -> Handle:
         """Answer this message in a turn.
 
-        `join`: it becomes part of the running turn, if there is one. A message with a known id is not added twice: its
-        sender gets the answer that it has, or will have. `gives_up`: a turn that waits for a page is ended first
-        (graph.md 4.8), and the handle's end raises a `StoreError`. `history`: messages that a new session begins with.
-        `replaces`: the number of the person's message in whose place it stands; all that follows that one is removed.
+        A message with a known id is not added twice: its sender gets the answer that it has, or will have.
+
+        `agent` and `name`: the agent of a new session, and its name. `join`: the message becomes part of the running
+        turn, if there is one. `debug`: the listener gets the model's prompt, too. `add_for_turn`: see `AddForTurn`.
+        `gives_up`: a turn that waits for a page is ended first (graph.md 4.8), and the handle's end raises a
+        `StoreError`. `history`: messages that a new session begins with. `replaces`: the number of an earlier message
+        of the person; it and all that follows it are removed.
         """
         running, its_own = self._queue.running, self._queue.turn_of(message.id)
         if its_own is not None:
@@ -129,8 +132,10 @@ class Session:
         if join and not replaces and running is not None and running.can_be_joined:
             return Handle(running, is_own=False, joined=running.join(message, listener))
         turn = self._queue.line_up(Turn(listener, shows_prompt=debug))
-        turn.may_move = equip is _equip_nothing
-        work = partial(self._say, who, turn.add(message, listener), agent, name, equip, gives_up, history, replaces)
+        turn.may_move = add_for_turn is _add_nothing
+        work = partial(
+            self._say, who, turn.add(message, listener), agent, name, add_for_turn, gives_up, history, replaces
+        )
         task = asyncio.create_task(self._queue.run(turn, work))
         return self._queue.follow(turn, task, raises=(StoreError,) if gives_up else ())
 
@@ -143,7 +148,7 @@ class Session:
         self,
         who: Principal | None = None,
         listener: Listener | None = None,
-        equip: Equip = _equip_nothing,
+        add_for_turn: AddForTurn = _add_nothing,
         first: First = _go_on_at_once,
         *,
         cut_off: bool = False,
@@ -155,8 +160,8 @@ class Session:
         `StoreError`.
         """
         turn = self._queue.line_up(Turn(listener, checks_first=True))
-        turn.may_move = equip is _equip_nothing
-        work = partial(self._resume, who, equip, first, cut_off)
+        turn.may_move = add_for_turn is _add_nothing
+        work = partial(self._resume, who, add_for_turn, first, cut_off)
         task = asyncio.create_task(self._queue.run(turn, work))
         return self._queue.follow(turn, task, raises=(StoreError,))
 
@@ -305,7 +310,7 @@ class Session:
         message: UserMessage,
         agent: str,
         name: str,
-        equip: Equip,
+        add_for_turn: AddForTurn,
         gives_up: bool,
         history: Sequence[Message],
         replaces: int,
@@ -313,7 +318,7 @@ class Session:
     ) -> Ended:
         host = self._host
         conversation, record = await host.open(self, who, agent=agent, name=name)
-        with equip(conversation):
+        with add_for_turn(conversation):
             if conversation.find_message(message.id) is not None:
                 return await self._say_again(turn, conversation, message)
             emit = self._begin(turn, conversation)
@@ -394,12 +399,14 @@ class Session:
             stored.waits = False
         return NOTHING_TO_DO
 
-    async def _resume(self, who: Principal | None, equip: Equip, first: First, cut_off: bool, turn: Turn) -> Ended:
+    async def _resume(
+        self, who: Principal | None, add_for_turn: AddForTurn, first: First, cut_off: bool, turn: Turn
+    ) -> Ended:
         conversation = await self._host.reopen(self, who)
         if conversation is None or not await first():
             return NOTHING_TO_DO
         turn.id = self._waiting or last_turn(conversation.messages) or turn.id  # it is the same turn
-        with equip(conversation):
+        with add_for_turn(conversation):
             begin = partial(self._begin, turn, conversation)
             return await self._go_on(conversation, begin, cut_off=cut_off) or NOTHING_TO_DO
 

@@ -20,7 +20,7 @@ from handspan.agent.loading import ConversationLoader
 from handspan.agent.queue import Tasks
 from handspan.agent.refusals import SessionRefused, TurnMoved, TurnRefused
 from handspan.agent.session import Session
-from handspan.agent.stored_turns import PATIENCE, shorten
+from handspan.agent.stored_turns import WAIT_SECONDS, shorten
 from handspan.agent.turn_events import QuestionOver, SessionEvent
 from handspan.core.agents import Agent, agent_in_session
 from handspan.core.bus import AbortRequested, Bus, QuestionEnded, QuestionOpened
@@ -77,7 +77,7 @@ class Sessions:
         agents: Agents,
         choose_model: ChooseModel,
         bus: Bus,
-        patience: float = PATIENCE,
+        wait_seconds: float = WAIT_SECONDS,
         limit: int = _MAX_LOADED,
     ) -> None:
         """`bus` gets the events of all turns; `limit` is how many conversations stay loaded."""
@@ -96,7 +96,7 @@ class Sessions:
         self.bus: Bus | None = bus
         self.watch: Callable[[str], Callable[[], None]] | None = None
         self.tasks = Tasks()
-        self.patience = patience
+        self.wait_seconds = wait_seconds
         self.is_open = self.runs_turns = True
         self.is_leaving = False
         self.hand_over: Callable[[str, str], None] | None = None

@@ -20,7 +20,7 @@ from handspan.core.values import strip_invisible
 _NO_NAME_AFTER: Final = ("error", "aborted", "pending")
 _UNKNOWN: Final = -1
 """In place of the number of removed messages, when the store failed: the next turn loads all messages."""
-PATIENCE: Final = 30.0
+WAIT_SECONDS: Final = 30.0
 """Seconds that a turn waits for the one before it."""
 _log = logging.getLogger(__name__)
 
@@ -124,7 +124,7 @@ class StoredTurns:
 
     async def _begin_when_free(self, conversation: Conversation) -> SessionRecord:
         """Mark the session as running, and return its record. Waits for a turn that another node runs."""
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + WAIT_SECONDS
         while True:
             try:
                 return await self._conversations.begin_turn(conversation.id, owner=conversation.owner)

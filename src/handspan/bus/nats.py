@@ -84,6 +84,10 @@ class NatsBus:
     def publish(self, event: BusEvent) -> None:
         """Call every listener for this kind of event, here and on the nodes that are interested. Never waits."""
         self._here.publish(event)
+        self.publish_elsewhere(event)
+
+    def publish_elsewhere(self, event: BusEvent) -> None:
+        """Call the listeners of the other nodes that are interested. Never waits."""
         if self._link is None:
             return
         subject = _subject_of(event)

@@ -81,7 +81,7 @@ class Unsent(ToolError):
         """Seconds that the channel asks to wait; 0: it says nothing."""
 
 
-class ChannelLane:
+class ChannelQueue:
     """One channel with its queue: messages are delivered one after another, in their order."""
 
     def __init__(self, name: str, kind: ChannelKind, settings: ChannelSettings, channel: "Channel | str") -> None:
@@ -199,45 +199,45 @@ class ChannelLane:
 class MessageBus:
     """All channels by name."""
 
-    def __init__(self, lanes: Mapping[str, ChannelLane]) -> None:
-        self._lanes = dict(lanes)
+    def __init__(self, queues: Mapping[str, ChannelQueue]) -> None:
+        self._queues = dict(queues)
 
-    def __iter__(self) -> Iterator[ChannelLane]:
-        return iter(self._lanes.values())
+    def __iter__(self) -> Iterator[ChannelQueue]:
+        return iter(self._queues.values())
 
     def __len__(self) -> int:
-        return len(self._lanes)
+        return len(self._queues)
 
     @property
     def missing(self) -> str:
         """Why no message can be sent; empty when a channel can be used."""
-        if not self._lanes:
+        if not self._queues:
             return "no channel is configured: the operator has to add one to the setting `channels`"
-        if all(lane.problem for lane in self):
-            problems = "; ".join(f"{lane.name}: {lane.problem.rstrip('.')}" for lane in self)
+        if all(queue.problem for queue in self):
+            problems = "; ".join(f"{queue.name}: {queue.problem.rstrip('.')}" for queue in self)
             return f"no channel can be used ({problems})"
         return ""
 
-    def find(self, name: str) -> ChannelLane | None:
+    def find(self, name: str) -> ChannelQueue | None:
         """Return the channel of this name."""
-        return self._lanes.get(name)
+        return self._queues.get(name)
 
     async def send(self, message: OutgoingMessage) -> str:
         """Return when the channel has delivered it. Raises `ToolError`; for an unknown channel it lists the others."""
-        lane = self._lanes.get(message.channel)
-        if lane is None or lane.settings.owner not in (message.owner, ANYONE):
+        queue = self._queues.get(message.channel)
+        if queue is None or queue.settings.owner not in (message.owner, ANYONE):
             known = [one.name for one in self if one.settings.owner in (message.owner, ANYONE)]
             raise ToolError("invalid_arguments", describe_unknown(message.channel, known))
-        return await lane.send(message)
+        return await queue.send(message)
 
     async def check(self) -> None:
         """Check the settings of all channels, also those that take long to check."""
-        await asyncio.gather(*(lane.check() for lane in self))
+        await asyncio.gather(*(queue.check() for queue in self))
 
     async def close(self) -> None:
         """Stop all channels."""
-        for lane in self:
-            await lane.close()
+        for queue in self:
+            await queue.close()
 
 
 def describe_unknown(name: str, known: Sequence[str]) -> str:

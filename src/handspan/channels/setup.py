@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, get_args
 
 from handspan.channels.apprise_urls import AppriseChannel
-from handspan.channels.bus import Channel, ChannelLane, MessageBus
+from handspan.channels.bus import Channel, ChannelQueue, MessageBus
 from handspan.channels.page import PageChannel, ShowMessage, show_nowhere
 from handspan.channels.telegram import TelegramChannel
 from handspan.channels.telegram_api import TelegramApi
@@ -34,19 +34,19 @@ class ChannelMaker:
 
     def make_bus(self, channels: Mapping[str, ChannelSettings]) -> MessageBus:
         """Return the bus with all these channels."""
-        return MessageBus({name: self._lane(name, settings) for name, settings in channels.items()})
+        return MessageBus({name: self._queue_of(name, settings) for name, settings in channels.items()})
 
-    def _lane(self, name: str, settings: ChannelSettings) -> ChannelLane:
+    def _queue_of(self, name: str, settings: ChannelSettings) -> ChannelQueue:
         kind: ChannelKind | None = next((one for one in _KINDS if one in (settings.type, name)), None)
         if settings.type != "auto":
             kind = settings.type
         if kind is None:
             text = f"channels.{name}.type is missing. Set it to one of {', '.join(map(repr, _KINDS))}."
-            return ChannelLane(name, "webhook", settings, text)
+            return ChannelQueue(name, "webhook", settings, text)
         try:
-            return ChannelLane(name, kind, settings, self._make[kind](name, settings))
+            return ChannelQueue(name, kind, settings, self._make[kind](name, settings))
         except ConfigError as error:
-            return ChannelLane(name, kind, settings, str(error))
+            return ChannelQueue(name, kind, settings, str(error))
 
     def _page(self, name: str, settings: ChannelSettings) -> Channel:
         return PageChannel(self._show)

@@ -9,7 +9,7 @@ import logging
 import random
 from typing import Final
 
-from handspan.channels.bus import ChannelLane, Listening, MessageBus, Unsent
+from handspan.channels.bus import ChannelQueue, Listening, MessageBus, Unsent
 from handspan.core.channels import ChannelNodes, Inbox
 from handspan.core.errors import StoreError, ToolError
 
@@ -41,11 +41,11 @@ class ChannelSupervisor:
 
     def open(self) -> None:
         """Begin to listen."""
-        for lane in self._bus:
-            self._tasks.append(asyncio.create_task(self._check(lane)))
-            if lane.listener is not None:
-                lane.status, lane.reason = "retrying", "It has not answered yet."
-                self._tasks.append(asyncio.create_task(self._listen(lane, lane.listener)))
+        for queue in self._bus:
+            self._tasks.append(asyncio.create_task(self._check(queue)))
+            if queue.listener is not None:
+                queue.status, queue.reason = "retrying", "It has not answered yet."
+                self._tasks.append(asyncio.create_task(self._listen(queue, queue.listener)))
 
     async def close(self) -> None:
         """Listen no more, and let another node do it."""
@@ -54,43 +54,43 @@ class ChannelSupervisor:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         tasks, self._tasks = self._tasks, []
         if self._nodes is not None and tasks:
-            for lane in self._bus:
+            for queue in self._bus:
                 with contextlib.suppress(StoreError):  # then it goes with this node
-                    await self._nodes.leave_work(_lease_of(lane))
+                    await self._nodes.leave_work(_lease_of(queue))
 
-    async def _check(self, lane: ChannelLane) -> None:
-        await lane.check()
-        if lane.problem:
-            _log.warning("The channel %r can't be used: %s", lane.name, lane.problem)
+    async def _check(self, queue: ChannelQueue) -> None:
+        await queue.check()
+        if queue.problem:
+            _log.warning("The channel %r can't be used: %s", queue.name, queue.problem)
 
-    async def _listen(self, lane: ChannelLane, channel: Listening) -> None:
+    async def _listen(self, queue: ChannelQueue, channel: Listening) -> None:
         loop, wait = asyncio.get_running_loop(), self._first_seconds
         while True:
             began = loop.time()
             try:
                 if self._nodes is None:
-                    await channel.listen(self._inbox, lane.note_up)
+                    await channel.listen(self._inbox, queue.note_up)
                 else:
-                    await self._listen_alone(self._nodes, lane, channel)
+                    await self._listen_alone(self._nodes, queue, channel)
                     continue
                 error = ToolError("network_error", "The channel ended.")
             except ToolError as failed:
                 error = failed
             except Exception as failed:  # an adapter's fault must not end the channel for good
-                _log.exception("The channel %r failed", lane.name)
+                _log.exception("The channel %r failed", queue.name)
                 error = ToolError("internal_error", f"{type(failed).__name__}: {failed}")
             if loop.time() - began >= _GOOD_SECONDS:
                 wait = self._first_seconds
-            await self._pause(lane, error, wait)
+            await self._pause(queue, error, wait)
             wait = min(2 * wait, _MOST_SECONDS)
 
-    async def _listen_alone(self, nodes: ChannelNodes, lane: ChannelLane, channel: Listening) -> None:
+    async def _listen_alone(self, nodes: ChannelNodes, queue: ChannelQueue, channel: Listening) -> None:
         """Listen while this node is the one that does. Raises `ToolError` when the network is down."""
-        name = _lease_of(lane)
+        name = _lease_of(queue)
         while not await nodes.hold_work(name):
-            lane.status, lane.reason, lane.retry_at = "ready", "", None
+            queue.status, queue.reason, queue.retry_at = "ready", "", None
             await asyncio.sleep(_LOOK_SECONDS)
-        listening = asyncio.create_task(channel.listen(self._inbox, lane.note_up))
+        listening = asyncio.create_task(channel.listen(self._inbox, queue.note_up))
         try:
             while not listening.done() and await nodes.hold_work(name):
                 await asyncio.wait([listening], timeout=_LOOK_SECONDS)
@@ -100,15 +100,15 @@ class ChannelSupervisor:
             listening.cancel()
             await asyncio.gather(listening, return_exceptions=True)
 
-    async def _pause(self, lane: ChannelLane, error: ToolError, wait: float) -> None:
+    async def _pause(self, queue: ChannelQueue, error: ToolError, wait: float) -> None:
         asked = error.wait if isinstance(error, Unsent) else 0.0
         seconds = max(asked, wait * random.uniform(0.75, 1.25))
-        if lane.reason != error.message:  # once for each reason, however long it lasts
-            _log.warning("The channel %r is down: %s", lane.name, error.message)
-        lane.status, lane.reason = "retrying", error.message
-        lane.retry_at = asyncio.get_running_loop().time() + seconds
+        if queue.reason != error.message:  # once for each reason, however long it lasts
+            _log.warning("The channel %r is down: %s", queue.name, error.message)
+        queue.status, queue.reason = "retrying", error.message
+        queue.retry_at = asyncio.get_running_loop().time() + seconds
         await asyncio.sleep(seconds)
 
 
-def _lease_of(lane: ChannelLane) -> str:
-    return f"channel {lane.name}"
+def _lease_of(queue: ChannelQueue) -> str:
+    return f"channel {queue.name}"

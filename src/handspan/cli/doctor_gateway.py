@@ -1,4 +1,4 @@
-"""What `handspan doctor` finds out about a gateway that runs: as a client would, and as a stranger would."""
+"""What `handspan doctor` finds out about a gateway that runs: as its client, and as a program without a token."""
 
 import ssl
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ _UPGRADE: Final = {
     "Sec-WebSocket-Version": "13",
     "Sec-WebSocket-Key": "aGFuZHNwYW4tZG9jdG9yIQ==",
 }
-_STRANGER: Final = "handspan-doctor.invalid"
+_UNKNOWN_HOST: Final = "handspan-doctor.invalid"
 _CLIENT: Final = {"User-Agent": f"handspan-doctor/{VERSION} (checks that strangers are refused)"}
 """The gateway's log has it beside what was refused: so these checks do not look like an attack."""
 
@@ -70,13 +70,13 @@ class _Looking:
         return Finding("gateway store", False, f"a look at /ready {_describe_answer(answered)}", remedy)
 
     def _host_check(self) -> Finding:
-        answered = self._ask("/health", {"Host": _STRANGER})
+        answered = self._ask("/health", {"Host": _UNKNOWN_HOST})
         if answered.status == 403:
             return Finding("gateway host check", True, "requests under a foreign name are refused")
         return Finding(
             "gateway host check",
             False,
-            f"a request for {_STRANGER!r} {_describe_answer(answered)}",
+            f"a request for {_UNKNOWN_HOST!r} {_describe_answer(answered)}",
             "a proxy in between may set Host itself: let it pass the name on that the browser sent",
         )
 

@@ -28,7 +28,7 @@ def command(as_json: bool) -> None:
             one.version,
             render_time(one.started),
             f"{one.lag:.1f} s ago",
-            ", ".join(f"{count:g} {name}" for name, count in one.load.items() if count),
+            ", ".join(f"{count:g} {name}" for name, count in one.load.items() if count and not name.endswith("_total")),
         )
         for one in found.nodes
     ]

@@ -169,7 +169,7 @@ class TerminalQuestions:
 
 
 def render_question(question: Question) -> str:
-    """Return the lines that come before the prompt. Words of others must not steer the terminal."""
+    """Return the lines that come before the prompt. Words of others must not control the terminal."""
     call, subject, action = _call_line(question), strip_invisible(question.subject), question.action or QuestionAction()
     match question.kind:
         case "permission":

@@ -42,7 +42,7 @@ AnswerInChat: TypeAlias = Callable[[Question], Awaitable[Answer | bool | None]]
 
 It is cancelled when the question is answered elsewhere, has expired, or its call has ended.
 """
-MessageListener: TypeAlias = Callable[[ChannelMessage], None]
+ChannelListener: TypeAlias = Callable[[ChannelMessage], None]
 """Gets what an agent writes to the person, outside of any answer (ws.md 3.9)."""
 _SECONDS_TO_OPEN: Final = 30.0
 _LEAST_GRACE: Final = 30.0
@@ -91,7 +91,7 @@ class ChatListeners(Struct, frozen=True):
 
     question: AnswerInChat | None = None
     state: Callable[[State], None] | None = None
-    channel_message: MessageListener | None = None
+    channel_message: ChannelListener | None = None
 
 
 class Chat:

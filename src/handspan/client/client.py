@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from handspan.client.address import Address
 from handspan.client.builder import Callbacks, ClientBuilder
 from handspan.client.calls import AskPermission, BeginLogin
-from handspan.client.chat import AnswerInChat, Chat, ChatListeners, MessageListener
+from handspan.client.chat import AnswerInChat, ChannelListener, Chat, ChatListeners
 from handspan.client.client_state import ClientState
 from handspan.client.connection import ClientConnection, ClientOptions, State
 from handspan.client.memory import CallMemory, StateFile
@@ -90,7 +90,7 @@ class Client:
         open_link: OpenLink | None = None,
         start_login: BeginLogin | None = None,
         resume_token: str = "",
-        on_channel_message: MessageListener | None = None,
+        on_channel_message: ChannelListener | None = None,
     ) -> None:
         """`role`: the tools of a device are for every session of its owner, those of a chat for its own session.
 
@@ -270,7 +270,7 @@ class Client:
         name: str = "",
         on_question: AnswerInChat | None = None,
         on_state: Callable[[State], None] | None = None,
-        on_channel_message: MessageListener | None = None,
+        on_channel_message: ChannelListener | None = None,
     ) -> Chat:
         """Return a conversation, on a connection of its own: `async with client.chat() as chat`.
 

@@ -250,7 +250,7 @@ class ClientConnection:
         self._add(steps)
 
     def on_drop(self, will_retry: bool) -> None:
-        """The link has dropped, and with it the frames that were not sent yet."""
+        """Note that the link has dropped, and tell the state which frames were not sent."""
         waiting = [step for step in self._queue if not isinstance(step, SendFrame)]
         unsent = [*self._unsent, *(step.frame for step in self._queue if isinstance(step, SendFrame))]
         self._queue, self._unsent = deque(waiting), []

@@ -44,7 +44,7 @@ class EagerTasks:
         try:
             waits = spare.begin(coroutine)
         finally:
-            if waits or spare.task.cancelling():  # it may have cancelled this task as its own
+            if waits or spare.task.cancelling():  # the coroutine takes it for its own task, and may have cancelled it
                 self._add()
             else:
                 self._idle.append(spare)

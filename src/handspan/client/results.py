@@ -101,7 +101,7 @@ class ResultEncoder:
         return frame
 
     async def shrink(self, frame: ResultFrame, capabilities: frozenset[str], limits: WireLimits) -> ResultFrame:
-        """The answer, small enough for one message: large contents are uploaded. Raises `ToolError` when none fits."""
+        """Return the answer so that it fits a message: large contents are uploaded. Raises `ToolError` if it can't."""
         if fits(frame, limits):
             return frame
         size = len(_output_bytes(frame.output))

@@ -1,4 +1,4 @@
-"""The link to the gateway: a WebSocket that is opened again after a drop. It does not read the messages."""
+"""The link of a client or device to the gateway: a WebSocket that reconnects after a drop, with backoff."""
 
 import asyncio
 import contextlib

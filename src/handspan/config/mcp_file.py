@@ -35,9 +35,9 @@ _GOOSE_KEYS: Final = {
 
 
 def read_servers(path: Path) -> dict[str, Any]:
-    """Return the servers of such a file by name, as settings; none if there is no file. Raises `ConfigError`.
+    """Return the servers of an `mcp.json` by name, as settings; none if there is no file. Raises `ConfigError`.
 
-    A server of such a file is meant to be seen: `internal_only` is false unless the file says otherwise.
+    Models see the tools of such a server: `internal_only` is false unless the file says otherwise.
     """
     if not path.exists():
         return {}

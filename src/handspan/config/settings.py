@@ -16,7 +16,7 @@ from handspan.core.principals import OriginKind
 from handspan.core.values import JsonObject
 
 # The description says in an error what is wanted; `read_as` lists other spellings and what they stand for.
-Text: TypeAlias = Annotated[str, Meta(pattern=r"\S", description="a text that is not empty")]
+NotEmpty: TypeAlias = Annotated[str, Meta(pattern=r"\S", description="a text that is not empty")]
 Seconds: TypeAlias = Annotated[float, Meta(gt=0, description="a number of seconds above 0")]
 TimeLimit: TypeAlias = Annotated[
     Annotated[float, Meta(gt=0)] | None,
@@ -58,7 +58,7 @@ Switch: TypeAlias = Annotated[
 Bytes: TypeAlias = Annotated[int, Meta(ge=1024, description="a whole number of bytes, 1024 or more")]
 NodeRole: TypeAlias = Literal["all", "edge", "agent"]
 Port: TypeAlias = Annotated[int, Meta(ge=0, le=65535, description="a port from 1 to 65535, or 0 for any that is free")]
-PathPrefix: TypeAlias = Annotated[
+ServedPath: TypeAlias = Annotated[
     str,
     Meta(
         pattern=r"^(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*$",
@@ -87,12 +87,12 @@ class CommandSettings(Struct, frozen=True):
     mode: Literal["auto", "allowlist", "denylist"] = "auto"
     """`allowlist`: only listed commands run. `denylist`: all but those that hold a listed pattern. `auto`: in a
     sandbox, which is the boundary, the deny list, unless `allowlist` has entries; without a sandbox the allow list."""
-    allowlist: tuple[Text, ...] = ()
+    allowlist: tuple[NotEmpty, ...] = ()
     """Commands by their base name, in place of the built-in list; empty: the built-in list. An entry of several words,
     such as `git log`, allows the commands that begin with these words."""
-    allow_also: tuple[Text, ...] = ()
+    allow_also: tuple[NotEmpty, ...] = ()
     """Commands beside those of the allow list, written in the same way."""
-    denylist: tuple[Text, ...] = ()
+    denylist: tuple[NotEmpty, ...] = ()
     """Patterns that refuse a command, beside the built-in ones."""
 
 
@@ -119,16 +119,16 @@ class UrlPolicy(Struct, frozen=True):
     """False lets network tools go everywhere, private addresses included."""
     allow_private: bool = False
     """Private and loopback addresses may be asked. Cloud metadata addresses stay blocked."""
-    allowed_domains: tuple[Text, ...] = ()
+    allowed_domains: tuple[NotEmpty, ...] = ()
     """Hosts that may be asked whatever address they have: `host`, `host:port`, an address, a network (`10.0.0.0/8`)."""
-    blocked_domains: tuple[Text, ...] = ()
+    blocked_domains: tuple[NotEmpty, ...] = ()
     """Hosts that may never be asked."""
 
 
 class HttpRequestSettings(Struct, frozen=True):
     """The tool `http_request`."""
 
-    allowed_hosts: tuple[Text, ...] | None = None
+    allowed_hosts: tuple[NotEmpty, ...] | None = None
     """The only hosts that it may ask; unset: every host that `url_policy` lets through."""
 
 
@@ -196,11 +196,11 @@ class McpServer(Struct, frozen=True):
     """Its tools are hidden from models until a skill names them (SPEC C2)."""
     trusted: bool = False
     """A changed tool definition is taken without asking a person (SPEC T5)."""
-    allow: tuple[Text, ...] | None = None
+    allow: tuple[NotEmpty, ...] | None = None
     """Names or globs of its tools that may be used, in the server's own words; unset: all, empty: none."""
-    deny: tuple[Text, ...] = ()
+    deny: tuple[NotEmpty, ...] = ()
     """Names or globs of its tools that may not be used; they win."""
-    permissions: tuple[Text, ...] = ()
+    permissions: tuple[NotEmpty, ...] = ()
     """Permissions that a person has to grant before its tools run (SPEC P1)."""
     timeout: TimeLimit = 30.0
     """Seconds for one call of its tools; 0 or "none" for no limit."""
@@ -236,7 +236,7 @@ class ToolSettings(Struct, frozen=True):
     """Seconds by tool name or glob, in place of the tools' own; 0 or "none" for no limit (SPEC E5)."""
     disabled: tuple[Disabled, ...] = ()
     """Switched off for everyone: names, globs, `origin:KIND` or `origin:KIND(NAME)` (SPEC R9)."""
-    allow_shadowing: tuple[Text, ...] = ()
+    allow_shadowing: tuple[NotEmpty, ...] = ()
     """Names of built-in tools that tools from outside may take the place of (SPEC R2)."""
     result_limit: Bytes = 65536
     """Bytes of a result that go to the model; a larger one is kept as an artifact, and cut (SPEC X3)."""
@@ -268,7 +268,7 @@ class ToolSettings(Struct, frozen=True):
 class HookSettings(Struct, frozen=True):
     """One hook of the chain."""
 
-    type: Text
+    type: NotEmpty
     """A built-in one (`audit_log`, `rate_limit`, `path_prefix`) or the name of an entry point `handspan.hooks`."""
     config: JsonObject = {}
     """The options of this type. `audit_log`: `arguments` (false: not written), `file` (`audit.jsonl` in the state
@@ -328,9 +328,9 @@ class ModelSettings(Struct, frozen=True):
 class AgentSettings(Struct, frozen=True):
     """One agent: which tools it may use, and when a person is asked first."""
 
-    tools: tuple[Text, ...] | None = None
+    tools: tuple[NotEmpty, ...] | None = None
     """Names or globs that it may use; unset: all, empty: none (SPEC R7)."""
-    deny: tuple[Text, ...] = ()
+    deny: tuple[NotEmpty, ...] = ()
     """Names or globs that it may not use; they win."""
     mode: Mode = "automatic"
     """When a person is asked (SPEC P4)."""
@@ -342,9 +342,9 @@ class AgentSettings(Struct, frozen=True):
     """One sentence for people who choose an agent."""
     max_tool_iterations: Annotated[int | None, Meta(description="a whole number of rounds, or 0 for no limit")] = 20
     """Rounds of calls in one turn; 0 for no limit (SPEC E4)."""
-    skills: tuple[Text, ...] = ()
+    skills: tuple[NotEmpty, ...] = ()
     """Skills that are on from the start (SPEC A3)."""
-    nodes: tuple[Text, ...] | None = None
+    nodes: tuple[NotEmpty, ...] | None = None
     """Nodes of web pages and programs over HTTP whose tools it may use; unset: all (SPEC H1)."""
     limits: AgentLimits = AgentLimits()
 
@@ -397,22 +397,22 @@ class ConnectionLimits(Struct, frozen=True):
 class RemotePolicy(Struct, frozen=True):
     """Which tools clients and devices may register (SPEC W5)."""
 
-    allow: tuple[Text, ...] | None = None
+    allow: tuple[NotEmpty, ...] | None = None
     """Names or globs that they may use; unset: all, empty: none."""
-    deny: tuple[Text, ...] = ()
+    deny: tuple[NotEmpty, ...] = ()
     """Names or globs that they may not use; they win."""
-    deny_permissions: tuple[Text, ...] = ()
+    deny_permissions: tuple[NotEmpty, ...] = ()
     """Permissions or globs of them, as `android.permission.*`, that no tool of theirs may ask for."""
 
 
 class GatewaySettings(Struct, frozen=True):
     """The server: its address, the hosts and origins that it knows, and its limits (SPEC G1, S5)."""
 
-    host: Text = "127.0.0.1"
+    host: NotEmpty = "127.0.0.1"
     """The address to listen on. `0.0.0.0` is every network of this computer: phones can reach it then, and others."""
     port: Port = 42617
     """The port to listen on; 0 for any that is free."""
-    path_prefix: PathPrefix = ""
+    path_prefix: ServedPath = ""
     """What all paths begin with, for a gateway behind a reverse proxy."""
     tls: bool = False
     """Speak https with a certificate of our own for the local network (as `serve --tls` does). A phone has to load its
@@ -466,7 +466,7 @@ class BucketSettings(Struct, frozen=True):
     """The bucket. It has to be there already, and should be for Handspan alone."""
     prefix: str = ""
     """What the keys of all objects begin with, as in `handspan/`."""
-    region: Text = "us-east-1"
+    region: NotEmpty = "us-east-1"
     """The region that requests are signed for. Most storages of one's own take the default."""
     access_key: str = ""
     """The name of the key: `env:NAME` or `file:PATH` names where it is."""
@@ -495,12 +495,12 @@ class ChannelSettings(Struct, frozen=True):
     `{chat_id}` stands for the chat. It may be `env:NAME` or `file:PATH`."""
     secret: str = ""
     """Webhook: the key of the signatures, 16 characters at least; it may be `env:NAME` or `file:PATH`."""
-    owner: Text = "operator"
+    owner: NotEmpty = "operator"
     """The owner whose agents send here, and whose sessions the people of `allow` open. `*`: all agents send here, and
     the sessions are the operator's."""
     agent: str = ""
     """The agent that answers; empty: the default agent. It asks at least before destructive calls."""
-    allow: tuple[Text, ...] = ()
+    allow: tuple[NotEmpty, ...] = ()
     """Ids of senders who may write to the agent, and of chats that it may write to, beside those that were paired;
     `*` for all."""
     receive: bool = True
@@ -602,7 +602,7 @@ class BridgeSettings(Struct, frozen=True):
 
     android: bool = False
     """Whether it also bridges apps on Android phones and emulators, through `adb` (docs/android.md)."""
-    adb: Text = "adb"
+    adb: NotEmpty = "adb"
     """The program `adb`: a name in the PATH, or a path."""
     package_seconds: Seconds = 5.0
     """Seconds between two looks at the packages of the phones; devices that come and go are noticed at once."""
@@ -619,18 +619,18 @@ class Settings(Struct, frozen=True):
     cluster: ClusterSettings = ClusterSettings()
     journal_days: Days = 30.0
     """How long the journal keeps calls that have their result; 0 or "none" for all time. Open calls stay (SPEC E8)."""
-    default_agent: Text = "General"
+    default_agent: NotEmpty = "General"
     """The agent to use when none is named: one of `agents`, or a stored one (`handspan agents`)."""
     model: str = ""
     """The model that is meant where none is named: a name of `models`, `offline`, or `API:MODEL` as in
     `anthropic:claude-sonnet-5`; empty: the first that is found (a key in the environment, a local Ollama, offline)."""
-    models: dict[Text, ModelSettings] = {}
+    models: dict[NotEmpty, ModelSettings] = {}
     """Models by name."""
     model_requests: Count = 100
     """How many requests to one model may run at once. Further ones wait for their turn, and the turn says so."""
     tools: ToolSettings = ToolSettings()
     hooks: HookChain = HookChain()
-    agents: dict[Text, AgentSettings] = field(default_factory=lambda: {"General": AgentSettings()})
+    agents: dict[NotEmpty, AgentSettings] = field(default_factory=lambda: {"General": AgentSettings()})
     """Agents by name. `General` is always there."""
     channels: dict[ChannelName, ChannelSettings] = {}
     """Channels by name: where the tool `message` delivers, and where people write to an agent."""

@@ -72,6 +72,11 @@ class NoTools:
 NO_TOOLS: Final = NoTools()
 
 
+def not_elsewhere() -> bool:
+    """Stands in where no other process goes on with the work of a caller."""
+    return False
+
+
 class ToolContext(Struct, gc=False):
     """What one call may touch."""
 
@@ -88,6 +93,8 @@ class ToolContext(Struct, gc=False):
     answer: Json = None
     """What the person answered before the call ran, for a tool that says by `Handling.asks` what to ask."""
     tools: SearchableTools = NO_TOOLS
+    stays_open: Callable[[], bool] = not_elsewhere
+    """Whether the call stays open when it is cancelled now: another process gets its outcome."""
 
     async def ask(
         self,

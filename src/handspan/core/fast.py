@@ -1,7 +1,7 @@
 """Whether the speed tricks are on. The files `fast_*` hold them, and ARCHITECTURE.md lists what each gains.
 
 `HANDSPAN_FAST=off` takes the library's way instead of each trick. That is slower, and the same to every client but
-one: a client that says goodbye in the same packet as its last messages gets no more answers to these.
+one: a client that closes the connection in the same packet as its last messages gets no more answers to these.
 
 It is read once, when the process starts, because a trick is chosen where its code is loaded or made.
 """

@@ -60,11 +60,11 @@ class ClientRecord(Struct, frozen=True):
     version: int = 0
     """Grows with every change of the tools."""
     age: float = 0.0
-    """Seconds since it has connected, for `NodeBook.place`."""
+    """Seconds since it has connected, for `NodeBook.add_client`."""
 
 
-class ClientPlace(Struct, frozen=True):
-    """Where a client is: the part of its record that says whether the rest has changed."""
+class ClientNode(Struct, frozen=True):
+    """The node of a client, and the part of its record that says whether the rest has changed."""
 
     peer: str
     owner: str
@@ -73,8 +73,8 @@ class ClientPlace(Struct, frozen=True):
     version: int
 
 
-class Placement(Struct, frozen=True):
-    """The outcome of `NodeBook.place`."""
+class AddedClient(Struct, frozen=True):
+    """The outcome of `NodeBook.add_client`."""
 
     epoch: int
     """0: another client of the owner, connected elsewhere, has this label; or see `newer`."""
@@ -139,23 +139,23 @@ class NodeBook(Protocol):
     async def lost_nodes(self) -> Sequence[str]:
         """Return the nodes whose lease is over; no node while this one can't judge: its own lease had a gap."""
 
-    async def bury(self, node: str) -> bool:
+    async def declare_lost(self, node: str) -> bool:
         """Count this node as lost for ever, with its clients. Return False if another node did that."""
 
-    async def place(self, client: ClientRecord) -> Placement:
+    async def add_client(self, client: ClientRecord) -> AddedClient:
         """Note that this client is connected here now, unless it has connected elsewhere since then."""
 
-    async def claim(self, server: ClientRecord) -> int:
+    async def claim_server(self, server: ClientRecord) -> int:
         """Let this node run an MCP server, unless another node does. Return the epoch; 0: another one does."""
 
-    async def offer(self, peer: str, epoch: int, tools: bytes) -> None:
+    async def store_tools(self, peer: str, epoch: int, tools: bytes) -> None:
         """Store the tools of a client, unless a newer connection counts."""
 
-    async def remove(self, peer: str, epoch: int) -> None:
+    async def remove_client(self, peer: str, epoch: int) -> None:
         """Note that this connection of a client is gone. A newer one stays."""
 
-    async def places(self, owners: Sequence[str]) -> Sequence[ClientPlace]:
-        """Return where the clients of these owners are."""
+    async def client_nodes(self, owners: Sequence[str]) -> Sequence[ClientNode]:
+        """Return the nodes to which the clients of these owners are connected."""
 
     async def clients(self, peers: Sequence[str]) -> Sequence[ClientRecord]:
         """Return these clients, as far as they are connected."""

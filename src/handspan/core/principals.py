@@ -1,4 +1,4 @@
-"""The person or program that acts (Principal), the origin of a tool (Origin), its visibility (Scope)."""
+"""The person or program that acts (Principal), the origin of a tool (Origin), its visibility (ToolScope)."""
 
 from typing import Final, Literal, TypeAlias
 
@@ -55,7 +55,7 @@ class Origin(Struct, frozen=True):
 BUILTIN = Origin("builtin")
 
 
-class Scope(Struct, frozen=True):
+class ToolScope(Struct, frozen=True):
     """Visibility: all owners, one owner, one session, or the turns of one session. A name is unique in a scope."""
 
     kind: ScopeKind
@@ -66,4 +66,4 @@ class Scope(Struct, frozen=True):
         return f"{self.kind} {self.id!r}" if self.id else self.kind
 
 
-GLOBAL = Scope("global")
+GLOBAL = ToolScope("global")

@@ -1,7 +1,7 @@
 """The type of JSON values and their bytes; and text from outside, without characters that harm (SPEC S4).
 
 Tags, zero-width and bidirectional control characters can carry words that only a model reads. `strip_invisible` removes
-them from the text of tools and strangers before a model gets it. Line breaks and tabs stay.
+them from the text of tools and of unknown people before a model gets it. Line breaks and tabs stay.
 """
 
 import re

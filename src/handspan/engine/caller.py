@@ -6,7 +6,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from handspan.core.agents import Agent
-from handspan.core.context import Progress, no_progress
+from handspan.core.context import Progress, no_progress, not_elsewhere
 from handspan.core.errors import ToolError, WireError
 from handspan.core.principals import Principal
 from handspan.core.questions import Question
@@ -33,6 +33,9 @@ class Caller(Struct, frozen=True):
     progress: Progress = no_progress
     asked: QuestionListener = ignore_question
     """Is called with each question that a call of this caller asks a person."""
+    goes_on_elsewhere: Callable[[], bool] = not_elsewhere
+    """Whether another node goes on with the caller's work now. A call that is cancelled then stays open, if it can
+    outlive this process."""
 
 
 def find_tool(name: str, caller: Caller) -> Entry:

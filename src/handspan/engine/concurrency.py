@@ -35,15 +35,15 @@ class Slots:
         self.taken += 1
         return True
 
-    async def take(self, patience: float | None) -> None:
-        """Take a slot when it is this call's turn. Raises `ToolError` (`busy`) after `patience` seconds."""
+    async def take(self, seconds: float | None) -> None:
+        """Take a slot when it is this call's turn. Raises `ToolError` (`busy`) after so many seconds."""
         began = time.monotonic()
         if self.taken < self.capacity and not self._waiting:
             self.taken += 1
         else:
-            await self._wait(patience)
+            await self._wait(seconds)
         if self._next is not None:
-            left = None if patience is None else max(0.0, patience - (time.monotonic() - began))
+            left = None if seconds is None else max(0.0, seconds - (time.monotonic() - began))
             try:
                 await self._next.take(left)
             except BaseException:
@@ -66,11 +66,11 @@ class Slots:
             self.taken += 1
             self._pass_turn()
 
-    async def _wait(self, patience: float | None) -> None:
+    async def _wait(self, seconds: float | None) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(seconds):
                 await turn
         except BaseException as error:
             if turn.done() and not turn.cancelled():
@@ -79,7 +79,7 @@ class Slots:
                 self._waiting.remove(turn)
             if isinstance(error, TimeoutError):
                 message = (
-                    f"{self.what} is busy: no turn within {round(patience or 0.0, 3):g} s ({self.capacity} at once). "
+                    f"{self.what} is busy: no turn within {round(seconds or 0.0, 3):g} s ({self.capacity} at once). "
                     "Try again later."
                 )
                 raise ToolError("busy", message) from None

@@ -100,7 +100,8 @@ class Engine:
                     if type(outcome) is Pending:
                         return outcome
             except asyncio.CancelledError:
-                await self._finish(record, self._late_cancellation(record, record.early), started.began)
+                if not (started.entry.outlives and caller.goes_on_elsewhere()):
+                    await self._finish(record, self._late_cancellation(record, record.early), started.began)
                 raise
             except GeneratorExit:  # the task itself is closed: nothing can be awaited any more
                 cancelled = self._ledger.finish(record, self._cancellation(record.name))

@@ -13,7 +13,7 @@ from typing import Any, Final
 from handspan.core.errors import ToolError
 from handspan.engine.deadline import Reaper, run_with_deadline
 
-_PATIENCE: Final = 1.0
+_BLOCKED_SECONDS: Final = 1.0
 """Seconds after which a loop that does not answer counts as blocked."""
 _MOST_ABANDONED: Final = 8
 
@@ -72,7 +72,7 @@ class _LoopThread:
     @property
     def is_blocked(self) -> bool:
         """Whether the loop has given no sign of life for some time."""
-        return self._asked_at is not None and time.monotonic() - self._asked_at > _PATIENCE
+        return self._asked_at is not None and time.monotonic() - self._asked_at > _BLOCKED_SECONDS
 
     async def run(self, make: Callable[[], Coroutine[Any, Any, object]], seconds: float) -> object:
         """Return what the coroutine returns. One that does not end in its time is stopped."""

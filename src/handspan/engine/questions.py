@@ -240,7 +240,7 @@ def _approval_error(answer: Answer, entry: Entry) -> ToolError:
 
 
 def _rule_text(refused: str, answer: Answer, entry: Entry) -> str:
-    """Return the refusal by a rule. It blames no person: none was asked this time."""
+    """Return the refusal by a rule. It names no person: none was asked this time."""
     text = f'{refused} by a rule of the user ("never"); the user was not asked again. '
     if answer.how_to_enable:
         text += f"It can be enabled in {answer.how_to_enable}. "

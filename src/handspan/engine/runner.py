@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, final
 from msgspec import Struct
 
 from handspan.core.artifacts import Artifacts
-from handspan.core.context import Deadline, Person, Progress, ToolContext
+from handspan.core.context import Deadline, Person, Progress, ToolContext, not_elsewhere
 from handspan.core.errors import ToolError
 from handspan.core.questions import Answer, ToolQuestion
 from handspan.core.results import Failure, Pending, ToolResult, succeed
@@ -139,7 +139,7 @@ class Runner:
         slots: Slots = entry.slots or self._find_slots(entry)
         try:
             if not slots.try_take():
-                await slots.take(_patience(started.deadline))
+                await slots.take(_seconds_to_wait(started.deadline))
         except ToolError as error:
             return Failure(error.code, error.message)
         except asyncio.CancelledError:
@@ -164,6 +164,7 @@ class Runner:
                     started,
                     started.answer,
                     caller.box,
+                    caller.goes_on_elsewhere if entry.outlives else not_elsewhere,
                 )
                 if entry.placement == "loop":
                     coroutine = entry.run(started.arguments, ctx)
@@ -236,7 +237,7 @@ def find_expiry(entry: Entry, callers: Deadline | None, now: float) -> float | N
     return now + min(left) if left else None
 
 
-def _patience(callers: Deadline | None) -> float | None:
+def _seconds_to_wait(callers: Deadline | None) -> float | None:
     """Return how long a call waits for its turn: until the caller's deadline; without one, as long as it takes (E3)."""
     return None if callers is None else max(0.0, callers.at - time.monotonic())
 

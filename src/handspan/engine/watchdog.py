@@ -20,9 +20,10 @@ _log = logging.getLogger(__name__)
 class Watchdog:
     """Watches one event loop from its own thread."""
 
-    def __init__(self, is_busy: Callable[[], bool], patience: float = 1.0) -> None:
+    def __init__(self, is_busy: Callable[[], bool], seconds: float = 1.0) -> None:
+        """`is_busy`: whether a call runs; `seconds`: how long the loop may be blocked before that is noted."""
         self._is_busy = is_busy
-        self._patience = patience
+        self._seconds = seconds
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
         self.blocked: dict[str, int] = {}
@@ -39,7 +40,7 @@ class Watchdog:
         self._closing.set()
 
     def _watch(self, loop: asyncio.AbstractEventLoop, loop_thread: int) -> None:
-        while not self._closing.wait(self._patience):
+        while not self._closing.wait(self._seconds):
             if not self._is_busy():
                 continue
             answered = threading.Event()
@@ -47,9 +48,9 @@ class Watchdog:
                 loop.call_soon_threadsafe(answered.set)
             except RuntimeError:  # the loop is closed
                 return
-            if not answered.wait(self._patience):
+            if not answered.wait(self._seconds):
                 self._report(loop_thread)
-                while not answered.wait(self._patience) and not self._closing.is_set() and not loop.is_closed():
+                while not answered.wait(self._seconds) and not self._closing.is_set() and not loop.is_closed():
                     pass  # report each block once; a loop that is closed never answers
 
     def _report(self, loop_thread: int) -> None:
@@ -61,7 +62,7 @@ class Watchdog:
             "%s %r blocks the event loop for more than %g s, and everything waits: %s",
             kind,
             name,
-            self._patience,
+            self._seconds,
             _REMEDIES[kind],
         )
         self.blocked[name] = self.blocked.get(name, 0) + 1

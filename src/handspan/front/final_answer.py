@@ -9,7 +9,7 @@ from handspan.core.context import ToolContext
 from handspan.core.errors import ToolError
 from handspan.core.images import ImageReader
 from handspan.core.messages import AssistantMessage, CallPart, Message, ResultsMessage, Text, UserMessage
-from handspan.core.principals import Origin, Scope
+from handspan.core.principals import Origin, ToolScope
 from handspan.core.tool import ToolSpec
 from handspan.core.values import Arguments
 from handspan.front.answer_types import FINAL_ANSWER, AnswerType
@@ -48,13 +48,13 @@ class FinalAnswer(Generic[T]):
                 return None
         return self._values[-1]
 
-    def equip(self, registry: Registry) -> Callable[[Conversation], AbstractContextManager[None]]:
+    def add_for_turn(self, registry: Registry) -> Callable[[Conversation], AbstractContextManager[None]]:
         """Return a function that gives a conversation this tool for one turn."""
 
         @contextmanager
         def register_for_turn(conversation: Conversation) -> Iterator[None]:
             origin = Origin("plugin", FINAL_ANSWER, conversation.id)
-            registry.register(self, origin, Scope("turn", conversation.id))
+            registry.register(self, origin, ToolScope("turn", conversation.id))
             try:
                 yield
             finally:

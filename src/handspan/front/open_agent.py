@@ -6,7 +6,7 @@ from typing import Final, TypeVar
 
 from msgspec import structs
 
-from handspan.agent.session import Equip
+from handspan.agent.session import AddForTurn
 from handspan.agent.sessions import ChooseModel, Sessions
 from handspan.agent.turn import Handle, Listener
 from handspan.bus.memory import MemoryBus
@@ -27,7 +27,7 @@ from handspan.models.model import Model
 
 T = TypeVar("T")
 
-_PATIENCE: Final = 24 * 3600.0
+_WAIT_SECONDS: Final = 24 * 3600.0
 """Seconds that an `ask` waits for earlier turns of its session. Programs set a shorter timeout themselves."""
 _REMINDER: Final = f"Give your answer by calling the tool {FINAL_ANSWER!r}, and write nothing else."
 
@@ -50,7 +50,7 @@ class OpenAgent:
             await resources.enter_async_context(app)
             choose = await _model_chooser(app, options.model)
             assert app.store is not None
-            sessions = Sessions(app.store.conversations, app.loader(), app.agents, choose, bus, _PATIENCE)
+            sessions = Sessions(app.store.conversations, app.loader(), app.agents, choose, bus, _WAIT_SECONDS)
             resources.push_async_callback(sessions.drain, 0)
             return cls(app, sessions, resources.pop_all())
 
@@ -58,12 +58,12 @@ class OpenAgent:
         """Stop all turns and close everything that `open` opened."""
         await self._resources.aclose()
 
-    def say(self, text: str, session: str, listener: Listener, equip: Equip | None = None) -> Handle:
+    def say(self, text: str, session: str, listener: Listener, add_for_turn: AddForTurn | None = None) -> Handle:
         """Start the turn that answers this text, and return its handle."""
         message, found = UserMessage((Text(text),)), self._sessions.get(session, OPERATOR.owner)
-        if equip is None:
+        if add_for_turn is None:
             return found.say(OPERATOR, message, listener)
-        return found.say(OPERATOR, message, listener, equip=equip)
+        return found.say(OPERATOR, message, listener, add_for_turn=add_for_turn)
 
     async def ask(self, text: str, session: str) -> AgentAnswer[str]:
         """Return the answer. Raises `AskFailed` when there is none."""
@@ -75,7 +75,7 @@ class OpenAgent:
         """Return the answer as a value of this type. Raises `AnswerMismatch` when all tries do not fit."""
         recorder, final = TurnRecorder(), FinalAnswer(answer_type)
         for _ in range(MAX_TRIES):
-            handle = self.say(text, session, recorder.record, final.equip(self._app.registry))
+            handle = self.say(text, session, recorder.record, final.add_for_turn(self._app.registry))
             ended = check_ended(await handle.end(), session)
             value = final.find(ended.text)
             if value is not None:

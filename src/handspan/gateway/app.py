@@ -37,7 +37,7 @@ from handspan.engine.caller import Caller
 from handspan.engine.concurrency import SlotsByOrigin
 from handspan.engine.engine import Engine
 from handspan.engine.hooks import Hooks
-from handspan.gateway.channels.outlet import ChannelOutlet
+from handspan.gateway.channels.delivery import ChannelDelivery
 from handspan.gateway.listening import browser_url
 from handspan.gateway.setting_notes import setting_notes
 from handspan.media.attachments import OwnerImages
@@ -145,7 +145,7 @@ class App:
         self._loader: ConversationLoader | None = None
         self.messages = _make_message_bus(settings, self.guard, show_message)
         """The channels to people."""
-        self._outlet = ChannelOutlet(self.messages, self.store.channels if self.store else None)
+        self._delivery = ChannelDelivery(self.messages, self.store.channels if self.store else None)
         changed = partial(_tell_of_tools, bus, "") if bus else None
         self._folder = FolderTools(self.registry, config_folder / "tools", changed) if config_folder else None
         self._models: list[_Closable] = []
@@ -153,7 +153,7 @@ class App:
             list(sources(self))
             if sources is not None
             else [
-                BuiltinTools(self.registry, settings, self.sandbox, self.guard, self.media, self._outlet),
+                BuiltinTools(self.registry, settings, self.sandbox, self.guard, self.media, self._delivery),
                 PluginTools(self.registry),
                 *([self._folder] if self._folder else []),
             ]

@@ -458,6 +458,7 @@ class Gateway:
             task.add_done_callback(self._notes.discard)
 
     async def _note(self, peer: LateClient, frame: ResultFrame | FailureFrame) -> None:
+        """Note a late result in the journal, if its call was this client's, and acknowledge it when it is stored."""
         can_resume = "resume" in peer.can
         try:
             record = await self.store.ledger.find(frame.call)
@@ -472,6 +473,8 @@ class Gateway:
                 )
             elif record is not None and can_resume:
                 if record.state != "done" or self.store.ledger.unwritten(frame.call) is not None:
+                    if frame.call in peer.calls.open and peer.calls.receive_answer(frame):
+                        return  # this node took the call over just now
                     if isinstance(peer, Peer) and peer.relay is not None and frame.call not in peer.calls.open:
                         peer.relay.keep_early(frame)  # another node has the call, and will ask for it here
                     else:
@@ -524,6 +527,7 @@ class Gateway:
             pairing=self.pairing,
             late=self._late,
             live=self.live,
+            metrics=self.metrics,
         )
 
     def _peers(self, key: bytes) -> Peers:

@@ -100,7 +100,7 @@ class TlsFiles:
         if self.context is None or changed_at == self._seen:
             return
         self._seen = changed_at
-        _load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), self._settings)  # half of a pair would spoil the one in use
+        _load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), self._settings)  # half of a pair would break the one in use
         _load(self.context, self._settings)
 
     def _changed_at(self) -> list[int]:

@@ -53,12 +53,12 @@ class Stream:
         self._waiting.append(update)
         self._changed.set()
 
-    async def next(self, patience: float | None = None) -> Update | None:
-        """Return the next update; None when there was none for `patience` seconds, or the stream is over."""
+    async def next(self, seconds: float | None = None) -> Update | None:
+        """Return the next update; None when there was none for so many seconds, or the stream is over."""
         if not self._waiting and not self.is_over:
             self._changed.clear()
             try:
-                async with asyncio.timeout(patience):
+                async with asyncio.timeout(seconds):
                     await self._changed.wait()
             except TimeoutError:
                 return None

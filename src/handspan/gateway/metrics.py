@@ -48,6 +48,13 @@ class Counter:
         """Return the count for these label values."""
         return self._counts.get(values, 0.0)
 
+    def total(self, **where: str) -> float:
+        """Return the sum over all label values; `where`: only over those with these values."""
+        wanted = {self._labels.index(label): value for label, value in where.items()}
+        return sum(
+            count for values, count in self._counts.items() if all(values[at] == one for at, one in wanted.items())
+        )
+
     def lines(self) -> Iterator[str]:
         """Yield the lines for Prometheus."""
         yield from _heading(self.name, self.meaning, "counter")
@@ -143,6 +150,18 @@ class Metrics:
             if count := getattr(usage, kind):
                 self.tokens.add(kind, count=count)
 
+    def totals(self) -> dict[str, float]:
+        """Return what this node tells the others of its counts, without their labels."""
+        calls = self.calls.total()
+        return {
+            "calls_total": calls,
+            "failed_calls_total": calls - self.calls.total(status="success"),
+            "turns_total": self.turns.total(),
+            "input_tokens_total": self.tokens.value("input"),
+            "output_tokens_total": self.tokens.value("output"),
+            "requests_total": self.requests.total(),
+        }
+
     async def text(self) -> str:
         """Return all metrics in Prometheus' format."""
         lag = await _loop_lag()
@@ -170,15 +189,24 @@ def resident_bytes() -> float:
 
 
 def node_lines(nodes: Iterable[NodeRecord]) -> list[str]:
-    """Return what all nodes last told about themselves, and the sums, in Prometheus' format."""
-    known = list(nodes)
+    """Return what all nodes last told about themselves, and the sums, in Prometheus' format.
+
+    Nodes of one name are one line: Prometheus refuses all metrics when a line comes twice.
+    """
+    told: dict[str, dict[str, float]] = {}
+    """What was told, by the name of the metric and of the node."""
+    for node in nodes:
+        for name, value in node.load.items():
+            by_node = told.setdefault(name, {})
+            by_node[node.name] = by_node.get(node.name, 0.0) + value
     lines: list[str] = []
-    for name in sorted({name for node in known for name in node.load}):
-        metric = f"handspan_node_{name}"
-        lines += _heading(metric, "What each node last told the others about itself.", "gauge")
-        lines += [f"{metric}{_label_text([('node', one.name)])} {_number(one.load.get(name, 0.0))}" for one in known]
-        lines += _heading(f"handspan_all_{name}", "The sum over all nodes.", "gauge")
-        lines.append(f"handspan_all_{name} {_number(sum(one.load.get(name, 0.0) for one in known))}")
+    for name, by_node in sorted(told.items()):
+        metric, kind = f"handspan_node_{name}", "counter" if name.endswith("_total") else "gauge"
+        lines += _heading(metric, "What each node last told the others about itself.", kind)
+        lines += [f"{metric}{_label_text([('node', one)])} {_number(value)}" for one, value in sorted(by_node.items())]
+        # Never a counter: a node that leaves takes its part with it.
+        lines += _heading(f"handspan_all_{name}", "The sum over all nodes that are there.", "gauge")
+        lines.append(f"handspan_all_{name} {_number(sum(by_node.values()))}")
     return lines
 
 

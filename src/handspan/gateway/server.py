@@ -29,7 +29,7 @@ DRAIN_SECONDS: Final = 10.0
 _END_SECONDS: Final = 11.8
 """From the first signal to the end of the process, even if something hangs: the limit is 12 s."""
 _SAME_REQUEST_SECONDS: Final = 0.5
-_GOODBYE_SECONDS: Final = 0.5
+_CLOSE_SECONDS: Final = 0.5
 _LAST_WORD_SECONDS: Final = 0.1
 _LOOK_SECONDS: Final = 0.005
 _TURNS_TO_ACCEPT: Final = 5
@@ -161,7 +161,7 @@ class Server:
             await self._drain(seconds)
         finally:
             try:
-                await self._say_goodbye()
+                await self._close_connections()
             finally:
                 await self._gateway.close()
 
@@ -172,7 +172,7 @@ class Server:
         except TimeoutError:
             _log.warning("Some work did not end within %s s", seconds)
 
-    async def _say_goodbye(self) -> None:
+    async def _close_connections(self) -> None:
         server, self._uvicorn = self._uvicorn, None
         if server is None:
             return
@@ -187,7 +187,7 @@ class Server:
         for client in list(server.server_state.connections):
             client.transport.abort()
         if left:
-            await asyncio.wait(left, timeout=_GOODBYE_SECONDS)
+            await asyncio.wait(left, timeout=_CLOSE_SECONDS)
 
     async def _end_connections(self, server: UvicornServer) -> None:
         """Close listening sockets and idle connections, wait for the others, and cancel what takes too long.
@@ -202,7 +202,7 @@ class Server:
         for connection in list(state.connections):
             connection.shutdown()
         try:
-            async with asyncio.timeout(_GOODBYE_SECONDS):
+            async with asyncio.timeout(_CLOSE_SECONDS):
                 while state.connections or state.tasks:  # noqa: ASYNC110 - uvicorn has no event for the end of one
                     await asyncio.sleep(_LOOK_SECONDS)
         except TimeoutError:
@@ -299,7 +299,7 @@ class Stopping:
 
     def _on_hangup(self) -> None:
         if self._had_terminal and not _has_terminal():
-            if not self.asked.is_set():  # a shell sends it a second time to its jobs: that is no hurry
+            if not self.asked.is_set():  # a shell sends it to its jobs a second time: that does not ask for haste
                 self._on_signal(signal.SIGHUP)
         elif self._on_reload is not None:
             self._on_reload()

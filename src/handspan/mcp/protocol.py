@@ -35,6 +35,7 @@ from handspan.mcp.asking_calls import AskingCall, AskingCalls
 from handspan.mcp.fast_calls import FastCalls
 from handspan.mcp.fast_sessions import FastSessions, client_of
 from handspan.mcp.offer import ClientRequest, McpOffer
+from handspan.mcp.progress import ProgressSender
 from handspan.mcp.shell import AsgiApp, Receive, Scope, Send
 from mcp import MCPError
 
@@ -189,7 +190,7 @@ class ProtocolServer:
     ) -> types.CallToolResult | types.InputRequiredResult:
         if not _is_modern(ctx):
             self._remember(ctx)
-        async with _Progress(ctx.session) as progress:
+        async with ProgressSender(ctx.session) as progress:
             if params.request_state is not None or _asks_by_result(ctx):
                 return await self._step(self._asking_call(ctx, params), progress.show)
             result = await self._offer.call_tool(params.name, params.arguments or {}, _request(ctx, progress.show))
@@ -307,58 +308,6 @@ async def _or_refuse(work: Coroutine[Any, Any, _T], details: JsonObject | None =
         return await work
     except ToolError as error:
         raise MCPError(types.INVALID_PARAMS, error.message, details) from None
-
-
-class _Progress:
-    """Sends progress to a client, in order. A client that reads slowly gets the newest state, not all of them."""
-
-    def __init__(self, session: ServerSession) -> None:
-        self._session = session
-        self._count = 0
-        self._newest: tuple[float, float | None, str | None] | None = None
-        self._wake = asyncio.Event()
-        self._loop = asyncio.get_running_loop()
-        self._task: asyncio.Task[None] | None = None
-        self._has_reports = False
-
-    def show(self, value: Json) -> None:
-        """Take a report of the tool. Any thread may call it."""
-        self._has_reports = True
-        self._loop.call_soon_threadsafe(self._take, value)
-
-    def _take(self, value: Json) -> None:
-        self._count += 1
-        self._task = self._task or asyncio.create_task(self._send())
-        report = value if isinstance(value, dict) else {"message": str(value)}
-        done, total, text = report.get("progress"), report.get("total"), report.get("message", report.get("text"))
-        self._newest = (
-            float(done) if isinstance(done, (int, float)) else float(self._count),
-            float(total) if isinstance(total, (int, float)) else None,
-            text if isinstance(text, str) else None,
-        )
-        self._wake.set()
-
-    async def __aenter__(self) -> "_Progress":
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        if not self._has_reports:
-            return
-        await asyncio.sleep(0)  # what came just now is taken first
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-        await self._send_newest()
-
-    async def _send(self) -> None:
-        while await self._wake.wait():
-            self._wake.clear()
-            await self._send_newest()
-
-    async def _send_newest(self) -> None:
-        newest, self._newest = self._newest, None
-        if newest is not None:
-            await self._session.report_progress(*newest)
 
 
 def _host_rules(hosts: Sequence[str]) -> TransportSecuritySettings:

@@ -33,7 +33,7 @@ class PdfJob(Struct, frozen=True, tag="pdf"):
     """No further page is begun after this time."""
 
 
-Job: TypeAlias = ImageJob | PdfJob
+MediaJob: TypeAlias = ImageJob | PdfJob
 
 
 class FittedImage(Struct, frozen=True, tag="image"):

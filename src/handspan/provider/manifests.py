@@ -129,7 +129,7 @@ def _reason(error: Exception) -> str:
 
 
 def install_manifest(manifest: ProviderManifest, environment: Mapping[str, str]) -> Path:
-    """Write the manifest where consumers of this person find it. Returns its path. Raises `OSError`."""
+    """Write the manifest where consumers of this person find it. Return its path. Raises `OSError`."""
     folder = manifest_folders(environment)[0]
     folder.mkdir(parents=True, exist_ok=True, mode=0o755)
     path, fresh = folder / f"{manifest.id}.json", folder / f".{manifest.id}.{os.getpid()}"

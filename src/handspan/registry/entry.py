@@ -10,7 +10,7 @@ from handspan.core.calls import ToolFacts
 from handspan.core.errors import DefinitionError
 from handspan.core.function_tool import FunctionTool
 from handspan.core.names import matches
-from handspan.core.principals import Origin, Scope
+from handspan.core.principals import Origin, ToolScope
 from handspan.core.schema import Validator
 from handspan.core.signature import AnyFunction
 from handspan.core.tool import DEFAULT_TIMEOUT, Handling, Placement, Tool, ToolSpec, handling_of
@@ -59,7 +59,7 @@ class Entry:
         self,
         tool: Tool,
         origin: Origin,
-        scope: Scope,
+        scope: ToolScope,
         timeouts: Mapping[str, float | None],
         handling: Handling | None = None,
     ) -> None:
@@ -133,7 +133,7 @@ class ScopedTools:
 
     __slots__ = ("__weakref__", "entries", "scope", "version")
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: ToolScope) -> None:
         self.scope = scope
         self.entries: dict[str, Entry] = {}
         self.version = 0

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from handspan.core.errors import HandspanError
-from handspan.core.principals import Origin, Scope
+from handspan.core.principals import Origin, ToolScope
 from handspan.core.records import Pin
 from handspan.core.store import Pins
 from handspan.core.tool import ToolSpec
@@ -59,7 +59,7 @@ class PinnedSpecs:
         await asyncio.gather(*self._writing)
 
     def compare(
-        self, policy: PinPolicy, origin: Origin, scope: Scope, specs: Mapping[str, ToolSpec]
+        self, policy: PinPolicy, origin: Origin, scope: ToolScope, specs: Mapping[str, ToolSpec]
     ) -> Mapping[str, DefinitionChange]:
         """Return how these differ, by name. A definition that needs no agreement counts as agreed to from now on."""
         known = self._specs.get((owner_of(scope), str(origin)), {})
@@ -74,11 +74,11 @@ class PinnedSpecs:
         self._store_specs(origin, scope, new)
         return changes
 
-    def accept(self, origin: Origin, scope: Scope, spec: ToolSpec) -> None:
+    def accept(self, origin: Origin, scope: ToolScope, spec: ToolSpec) -> None:
         """Record that a person agrees to this definition."""
         self._store_specs(origin, scope, [spec])
 
-    def _store_specs(self, origin: Origin, scope: Scope, specs: Sequence[ToolSpec]) -> None:
+    def _store_specs(self, origin: Origin, scope: ToolScope, specs: Sequence[ToolSpec]) -> None:
         """Remember these definitions, and write them in the background."""
         owner, source = owner_of(scope), str(origin)
         if specs:
@@ -97,6 +97,6 @@ async def _write(store: Pins, pins: Sequence[Pin]) -> None:
         _log.error("The agreed definitions of %s could not be stored: %s", pins[0].origin, error)
 
 
-def owner_of(scope: Scope) -> str:
+def owner_of(scope: ToolScope) -> str:
     """Return the owner of the tools in this scope; empty for tools of all owners."""
     return scope.id if scope.kind == "owner" else ""

@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 from handspan.core.agents import Agent, SkillTools
 from handspan.core.errors import DefinitionError, NameTaken
 from handspan.core.names import check_own_name, is_outside_name, matches, matches_any
-from handspan.core.principals import BUILTIN, GLOBAL, Origin, Principal, Scope
+from handspan.core.principals import BUILTIN, GLOBAL, Origin, Principal, ToolScope
 from handspan.core.schema import Validator
 from handspan.core.sources import Broken
 from handspan.core.tool import Handling, Tool, ToolSpec, handling_of
@@ -53,15 +53,15 @@ class Registry:
         """Says why a tool of this name is not here for this owner, if its supplier is known and away; else ""."""
         self._rules = rules or RegistryRules()
         self._disabled = set(self._rules.disabled)
-        self._scopes: WeakValueDictionary[Scope, ScopedTools] = WeakValueDictionary()
+        self._scopes: WeakValueDictionary[ToolScope, ScopedTools] = WeakValueDictionary()
         self._global = self._tools_in(GLOBAL)
-        self._no_turn = ScopedTools(Scope("turn"))
-        self._by_origin: dict[Origin, dict[tuple[Scope, str], ScopedTools]] = {}
+        self._no_turn = ScopedTools(ToolScope("turn"))
+        self._by_origin: dict[Origin, dict[tuple[ToolScope, str], ScopedTools]] = {}
         self._toolboxes: WeakValueDictionary[_BoxKey, Toolbox] = WeakValueDictionary()
         self._selections: WeakValueDictionary[_SelectionKey, ToolSelection] = WeakValueDictionary()
 
     def register(
-        self, tool: Tool, origin: Origin = BUILTIN, scope: Scope = GLOBAL, handling: Handling | None = None
+        self, tool: Tool, origin: Origin = BUILTIN, scope: ToolScope = GLOBAL, handling: Handling | None = None
     ) -> Entry:
         """Add this tool. `handling` comes from its source; None takes the tool's own.
 
@@ -81,7 +81,7 @@ class Registry:
         return self.register(tool, handling=structs.replace(handling_of(tool), validator=validator))
 
     def register_or_replace(
-        self, tool: Tool, origin: Origin, scope: Scope = GLOBAL, handling: Handling | None = None
+        self, tool: Tool, origin: Origin, scope: ToolScope = GLOBAL, handling: Handling | None = None
     ) -> Entry:
         """Add this tool, in place of an earlier one of this name and origin. Raises as `register` does."""
         scoped = self._tools_in(scope)
@@ -92,7 +92,7 @@ class Registry:
         self,
         origin: Origin,
         tools: Iterable[Tool],
-        scope: Scope = GLOBAL,
+        scope: ToolScope = GLOBAL,
         handling: Handling | None = None,
         pins: PinPolicy | Mapping[str, DefinitionChange] | None = None,
     ) -> list[Broken]:
@@ -115,7 +115,7 @@ class Registry:
         self._notify(scope)
         return refused
 
-    def accept(self, name: str, fingerprint: str, scope: Scope = GLOBAL) -> bool:
+    def accept(self, name: str, fingerprint: str, scope: ToolScope = GLOBAL) -> bool:
         """Count this definition as agreed to by a person. Return False if no such definition waits for that."""
         scoped = self._tools_in(scope)
         entry = scoped.entries.get(name)
@@ -127,13 +127,13 @@ class Registry:
         self._notify(scope)
         return True
 
-    def holder(self, name: str, scope: Scope = GLOBAL) -> Origin | None:
+    def holder(self, name: str, scope: ToolScope = GLOBAL) -> Origin | None:
         """Return the origin of the tool that has this name in this scope."""
         scoped = self._scopes.get(scope)
         entry = None if scoped is None else scoped.entries.get(name)
         return None if entry is None else entry.origin
 
-    def unregister(self, name: str, scope: Scope = GLOBAL) -> bool:
+    def unregister(self, name: str, scope: ToolScope = GLOBAL) -> bool:
         """Remove one tool. Return False if there is none of that name."""
         entry = self._tools_in(scope).remove(name)
         if entry is None:
@@ -209,8 +209,8 @@ class Registry:
         box = self._toolboxes.get(key)
         if box is None:
             # A global change affects every box, an owner's change the boxes of that owner, a session's change its own.
-            turn = self._tools_in(Scope("turn", session)) if in_turn else self._no_turn
-            scoped = self._tools_in(Scope("session", session))
+            turn = self._tools_in(ToolScope("turn", session)) if in_turn else self._no_turn
+            scoped = self._tools_in(ToolScope("session", session))
             box = self._toolboxes[key] = Toolbox(turn, scoped, self._selection(agent, who.owner, skill_tools))
         return box
 
@@ -218,7 +218,7 @@ class Registry:
         key = (agent, owner, skill_tools)
         selection = self._selections.get(key)
         if selection is None:
-            scoped = self._tools_in(Scope("owner", owner))
+            scoped = self._tools_in(ToolScope("owner", owner))
             selection = ToolSelection(
                 agent,
                 scoped,
@@ -294,7 +294,7 @@ class Registry:
         if not of_origin:
             del self._by_origin[origin]
 
-    def _notify(self, scope: Scope) -> None:
+    def _notify(self, scope: ToolScope) -> None:
         if self._changed is not None:
             self._changed(owner_of(scope))
 
@@ -313,7 +313,7 @@ class Registry:
                 "or let the operator list it in tools.allow_shadowing"
             )
 
-    def _tools_in(self, scope: Scope) -> ScopedTools:
+    def _tools_in(self, scope: ToolScope) -> ScopedTools:
         scoped = self._scopes.get(scope)
         if scoped is None:
             scoped = self._scopes[scope] = ScopedTools(scope)

@@ -13,7 +13,7 @@ from msgspec import Struct
 from handspan.core.agents import Agent, SkillTools, mode_refuses
 from handspan.core.errors import ToolError
 from handspan.core.names import matches, matches_any
-from handspan.core.principals import Scope
+from handspan.core.principals import ToolScope
 from handspan.core.tool import SEARCH_TOOLS, ToolSpec
 from handspan.registry.entry import Entry, ScopedTools
 from handspan.registry.search import ToolIndex
@@ -31,7 +31,7 @@ class ToolSelection:
         owner_tools: ScopedTools,
         global_tools: ScopedTools,
         disabled_by: Callable[[Entry], str | None],
-        accept: Callable[[str, str, Scope], bool],
+        accept: Callable[[str, str, ToolScope], bool],
         skill_tools: SkillTools | None = None,
         explain_absence: Callable[[str], str] = lambda name: "",
         shown: int = 0,

@@ -15,7 +15,7 @@ _LINE: Final = re.compile(
 )
 _NO_TEXT: Final = frozenset(("true", "false", "yes", "no", "on", "off", "null", "y", "n"))
 """Words that YAML may not read as text, in upper or lower case."""
-_TRUTHS: Final = {"true": True, "false": False}
+_BOOLS: Final = {"true": True, "false": False}
 
 
 def read_simple(front: str, first_line: int) -> tuple[dict[str, object], dict[str, WrittenValue]] | None:
@@ -27,7 +27,7 @@ def read_simple(front: str, first_line: int) -> tuple[dict[str, object], dict[st
         if found is None:
             return None
         key, items, text = found.groups()
-        value = items.split(", ") if items else _TRUTHS.get(text, text)
+        value = items.split(", ") if items else _BOOLS.get(text, text)
         words = [key, *(value if isinstance(value, list) else [value] if isinstance(value, str) else [])]
         if key in values or any(word.lower() in _NO_TEXT for word in words):
             return None

@@ -21,7 +21,7 @@ from handspan.tools.ask import AskUser
 from handspan.tools.clock import GetCurrentTime
 from handspan.tools.files import file_tools
 from handspan.tools.memory import memory_tools
-from handspan.tools.message import MessageOutlet, SendMessage
+from handspan.tools.message import MessageDelivery, SendMessage
 from handspan.tools.output import OutputLimits
 from handspan.tools.sandbox import Sandbox
 from handspan.tools.search.search import search_tools
@@ -51,7 +51,7 @@ class BuiltinTools:
         sandbox: Sandbox,
         guard: NetGuard,
         media: MediaWorkers,
-        outlet: MessageOutlet | None = None,
+        delivery: MessageDelivery | None = None,
         *,
         only: tuple[str, ...] = ("*",),
     ) -> None:
@@ -61,7 +61,7 @@ class BuiltinTools:
         self._sandbox = sandbox
         self._guard = guard
         self._media = media
-        self._outlet = outlet
+        self._delivery = delivery
         self._only = only
         self._workspace: Workspace | None = None
         self._described: dict[Tool, ToolSpec] = {}
@@ -164,7 +164,7 @@ class BuiltinTools:
             http_hosts=tools.http_request.allowed_hosts,
         )
         yield ReadArtifact(tools.result_limit)
-        yield SendMessage(self._outlet)
+        yield SendMessage(self._delivery)
         yield AskUser()
         if tools.shown:
             yield SearchTools()

@@ -31,7 +31,7 @@ _Stamp: TypeAlias = tuple[int, int, int]
 _SCAN_SECONDS: Final = 1.0
 _LOAD_SECONDS: Final = 10.0
 """The longest time that a file may take to load."""
-_PATIENCE: Final = 5.0
+_WAIT_SECONDS: Final = 5.0
 """How long a request waits for files that are loading."""
 _log = logging.getLogger(__name__)
 
@@ -90,7 +90,7 @@ class FolderTools:
             return
         if self._waiting is None:
             self._waiting = self._begin(self._follow())
-        await asyncio.wait((self._waiting,), timeout=_PATIENCE)
+        await asyncio.wait((self._waiting,), timeout=_WAIT_SECONDS)
 
     def _begin(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from handspan.core.context import ToolContext
 from handspan.core.errors import NameTaken
 from handspan.core.names import is_outside_name, outside_name
-from handspan.core.principals import Origin, Scope
+from handspan.core.principals import Origin, ToolScope
 from handspan.core.results import Pending
 from handspan.core.tool import Handling, ToolSpec
 from handspan.core.values import Arguments, strip_invisible
@@ -79,7 +79,7 @@ class GraphTools:
 
         `nodes`: only the tools of these nodes; None: all. The last tool of a name counts (SPEC H1).
         """
-        scope = Scope("turn", session)
+        scope = ToolScope("turn", session)
         last = {tool.own_name: tool for tool in tools if nodes is None or tool.node in nodes}
         registered: dict[str, GraphTool] = {}
         try:
@@ -90,7 +90,7 @@ class GraphTools:
         finally:
             self._registry.unregister_by_source(origin)
 
-    def _register(self, tool: GraphTool, origin: Origin, scope: Scope) -> GraphTool:
+    def _register(self, tool: GraphTool, origin: Origin, scope: ToolScope) -> GraphTool:
         try:
             self._registry.register(tool, origin, scope, tool.handling)
         except NameTaken:  # by a built-in tool, or by another tool of this client
@@ -98,7 +98,7 @@ class GraphTools:
             self._registry.register(tool, origin, scope, tool.handling)
         return tool
 
-    def _prefixed_name(self, tool: GraphTool, scope: Scope) -> str:
+    def _prefixed_name(self, tool: GraphTool, scope: ToolScope) -> str:
         """The name of the node before the tool's own (SPEC H1); with a hash when that is taken or not allowed."""
         name = f"{tool.node}__{tool.own_name}"
         is_taken = self._registry.holder(name) is not None or self._registry.holder(name, scope) is not None

@@ -90,7 +90,7 @@ class FolderArtifacts:
         try:
             await part.write(pieces)
             ref = ArtifactRef(artifact_id, part.size, media_type, name)
-            await asyncio.to_thread(self._adopt, part, ArtifactRecord(ref, owner, session, time.time()))
+            await asyncio.to_thread(self._add_file, part, ArtifactRecord(ref, owner, session, time.time()))
         except OSError as error:
             raise _write_error(error) from error
         finally:
@@ -154,7 +154,7 @@ class FolderArtifacts:
             with contextlib.suppress(FileNotFoundError, ValueError):  # removed meanwhile; or damaged
                 yield msgspec.json.decode(path.read_bytes(), type=ArtifactRecord)
 
-    def _adopt(self, part: PartialFile, record: ArtifactRecord) -> None:
+    def _add_file(self, part: PartialFile, record: ArtifactRecord) -> None:
         """Make a complete partial file the body of an artifact."""
         body = self._folder / record.ref.id
         with self._writing:

@@ -23,7 +23,7 @@ from websockets.exceptions import ConnectionClosed
 
 from handspan.core.values import Json, JsonObject
 
-PATIENCE: Final = 10.0
+WAIT_SECONDS: Final = 10.0
 """Seconds that any wait may take. A test that needs more is about to hang."""
 
 _ANY_ARGUMENTS: Final[JsonObject] = {"type": "object"}
@@ -86,7 +86,7 @@ class FakeDevice:
             proxy=None,
             max_size=None,
             ping_interval=None,
-            open_timeout=PATIENCE,
+            open_timeout=WAIT_SECONDS,
             close_timeout=1,
         )
         self._reading = asyncio.create_task(self._read(self._connection))
@@ -128,7 +128,7 @@ class FakeDevice:
             await self._connection.close(code)
             await self._finish()
 
-    async def closed(self, seconds: float = PATIENCE) -> int:
+    async def closed(self, seconds: float = WAIT_SECONDS) -> int:
         """Wait until the gateway has closed the connection. Return its close code, 1006 without one."""
         try:
             async with asyncio.timeout(seconds), self._changed:
@@ -184,7 +184,7 @@ class FakeDevice:
 
     # In.
 
-    async def expect(self, kind: str, seconds: float = PATIENCE, **fields: Json) -> JsonObject:
+    async def expect(self, kind: str, seconds: float = WAIT_SECONDS, **fields: Json) -> JsonObject:
         """Return the next frame of this type with these fields; other frames wait for their own `expect`."""
         try:
             async with asyncio.timeout(seconds), self._changed:

@@ -23,7 +23,7 @@ from websockets.exceptions import WebSocketException
 
 from handspan.core.errors import ToolError
 from handspan.core.values import Json, JsonObject
-from handspan.testing.device import PATIENCE, FakeDevice, NotSaid
+from handspan.testing.device import WAIT_SECONDS, FakeDevice, NotSaid
 
 _ALL_CAPABILITIES: Final = ("resume", "cancel", "deadline", "progress")
 
@@ -49,8 +49,8 @@ class Repeated(Struct, frozen=True):
     times: int = 2
 
 
-Reply: TypeAlias = Json | Silence | Repeated
-Answer: TypeAlias = Callable[[DeviceRequest], Reply | Awaitable[Reply]]
+DeviceAnswer: TypeAlias = Json | Silence | Repeated
+AnswerRequest: TypeAlias = Callable[[DeviceRequest], DeviceAnswer | Awaitable[DeviceAnswer]]
 """Returns the answer. A `ToolError` that it raises becomes a `tool_error` with the same code."""
 
 
@@ -71,7 +71,7 @@ class DeviceLogic:
         self,
         url: str,
         token: str,
-        answer: Answer,
+        answer: AnswerRequest,
         *,
         tools: Sequence[JsonObject],
         label: str = "device",
@@ -121,7 +121,7 @@ class DeviceLogic:
     ) -> None:
         await self.close()
 
-    async def ready(self, seconds: float = PATIENCE) -> None:
+    async def ready(self, seconds: float = WAIT_SECONDS) -> None:
         """Wait until it is connected and its tools are registered. Raises `NotSaid` after this time."""
         try:
             async with asyncio.timeout(seconds):

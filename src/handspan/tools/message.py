@@ -12,7 +12,7 @@ from handspan.core.tool import Annotations, Handling, ToolSpec
 from handspan.core.values import Json, JsonObject
 
 
-class MessageOutlet(Protocol):
+class MessageDelivery(Protocol):
     """Sends messages to channels."""
 
     @property
@@ -49,18 +49,18 @@ class SendMessage:
         annotations=Annotations(open_world=True),
     )
 
-    def __init__(self, outlet: MessageOutlet | None = None) -> None:
-        self._outlet = outlet
-        self.handling = Handling(missing="no channel is configured" if outlet is None else outlet.missing)
-        if outlet is not None:
-            self.spec = structs.replace(self.spec, description=f"{self.spec.description}{outlet.described}")
+    def __init__(self, delivery: MessageDelivery | None = None) -> None:
+        self._delivery = delivery
+        self.handling = Handling(missing="no channel is configured" if delivery is None else delivery.missing)
+        if delivery is not None:
+            self.spec = structs.replace(self.spec, description=f"{self.spec.description}{delivery.described}")
 
     async def run(self, arguments: Mapping[str, Json], ctx: ToolContext) -> JsonObject:
         """Return the channel, the chat and the length of the content in bytes."""
         channel, chat_id, content = (str(arguments[name]) for name in ("channel", "chat_id", "content"))
-        if self._outlet is None:  # the engine calls no tool that misses something
+        if self._delivery is None:  # the engine calls no tool that misses something
             raise ToolError("tool_not_available", f"The message was not sent: {self.handling.missing}.")
         about = (channel, chat_id, content, ctx.who.owner, ctx.session)
-        await self._outlet.send(OutgoingMessage(*about, id=ctx.call_id))
+        await self._delivery.send(OutgoingMessage(*about, id=ctx.call_id))
         length = len(content.encode("utf-8", "replace"))
         return {"status": "sent", "channel": channel, "chat_id": chat_id, "content_length": length}

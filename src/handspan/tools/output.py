@@ -138,6 +138,7 @@ class OutputStream:
             self._changed.set()
 
     def _take(self, text: str) -> None:
+        """Report a text as progress, keep what of it is shown, and pass it on to the artifact."""
         if not text:
             return
         self._progress.add(text)

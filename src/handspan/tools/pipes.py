@@ -1,4 +1,4 @@
-"""A child's pipes in the event loop's hands: each descriptor is closed once, by whichever loop runs."""
+"""The pipes of a child process, as the event loop uses them: each descriptor is closed once, by the loop that runs."""
 
 import asyncio
 import os

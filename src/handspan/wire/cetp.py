@@ -1,6 +1,6 @@
 """Requests and responses of `protocol/cetp.md`, for providers and consumers. No sockets, no clock.
 
-What a consumer reads never raises: a provider is a stranger, and each of its answers counts as something (cetp.md 2.5).
+What a consumer reads never raises: a provider can't be trusted, so each of its answers has a meaning (cetp.md 2.5).
 What a provider reads raises `ProviderError`, which carries the answer.
 """
 

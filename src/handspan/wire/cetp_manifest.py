@@ -79,7 +79,7 @@ def encode_manifest(manifest: ProviderManifest) -> bytes:
 
 
 def socket_path(manifest: ProviderManifest, environment: Mapping[str, str]) -> Path:
-    """The absolute path of the provider's socket for this person. Raises `ManifestError` when it is too long."""
+    """Return the absolute path of the provider's socket for this person. Raises `ManifestError` when it is too long."""
     path = runtime_folder(environment) / (manifest.socket or f"{manifest.id}.sock")
     if len(os.fsencode(path)) > SOCKET_PATH_BYTES:
         raise ManifestError(

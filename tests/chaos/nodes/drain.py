@@ -51,7 +51,7 @@ class _Talks:
         self._chance = Random(f"{seed}/people")
 
     async def device(self) -> None:
-        """Lift until it is over. The device comes back to the node that it began with."""
+        """Lift until it is cancelled. The device comes back to the node that it began with."""
         node = self.nodes[0]
         client = Client(node.url, node.token, label="arm", concurrency=16)
 
@@ -61,10 +61,7 @@ class _Talks:
             await asyncio.sleep(self._chance.random() * 0.3)
             return "lifted"
 
-        running = asyncio.create_task(client.run())
-        await self.is_over.wait()
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
+        await client.run()
 
     async def person(self, number: int) -> None:
         """Say one thing after the other until it is over."""
@@ -91,14 +88,16 @@ class _Talks:
     @contextlib.asynccontextmanager
     async def at_work(self) -> AsyncIterator[None]:
         """Everything talks inside."""
-        tasks = [asyncio.create_task(self.device())]
+        device = asyncio.create_task(self.device())
         await until(lambda: _all_list(self.nodes))
-        tasks += [asyncio.create_task(self.person(number)) for number in range(self._people)]
+        people = [asyncio.create_task(self.person(number)) for number in range(self._people)]
         try:
             yield
         finally:
             self.is_over.set()
-            await asyncio.gather(*tasks)
+            await asyncio.gather(*people)
+            device.cancel()  # not before: the last turns still call it
+            await asyncio.gather(device, return_exceptions=True)
 
 
 async def _all_list(nodes: list[GatewayProcess]) -> bool:

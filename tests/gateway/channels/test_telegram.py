@@ -137,8 +137,8 @@ async def test_a_flood_of_one_sender_is_bounded_and_told_once(tmp_path: Path) ->
             await until(lambda: telegram.offsets[-1] == 130)
             assert sorted(telegram.texts[:4], key=len)[:3] == ["A.", "B.", "C."]
             assert len([text for text in telegram.texts if "Too many messages" in text]) == 1
-            lane = place.gateway.app.messages.find("telegram")
-            assert lane is not None and lane.received == 3
+            queue = place.gateway.app.messages.find("telegram")
+            assert queue is not None and queue.received == 3
 
 
 async def test_a_full_inbox_leaves_the_messages_at_telegram_until_there_is_room(tmp_path: Path) -> None:
@@ -160,14 +160,14 @@ async def test_a_channel_that_is_down_says_why_and_comes_back(tmp_path: Path) ->
         await telegram.close()
         channels = {"telegram": telegram_settings(telegram)}
         async with gateway_with(tmp_path, channels) as place:
-            lane = place.gateway.app.messages.find("telegram")
-            assert lane is not None
-            await until(lambda: lane.status == "retrying" and "refused" in lane.reason)
-            assert lane.state.retry_in is not None
+            queue = place.gateway.app.messages.find("telegram")
+            assert queue is not None
+            await until(lambda: queue.status == "retrying" and "refused" in queue.reason)
+            assert queue.state.retry_in is not None
             await telegram.open()
             telegram.write("hi")
             assert await telegram.until_sent(1) == "Hello."
-            assert lane.state.status == "listening" and lane.state.reason == ""
+            assert queue.state.status == "listening" and queue.state.reason == ""
 
 
 @pytest.mark.parametrize(
@@ -183,10 +183,10 @@ async def test_a_refusal_of_telegram_is_shown_with_what_to_do(
     async with TelegramServer() as telegram:
         telegram.refuse = lambda method: refused if method == "getUpdates" else None
         async with gateway_with(tmp_path, {"telegram": telegram_settings(telegram)}) as place:
-            lane = place.gateway.app.messages.find("telegram")
-            assert lane is not None
-            await until(lambda: says in lane.reason)
-            waits = lane.state.retry_in or 0
+            queue = place.gateway.app.messages.find("telegram")
+            assert queue is not None
+            await until(lambda: says in queue.reason)
+            waits = queue.state.retry_in or 0
             assert waits > 2000 if refused[0] == 429 else waits < 60
 
 

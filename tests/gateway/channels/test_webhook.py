@@ -136,11 +136,11 @@ async def test_a_receiver_that_fails_gets_the_answer_again_under_the_same_id(tmp
         site.routes["/in"] = response(b"later", "503 Busy")
         await post(place, {"sender_id": "ada", "content": "hi"})
         await until(lambda: site.seen)
-        lane = place.gateway.app.messages.find("hook")
-        assert lane is not None
-        await until(lambda: "HTTP 503" in lane.state.reason)
+        queue = place.gateway.app.messages.find("hook")
+        assert queue is not None
+        await until(lambda: "HTTP 503" in queue.state.reason)
         site.routes["/in"] = response(b"ok")
-        await until(lambda: lane.delivered)
+        await until(lambda: queue.delivered)
         assert len({one.headers["x-handspan-id"] for one in site.seen}) == 1
 
 
@@ -200,11 +200,11 @@ async def test_the_page_channel_reaches_live_pages_and_clients_that_take_message
         async with place.client("?session_id=there") as other, place.client("?session_id=old") as old:
             await other.connected("messages")
             await old.connected("resume")
-            lane = place.gateway.app.messages.find("page")
-            assert lane is not None
+            queue = place.gateway.app.messages.find("page")
+            assert queue is not None
             stream = place.gateway.live.subscribe("operator")
-            await soon(lane.send(OutgoingMessage("page", "all", "to all", "operator")))
-            await soon(lane.send(OutgoingMessage("page", "here", "to one", "operator")))
+            await soon(queue.send(OutgoingMessage("page", "all", "to all", "operator")))
+            await soon(queue.send(OutgoingMessage("page", "here", "to one", "operator")))
             frame = {"type": "channel_message", "channel": "page", "chat_id": "all", "content": "to all"}
             assert await client.hears() == frame and await other.hears() == frame
             assert (await client.hears())["content"] == "to one"

@@ -101,6 +101,19 @@ async def test_a_name_that_is_taken_is_refused(devices: Devices) -> None:
     assert await soon(devices.rename("phone", "phone", "ann"))
 
 
+async def test_a_device_that_has_just_come_to_another_node_still_has_the_tools_that_it_offered_last(
+    devices: Devices,
+) -> None:
+    devices.appear("ann", "phone", "", {"camera": "f1"})
+    devices.disappear("ann", "phone")
+    devices.appear("ann", "phone", "", {})
+    assert "does not offer it now" in devices.explain_absence("ann", "phone__camera")
+    assert (await shown(devices))["phone"].tools == ("camera",)
+    assert devices.explain_absence("ann", "phone__torch") == ""
+    devices.appear("ann", "phone", "", {"torch": "f2"})
+    assert devices.explain_absence("ann", "phone__camera") == ""
+
+
 async def test_what_is_not_yours_is_as_if_it_never_was(devices: Devices) -> None:
     devices.connect("ann", "phone", "")
     for owner, label in (("bob", "phone"), ("ann", "tablet"), ("ann", "")):

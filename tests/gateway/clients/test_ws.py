@@ -632,6 +632,25 @@ async def test_the_tool_of_a_device_that_is_away_says_so_to_models_and_people(tm
         assert away in (await chat.hears_of("tool_result"))["output"]
 
 
+async def test_the_tool_of_a_device_that_is_back_and_has_not_offered_it_yet_is_not_unknown(place: Place) -> None:
+    async with rest_of(place) as rest:
+
+        async def code() -> str:
+            called = await rest.post("/api/tools/phone__device_info/call", json={"args": {}})
+            return str(called.json()["code"])
+
+        async with place.client() as phone:
+            await phone.connected(role="device", label="phone")
+            assert await code() == "tool_not_found"  # it never had one
+            await phone.offers(INFO)
+        await until(lambda: len(place.gateway.peers) == 0)
+        async with place.client() as phone:
+            await phone.connected(role="device", label="phone")
+            assert await code() == "tool_not_available"
+            await phone.offers({**INFO, "name": "another"})
+            assert await code() == "tool_not_found"
+
+
 async def test_a_device_has_no_conversation(place: Place) -> None:
     async with place.client() as phone:
         await phone.connected(role="device", label="phone")

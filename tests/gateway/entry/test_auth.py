@@ -199,7 +199,7 @@ class TestTooManyTries:
     async def test_who_has_just_been_let_in_is_forgiven(self, auth: Auth) -> None:
         for _ in range(10):
             await refusal(auth, scope(client=PHONE, authorization="Bearer wrong"))
-        auth.forgive(scope(client=PHONE))
+        auth.reset_tries(scope(client=PHONE))
         await soon(auth.admit(scope(client=PHONE, authorization=f"Bearer {auth.operator_token}")))
 
     def test_only_so_many_addresses_are_remembered(self, clock: Clock) -> None:

@@ -16,8 +16,8 @@ from handspan.config.settings import McpServer
 from handspan.core.principals import OPERATOR
 from handspan.core.questions import Answer, Question
 from handspan.core.results import Success
-from handspan.sources.mcp.connection import McpConnection
 from handspan.sources.mcp.logins.login import Redirected
+from handspan.sources.mcp.opening import LinkOpener
 from handspan.testing.gateway import RunningGateway, running_gateway
 from tests.gateway.mcp.oauth_site import OauthSite, oauth_site
 from tests.waiting import soon, until
@@ -330,7 +330,7 @@ async def test_a_link_that_fails_while_it_is_cancelled_keeps_no_server_open(
     opened = asyncio.Event()
 
     @asynccontextmanager
-    async def fail_when_cancelled(_: McpConnection) -> AsyncIterator[None]:
+    async def fail_when_cancelled(_: LinkOpener) -> AsyncIterator[None]:
         opened.set()
         try:
             await asyncio.Event().wait()
@@ -338,7 +338,7 @@ async def test_a_link_that_fails_while_it_is_cancelled_keeps_no_server_open(
             raise RuntimeError("refused") from None
         yield
 
-    monkeypatch.setattr(McpConnection, "_open_link", fail_when_cancelled)
+    monkeypatch.setattr(LinkOpener, "open", fail_when_cancelled)
     async with running_gateway(tmp_path) as gateway:
         servers = gateway.gateway.app.mcp
         await servers.put(NAME, McpServer(url="http://127.0.0.1:9/mcp"))

@@ -15,7 +15,7 @@ from handspan.config.load import load_settings
 from handspan.config.settings import Settings
 from handspan.core.bus import TokenRevoked
 from handspan.core.context import ToolContext
-from handspan.core.principals import BUILTIN, OPERATOR, Origin, Scope
+from handspan.core.principals import BUILTIN, OPERATOR, Origin, ToolScope
 from handspan.core.tool import READ_ONLY, Annotations, ToolSpec
 from handspan.core.values import Arguments, Json, JsonObject
 from handspan.gateway.app import App
@@ -192,7 +192,7 @@ class Counting:
         return {"n": arguments.get("n"), "runs": self.runs}
 
 
-def register_for(rest: Rest, name: str, origin: Origin, scope: Scope) -> None:
+def register_for(rest: Rest, name: str, origin: Origin, scope: ToolScope) -> None:
     async def work(arguments: Arguments, ctx: ToolContext) -> Json:
         return "done"
 

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from handspan.core.agents import Agent
-from handspan.core.principals import OPERATOR, Origin, Scope
+from handspan.core.principals import OPERATOR, Origin, ToolScope
 from handspan.core.tool import READ_ONLY
 from tests.gateway.rest.served import (
     STRANGER,
@@ -84,7 +84,7 @@ async def test_the_agents_rules_hold(client: RestClient) -> None:
 
 async def test_a_tool_of_a_session_is_called_in_it(client: RestClient, rest: Rest) -> None:
     session = await session_of(rest)
-    register_for(rest, "of_session", Origin("remote", session, "c"), Scope("session", session))
+    register_for(rest, "of_session", Origin("remote", session, "c"), ToolScope("session", session))
     assert (await client.post("/api/tools/of_session/call", {})).json()["code"] == "tool_not_found"
     answer = await client.post("/api/tools/of_session/call", {"session": session})
     assert answer.json() == {"status": "success", "result": "done"}
@@ -168,7 +168,7 @@ async def test_a_key_holds_after_a_restart(tmp_path: Path) -> None:
 async def test_a_call_that_takes_long_is_pending_and_found_later(client: RestClient, rest: Rest) -> None:
     tool = Counting(rest)
     tool.may_end.clear()
-    rest.parts.patience = 0.05
+    rest.parts.wait_seconds = 0.05
     answer = await client.post("/api/tools/counting/call", {"args": {"n": 1}}, headers=KEY)
     assert answer.status_code == 202 and answer.json()["status"] == "pending"
     place = f"/api/calls/{answer.json()['call_id']}"

@@ -119,7 +119,7 @@ async def test_silence_is_filled_with_heartbeats() -> None:
 async def test_a_client_that_does_not_read_is_given_up() -> None:
     live, wire = Live(backlog=2), Wire()
     stream = live.subscribe("me")
-    answer = StreamedResponse(LiveUpdates(stream), EVENTS, PRIVATE, patience=0.01)
+    answer = StreamedResponse(LiveUpdates(stream), EVENTS, PRIVATE, piece_seconds=0.01)
     task = asyncio.create_task(answer({"method": "GET"}, wire.receive, wire.send))
     async with asyncio.timeout(60):
         while len(wire.sent) < 2:

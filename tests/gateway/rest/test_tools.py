@@ -2,7 +2,7 @@
 
 import pytest
 
-from handspan.core.principals import OPERATOR, Origin, Scope
+from handspan.core.principals import OPERATOR, Origin, ToolScope
 from handspan.core.values import JsonObject
 from tests.gateway.rest.served import STRANGER, Rest, RestClient, is_error, register_for, session_of
 
@@ -15,11 +15,11 @@ async def listed(client: RestClient, query: str = "") -> dict[str, JsonObject]:
 
 async def test_tools_of_somebody_else_are_not_listed(client: RestClient, rest: Rest) -> None:
     theirs, mine = await session_of(rest, STRANGER), await session_of(rest)
-    register_for(rest, "their_tool", Origin("remote", theirs, "c1"), Scope("session", theirs))
-    register_for(rest, "their_phone__tool", Origin("device", "their_phone", "c2"), Scope("owner", STRANGER))
-    register_for(rest, "my_tool", Origin("remote", mine, "c3"), Scope("session", mine))
-    register_for(rest, "phone__camera", Origin("device", "phone", "c4"), Scope("owner", OPERATOR.owner))
-    register_for(rest, "of_nobody", Origin("remote", "unknown", "c5"), Scope("session", "unknown"))
+    register_for(rest, "their_tool", Origin("remote", theirs, "c1"), ToolScope("session", theirs))
+    register_for(rest, "their_phone__tool", Origin("device", "their_phone", "c2"), ToolScope("owner", STRANGER))
+    register_for(rest, "my_tool", Origin("remote", mine, "c3"), ToolScope("session", mine))
+    register_for(rest, "phone__camera", Origin("device", "phone", "c4"), ToolScope("owner", OPERATOR.owner))
+    register_for(rest, "of_nobody", Origin("remote", "unknown", "c5"), ToolScope("session", "unknown"))
     names = set(await listed(client))
     assert {"my_tool", "phone__camera", "read_file"} <= names
     assert not names & {"their_tool", "their_phone__tool", "of_nobody"}
@@ -29,7 +29,7 @@ async def test_tools_of_somebody_else_are_not_listed(client: RestClient, rest: R
 
 async def test_a_tool_has_the_fields_that_old_clients_read_and_ours(client: RestClient, rest: Rest) -> None:
     mine = await session_of(rest)
-    register_for(rest, "my_tool", Origin("remote", mine, "c3"), Scope("session", mine))
+    register_for(rest, "my_tool", Origin("remote", mine, "c3"), ToolScope("session", mine))
     tools = await listed(client)
     read = tools["read_file"]
     assert (read["source_type"], read["source"], read["enabled"]) == ("builtin", "builtin", True)

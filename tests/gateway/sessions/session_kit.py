@@ -92,7 +92,9 @@ class Player:
 class SessionKit:
     """App, questions and turns, put together as the gateway does it."""
 
-    def __init__(self, folder: Path, turns: Sequence[ScriptTurn] = (), patience: float = 30.0, **chosen: Json) -> None:
+    def __init__(
+        self, folder: Path, turns: Sequence[ScriptTurn] = (), wait_seconds: float = 30.0, **chosen: Json
+    ) -> None:
         """`chosen`: settings besides the two folders."""
         folders: JsonObject = {"workspace": str(folder / "ws"), "state": str(folder / "st"), **chosen}
         self.bus = MemoryBus(strict=True)
@@ -105,7 +107,7 @@ class SessionKit:
         self.chosen: list[str] = []
         """The names of the models that were asked for."""
         loader, agents, kept = self.app.loader(), self.app.agents, self.store.conversations
-        self.sessions = Sessions(kept, loader, agents, self.choose_model, self.bus, patience)
+        self.sessions = Sessions(kept, loader, agents, self.choose_model, self.bus, wait_seconds)
         self.resumable = ResumableCalls(self.store, self.app.engine, loader, agents, self.sessions)
         self.questions.open(self.store.questions, self.resumable.resume_answered)
         self.runs: list[str] = []

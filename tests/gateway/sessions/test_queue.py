@@ -38,7 +38,7 @@ async def test_the_ninth_who_waits_is_refused(kit: SessionKit) -> None:
 
 
 async def test_who_waits_too_long_is_refused_and_the_next_one_has_its_turn(tmp_path: Path) -> None:
-    async with SessionKit(tmp_path, [call("slow"), "first", "second"], patience=0.05) as kit:
+    async with SessionKit(tmp_path, [call("slow"), "first", "second"], wait_seconds=0.05) as kit:
         first = kit.start("1")
         await soon(kit.reached.wait())
         with pytest.raises(SessionBusy, match="Timed out waiting for session s"):

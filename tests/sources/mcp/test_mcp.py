@@ -17,7 +17,7 @@ from handspan.core.principals import OPERATOR
 from handspan.core.questions import Answer, Question
 from handspan.core.results import Failure, Success
 from handspan.core.values import Json
-from handspan.sources.mcp.connection import describe_failure
+from handspan.sources.mcp.opening import describe_failure
 from tests.sources.mcp.serving import PROGRAM, app_with, call, connection, ready, server, until_status
 from tests.waiting import soon, until
 

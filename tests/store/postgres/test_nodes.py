@@ -9,7 +9,7 @@ from msgspec import structs
 
 from handspan.core.errors import StoreError, ToolError
 from handspan.core.messages import AssistantMessage, Text, UserMessage
-from handspan.core.nodes import ClientRecord, EntryCode, NodeBook, Placement, RequestClaim
+from handspan.core.nodes import AddedClient, ClientRecord, EntryCode, NodeBook, RequestClaim
 from handspan.store.postgres.connections import StoreAddress
 from handspan.store.postgres.node_leases import NodeLeases
 from handspan.store.postgres.store import NodeName, PostgresStore, postgres_store
@@ -65,11 +65,11 @@ async def test_a_node_without_a_sign_of_life_is_lost_with_its_clients_and_joins_
         lost: list[str] = []
         before, may_live = book_of(one).own, False
         book_of(one).prepare("", lambda: may_live, lost.append)
-        await book_of(one).place(client(one, "p1"))
+        await book_of(one).add_client(client(one, "p1"))
         await until(lambda: _is_lost(book_of(two), before))
-        assert await two.leases.is_alive(before) is False  # that buries it
-        assert await book_of(two).places(["ann"]) == []
-        assert await book_of(two).bury(before) is False
+        assert await two.leases.is_alive(before) is False  # that declares it lost
+        assert await book_of(two).client_nodes(["ann"]) == []
+        assert await book_of(two).declare_lost(before) is False
         may_live = True
         await until(lambda: lost)
         assert lost == [before] and book_of(one).own != before
@@ -100,7 +100,7 @@ async def test_what_a_node_writes_for_a_turn_that_another_one_took_over_is_refus
         await one.conversations.append(session, UserMessage((Text("hello"),)), owner="ann", after=0)
         with pytest.raises(ToolError, match="is running"):
             await two.conversations.begin_turn(session, owner="ann")
-        await book_of(two).bury(book_of(one).own)
+        await book_of(two).declare_lost(book_of(one).own)
         recovery = await two.recover()
         assert recovery.closed == (session,)
         record = await two.conversations.begin_turn(session, owner="ann")
@@ -119,21 +119,21 @@ async def test_what_a_node_writes_for_a_turn_that_another_one_took_over_is_refus
 
 async def test_the_newest_connection_of_a_client_counts_and_two_devices_never_have_one_label(state: Path) -> None:
     async with node_at(state, "one") as one, node_at(state, "two") as two:
-        first = await book_of(one).place(client(one, "p1"))
+        first = await book_of(one).add_client(client(one, "p1"))
         assert first.epoch and not first.replaced
-        second = await book_of(two).place(client(two, "p1"))
+        second = await book_of(two).add_client(client(two, "p1"))
         assert second.epoch > first.epoch and second.replaced == book_of(one).own
-        await book_of(one).remove("p1", first.epoch)  # too late: a newer one is there
-        await book_of(one).offer("p1", first.epoch, b"[]")
-        assert (await book_of(two).place(client(two, "p2"))).epoch == 0
-        assert (await book_of(one).place(client(one, "p2", owner="bob"))).epoch
-        [place] = await book_of(one).places(["ann"])
-        assert (place.peer, place.node, place.epoch) == ("p1", book_of(two).own, second.epoch)
+        await book_of(one).remove_client("p1", first.epoch)  # too late: a newer one is there
+        await book_of(one).store_tools("p1", first.epoch, b"[]")
+        assert (await book_of(two).add_client(client(two, "p2"))).epoch == 0
+        assert (await book_of(one).add_client(client(one, "p2", owner="bob"))).epoch
+        [before] = await book_of(one).client_nodes(["ann"])
+        assert (before.peer, before.node, before.epoch) == ("p1", book_of(two).own, second.epoch)
         [record] = await book_of(one).clients(["p1", "nobody"])
         assert record.capabilities == ("deadline", "resume") and record.tools == b'[{"name":"add"}]'
-        await book_of(two).offer("p1", second.epoch, b"[]")
-        [changed] = await book_of(one).places(["ann"])
-        assert changed.version == place.version + 1
+        await book_of(two).store_tools("p1", second.epoch, b"[]")
+        [changed] = await book_of(one).client_nodes(["ann"])
+        assert changed.version == before.version + 1
 
 
 async def test_codes_work_once_on_any_node_and_wrong_guesses_end_them(state: Path) -> None:
@@ -173,7 +173,7 @@ async def test_a_request_with_a_key_is_answered_by_one_node_and_its_answer_outli
         await there.answer_request(*request, b"not mine")
         assert await there.claim_request(*request, b"asked", 0) == RequestClaim(False, b"asked")  # it still runs
         await here.answer_request(*request, b"answer")
-        await there.bury(here.own)
+        await there.declare_lost(here.own)
         assert await there.claim_request(*request, b"asked", 60) == RequestClaim(False, b"asked", b"answer")
         assert (await there.claim_request(*request, b"new", 0)).is_own  # its time is over
         await there.answer_request(*request, None)
@@ -183,7 +183,7 @@ async def test_a_request_with_a_key_is_answered_by_one_node_and_its_answer_outli
 async def test_a_lost_node_gives_up_the_requests_that_it_has_not_answered(state: Path) -> None:
     async with node_at(state, "one") as one, node_at(state, "two") as two:
         assert (await book_of(one).claim_request("webhook", "ann", "k", b"asked", 60)).is_own
-        await book_of(two).bury(book_of(one).own)
+        await book_of(two).declare_lost(book_of(one).own)
         assert (await book_of(two).claim_request("webhook", "ann", "k", b"asked", 60)).is_own
 
 
@@ -198,7 +198,7 @@ async def test_a_lease_with_a_name_is_held_by_one_node_until_it_lets_go_or_is_lo
         assert await other.hold("telegram") == holder.own
         await holder.let_go("telegram")
         assert await other.hold("telegram") == other.own == await holder.hold("telegram")
-        await holder.bury(other.own)
+        await holder.declare_lost(other.own)
         assert await holder.hold("telegram") == holder.own
 
 
@@ -211,11 +211,13 @@ async def test_all_nodes_go_by_the_clock_of_the_database(state: Path, monkeypatc
 
 async def test_a_connection_that_is_entered_late_does_not_replace_one_that_began_later(state: Path) -> None:
     async with node_at(state, "one") as one, node_at(state, "two") as two:
-        newer = await book_of(two).place(client(two, "p1"))
-        late = await book_of(one).place(structs.replace(client(one, "p1"), age=5.0))
-        assert late == Placement(0, newer=newer.epoch)
-        assert [place.node for place in await book_of(one).places(["ann"])] == [book_of(two).own]
-        again = await book_of(two).place(structs.replace(client(two, "p1"), age=60.0))  # its own row it may replace
+        newer = await book_of(two).add_client(client(two, "p1"))
+        late = await book_of(one).add_client(structs.replace(client(one, "p1"), age=5.0))
+        assert late == AddedClient(0, newer=newer.epoch)
+        assert [row.node for row in await book_of(one).client_nodes(["ann"])] == [book_of(two).own]
+        again = await book_of(two).add_client(
+            structs.replace(client(two, "p1"), age=60.0)
+        )  # its own row it may replace
         assert again.epoch > newer.epoch
-        newest = await book_of(one).place(client(one, "p1"))
+        newest = await book_of(one).add_client(client(one, "p1"))
         assert newest.epoch > again.epoch and newest.replaced == book_of(two).own

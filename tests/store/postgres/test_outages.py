@@ -24,6 +24,9 @@ from tests.waiting import WAIT, soon, until
 
 pytestmark = pytest.mark.anyio
 
+_STOPS = b"SFATAL\0VFATAL\0C57P01\0Mterminating connection due to administrator command\0\0"
+GOODBYE = b"E" + (len(_STOPS) + 4).to_bytes(4) + _STOPS
+
 
 class Talker:
     """Appends to a session until it is told to end. It knows what was acknowledged and what may be stored."""
@@ -99,6 +102,20 @@ async def test_a_restart_of_the_server_loses_nothing_and_heals_by_itself(
         assert (await soon(store.ledger.get(record.id, owner="ann"))).result == succeed("kept")
         await end(talkers, tasks)
         assert await soon(store.leases.is_alive(store.leases.own))
+
+
+async def test_a_connection_on_which_a_server_that_stops_has_said_goodbye_is_replaced(
+    proxy: FaultProxy, broken_way: str, state: Path
+) -> None:
+    async with store_at(broken_way, state) as store:
+        session = (await soon(store.conversations.create(owner="ann"))).id
+        for number in (1, 2):
+            await soon(store.conversations.append(session, user(), owner="ann"))
+            assert len(await soon(store.conversations.load(session, owner="ann"))) == number
+            for link in proxy.links:  # the end of the connection comes later
+                link._flows["down"].writer.write(GOODBYE)
+            for _ in range(10):  # it is in the buffer of the socket: let the loop read it
+                await asyncio.sleep(0)
 
 
 async def test_a_server_that_can_not_be_reached_is_said_and_blocks_nothing(

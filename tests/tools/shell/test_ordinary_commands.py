@@ -9,6 +9,7 @@ import pytest
 
 from handspan.core.context import ToolContext
 from handspan.tools.sandbox import SANDBOX_UID, Sandbox, create_workspace
+from handspan.tools.shell.launcher import CommandLauncher
 from handspan.tools.shell.policy import CommandPolicy
 from handspan.tools.shell.shell import ExecShell
 
@@ -162,7 +163,7 @@ async def test_a_hundred_ordinary_command_lines_work_in_the_sandbox(on_disk: Pat
     sandbox = await Sandbox.probe(folder)
     if shutil.which("bwrap") is None or "namespace" in sandbox.report.reason:
         pytest.skip(str(sandbox.report))
-    shell = ExecShell(folder, CommandPolicy(), sandbox)
+    shell = ExecShell(CommandLauncher(folder, CommandPolicy(), sandbox))
     turns = asyncio.Semaphore(4)
 
     async def run(line: str) -> object:

@@ -11,6 +11,7 @@ from handspan.core.context import ToolContext
 from handspan.core.errors import ToolError
 from handspan.core.values import Arguments, Json, JsonObject
 from handspan.tools.sandbox import Sandbox, SandboxReport, create_workspace
+from handspan.tools.shell.launcher import CommandLauncher
 from handspan.tools.shell.policy import CommandPolicy
 from handspan.tools.shell.shell import ExecShell, Spawn, shell_tools
 from tests.tools.child_processes import LIMIT, Reports, is_gone, new_mark
@@ -67,7 +68,7 @@ def watched(ctx: ToolContext) -> Reports:
 
 async def test_a_command_that_is_not_listed_never_starts(sandbox: Sandbox, folder: Path, ctx: ToolContext) -> None:
     listing = CommandPolicy(mode="allowlist")
-    error = await refusal(ExecShell(folder, listing, sandbox), ctx, command="touch a; curl x")
+    error = await refusal(ExecShell(CommandLauncher(folder, listing, sandbox)), ctx, command="touch a; curl x")
     assert error.code == "policy_denied" and "tools.command_policy.allow_also" in error.message
     assert os.listdir(folder) == []
 
@@ -76,7 +77,7 @@ async def test_a_command_that_is_not_listed_never_starts(sandbox: Sandbox, folde
 async def test_a_text_that_is_no_command_is_refused(
     sandbox: Sandbox, folder: Path, ctx: ToolContext, command: str
 ) -> None:
-    error = await refusal(ExecShell(folder, CommandPolicy(), sandbox), ctx, command=command)
+    error = await refusal(ExecShell(CommandLauncher(folder, CommandPolicy(), sandbox)), ctx, command=command)
     assert error.code == "invalid_arguments"
     assert len(error.message) < 1000
 
@@ -86,7 +87,7 @@ async def test_a_late_command_is_killed_with_all_it_started_and_its_output_is_to
 ) -> None:
     mark = new_mark()
     command = f"echo so far; echo bad >&2; setsid sleep {mark} & sleep {mark}"
-    error = await refusal(ExecShell(folder, ANYTHING, sandbox), ctx, command=command, timeout=5)
+    error = await refusal(ExecShell(CommandLauncher(folder, ANYTHING, sandbox)), ctx, command=command, timeout=5)
     assert error.code == "timeout"
     assert error.message.startswith("timeout after 5s: ")
     assert "stdout so far: 'so far\\n'" in error.message and "stderr so far: 'bad\\n'" in error.message
@@ -94,14 +95,14 @@ async def test_a_late_command_is_killed_with_all_it_started_and_its_output_is_to
 
 
 async def test_a_late_command_without_output_says_so(sandbox: Sandbox, folder: Path, ctx: ToolContext) -> None:
-    error = await refusal(ExecShell(folder, ANYTHING, sandbox), ctx, command="sleep 60", timeout=0.1)
+    error = await refusal(ExecShell(CommandLauncher(folder, ANYTHING, sandbox)), ctx, command="sleep 60", timeout=0.1)
     assert "It had written nothing" in error.message
 
 
 async def test_a_cancelled_command_leaves_nothing(sandbox: Sandbox, folder: Path, ctx: ToolContext) -> None:
     mark, reports = new_mark(), watched(ctx)
     call: Arguments = {"command": f"setsid sleep {mark} & echo ready; sleep {mark}"}
-    task = asyncio.create_task(ExecShell(folder, ANYTHING, sandbox).run(call, ctx))
+    task = asyncio.create_task(ExecShell(CommandLauncher(folder, ANYTHING, sandbox)).run(call, ctx))
     await reports.until("ready")
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -113,7 +114,7 @@ async def test_a_sandbox_that_can_no_longer_be_made_is_an_error(
     sandbox: Sandbox, folder: Path, ctx: ToolContext
 ) -> None:
     os.rmdir(folder)
-    error = await refusal(ExecShell(folder, CommandPolicy(), sandbox), ctx, command="ls")
+    error = await refusal(ExecShell(CommandLauncher(folder, CommandPolicy(), sandbox)), ctx, command="ls")
     assert error.code == "execution_failed"
     assert "The sandbox could not be started" in error.message and str(folder) in error.message
 
@@ -121,7 +122,7 @@ async def test_a_sandbox_that_can_no_longer_be_made_is_an_error(
 async def test_a_failing_command_is_a_success_with_its_exit_code(
     sandbox: Sandbox, folder: Path, ctx: ToolContext
 ) -> None:
-    tool = ExecShell(folder, ANYTHING, sandbox)
+    tool = ExecShell(CommandLauncher(folder, ANYTHING, sandbox))
     assert await outcome(tool, ctx, {"command": "echo out; echo err >&2; exit 3"}) == {
         "exit_code": 3,
         "stdout": "out\n",
@@ -133,7 +134,7 @@ async def test_a_failing_command_is_a_success_with_its_exit_code(
 
 async def test_pipes_loops_and_redirections_work(sandbox: Sandbox, folder: Path, ctx: ToolContext) -> None:
     command = "for n in 3 1 2; do echo $n; done | sort > out.txt && cat out.txt | tr '\\n' ' ' && pwd"
-    result = await outcome(ExecShell(folder, CommandPolicy(), sandbox), ctx, {"command": command})
+    result = await outcome(ExecShell(CommandLauncher(folder, CommandPolicy(), sandbox)), ctx, {"command": command})
     assert result == {"exit_code": 0, "stdout": "1 2 3 /workspace\n", "stderr": ""}
     assert (folder / "out.txt").read_text() == "1\n2\n3\n"
 
@@ -141,7 +142,7 @@ async def test_pipes_loops_and_redirections_work(sandbox: Sandbox, folder: Path,
 async def test_a_flood_is_cut_and_does_not_block(sandbox: Sandbox, folder: Path, ctx: ToolContext) -> None:
     reports = watched(ctx)
     command = "head -c 100000000 /dev/zero | tr '\\0' x; echo; echo end"
-    result = await outcome(ExecShell(folder, CommandPolicy(), sandbox), ctx, {"command": command})
+    result = await outcome(ExecShell(CommandLauncher(folder, CommandPolicy(), sandbox)), ctx, {"command": command})
     assert result["exit_code"] == 0
     text = str(result["stdout"])
     assert len(text) < 66_000 and text.endswith("x\nend\n") and "bytes left out" in text
@@ -151,13 +152,13 @@ async def test_a_flood_is_cut_and_does_not_block(sandbox: Sandbox, folder: Path,
 async def test_output_is_streamed_as_progress(
     sandbox: Sandbox, folder: Path, ctx: ToolContext, progress: list[Json]
 ) -> None:
-    await ExecShell(folder, CommandPolicy(), sandbox).run({"command": "echo one; echo two >&2"}, ctx)
+    await ExecShell(CommandLauncher(folder, CommandPolicy(), sandbox)).run({"command": "echo one; echo two >&2"}, ctx)
     assert {"stream": "stdout", "text": "one\n"} in progress
     assert {"stream": "stderr", "text": "two\n"} in progress
 
 
 async def test_binary_output_and_no_output_are_results_too(sandbox: Sandbox, folder: Path, ctx: ToolContext) -> None:
-    tool = ExecShell(folder, ANYTHING, sandbox)
+    tool = ExecShell(CommandLauncher(folder, ANYTHING, sandbox))
     assert (await outcome(tool, ctx, {"command": "printf '\\377\\376a'"}))["stdout"] == "\ufffd\ufffda"
     assert await outcome(tool, ctx, {"command": "true"}) == {"exit_code": 0, "stdout": "", "stderr": ""}
 
@@ -165,17 +166,19 @@ async def test_binary_output_and_no_output_are_results_too(sandbox: Sandbox, fol
 async def test_a_timeout_above_the_limit_is_clamped_and_the_result_says_so(
     sandbox: Sandbox, folder: Path, ctx: ToolContext
 ) -> None:
-    result = await outcome(ExecShell(folder, CommandPolicy(), sandbox), ctx, {"command": "true", "timeout": 1000})
+    result = await outcome(
+        ExecShell(CommandLauncher(folder, CommandPolicy(), sandbox)), ctx, {"command": "true", "timeout": 1000}
+    )
     assert result["note"] == "A timeout of 1000 s is above the limit: 300 s held."
     assert "note" not in await outcome(
-        ExecShell(folder, CommandPolicy(), sandbox), ctx, {"command": "true", "timeout": 300}
+        ExecShell(CommandLauncher(folder, CommandPolicy(), sandbox)), ctx, {"command": "true", "timeout": 300}
     )
 
 
 async def test_what_is_left_in_the_background_ends_with_the_shell_and_the_result_says_so(
     sandbox: Sandbox, folder: Path, ctx: ToolContext
 ) -> None:
-    tool, mark = ExecShell(folder, CommandPolicy(), sandbox), new_mark()
+    tool, mark = ExecShell(CommandLauncher(folder, CommandPolicy(), sandbox)), new_mark()
     one, two = (f"sh -c 'touch {name}; exec sleep {mark}'" for name in ("one", "two"))
     both = (
         "while [ ! -e one ] || [ ! -e two ]; do sleep 0.01; done"  # a child that has not begun yet may not be counted
@@ -194,7 +197,7 @@ async def test_a_command_that_needs_a_network_hears_that_there_is_none_and_what_
 ) -> None:
     if shutil.which(command.split()[0]) is None:
         pytest.skip("the program is not installed")
-    result = await outcome(ExecShell(folder, CommandPolicy(), sandbox), ctx, {"command": command})
+    result = await outcome(ExecShell(CommandLauncher(folder, CommandPolicy(), sandbox)), ctx, {"command": command})
     assert result["exit_code"] != 0
     assert "There is no network in this sandbox: use web_fetch or http_request." in str(result["note"])
 
@@ -208,7 +211,9 @@ async def test_a_server_of_the_command_itself_is_reached_by_the_name_localhost(
         "socket.create_connection(('localhost', 8000)).sendall(b'hello')\n"
         "print(server.accept()[0].recv(5).decode())"
     )
-    result = await outcome(Spawn(folder, CommandPolicy(), sandbox), ctx, {"command": "python3", "args": ["-c", code]})
+    result = await outcome(
+        Spawn(CommandLauncher(folder, CommandPolicy(), sandbox)), ctx, {"command": "python3", "args": ["-c", code]}
+    )
     assert result["stdout"] == "hello\n"
 
 
@@ -219,7 +224,7 @@ async def test_a_sixth_program_at_once_is_busy_and_the_others_go_on(
     sandbox: Sandbox, folder: Path, ctx: ToolContext
 ) -> None:
     reports = watched(ctx)
-    spawn = Spawn(folder, ANYTHING, sandbox)
+    spawn = Spawn(CommandLauncher(folder, ANYTHING, sandbox))
     script = "echo ready$0; while [ ! -e go ]; do sleep 0.01; done; echo done"
     calls: list[Arguments] = [{"command": "sh", "args": ["-c", script, f"<{number}>"]} for number in range(5)]
     tasks = [asyncio.create_task(spawn.run(call, ctx)) for call in calls]
@@ -240,20 +245,20 @@ async def test_a_sixth_program_at_once_is_busy_and_the_others_go_on(
 async def test_a_program_that_is_not_there_is_an_error(
     sandbox: Sandbox, folder: Path, ctx: ToolContext, command: str
 ) -> None:
-    error = await refusal(Spawn(folder, ANYTHING, sandbox), ctx, command=command)
+    error = await refusal(Spawn(CommandLauncher(folder, ANYTHING, sandbox)), ctx, command=command)
     assert error.code == "execution_failed" and f"command not found: {command!r}" in error.message
 
 
 async def test_arguments_are_judged_too(sandbox: Sandbox, folder: Path, ctx: ToolContext) -> None:
     listing = CommandPolicy(mode="allowlist")
-    error = await refusal(Spawn(folder, listing, sandbox), ctx, command="env", args=["curl", "x"])
+    error = await refusal(Spawn(CommandLauncher(folder, listing, sandbox)), ctx, command="env", args=["curl", "x"])
     assert error.code == "policy_denied" and "'curl'" in error.message
 
 
 async def test_arguments_reach_the_program_as_they_are(sandbox: Sandbox, folder: Path, ctx: ToolContext) -> None:
     args: list[Json] = ["$HOME", "a b", "*", "; ls", "`id`", "", "-n", "é"]
     call: Arguments = {"command": "printf", "args": ["<%s>", *args], "description": "to see them"}
-    assert await outcome(Spawn(folder, ANYTHING, sandbox), ctx, call) == {
+    assert await outcome(Spawn(CommandLauncher(folder, ANYTHING, sandbox)), ctx, call) == {
         "exit_code": 0,
         "stdout": "<$HOME><a b><*><; ls><`id`><><-n><é>",
         "stderr": "",
@@ -268,13 +273,17 @@ async def test_a_program_of_the_workspace_runs_where_the_policy_lets_it(
     (folder / "tool.sh").write_text("#!/bin/sh\necho $1\n")
     (folder / "tool.sh").chmod(0o755)
     for command in ("./tool.sh", "/workspace/tool.sh", str(folder / "tool.sh")):
-        result = await Spawn(folder, ANYTHING, sandbox).run({"command": command, "args": ["hello"]}, ctx)
+        result = await Spawn(CommandLauncher(folder, ANYTHING, sandbox)).run(
+            {"command": command, "args": ["hello"]}, ctx
+        )
         assert result["stdout"] == "hello\n", command
 
 
 async def test_a_late_program_is_killed(sandbox: Sandbox, folder: Path, ctx: ToolContext) -> None:
     mark = new_mark()
-    error = await refusal(Spawn(folder, ANYTHING, sandbox), ctx, command="sleep", args=[mark], timeout=0.3)
+    error = await refusal(
+        Spawn(CommandLauncher(folder, ANYTHING, sandbox)), ctx, command="sleep", args=[mark], timeout=0.3
+    )
     assert error.code == "timeout" and is_gone(mark)
 
 
@@ -287,7 +296,7 @@ async def test_a_late_program_is_killed(sandbox: Sandbox, folder: Path, ctx: Too
 async def test_without_a_sandbox_nothing_that_needs_a_shell_runs(
     no_sandbox: Sandbox, workspace: Path, ctx: ToolContext, command: str
 ) -> None:
-    error = await refusal(ExecShell(workspace, CommandPolicy(), no_sandbox), ctx, command=command)
+    error = await refusal(ExecShell(CommandLauncher(workspace, CommandPolicy(), no_sandbox)), ctx, command=command)
     assert error.code == "policy_denied"
     for hint in (
         "needs a shell",
@@ -303,7 +312,10 @@ async def test_without_a_sandbox_nothing_that_needs_a_shell_runs(
 async def test_without_a_sandbox_only_the_short_list_runs(
     no_sandbox: Sandbox, workspace: Path, ctx: ToolContext, command: str
 ) -> None:
-    for tool in (ExecShell(workspace, CommandPolicy(), no_sandbox), Spawn(workspace, ANYTHING, no_sandbox)):
+    for tool in (
+        ExecShell(CommandLauncher(workspace, CommandPolicy(), no_sandbox)),
+        Spawn(CommandLauncher(workspace, ANYTHING, no_sandbox)),
+    ):
         error = await refusal(tool, ctx, command=command)
         assert error.code == "policy_denied" and "only these run: echo" in error.message
 
@@ -312,16 +324,16 @@ async def test_without_a_sandbox_paths_and_options_are_checked(
     no_sandbox: Sandbox, workspace: Path, ctx: ToolContext
 ) -> None:
     (workspace / "state").mkdir()
-    tool = ExecShell(workspace, CommandPolicy(), no_sandbox)
+    tool = ExecShell(CommandLauncher(workspace, CommandPolicy(), no_sandbox))
     assert (await refusal(tool, ctx, command="cat /etc/passwd")).code == "invalid_path"
     assert (await refusal(tool, ctx, command="ls state")).code == "invalid_path"
     assert (await refusal(tool, ctx, command="sort -o a b")).code == "policy_denied"
-    spawn = Spawn(workspace, CommandPolicy(), no_sandbox)
+    spawn = Spawn(CommandLauncher(workspace, CommandPolicy(), no_sandbox))
     assert (await refusal(spawn, ctx, command="cat", args=["../x"])).code == "invalid_path"
 
 
 async def test_without_a_sandbox_the_policy_still_holds(no_sandbox: Sandbox, workspace: Path, ctx: ToolContext) -> None:
-    tool = ExecShell(workspace, CommandPolicy(allowlist=("cat",)), no_sandbox)
+    tool = ExecShell(CommandLauncher(workspace, CommandPolicy(allowlist=("cat",)), no_sandbox))
     assert "a listed command: cat." in (await refusal(tool, ctx, command="ls")).message
 
 
@@ -330,7 +342,7 @@ async def test_without_a_sandbox_plain_commands_read_the_workspace(
 ) -> None:
     monkeypatch.setenv("SECRET_KEY", "sesame")
     (workspace / "a b.txt").write_text("two\none\n")
-    tool = ExecShell(workspace, CommandPolicy(), no_sandbox)
+    tool = ExecShell(CommandLauncher(workspace, CommandPolicy(), no_sandbox))
     assert await outcome(tool, ctx, {"command": "sort 'a b.txt'"}) == {
         "exit_code": 0,
         "stdout": "one\ntwo\n",
@@ -339,7 +351,7 @@ async def test_without_a_sandbox_plain_commands_read_the_workspace(
     assert (await outcome(tool, ctx, {"command": "/usr/bin/pwd"}))["stdout"] == f"{workspace}\n"
     assert (await outcome(tool, ctx, {"command": "cat missing"}))["exit_code"] == 1
     literal = await outcome(
-        Spawn(workspace, CommandPolicy(), no_sandbox), ctx, {"command": "echo", "args": ["$HOME; ls"]}
+        Spawn(CommandLauncher(workspace, CommandPolicy(), no_sandbox)), ctx, {"command": "echo", "args": ["$HOME; ls"]}
     )
     assert literal["stdout"] == "$HOME; ls\n"
 
@@ -349,7 +361,7 @@ async def test_what_read_file_proposes_for_binary_files_works_with_and_without_a
 ) -> None:
     for place, each in ((workspace, no_sandbox), (folder, sandbox)):
         (place / "bin").write_bytes(b"\0\1word\n")
-        tool = ExecShell(place, CommandPolicy(), each)
+        tool = ExecShell(CommandLauncher(place, CommandPolicy(), each))
         assert (await outcome(tool, ctx, {"command": "cat -v bin"}))["stdout"] == "^@^Aword\n"
         assert "word" in str((await outcome(tool, ctx, {"command": "grep -a word bin"}))["stdout"])
 
@@ -359,7 +371,7 @@ async def test_without_a_sandbox_the_systems_program_runs_and_none_of_the_worksp
 ) -> None:
     (workspace / "ls").write_text("#!/bin/sh\necho evil\n")
     (workspace / "ls").chmod(0o755)
-    result = await outcome(ExecShell(workspace, ANYTHING, no_sandbox), ctx, {"command": "./ls"})
+    result = await outcome(ExecShell(CommandLauncher(workspace, ANYTHING, no_sandbox)), ctx, {"command": "./ls"})
     assert result["stdout"] == "ls\n"
 
 
@@ -385,7 +397,9 @@ async def test_an_active_sandbox_is_used_whatever_the_unsafe_setting_says(
 
 
 async def test_a_report_without_a_remedy_still_gives_the_reason(workspace: Path, ctx: ToolContext) -> None:
-    tool = ExecShell(workspace, CommandPolicy(), Sandbox(workspace, SandboxReport(False, "it is broken")))
+    tool = ExecShell(
+        CommandLauncher(workspace, CommandPolicy(), Sandbox(workspace, SandboxReport(False, "it is broken")))
+    )
     assert "The sandbox is off: it is broken. A person" in (await refusal(tool, ctx, command="git log")).message
 
 
@@ -406,7 +420,7 @@ def test_both_tools_declare_what_they_are(no_sandbox: Sandbox, workspace: Path) 
 
 
 def described(sandbox: Sandbox, policy: CommandPolicy | None = None, is_unsafe: bool = False) -> str:
-    shell = ExecShell(sandbox.workspace, policy or CommandPolicy(), sandbox, unsafe_shell_without_sandbox=is_unsafe)
+    shell = ExecShell(CommandLauncher(sandbox.workspace, policy or CommandPolicy(), sandbox, is_unsafe=is_unsafe))
     return shell.spec.description
 
 
@@ -439,6 +453,6 @@ async def test_a_sandbox_that_is_demanded_and_not_there_lets_no_command_run(work
 
 async def test_a_sandbox_that_is_switched_off_is_not_even_tested(workspace: Path, ctx: ToolContext) -> None:
     off = Sandbox(workspace, switch="off")
-    await ExecShell(workspace, CommandPolicy(), off).run({"command": "pwd"}, ctx)
+    await ExecShell(CommandLauncher(workspace, CommandPolicy(), off)).run({"command": "pwd"}, ctx)
     assert off.report.reason == "it is switched off"
     assert off.file_owner is None

@@ -258,7 +258,7 @@ class TerminalRenderer:
 
 
 def harmless(text: str) -> str:
-    """Return the text without what would steer a terminal: a model's or a tool's words must not (SPEC S4)."""
+    """Return the text without what would control a terminal: words of a model or a tool must not do that (SPEC S4)."""
     return strip_invisible(text).replace("\r", "")
 
 

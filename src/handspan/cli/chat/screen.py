@@ -261,6 +261,7 @@ class RichScreen:
             self._tick()
 
     def _close(self) -> None:
+        """End the region that changes: what it shows stays."""
         live, self._live = self._live, None
         if self._ticking is not None:
             self._ticking.cancel()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _CLOSED: Final = Ended(
     "error", "The gateway has ended this conversation. Begin it again: its messages are stored there."
 )
-_PATIENCE: Final = 1.0
+_WAIT_SECONDS: Final = 1.0
 _NO_WORD: Final = "(no word from the gateway yet; Ctrl-C again does not wait for it)"
 _IMAGE: Final = '"kind":"image"'
 """What the envelope of a result with an image has."""
@@ -256,7 +256,7 @@ class TerminalChat:
             self.show.note(f"(The image {name} can't be shown: {error.message})")
 
     async def _abort(self, turn: asyncio.Task[Ended]) -> None:
-        waiting = asyncio.get_running_loop().call_later(_PATIENCE, self.show.note, _NO_WORD)
+        waiting = asyncio.get_running_loop().call_later(_WAIT_SECONDS, self.show.note, _NO_WORD)
         try:
             if not await self._talking.abort():  # nothing runs there, whatever this end waits for
                 turn.cancel()

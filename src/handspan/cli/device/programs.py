@@ -112,6 +112,7 @@ def _fill(words: Sequence[str], given: Sequence[str], file: Path) -> list[str]:
 
 
 def _has(where: Where, environ: Mapping[str, str]) -> bool:
+    """Whether this computer is such a system, or has such a screen."""
     match where:
         case "any":
             return True

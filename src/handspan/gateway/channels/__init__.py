@@ -2,7 +2,7 @@
 
 Holds:   `inbox.py`, who may write, and the way of a message that came (read it first); `chats.py`, one worker for each
          chat: a turn, then its answer; `held_messages.py`, which of several nodes answers a message; `questions.py`,
-         questions in chats, with `answers.py`, what a word or a button means; `outlet.py`, which chats the tool
+         questions in chats, with `answers.py`, what a word or a button means; `delivery.py`, which chats the tool
          `message` may write to.
 Imports: gateway.entry, gateway.sessions, agent, channels, wire, core. The networks are in `channels/`.
 To add:  a command that people can write (`/new`) goes into `inbox.py`; a network into `channels/`.

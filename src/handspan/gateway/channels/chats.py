@@ -14,7 +14,7 @@ from typing import Final
 from handspan.agent.refusals import GatewayStops, SessionBusy, TurnRefused
 from handspan.agent.sessions import Sessions
 from handspan.agent.turn_events import SessionEvent
-from handspan.channels.bus import ChannelLane, MessageBus, Unsent
+from handspan.channels.bus import ChannelQueue, MessageBus, Unsent
 from handspan.core.channels import CHANNEL_SESSION, InboxMessage, OutgoingMessage
 from handspan.core.errors import StoreError, ToolError
 from handspan.core.events import Ended
@@ -126,23 +126,23 @@ class ChannelChats:
 
     async def _answer_one(self, place: ChatPlace, taken: InboxMessage) -> None:
         """Run the turn of one message and send its answer. Raises `GatewayStops` when it has to wait."""
-        lane = self._messages.find(place.channel)
-        if lane is None or taken.state == "replying":  # sent before a crash: it may have arrived, so not again
+        queue = self._messages.find(place.channel)
+        if queue is None or taken.state == "replying":  # sent before a crash: it may have arrived, so not again
             await self._held.finish(taken)
             return
         session = await self.session_of(place)
         self._questions.watch(session, place)
         try:
-            text = await self._run_turn(lane, place, taken, session)
+            text = await self._run_turn(queue, place, taken, session)
         finally:
             self._questions.unwatch(session)
-        await self._reply(lane, place, taken, session, text)
+        await self._reply(queue, place, taken, session, text)
 
-    async def _run_turn(self, lane: ChannelLane, place: ChatPlace, taken: InboxMessage, session: str) -> str:
+    async def _run_turn(self, queue: ChannelQueue, place: ChatPlace, taken: InboxMessage, session: str) -> str:
         """Return the text of the answer. Tries again while the session is busy with something else."""
         while True:
             try:
-                ended = await self._say(lane, taken, session)
+                ended = await self._say(queue, taken, session)
             except GatewayStops:
                 raise
             except SessionBusy:
@@ -154,13 +154,13 @@ class ChannelChats:
                 raise GatewayStops
             return _text_of(ended)
 
-    async def _say(self, lane: ChannelLane, taken: InboxMessage, session_id: str) -> Ended:
+    async def _say(self, queue: ChannelQueue, taken: InboxMessage, session_id: str) -> Ended:
         message, session, ends = taken.message, self._sessions.get(session_id, taken.owner), TurnEnds()
         said = UserMessage((Text(message.content),), f"{message.channel}-{message.id}")
         unlisten = session.listen(ends)
         try:
             while True:
-                handle = session.say(Principal(taken.owner, _SCOPES), said, ends, agent=lane.settings.agent)
+                handle = session.say(Principal(taken.owner, _SCOPES), said, ends, agent=queue.settings.agent)
                 ended = await handle.end(elsewhere=False)  # another node answers it then
                 if ended.reason != "pending":
                     return ended
@@ -171,30 +171,30 @@ class ChannelChats:
         finally:
             unlisten()
 
-    async def _reply(self, lane: ChannelLane, place: ChatPlace, taken: InboxMessage, session: str, text: str) -> None:
+    async def _reply(self, queue: ChannelQueue, place: ChatPlace, taken: InboxMessage, session: str, text: str) -> None:
         """Deliver the answer: of a long one the parts that have not gone out yet."""
-        message, parts = taken.message, lane.split(text)
+        message, parts = taken.message, queue.split(text)
         try:
             for number, part in enumerate(parts[taken.sent :], taken.sent):
                 about = (place.channel, place.chat_id, part, place.owner, session, message.reply_to)
                 answer = OutgoingMessage(*about, id=f"{message.id}-answer{f'-{number + 1}' if number else ''}")
-                await self._send_part(lane, answer, message.id, number, is_last=number == len(parts) - 1)
+                await self._send_part(queue, answer, message.id, number, is_last=number == len(parts) - 1)
         except ToolError as error:
             _log.warning("An answer on the channel %r was not delivered: %s", place.channel, error.message)
         await self._held.finish(taken)
 
     async def _send_part(
-        self, lane: ChannelLane, part: OutgoingMessage, message_id: str, number: int, *, is_last: bool
+        self, queue: ChannelQueue, part: OutgoingMessage, message_id: str, number: int, *, is_last: bool
     ) -> None:
         """Send one part. As long as it certainly did not arrive, it is tried again. Raises `ToolError` otherwise."""
         pause = _FIRST_PAUSE
         while True:
             # Stored first: after a crash, a part that may have arrived is not sent again.
-            await self._book.set_state(lane.name, message_id, "replying" if is_last else "waiting", number + 1)
+            await self._book.set_state(queue.name, message_id, "replying" if is_last else "waiting", number + 1)
             try:
-                await lane.send(part)
+                await queue.send(part)
             except Unsent as error:
-                await self._book.set_state(lane.name, message_id, "waiting", number)
+                await self._book.set_state(queue.name, message_id, "waiting", number)
                 await asyncio.sleep(max(error.wait, pause))
                 pause = min(2 * pause, _LONGEST_PAUSE)
             else:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from handspan.agent.sessions import Sessions
-from handspan.channels.bus import ChannelLane, MessageBus
+from handspan.channels.bus import ChannelQueue, MessageBus
 from handspan.channels.supervisor import ChannelSupervisor
 from handspan.channels.webhook import WebhookChannel
 from handspan.core.bus import Bus
@@ -41,7 +41,7 @@ class ChannelDoor:
         self.inbox = ChannelInbox(messages, book, sessions, self._chats, self._questions, self._held)
         self._supervisor = ChannelSupervisor(messages, self.inbox, nodes=nodes)
 
-    def __iter__(self) -> Iterator[ChannelLane]:
+    def __iter__(self) -> Iterator[ChannelQueue]:
         return iter(self.messages)
 
     async def open(self) -> None:
@@ -64,8 +64,8 @@ class ChannelDoor:
 
     def find_webhook(self, name: str) -> WebhookChannel | None:
         """Return the channel of this name, if it takes signed requests."""
-        lane = self.messages.find(name)
-        channel = None if lane is None or not lane.settings.receive else lane.channel
+        queue = self.messages.find(name)
+        channel = None if queue is None or not queue.settings.receive else queue.channel
         return channel if isinstance(channel, WebhookChannel) else None
 
     async def receive(self, message: IncomingMessage) -> MessageTaken:

@@ -68,8 +68,8 @@ class HeldMessages:
                     await self._nodes.leave_work(name)
 
     async def _unanswered(self) -> list[InboxMessage]:
-        lanes = [lane for lane in self._messages if not lane.problem]  # of others no answer could be delivered
-        return [taken for lane in lanes for taken in await self._book.unanswered(lane.name)]
+        queues = [queue for queue in self._messages if not queue.problem]  # of others no answer could be delivered
+        return [taken for queue in queues for taken in await self._book.unanswered(queue.name)]
 
     async def _look(self, take: TakeMessage) -> None:
         while True:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from handspan.agent.sessions import Sessions
-from handspan.channels.bus import ChannelLane, MessageBus
+from handspan.channels.bus import ChannelQueue, MessageBus
 from handspan.core.channels import ANYONE, InboxMessage, IncomingMessage, MessageTaken
 from handspan.core.errors import ToolError
 from handspan.core.principals import OPERATOR
@@ -17,7 +17,7 @@ from handspan.gateway.entry.rate_limit import TryLimit
 
 _MINUTE: Final = 60.0
 _TOLD_SECONDS: Final = 600.0
-"""A stranger is told how to be paired once in this time."""
+"""An unknown sender is told how to be paired once in this time."""
 _LONGEST: Final = 32_000
 _COMMANDS: Final = frozenset(("/start", "/help", "/new", "/stop"))
 _HELP: Final = (
@@ -27,7 +27,7 @@ _HELP: Final = (
 
 
 class ChannelInbox:
-    """Takes what channels receive: stores it first, then answers questions, obeys commands or begins turns."""
+    """Takes what channels receive: stores it first, then answers questions, runs commands or begins turns."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class ChannelInbox:
         self._sessions = sessions
         self._chats = chats
         self._questions = questions
-        self._rates = {lane.name: TryLimit(lane.settings.per_minute, _MINUTE) for lane in messages}
+        self._rates = {queue.name: TryLimit(queue.settings.per_minute, _MINUTE) for queue in messages}
         self._told = TryLimit(1, _TOLD_SECONDS)
 
     def share(self, share_tries: Callable[[str, TryLimit], None]) -> None:
@@ -65,10 +65,10 @@ class ChannelInbox:
         self, channel: str, messages: Sequence[IncomingMessage], position: str = ""
     ) -> Sequence[MessageTaken]:
         """Return what came of each message, once all are stored with the position. Raises `ToolError` (`busy`)."""
-        lane = self._messages.find(channel)
-        assert lane is not None, "a channel receives only while it is on the bus"
-        self._check_room(lane, len(messages))
-        judged = [await self._judge(lane, one) for one in messages]
+        queue = self._messages.find(channel)
+        assert queue is not None, "a channel receives only while it is on the bus"
+        self._check_room(queue, len(messages))
+        judged = [await self._judge(queue, one) for one in messages]
         accepted = [one for one in judged if isinstance(one, InboxMessage)]
         receipts = iter(await self._book.take(channel, accepted, position))
         taken: list[MessageTaken] = []
@@ -78,49 +78,49 @@ class ChannelInbox:
                 continue
             receipt = next(receipts)
             if receipt == "new":
-                lane.received += 1
+                queue.received += 1
                 taken.append(await self._route(one) if await self._held.hold(one) else MessageTaken("accepted"))
             else:
                 taken.append(MessageTaken("duplicate" if receipt == "known" else "replayed"))
         return taken
 
-    def _check_room(self, lane: ChannelLane, count: int) -> None:
-        if self._chats.count(lane.name) + count > lane.settings.queue:
-            text = f"inbound channel full (backpressure): {lane.settings.queue} messages of {lane.name!r} wait."
+    def _check_room(self, queue: ChannelQueue, count: int) -> None:
+        if self._chats.count(queue.name) + count > queue.settings.queue:
+            text = f"inbound channel full (backpressure): {queue.settings.queue} messages of {queue.name!r} wait."
             raise ToolError("busy", f"{text} Try again later.")
 
-    async def _judge(self, lane: ChannelLane, message: IncomingMessage) -> InboxMessage | MessageTaken:
+    async def _judge(self, queue: ChannelQueue, message: IncomingMessage) -> InboxMessage | MessageTaken:
         """Return the message with its owner, or why it is not taken. Nothing has happened yet."""
-        owner = await self._owner_of(lane, message)
-        who = f"{message.sender_id}@{lane.name}"
+        owner = await self._owner_of(queue, message)
+        who = f"{message.sender_id}@{queue.name}"
         if owner is None:
-            return self._refuse_stranger(lane, message, who)
-        if wait := self._rates[lane.name].wait(who):
+            return self._refuse_unknown(queue, message, who)
+        if wait := self._rates[queue.name].wait(who):
             text = f"Too many messages: wait {math.ceil(wait)} s."
-            return MessageTaken("limited", text if self._may_tell(lane, f"{who} rate") else "")
-        self._rates[lane.name].note(who)
+            return MessageTaken("limited", text if self._may_tell(queue, f"{who} rate") else "")
+        self._rates[queue.name].note(who)
         if not message.content.strip() and not message.pressed:
             return MessageTaken("refused", "I can read text only.")
         if len(message.content) > _LONGEST:
             return MessageTaken("refused", f"This is too long: {_LONGEST} characters at most.")
         return InboxMessage(message, owner)
 
-    async def _owner_of(self, lane: ChannelLane, message: IncomingMessage) -> str | None:
-        if message.sender_id in lane.settings.allow or ANYONE in lane.settings.allow:
-            return OPERATOR.owner if lane.settings.owner == ANYONE else lane.settings.owner
-        sender = await self._book.find_sender(lane.name, message.sender_id)
+    async def _owner_of(self, queue: ChannelQueue, message: IncomingMessage) -> str | None:
+        if message.sender_id in queue.settings.allow or ANYONE in queue.settings.allow:
+            return OPERATOR.owner if queue.settings.owner == ANYONE else queue.settings.owner
+        sender = await self._book.find_sender(queue.name, message.sender_id)
         return None if sender is None else sender.owner
 
-    def _refuse_stranger(self, lane: ChannelLane, message: IncomingMessage, who: str) -> MessageTaken:
+    def _refuse_unknown(self, queue: ChannelQueue, message: IncomingMessage, who: str) -> MessageTaken:
         text = (
             f"I don't know you yet. Your id is {message.sender_id}. The operator of this gateway can let you in with:\n"
-            f"handspan channels pair {lane.name} {message.sender_id}"
+            f"handspan channels pair {queue.name} {message.sender_id}"
         )
-        return MessageTaken("refused", text if self._may_tell(lane, who) else "")
+        return MessageTaken("refused", text if self._may_tell(queue, who) else "")
 
-    def _may_tell(self, lane: ChannelLane, who: str) -> bool:
+    def _may_tell(self, queue: ChannelQueue, who: str) -> bool:
         """Whether this person was not told lately: a flood gets no flood of answers. A webhook's program gets each."""
-        if lane.kind == "webhook":
+        if queue.kind == "webhook":
             return True
         may = not self._told.wait(who)
         if may:
@@ -128,7 +128,7 @@ class ChannelInbox:
         return may
 
     async def _route(self, taken: InboxMessage, *, is_new: bool = True) -> MessageTaken:
-        """Answer a question, obey a command, or begin a turn.
+        """Answer a question, run a command, or begin a turn.
 
         `is_new`: only a message that has just come may answer a question. One of an earlier process may be the very
         message for whose turn the question was asked.
@@ -143,7 +143,7 @@ class ChannelInbox:
         if message.pressed:
             text: str | None = await self._questions.press(message, taken.owner, session)
         elif word in _COMMANDS:
-            text = await self._obey(word, place, session)
+            text = await self._run_command(word, place, session)
         else:
             text = await self._questions.take_words(message, taken.owner, session) if is_new else None
         if text is None:
@@ -152,7 +152,7 @@ class ChannelInbox:
         await self._held.finish(taken)
         return MessageTaken("answered", text)
 
-    async def _obey(self, command: str, place: ChatPlace, session: str) -> str:
+    async def _run_command(self, command: str, place: ChatPlace, session: str) -> str:
         match command:
             case "/new":
                 await self._chats.session_of(place, is_new=True)

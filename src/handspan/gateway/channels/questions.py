@@ -124,8 +124,8 @@ class ChannelQuestions:
             await self._remove_buttons(shown)
 
     async def _remove_buttons(self, shown: _Shown) -> None:
-        lane = self._messages.find(shown.place.channel)
-        channel = None if lane is None else lane.channel
+        queue = self._messages.find(shown.place.channel)
+        channel = None if queue is None else queue.channel
         if channel is not None and isinstance(channel, Editing):
             await channel.remove_buttons(shown.place.chat_id, shown.reference)
 

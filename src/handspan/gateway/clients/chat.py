@@ -240,7 +240,7 @@ class ChatConnection:
     def _on_event(self, event: SessionEvent, turn: str) -> None:
         """Send an event of the session to the client, in the frames that it knows, if it is for this client."""
         if isinstance(event, MessageStored):
-            self._own(turn)
+            self._note_own_turn(turn)
             self._accept(event.id, turn)
         elif isinstance(event, AnsweredBefore):
             if not self._has_end(turn):
@@ -248,7 +248,7 @@ class ChatConnection:
         elif self._gets_all or turn in self._own_turns:
             self._send_event(event, turn)
 
-    def _own(self, turn: str) -> None:
+    def _note_own_turn(self, turn: str) -> None:
         """Note that this turn answers the client."""
         if not self._gets_all:
             self._own_turns[turn] = None
@@ -308,7 +308,7 @@ class ChatConnection:
 
     def _follow(self, handle: Handle, message: Say | None) -> None:
         """Wait for the end of a turn, and send the client an error if its message is not part of the session."""
-        self._own(handle.turn.id)
+        self._note_own_turn(handle.turn.id)
         self._running.add(handle)
         self._do(self._wait(handle, message), message)
 

@@ -2,7 +2,7 @@
 
 import logging
 
-from handspan.gateway.clients.peers import GOODBYES, Peer
+from handspan.gateway.clients.peers import NORMAL_CLOSES, Peer
 from handspan.wire.ws_frames import ToolsRegistered
 
 _log = logging.getLogger(__name__)
@@ -17,7 +17,7 @@ def log_arrival(peer: Peer, *, is_back: bool) -> None:
 def log_departure(peer: Peer, code: int) -> None:
     """Log that a client's connection is gone, with its close code."""
     if _log.isEnabledFor(logging.INFO):
-        waits = "" if peer.grace is None or code in GOODBYES else ", and may come back"
+        waits = "" if peer.grace is None or code in NORMAL_CLOSES else ", and may come back"
         _log.info("%s disconnected (%d)%s", _name(peer), code, waits, extra=_about(peer, "disconnected"))
 
 

@@ -222,7 +222,8 @@ class Devices:
         device.label_now = label
         device.is_connected = device.is_elsewhere = True
         device.name, device.last_seen = name, self._clock()
-        device.tools = self._share(fingerprints)
+        if fingerprints:  # else it has just connected there: its tools follow
+            device.tools = self._share(fingerprints)
 
     def disappear(self, owner: str, label: str) -> None:
         """Note that the device is not connected to that node any more."""
@@ -263,7 +264,7 @@ class Devices:
                 device.last_seen = max(device.last_seen, row.last_seen)
 
     def record_offer(self, owner: str, label: str, fingerprints: Mapping[str, str]) -> list[str]:
-        """Return the tools whose definition has changed since this device last offered them (SPEC T5)."""
+        """Remember the tools of a device. Return those that it has offered with another definition before (SPEC T5)."""
         device = self._find_connected(owner, label)
         if device is None or fingerprints == device.tools:
             return []
@@ -283,11 +284,13 @@ class Devices:
             device.notes = _clean_notes(notes)
 
     def explain_absence(self, owner: str, tool: str) -> str:
-        """Return why this tool is not here, if it is the tool of a device that is away; else an empty string."""
-        label, separator, _ = tool.partition(SEPARATOR)
+        """Return why this tool is not here, if a device has it that is away or just came back; else an empty string."""
+        label, separator, own_name = tool.partition(SEPARATOR)
         device = self._find(owner, label) if separator else None
-        if device is None or device.is_connected:
+        if device is None or (device.is_connected and own_name not in device.tools):
             return ""
+        if device.is_connected:  # it has just come back: its tools follow
+            return f"the device {label!r} is connected, and does not offer it now. Call it again in a moment."
         seen = datetime.fromtimestamp(device.last_seen, UTC).strftime("%Y-%m-%d %H:%M UTC")
         return (
             f"the device {label!r} is not connected (last seen {seen}). Connect it again: start its app, or on a "

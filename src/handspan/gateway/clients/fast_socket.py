@@ -67,7 +67,7 @@ class FastSocketProtocol(SocketProtocol):
             self._hold_back(self._held_back, text_frame(data))
             return
         self.transport.write(text_frame(data))
-        if self._is_choked:
+        if self._is_write_paused:
             self._check_backlog()
 
     def _hold_back(self, frames: list[bytes], frame: bytes) -> None:
@@ -80,7 +80,7 @@ class FastSocketProtocol(SocketProtocol):
         frames, self._held_back, self._held_bytes = self._held_back, None, 0
         if frames and not self.close_sent and self.conn.state is _OPEN and not self.transport.is_closing():
             self.transport.writelines(frames)
-            if self._is_choked:
+            if self._is_write_paused:
                 self._check_backlog()
 
     def close(self, code: int = 1000, reason: str = "", within: float = 5.0) -> None:

@@ -12,7 +12,7 @@ from handspan.gateway.clients.peers import Peer
 from handspan.gateway.live import Live
 from handspan.wire.ws_frames import ChannelMessage
 
-_PATIENCE: Final = 2.0
+_WAIT_SECONDS: Final = 2.0
 """Seconds that another node may take to say that it has shown a message."""
 
 
@@ -40,7 +40,7 @@ class ClientMessages:
         try:
             self._bus.publish(MessagePosted(message.owner, message_id, *about))  # listeners here have run then
             if not shown.is_set() and not self._is_alone:
-                async with asyncio.timeout(_PATIENCE):
+                async with asyncio.timeout(_WAIT_SECONDS):
                     await shown.wait()
         except TimeoutError:
             return False

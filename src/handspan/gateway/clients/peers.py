@@ -9,7 +9,7 @@ from typing import Final, Protocol
 from msgspec import Struct
 
 from handspan.core.bus import Bus, DeviceChanged, ToolsChanged
-from handspan.core.principals import Origin, Principal, Scope
+from handspan.core.principals import Origin, Principal, ToolScope
 from handspan.core.values import Json
 from handspan.gateway.clients.devices import Devices
 from handspan.gateway.clients.resume_tokens import ResumeTokens
@@ -36,7 +36,7 @@ from handspan.wire.ws_frames import (
 )
 
 GONE: Final = "The client disconnected"
-GOODBYES: Final = frozenset((1000, 1001))
+NORMAL_CLOSES: Final = frozenset((1000, 1001))
 """Close codes of a client that leaves on purpose (ws.md 6.8); all others are lost connections."""
 _log = logging.getLogger(__name__)
 _DROPPED: Final = 1006
@@ -287,21 +287,21 @@ class Peers:
             return PeerArrival(known, True)
         peer = self._new(peer_id or secrets.token_hex(16), frame, can, who, token, session)
         if peer_id is not None:
-            self._unfinished.adopt(peer_id, peer.calls)
+            self._unfinished.take_over(peer_id, peer.calls)
         if self.others is not None:
             self.others.arrive(peer, frame)
         return PeerArrival(peer, peer_id is not None)
 
-    def rivals(self, peer: Peer, offered: Sequence[Json]) -> list[PeerSocket]:
+    def conflicting_clients(self, peer: Peer, offered: Sequence[Json]) -> list[PeerSocket]:
         """Return the connections of other clients that have a tool of these names where this peer offers them."""
-        found = (self._peers.get(other) for other in peer.tools.rivals(offered))
+        found = (self._peers.get(other) for other in peer.tools.conflicting_clients(offered))
         return [other.socket for other in found if other is not None and other.socket is not None]
 
     def lose(self, peer: Peer, socket: PeerSocket, code: int = _DROPPED) -> None:
         """Note that its connection is gone, with this close code. A peer that left, or can't come back, ends now."""
         if peer.socket is not socket:  # a newer connection took over, or the peer was dismissed
             return
-        has_left = code in GOODBYES and not peer.is_awaited
+        has_left = code in NORMAL_CLOSES and not peer.is_awaited
         self._take_down(peer)
         if "resume" in peer.can and self.is_open and not has_left:
             peer.grace = asyncio.get_running_loop().call_later(
@@ -429,7 +429,7 @@ class Peers:
             peer.calls,
             peer.questions,
             Origin("device", label, peer_id) if is_device else Origin("remote", session, peer_id),
-            Scope("owner", who.owner) if is_device else Scope("session", session),
+            ToolScope("owner", who.owner) if is_device else ToolScope("session", session),
             label if is_device and frame.prefix else "",
             None if is_device else self._offers,
         )

@@ -27,7 +27,7 @@ from handspan.gateway.clients.transport import EXTENSION, Receiver
 from handspan.wire.frame_splitter import FrameSplitter
 from handspan.wire.ws import is_utf8
 
-SECONDS_TO_SAY_GOODBYE: Final = 1.0
+CLOSE_SECONDS: Final = 1.0
 FRAMES_AT_ONCE: Final = 64
 """Frames that are read before other connections have their turn."""
 _OPEN: Final = State.OPEN
@@ -47,7 +47,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     """Whole text messages of up to so many bytes are read here; the library reads all others."""
 
     _receiver: Receiver | None = None
-    _is_choked = False
+    _is_write_paused = False
     _resuming: asyncio.Handle | None = None
     """Set while reading is paused: it goes on by itself then."""
     _paused_until = 0.0
@@ -55,8 +55,8 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     """Bytes that were received and have to wait. Reading is paused meanwhile."""
     _splitter: FrameSplitter | None = None
     """Set while a frame has arrived in part, or a message in fragments; most connections never need it."""
-    _debt = 0.0
-    """How many frames beyond its rate the client has sent; it shrinks with time."""
+    _frame_count = 0.0
+    """How many frames the client has sent; it shrinks with time, at the rate that is allowed."""
     _counted_at = 0.0
     _excess = 0
     """How many frames it has sent since it began to exceed its rate."""
@@ -124,20 +124,20 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         if not count or self.close_sent:
             return
         rate, now = self.frame_limits.frames_per_second, self.loop.time()
-        self._debt = max(0.0, self._debt - (now - self._counted_at) * rate) + count
+        self._frame_count = max(0.0, self._frame_count - (now - self._counted_at) * rate) + count
         self._counted_at = now
-        self._excess = self._excess + count if self._debt > rate else 0
+        self._excess = self._excess + count if self._frame_count > rate else 0
         if fragments > self.frame_limits.fragments:
             self._end_flood("a message has too many fragments")
         elif self._excess > self.flood_seconds * rate:
             self._end_flood("too many fragments or control frames")
-        elif self._debt > rate:
-            self.pause((self._debt - rate) / rate)
+        elif self._frame_count > rate:
+            self.pause((self._frame_count - rate) / rate)
 
     def _end_flood(self, reason: str) -> None:
         """Close the connection, and read nothing more from it."""
-        self.close(CloseCode.POLICY_VIOLATION, reason, SECONDS_TO_SAY_GOODBYE)
-        self.pause(SECONDS_TO_SAY_GOODBYE)
+        self.close(CloseCode.POLICY_VIOLATION, reason, CLOSE_SECONDS)
+        self.pause(CLOSE_SECONDS)
 
     def _read_later(self, data: bytes) -> None:
         """Read these bytes after other connections had their turn, and after a pause."""
@@ -149,7 +149,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     def handle_ping(self) -> None:
         """Send the pong; drop a client that does not read its pongs."""
         super().handle_ping()
-        if self._is_choked:
+        if self._is_write_paused:
             self._check_backlog()
 
     def handle_pong(self, event: Frame) -> None:
@@ -206,21 +206,21 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             return
         self.conn.send_text(data)
         self.transport.write(b"".join(self.conn.data_to_send()))
-        if self._is_choked:
+        if self._is_write_paused:
             self._check_backlog()
 
     def _check_backlog(self) -> None:
         if self.transport.get_write_buffer_size() > self.backlog_limit:
-            self.close(CloseCode.TRY_AGAIN_LATER, "you read too slowly", SECONDS_TO_SAY_GOODBYE)
+            self.close(CloseCode.TRY_AGAIN_LATER, "you read too slowly", CLOSE_SECONDS)
 
     def pause_writing(self) -> None:
         """Begin to check the backlog: the kernel takes no more bytes for now."""
-        self._is_choked = True
+        self._is_write_paused = True
         super().pause_writing()
 
     def resume_writing(self) -> None:
         """Stop checking the backlog: the client has caught up."""
-        self._is_choked = False
+        self._is_write_paused = False
         super().resume_writing()
 
     def close(self, code: int = 1000, reason: str = "", within: float = 5.0) -> None:

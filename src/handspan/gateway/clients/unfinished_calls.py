@@ -55,7 +55,7 @@ class UnfinishedCalls:
         self._go_on = go_on
         self._calls: dict[str, list[RemoteCall]] = {}
         """By the id of the peer."""
-        self._adopted: dict[str, RemoteCalls] = {}
+        self._taken_over: dict[str, RemoteCalls] = {}
         """The calls of the client that is back, by the id of the call."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._in_login: set[asyncio.Task[Any] | None] = set()
@@ -86,11 +86,11 @@ class UnfinishedCalls:
                 self._set_deadline(call, left)
         return records
 
-    def adopt(self, peer: str, calls: RemoteCalls) -> None:
+    def take_over(self, peer: str, calls: RemoteCalls) -> None:
         """Let a client that is back answer its calls."""
         for call in self._calls.pop(peer, ()):
             if not call.outcome.done():
-                self._adopted[call.id] = calls
+                self._taken_over[call.id] = calls
                 call.outcome.add_done_callback(partial(_forget, calls, call))
                 calls.ask(call)
 
@@ -136,7 +136,7 @@ class UnfinishedCalls:
             _log.exception("The call %s of %r could not be settled", record.id, record.name)
 
     async def _store_result(self, record: CallRecord, result: ToolResult) -> None:
-        self._adopted.pop(record.id, None)
+        self._taken_over.pop(record.id, None)
         self._known.discard(record.id)
         await self._engine.settle(record.id, result)
         if record.session:
@@ -154,7 +154,7 @@ class UnfinishedCalls:
 
     async def _answer_after_login(self, call: RemoteCall, record: CallRecord) -> Outcome:
         """Return the client's answer. If it wants a login, the person is asked first."""
-        answer, calls = call.outcome.result(), self._adopted.get(call.id)
+        answer, calls = call.outcome.result(), self._taken_over.get(call.id)
         if calls is None or not calls.wants_login(answer):
             return answer
 
@@ -181,7 +181,7 @@ class UnfinishedCalls:
         if answer.decision == "allow":
             await self._prolong(record)
             deadline = self._set_deadline(call, _allowance(record))
-            calls = self._adopted.get(call.id)
+            calls = self._taken_over.get(call.id)
             if calls is None:
                 call.leave_login(deadline)
             else:

@@ -16,8 +16,7 @@ from handspan.gateway.clients.connection_log import log_arrival, log_departure, 
 from handspan.gateway.clients.peers import Peer, Peers, PeerSocket
 from handspan.gateway.clients.transport import EXTENSION, Socket
 from handspan.gateway.clients.trust import DeviceTrust
-from handspan.gateway.entry.auth import Admitted, Auth, log_refusal, may
-from handspan.gateway.http.refusals import Refusal, send_refusal
+from handspan.gateway.entry.auth import Admitted, Auth, may
 from handspan.gateway.sessions.questions import AwaitedQuestions
 from handspan.wire.ws import FrameError, decode_client, encode
 from handspan.wire.ws_frames import (
@@ -52,13 +51,13 @@ from handspan.wire.ws_frames import (
 
 # Loaded when the first chat client connects: a gateway that only serves devices does not need it.
 _CHAT: Final = ("handspan.gateway.clients.chat", "ChatConnection")
-_GREETING: Final = "Connection established"
+_ESTABLISHED: Final = "Connection established"
 _PONG: Final = encode(PongFrame())
 ANSWER_SECONDS: Final = 2.0
 """A client that does not answer a ping within this time is dropped, if another one offers tools of the same names."""
 
 
-class Late(Protocol):
+class TakeLate(Protocol):
     """Takes results that arrive when the call is over (ws.md 6.7 k)."""
 
     def __call__(self, peer: Peer, frame: ResultFrame | FailureFrame) -> None: ...
@@ -74,7 +73,7 @@ class WsDoors(Struct, frozen=True):
     artifacts: Artifacts
     trust: DeviceTrust
     limits: WireLimits
-    late: Late
+    late: TakeLate
 
 
 class WebSocketDoor:
@@ -93,15 +92,9 @@ class WebSocketDoor:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Accept a client, or refuse it."""
-        await receive()
-        doors = self._doors
-        try:
-            admitted = await doors.auth.admit(scope)
-            if not doors.peers.is_open or doors.peers.is_draining:
-                raise Refusal(503, "stopping", "The gateway is being stopped: come back in a moment.")
-        except Refusal as refused:
-            log_refusal(refused, scope)
-            await send_refusal(refused, scope, send)
+        doors, peers = self._doors, self._doors.peers
+        admitted = await doors.auth.admit_socket(scope, receive, send, lambda: peers.is_open and not peers.is_draining)
+        if admitted is None:
             return
         offered = scope.get("subprotocols") or ()
         chosen = next((one for one in SUBPROTOCOLS if one in offered), None)
@@ -227,13 +220,13 @@ class Connection:
             case Connect():
                 self._connect(frame, bound)
             case Say() | RegisterTools():  # an old client (ws.md 1.5)
-                peer = self._connect(Connect(), bound, greets=False)
+                peer = self._connect(Connect(), bound, confirms=False)
                 if peer is not None:
                     self._take(frame, peer)
             case _:
                 self.send(ErrorFrame("The first frame has to be connect, message or register_tools."))
 
-    def _connect(self, frame: Connect, bound: Bound, *, greets: bool = True) -> Peer | None:
+    def _connect(self, frame: Connect, bound: Bound, *, confirms: bool = True) -> Peer | None:
         who, doors = self._admitted.who, self._doors
         if not may(who, "device") and not may(who, "chat"):
             self.send(ErrorFrame("This token lists and calls tools only: it can't connect.", "AUTH_ERROR"))
@@ -255,8 +248,8 @@ class Connection:
             peer.chat = chat(peer, doors.sessions, doors.questions, doors.artifacts, bound, frame.last_event or 0)
         self._let_go_of_session()
         log_arrival(peer, is_back=met.resumed)
-        if greets:
-            self._greet(frame, peer, met.resumed)
+        if confirms:
+            self._confirm(frame, peer, met.resumed)
         peer.up(self)
         if peer.chat is not None and met.resumed:
             peer.chat.up(frame.last_event)
@@ -264,16 +257,16 @@ class Connection:
             peer.chat.catch_up()
         return peer
 
-    def _greet(self, frame: Connect, peer: Peer, resumed: bool) -> None:
+    def _confirm(self, frame: Connect, peer: Peer, resumed: bool) -> None:
         """Answer `connect`. A client without capabilities gets the short form (ws.md 1.7)."""
         if not peer.can and peer.role == "chat":
-            self.send(Connected(VERSION, _GREETING))
+            self.send(Connected(VERSION, _ESTABLISHED))
             return
         peers, resumes = self._doors.peers, "resume" in peer.can
         self.send(
             Connected(
                 VERSION,
-                _GREETING,
+                _ESTABLISHED,
                 sorted(peer.can),
                 self._doors.limits,
                 peer.label,
@@ -288,9 +281,9 @@ class Connection:
     def _take(self, frame: ClientFrame, peer: Peer) -> None:
         match frame:
             case RegisterTools():
-                rivals = self._doors.peers.rivals(peer, frame.tools)
-                if rivals:
-                    _WaitForRivals(self, self._socket, rivals, partial(self._register, frame, peer))
+                others = self._doors.peers.conflicting_clients(peer, frame.tools)
+                if others:
+                    _WaitForConflicting(self, self._socket, others, partial(self._register, frame, peer))
                 else:
                     self._register(frame, peer)
             case UnregisterTools(names=names) if "unregister" in peer.can:
@@ -344,26 +337,26 @@ class Connection:
             self._socket.pause(-self._credit / rate)
 
 
-class _WaitForRivals:
-    """Holds back the frames of a client that registers tools, until each rival has answered a ping or was dropped.
+class _WaitForConflicting:
+    """Holds back the frames of a client that registers tools, until the clients with such tools are known to be alive.
 
-    A rival is another client that has tools of the same names. It may be the old, half-open link of the same client:
-    the ping frees these names at once (ws.md 4.3).
+    Each of these others has answered a ping by then, or was dropped. It may be the old, half-open link of the same
+    client: the ping frees these names at once (ws.md 4.3).
     """
 
     def __init__(
-        self, connection: Connection, socket: Socket, rivals: Sequence[PeerSocket], then: Callable[[], None]
+        self, connection: Connection, socket: Socket, others: Sequence[PeerSocket], then: Callable[[], None]
     ) -> None:
         self._connection = connection
         self._socket = socket
         self._messages: list[bytes] = []
-        self._unchecked = len(rivals)
+        self._unchecked = len(others)
         self._then = then
         self._is_closed = False
         socket.pause(ANSWER_SECONDS)
         socket.take(self)
-        for rival in rivals:
-            rival.check_alive(ANSWER_SECONDS, self._on_checked)
+        for other in others:
+            other.check_alive(ANSWER_SECONDS, self._on_checked)
 
     def on_message(self, data: bytes) -> None:
         """Keep a message that was read before the pause."""
@@ -375,7 +368,7 @@ class _WaitForRivals:
         self._connection.on_close(code)
 
     def _on_checked(self) -> None:
-        """Count one rival as checked. After the last one, register the tools and handle the held frames."""
+        """Count one client as checked. After the last one, register the tools and handle the held frames."""
         self._unchecked -= 1
         if self._unchecked or self._is_closed:
             return

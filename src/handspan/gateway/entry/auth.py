@@ -176,6 +176,26 @@ class Auth:
         self.host_policy.check(scope)
         return await self.identify(scope)
 
+    async def admit_socket(
+        self, scope: Scope, receive: Receive, send: Send, is_open: Callable[[], bool], needs: TokenScope | None = None
+    ) -> Admitted | None:
+        """Return the principal of a WebSocket that may be accepted. Any other is sent its refusal: None.
+
+        `is_open`: whether the gateway takes new connections; `needs`: the scope that the token must have.
+        """
+        await receive()
+        try:
+            admitted = await self.admit(scope)
+            if needs is not None:
+                admitted.require(needs)
+            if not is_open():
+                raise Refusal(503, "stopping", "The gateway is being stopped: come back in a moment.")
+        except Refusal as refused:
+            log_refusal(refused, scope)
+            await send_refusal(refused, scope, send)
+            return None
+        return admitted
+
     async def identify(self, scope: Scope) -> Admitted:
         """Return the same for a request whose Host and Origin were checked."""
         inside: Admitted | None = scope.get("extensions", {}).get(INSIDE)
@@ -226,7 +246,7 @@ class Auth:
         if admitted.token in self._revoked_lately:
             raise unauthorized()
 
-    def forgive(self, scope: Scope) -> None:
+    def reset_tries(self, scope: Scope) -> None:
         """Forget the wrong tokens of this address: it has just shown a valid one."""
         self.tries.forget(address_of(scope))
 

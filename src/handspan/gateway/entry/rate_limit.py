@@ -1,4 +1,4 @@
-"""A limit on tries by address: so many in a window of time, then a pause."""
+"""A limit on wrong tokens and other tries, by address: so many in a window of time, then a pause."""
 
 import time
 from collections.abc import Callable

@@ -116,7 +116,7 @@ async def stream(parts: GraphParts, client: GraphClient, request: AsgiRequest) -
         fingerprint(body),
         lambda: _begin_stream(parts, client, graph.read_run_request(body), lines, key),
     )
-    return StreamedResponse(LineReader(stored), LINES, _STREAM_HEADERS, patience=None)
+    return StreamedResponse(LineReader(stored), LINES, _STREAM_HEADERS, piece_seconds=None)
 
 
 async def _begin_stream(

@@ -85,7 +85,7 @@ class RunListener:
         """The thread of the run."""
         return self.renderer.thread
 
-    def equip(self, conversation: Conversation, tools: Mapping[str, GraphTool]) -> None:
+    def begin(self, conversation: Conversation, tools: Mapping[str, GraphTool]) -> None:
         """Note the conversation and the client's tools of the turn that begins."""
         self._conversation, self._tools = conversation, tools
         self.renderer.names = {name: tool.own_name for name, tool in tools.items()}

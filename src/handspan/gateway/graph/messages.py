@@ -106,7 +106,7 @@ async def _find_message(
 ) -> tuple[ThreadEntry, GraphMessage]:
     """Return the message that the path names. Raises `Refusal` (404) when there is none."""
     thread_id, message_id = path_id(request, "thread_id"), path_id(request, "message_id")
-    thread, _, numbers = message_id.rpartition(":")
+    thread, _, numbers = message_id.rpartition(":")  # an id is THREAD:NUMBER, or THREAD:NUMBER.PART
     known = _NUMBERS.fullmatch(numbers)
     number = int(known[1]) if known is not None and thread == thread_id else 0
     entries = await parts.store.threads.find(thread_id, number, owner=client.who.owner)

@@ -60,7 +60,7 @@ async def read_added_message(added: AddedMessage, artifacts: Artifacts, owner: s
 async def read_history(
     messages: Sequence[RequestMessage], artifacts: Artifacts, owner: str
 ) -> list[UserMessage | AssistantMessage]:
-    """The messages with which a client begins a thread. Raises `BodyError` when one of their media can't be read.
+    """Return the messages with which a client begins a thread. Raises `BodyError` for media that can't be read.
 
     Instructions of the client become a message of the person that says so. Replies in a row become one reply.
     """

@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 from handspan.agent.conversation import Conversation
 from handspan.agent.queue import Tasks
 from handspan.agent.refusals import SessionBusy
-from handspan.agent.session import GIVEN_UP, NOTHING_TO_DO, Equip
+from handspan.agent.session import GIVEN_UP, NOTHING_TO_DO, AddForTurn
 from handspan.agent.sessions import Sessions
 from handspan.agent.stored_turns import make_title
 from handspan.core.artifacts import Artifacts
@@ -108,7 +108,7 @@ class GraphRuns:
             if run_request.results:
                 listener, ended = await self._resume(client, run_request, out)
             else:
-                message, listener, equip = await self._prepare(client, run_request, out)
+                message, listener, add_for_turn = await self._prepare(client, run_request, out)
                 history = await read_history(run_request.history, self._artifacts, client.who.owner)
                 session = self._sessions.get(listener.thread, client.who.owner)
                 handle = session.say(
@@ -117,7 +117,7 @@ class GraphRuns:
                     listener.on_event,
                     agent=run_request.config.agent,
                     name=make_title([message]) if history else "",
-                    equip=equip,
+                    add_for_turn=add_for_turn,
                     gives_up=True,
                     history=history,
                 )
@@ -147,7 +147,7 @@ class GraphRuns:
 
     async def _prepare(
         self, client: GraphClient, run_request: RunRequest, out: RunOutput
-    ) -> tuple[UserMessage, RunListener, Equip]:
+    ) -> tuple[UserMessage, RunListener, AddForTurn]:
         """Return the person's message, the listener of its turn, and the tools of the turn."""
         who, config = client.who, run_request.config
         message = await read_user_message(run_request.user_content, self._artifacts, who.owner)
@@ -159,7 +159,7 @@ class GraphRuns:
         numbers = await self._numbers(thread, who.owner, bound.removed)
         listener = RunListener(MessageRenderer(thread), numbers, out, resumes=False)
         listener.is_new = bound.message_count == 0
-        return message, listener, self._equipment(client, thread, tools, run_request, listener)
+        return message, listener, self._tools_for_turn(client, thread, tools, run_request, listener)
 
     async def _resume(self, client: GraphClient, run_request: RunRequest, out: RunOutput) -> tuple[RunListener, Ended]:
         who = client.who
@@ -167,7 +167,7 @@ class GraphRuns:
             thread, answered = await self._results.read(run_request, owner=who.owner, client=client.id)
         except Refusal as refused:
             return await self._resume_cut_off(client, run_request, out, refused)
-        listener, equipment = await self._prepare_resumed(client, run_request, out, thread, answered[0].record)
+        listener, add_for_turn = await self._prepare_resumed(client, run_request, out, thread, answered[0].record)
         are_taken = False
 
         async def take() -> bool:
@@ -175,7 +175,7 @@ class GraphRuns:
             are_taken = await self._settle(answered)
             return are_taken
 
-        ended = await self._sessions.get(thread, who.owner).resume(who, listener.on_event, equipment, take).end()
+        ended = await self._sessions.get(thread, who.owner).resume(who, listener.on_event, add_for_turn, take).end()
         if ended is NOTHING_TO_DO and not are_taken:
             await self._results.read(run_request, owner=who.owner, client=client.id)  # its refusal names the call
             text = "Another request has answered one of these calls meanwhile: each can be answered only once."
@@ -193,22 +193,22 @@ class GraphRuns:
         if repeated is None or not self._sessions.may_be_cut_off(repeated[0]):
             raise refused
         thread, record = repeated
-        listener, equipment = await self._prepare_resumed(client, run_request, out, thread, record)
+        listener, add_for_turn = await self._prepare_resumed(client, run_request, out, thread, record)
         session = self._sessions.get(thread, client.who.owner)
-        ended = await session.resume(client.who, listener.on_event, equipment, cut_off=True).end()
+        ended = await session.resume(client.who, listener.on_event, add_for_turn, cut_off=True).end()
         if ended is NOTHING_TO_DO:
             raise refused
         return listener, ended
 
     async def _prepare_resumed(
         self, client: GraphClient, run_request: RunRequest, out: RunOutput, thread: str, record: CallRecord
-    ) -> tuple[RunListener, Equip]:
+    ) -> tuple[RunListener, AddForTurn]:
         """Return the listener of a run that goes on after this call, and the tools that it began with."""
         tools = await self._tool_sets.of_run(client.id, run_request.tools, tool_set_id(record.tool.origin))
         known = await self._store.conversations.get(thread, owner=client.who.owner)
         numbers = await self._numbers(thread, client.who.owner, known.removed)
         listener = RunListener(MessageRenderer(thread), numbers, out, resumes=True)
-        return listener, self._equipment(client, thread, tools, run_request, listener)
+        return listener, self._tools_for_turn(client, thread, tools, run_request, listener)
 
     async def _numbers(self, thread: str, owner: str, removed: int) -> MessageNumbers:
         return (
@@ -227,25 +227,26 @@ class GraphRuns:
         results = [await self._engine.settle(one.record.id, one.outcome) for one in answered]
         return None not in results
 
-    def _equipment(
+    def _tools_for_turn(
         self, client: GraphClient, thread: str, tools: ToolSet, run_request: RunRequest, listener: RunListener
-    ) -> Equip:
+    ) -> AddForTurn:
+        """Return what registers the client's tools for one turn, and limits its rounds as the client wants it."""
         origin = tools.origin(client.id, thread)
 
         @contextmanager
-        def equip(conversation: Conversation) -> Iterator[None]:
+        def add_for_turn(conversation: Conversation) -> Iterator[None]:
             limits = conversation.limits
             with self._tools.register(tools.tools, conversation.agent.nodes, origin, thread) as registered:
                 conversation.limits = structs.replace(
                     limits, rounds=_smaller(limits.rounds, run_request.recursion_limit)
                 )
-                listener.equip(conversation, registered)
+                listener.begin(conversation, registered)
                 try:
                     yield
                 finally:
                     conversation.limits = limits
 
-        return equip
+        return add_for_turn
 
     async def _finish(self, client: GraphClient, listener: RunListener, ended: Ended) -> RunState:
         if ended.reason == "error":

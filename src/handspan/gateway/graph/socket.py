@@ -8,14 +8,14 @@ import msgspec
 
 from handspan.core.values import Json
 from handspan.gateway.clients.transport import EXTENSION, Socket
-from handspan.gateway.entry.auth import Auth, log_refusal
+from handspan.gateway.entry.auth import Auth
 from handspan.gateway.entry.tokens import AGENTFLOW
 from handspan.gateway.graph.chunks import ChunkWriter
 from handspan.gateway.graph.envelope import BODY_BYTES
 from handspan.gateway.graph.parts import GraphParts
 from handspan.gateway.graph.runs import GraphClient
 from handspan.gateway.graph.threads import state_of
-from handspan.gateway.http.refusals import Refusal, send_refusal
+from handspan.gateway.http.refusals import Refusal
 from handspan.wire.graph import reading as graph
 from handspan.wire.graph.faults import BodyError
 from handspan.wire.graph.requests import Granularity, RunRequest, Stop
@@ -42,22 +42,15 @@ class GraphSocketDoor:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Accept a client, or refuse it."""
-        await receive()
-        try:
-            admitted = await self._auth.admit(scope)
-            client = GraphClient.of(admitted)
-            if not self._is_open():
-                raise Refusal(503, "stopping", "The gateway is being stopped: come back in a moment.")
-        except Refusal as refused:
-            log_refusal(refused, scope)
-            await send_refusal(refused, scope, send)
+        admitted = await self._auth.admit_socket(scope, receive, send, self._is_open, needs="chat")
+        if admitted is None:
             return
         offered = scope.get("subprotocols") or ()
         await send({"type": "websocket.accept", "subprotocol": AGENTFLOW if AGENTFLOW in offered else None})
         socket: Socket = scope["extensions"][EXTENSION]
         socket.backlog_limit = self._backlog_bytes
         socket.let_in(BODY_BYTES)
-        connection = GraphConnection(self._parts, client, admitted.token, socket, self._connections)
+        connection = GraphConnection(self._parts, GraphClient.of(admitted), admitted.token, socket, self._connections)
         self._connections.add(connection)
         socket.take(connection)
 

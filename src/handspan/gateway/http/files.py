@@ -48,7 +48,7 @@ def download(request: AsgiRequest, artifacts: Artifacts, ref: ArtifactRef, owner
     if request.method == "HEAD":
         return AsgiResponse(None, status, headers, ref.media_type)
     pieces = FilePieces(artifacts, owner, ref, part)
-    return StreamedResponse(pieces, ref.media_type, headers, patience=None, status=status)
+    return StreamedResponse(pieces, ref.media_type, headers, piece_seconds=None, status=status)
 
 
 class FilePieces:

@@ -39,11 +39,11 @@ class StreamedResponse(AsgiResponse):
         pieces: PieceSource,
         kind: str,
         headers: Mapping[str, str],
-        patience: float | None = _SECONDS_TO_TAKE,
+        piece_seconds: float | None = _SECONDS_TO_TAKE,
         status: int = 200,
         on_leave: Callable[[], object] | None = None,
     ) -> None:
-        """`patience`: seconds that the client may take for one piece; None for no limit.
+        """`piece_seconds`: seconds that the client may take for one piece; None for no limit.
 
         `on_leave` is called when the client disconnects before the end.
         """
@@ -51,7 +51,7 @@ class StreamedResponse(AsgiResponse):
         if kind in STREAM_KINDS:  # a proxy passes each event on as it comes
             self.headers.setdefault("x-accel-buffering", "no")
         self._pieces = pieces
-        self._patience = patience
+        self._piece_seconds = piece_seconds
         self._on_leave = on_leave
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -78,7 +78,7 @@ class StreamedResponse(AsgiResponse):
             self._on_leave()
 
     async def _send(self, send: Send, data: bytes, *, more: bool = True) -> None:
-        async with asyncio.timeout(self._patience):
+        async with asyncio.timeout(self._piece_seconds):
             await send({"type": "http.response.body", "body": data, "more_body": more})
 
 

@@ -41,7 +41,8 @@ class _Client(Struct):
     frame: Connect
     relay: Relay
     is_here: bool = True
-    is_placed: bool = False
+    is_entered: bool = False
+    """Whether there is nothing to enter any more: its row is written, or that of a newer connection counts."""
     has_new_tools: bool = False
     callers: set[str] = msgspec.field(default_factory=set)
     """Other nodes that have sent something to it."""
@@ -62,6 +63,8 @@ class ClientRows:
         self._peers = peers
         self.moved: Callable[[ClientMoved], None] = self._let_go
         """Is called when a newer connection of a client counts, which this node learns from the rows."""
+        self.written: Callable[[str], None] = lambda owner: None
+        """Is called with the owner of a client whose row has changed: now the other nodes find it."""
         self._clients: dict[str, _Client] = {}
         self._leaving: list[tuple[str, int]] = []
         """Connections that are gone: client and epoch."""
@@ -126,10 +129,10 @@ class ClientRows:
         for node in client.callers:
             self.link.send(node, GONE, gone)
 
-    def place_all_again(self) -> None:
+    def add_all_again(self) -> None:
         """Enter all clients anew: this node has a new incarnation."""
         for client in self._clients.values():
-            client.is_placed = False
+            client.is_entered = False
             client.relay.epoch = 0
         self._leaving.clear()
         self._has_work.set()
@@ -218,22 +221,23 @@ class ClientRows:
     async def _write_all(self) -> None:
         while self._leaving:
             left = self._leaving[-1]
-            await self._book.remove(*left)
+            await self._book.remove_client(*left)
             if left in self._leaving:  # others may have left meanwhile; a new incarnation has forgotten all of them
                 self._leaving.remove(left)
-        new = [client for client in self._clients.values() if not client.is_placed]
+        new = [client for client in self._clients.values() if not client.is_entered]
         for begin in range(0, len(new), _AT_ONCE):
-            await asyncio.gather(*map(self._place, new[begin : begin + _AT_ONCE]))
+            await asyncio.gather(*map(self._add_client, new[begin : begin + _AT_ONCE]))
         for client in list(self._clients.values()):
-            if client.is_here and client.is_placed and client.has_new_tools:
+            if client.is_here and client.is_entered and client.has_new_tools:
                 client.has_new_tools = False
                 try:
-                    await self._book.offer(client.peer.id, client.relay.epoch, _tools_of(client.peer))
+                    await self._book.store_tools(client.peer.id, client.relay.epoch, _tools_of(client.peer))
                 except StoreError:
                     client.has_new_tools = True
                     raise
+                self.written(client.peer.who.owner)
 
-    async def _place(self, client: _Client) -> None:
+    async def _add_client(self, client: _Client) -> None:
         peer, frame, node = client.peer, client.frame, self._book.own
         client.has_new_tools = False
         record = ClientRecord(
@@ -252,27 +256,28 @@ class ClientRows:
             age=time.monotonic() - client.came_at,
         )
         try:
-            placed = await self._book.place(record)
+            added = await self._book.add_client(record)
         except StoreError:
             client.has_new_tools = True
             raise
-        if placed.newer:  # it was entered late: the client has moved on
-            client.is_placed = True
-            self.moved(ClientMoved(peer.id, placed.newer))
+        if added.newer:  # it was entered late: the client has moved on
+            client.is_entered = True
+            self.moved(ClientMoved(peer.id, added.newer))
             return
-        if not placed.epoch:
+        if not added.epoch:
             if client.is_here and peer.socket is not None:  # a device of this label came to another node just now
                 peer.socket.close(1012, "another device took this label: connect again")
-            client.is_placed = True
+            client.is_entered = True
             return
         if node != self._book.own:
             return  # this node has a new incarnation by now
-        client.is_placed, client.relay.epoch = True, placed.epoch
+        client.is_entered, client.relay.epoch = True, added.epoch
+        self.written(peer.who.owner)
         if not client.is_here:
-            self._leaving.append((peer.id, placed.epoch))
+            self._leaving.append((peer.id, added.epoch))
             self._has_work.set()
-        if placed.replaced:
-            self.link.send(placed.replaced, MOVED, encode(ClientMoved(peer.id, placed.epoch)))
+        if added.replaced:
+            self.link.send(added.replaced, MOVED, encode(ClientMoved(peer.id, added.epoch)))
 
     async def _repeat(self) -> None:
         """Send answers again that no node has acknowledged."""

@@ -3,9 +3,7 @@
 import asyncio
 import logging
 import os
-import random
 import socket
-import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
@@ -17,11 +15,7 @@ from handspan.bus.memory import STRICT_VARIABLE
 from handspan.bus.nats import NatsBus
 from handspan.config.secrets import read_secret
 from handspan.config.settings import ClusterSettings
-from handspan.core.bus import (
-    DeviceChanged,
-    TokenRevoked,
-    ToolsChanged,
-)
+from handspan.core.bus import DeviceChanged, ToolsChanged
 from handspan.core.errors import ConfigError, HandspanError, StoreError
 from handspan.core.nodes import SHARED, ClientRecord, NodeBook, NodeRecord, RequestClaim
 from handspan.core.records import Recovery
@@ -29,11 +23,13 @@ from handspan.gateway.clients.peers import Peer
 from handspan.gateway.entry.rate_limit import TryLimit
 from handspan.gateway.metrics import node_lines
 from handspan.gateway.nodes.client_rows import ClientRows
+from handspan.gateway.nodes.draining import Draining, runs_turns
 from handspan.gateway.nodes.events import ClusterParts, NodeEvents
-from handspan.gateway.nodes.forwarded import KINDS
 from handspan.gateway.nodes.forwarding import RequestForwarding
-from handspan.gateway.nodes.lost_nodes import LostNodes
-from handspan.gateway.nodes.servers import SharedServers, is_server
+from handspan.gateway.nodes.heartbeat import TICK_SECONDS, Heartbeat
+from handspan.gateway.nodes.incoming import take_message
+from handspan.gateway.nodes.lost_nodes import LostNodes, end_taken_calls
+from handspan.gateway.nodes.servers import SharedServers
 from handspan.gateway.nodes.session_ids import SessionRoutes
 from handspan.gateway.nodes.turns import TurnsElsewhere
 from handspan.registry.registry import Registry
@@ -47,27 +43,12 @@ from handspan.sources.ws.calls import RemoteCalls
 from handspan.sources.ws.questions import RemoteQuestions
 from handspan.wire.ws_frames import Connect, FailureFrame, ResultFrame
 
-_TICK_SECONDS: Final = 0.5
-_DRAIN_TICK: Final = 0.1
-_MAX_REVOKED: Final = 10_000
 _ROLES: Final = {"all": ("chat", "device"), "edge": ("device",), "agent": ("chat",)}
-_REVOKED_OVERLAP: Final = 120.0
-"""Seconds that are looked at again: the clocks of nodes differ."""
 _log = logging.getLogger(__name__)
-_to_client: Final = msgspec.msgpack.Decoder(messages.ToClient)
-_from_client: Final = msgspec.msgpack.Decoder(messages.FromClient)
-_gone: Final = msgspec.msgpack.Decoder(messages.ClientLost)
-_moved: Final = msgspec.msgpack.Decoder(messages.ClientMoved)
-_dismissed: Final = msgspec.msgpack.Decoder(messages.ClientDismissed)
-_turn: Final = msgspec.msgpack.Decoder(messages.TurnOffered)
-_probe: Final = msgspec.msgpack.Decoder(messages.Probe)
-_question: Final = msgspec.msgpack.Decoder(messages.CallQuestion)
-_answer: Final = msgspec.msgpack.Decoder(messages.CallAnswer)
-_trust: Final = msgspec.msgpack.Decoder(messages.TrustServer)
 
 
 class Cluster:
-    """The other nodes, as this gateway sees them. It fills `OtherNodes`, `MirrorHost` and `RelayHost`."""
+    """The other nodes, as this gateway sees them. Fills `OtherNodes`, `MirrorHost`, `RelayHost`, `MessageTargets`."""
 
     def __init__(self, settings: ClusterSettings, grace: float, most_calls: int) -> None:
         """`most_calls`: calls of other nodes that one client may have open."""
@@ -86,7 +67,7 @@ class Cluster:
         self.servers = SharedServers(self, self.link, self.bus, name, settings.away)
         self._session_key = b""
         """The key with which all nodes sign the ids of MCP sessions."""
-        self._forwarding = RequestForwarding(self.link)
+        self.forwarding = RequestForwarding(self.link)
         self.process = os.urandom(16).hex()
         """The name of this process in the ids of MCP sessions: they stay when it gets a new incarnation."""
         self._parts: ClusterParts
@@ -95,18 +76,19 @@ class Cluster:
         self._lost_nodes: LostNodes
         self._turns: TurnsElsewhere
         self._events: NodeEvents
+        self._draining: Draining
+        self._heartbeat: Heartbeat
         self._is_open = False
+        self._takes_part = False
+        """Whether it has its parts, and answers messages of other nodes."""
         self.is_draining = False
-        self._down_since = 0.0
-        self._revoked: dict[str, None] = {}
         self._unfollow: dict[str, Callable[[], None]] = {}
-        self._ticking: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
     def runs_turns(self) -> bool:
         """Whether turns run on this node."""
-        return _runs_turns(self._settings.role)
+        return runs_turns(self._settings.role)
 
     # Open and close.
 
@@ -130,11 +112,13 @@ class Cluster:
         self._parts, self.registry, self.rules = parts, parts.app.registry, parts.rules
         self.frames = LargeFrames(parts.app.artifacts)
         self.client_rows = ClientRows(self.book, self.link, self.frames, lambda: parts.peers, self._most_calls)
-        self.client_rows.moved = self._on_moved
+        self.client_rows.moved = self.move
+        self.client_rows.written = lambda owner: self.bus.publish_elsewhere(ToolsChanged(owner))
         self._lost_nodes = LostNodes(store, self.book, self._take_over, self._take_turn, lambda: self.mirrors.hint(""))
         self._lost_nodes.runs_turns = parts.sessions.runs_turns = self.runs_turns
+        self._draining = Draining(self.book, self.link, parts)
         parts.sessions.hand_over = self._offer_turn
-        self._probes = Probes(self.book, self.link, self.mirrors, self._lost_nodes.bury)
+        self._probes = Probes(self.book, self.link, self.mirrors, self._lost_nodes.declare_lost)
         self._turns = TurnsElsewhere(parts.sessions, store.conversations)
         parts.peers.others = self
         parts.peers.roles = _ROLES[self._settings.role]
@@ -142,28 +126,30 @@ class Cluster:
         parts.pairing.shared = self.book.codes
         parts.sessions.watch = self.bus.follow_session
         parts.sessions.stored_turns.wait_elsewhere = self._turns.wait
-        parts.questions.poll_seconds = _TICK_SECONDS * 4
+        parts.questions.poll_seconds = TICK_SECONDS * 4
         parts.resumable.is_held_elsewhere = self._is_held_elsewhere
         self.mirrors.unfollowed = self._on_unfollowed
         self.mirrors.is_needed = self._is_needed
-        self._events = NodeEvents(self.bus, parts, self.mirrors, self._turns, self._revoked)
+        away = self._settings.away
+        self._heartbeat = Heartbeat(self.book, self.link, self.bus, parts, self._probes, away)
+        self._events = NodeEvents(self.bus, parts, self.mirrors, self._turns, self._heartbeat.revoked)
         self._events.open(self.start)
         for part in (self.client_rows, self.mirrors, self._probes, self._lost_nodes, self._turns):
             part.open()
-        self._forwarding.open(self.process, self.frames)
+        self.forwarding.open(self.process, self.frames)
         app = parts.app
         self.servers.open(app.mcp, app.artifacts, app.settings.workspace, app.read_pins)
         self.start(self._follow_shared())
-        self._ticking = asyncio.create_task(self._tick())
+        self._heartbeat.open()
+        self._takes_part = True
 
     async def close(self) -> None:
         """Leave the others."""
         if not self._is_open:
             return
-        if self._ticking is not None:
-            self._ticking.cancel()
-            await asyncio.wait([self._ticking])
-            await self._forwarding.close()
+        if self._takes_part:
+            await self._heartbeat.close()
+            await self.forwarding.close()
             await self.servers.close()
             await self._probes.close()
             await self._lost_nodes.close()
@@ -178,55 +164,15 @@ class Cluster:
 
     async def drain(self, seconds: float) -> None:
         """Send the clients away, one after the other, to other nodes. Those that a call waits for are the last."""
-        self.is_draining = self._parts.peers.is_draining = True
+        self.is_draining = self._heartbeat.is_draining = self._parts.peers.is_draining = True
         try:
-            await self.book.describe(is_draining=True, load=self._load())
+            await self._heartbeat.describe()
         except StoreError as error:
             _log.warning("The other nodes do not know yet that this one stops: %s", error)
-        await self._leave_turns()
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            connected = [peer for peer in self._parts.peers if peer.socket is not None]
-            idle = [peer for peer in connected if not peer.is_awaited]
-            is_over = not self._parts.sessions.is_leaving and not self._is_relaying(connected)
-            if not connected or (not idle and is_over):
-                return
-            for peer in idle[: max(1, int(len(idle) * _DRAIN_TICK / max(end - time.monotonic(), _DRAIN_TICK)))]:
-                if peer.socket is not None:
-                    peer.socket.close(1012, "this node stops: connect again")
-            await asyncio.sleep(_DRAIN_TICK)
-
-    async def _leave_turns(self) -> None:
-        """Let the other nodes go on with the turns of this one, if one of them can."""
-        try:
-            has_heirs = bool(await self._turn_nodes())
-        except StoreError as error:
-            _log.warning("The turns of this node are not handed over: %s", error)
-            return
-        if has_heirs:
-            self._parts.sessions.leave()
-
-    async def _turn_nodes(self) -> list[NodeRecord]:
-        """Return the other nodes that run turns and do not stop."""
-        found = await self.book.nodes()
-        return [one for one in found if one.id != self.book.own and not one.is_draining and _runs_turns(one.role)]
+        await self._draining.run(seconds)
 
     def _offer_turn(self, session: str, owner: str) -> None:
-        """Tell another node that it can go on with this turn."""
-        self.start(self._send_turn(messages.TurnOffered(owner, session)))
-
-    async def _send_turn(self, offered: messages.TurnOffered) -> None:
-        try:
-            nodes = await self._turn_nodes()
-        except StoreError:
-            return  # the others look for such turns by themselves
-        if nodes:
-            least = min(nodes, key=lambda one: (one.load.get("turns", 0.0), random.random()))
-            self.link.send(least.id, messages.TURN, messages.encode(offered))
-
-    def _is_relaying(self, peers: Sequence[Peer]) -> bool:
-        """Whether other nodes wait for one of these clients."""
-        return any(peer.relay is not None and peer.relay.is_awaited for peer in peers)
+        self.start(self._draining.offer_turn(session, owner))
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Do this in a task of its own."""
@@ -302,7 +248,7 @@ class Cluster:
         if mirror.is_server:
             self.servers.appear(mirror)
             return
-        self._parts.unfinished.adopt(mirror.id, mirror.calls)
+        self._parts.unfinished.take_over(mirror.id, mirror.calls)
         if mirror.calls.open and mirror.tools is not None:
             mirror.tools.resume_calls()
         record = mirror.record
@@ -364,18 +310,19 @@ class Cluster:
 
     async def forward(self, node: str, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
         """Let the process of this name answer a request. Raises `NoSuchNode` when it is gone."""
-        await self._forwarding.forward(node, scope, body, receive, send)
+        await self.forwarding.forward(node, scope, body, receive, send)
 
     def route_sessions(self, here: ASGIApp, longest: int) -> SessionRoutes:
         """Bring each MCP request to the node that has its session. `here` answers those of this node."""
         routes = SessionRoutes(self._session_key, self, here, longest)
-        self._forwarding.answer = routes.answer
+        self.forwarding.answer = routes.answer
         return routes
 
     def dismiss(self, owner: str, label: str, reason: str) -> bool:
         """Send a device away that is connected to another node. Return False when there is none."""
         for mirror in self.mirrors:
-            if mirror.record.owner == owner and mirror.label == label and mirror.record.role == "device":
+            is_meant = mirror.record.owner == owner and mirror.label == label and mirror.record.role == "device"
+            if is_meant and mirror.is_up:
                 told = messages.ClientDismissed(owner, mirror.id, reason)
                 self.link.send(mirror.record.node, messages.DISMISS, messages.encode(told))
                 return True
@@ -384,55 +331,22 @@ class Cluster:
     # Messages of other nodes.
 
     def _respond(self, kind: str, body: bytes) -> bytes | None:
-        if self._ticking is None:
-            return None  # not open yet
+        if not self._takes_part:
+            return None
         try:
-            return self._take(kind, body)
+            return take_message(self, kind, body)
         except msgspec.DecodeError as error:  # of a newer version
             _log.warning("A message of another node is not understood (%s): %s", kind, error)
             return None
 
-    def _take(self, kind: str, body: bytes) -> bytes | None:
-        match kind:
-            case messages.TO_CLIENT:
-                message = _to_client.decode(body)
-                (self.servers if is_server(message.peer) else self.client_rows).deliver(message)
-            case messages.FROM_CLIENT:
-                self.mirrors.receive(_from_client.decode(body))
-            case messages.GONE:
-                self.mirrors.lose(_gone.decode(body))
-            case messages.MOVED:
-                self._on_moved(_moved.decode(body))
-            case messages.DISMISS:
-                self._on_dismissed(_dismissed.decode(body))
-            case messages.TURN:
-                offered = _turn.decode(body)
-                self.start(self._take_turn(offered.session, offered.owner))
-            case messages.PROBE:
-                return messages.encode(self._answer_probe(_probe.decode(body)))
-            case messages.ASK:
-                self.servers.take_question(_question.decode(body))
-            case messages.ANSWER:
-                self.servers.take_answer(_answer.decode(body))
-            case messages.TRUST:
-                return self.servers.trust(_trust.decode(body))
-            case _ if kind in KINDS:
-                return self._forwarding.take(kind, body)
-        return None
-
-    def _answer_probe(self, asked: messages.Probe) -> messages.Probed:
-        servers = tuple(one for one in asked.clients if is_server(one.peer))
-        clients = tuple(one for one in asked.clients if not is_server(one.peer))
-        first = self.client_rows.probe(messages.Probe(asked.sender, clients))
-        second = self.servers.probe(messages.Probe(asked.sender, servers))
-        return messages.Probed(first.unknown + second.unknown, first.gone + second.gone)
-
-    def _on_moved(self, moved: messages.ClientMoved) -> None:
+    def move(self, moved: messages.ClientMoved) -> None:
+        """Let a client go that has a newer connection to another node. Its calls wait for it there."""
         peer = self.client_rows.move(moved)
         if peer is not None and (peer.calls.open or (peer.questions is not None and peer.questions.is_open)):
-            self.mirrors.adopt(_record_of(peer), peer.calls, peer.questions)
+            self.mirrors.take_over(_record_of(peer), peer.calls, peer.questions)
 
-    def _on_dismissed(self, dismissed: messages.ClientDismissed) -> None:
+    def dismiss_here(self, dismissed: messages.ClientDismissed) -> None:
+        """Send a device away that was forgotten on another node, and revoke its token."""
         peer = self._parts.peers.find(dismissed.peer)
         if peer is not None and peer.who.owner == dismissed.owner:
             if "admin" not in peer.who.scopes:  # the operator would lose access
@@ -457,11 +371,15 @@ class Cluster:
         for peer_id in {record.tool.origin.connection for record in taken if record.tool.origin is not None}:
             client = parts.peers.find(peer_id) or self.mirrors.find(peer_id)
             if client is not None and client.tools is not None:
-                parts.unfinished.adopt(peer_id, client.calls)
+                parts.unfinished.take_over(peer_id, client.calls)
                 if isinstance(client, Peer):
                     self.client_rows.release_calls(client, taken)
                 client.tools.resume_calls()
         await parts.resumable.recover(recovery)
+
+    def take_turn(self, offered: messages.TurnOffered) -> None:
+        """Go on with a turn that was offered to this node."""
+        self.start(self._take_turn(offered.session, offered.owner))
 
     async def _take_turn(self, session: str, owner: str) -> None:
         """Go on with a turn that another node has handed over."""
@@ -476,58 +394,16 @@ class Cluster:
         return bool(holder) and holder != self.book.own and store is not None and await store.leases.is_alive(holder)
 
     def _on_lost(self, old: str) -> None:
-        """Go on under a new incarnation: the others counted this node as lost."""
+        """Go on under a new incarnation: the others counted this node as lost, and take its calls over."""
+        # Only calls that can outlive this node: the ledger has each of them, and other nodes take them over.
+        clients = [peer.calls for peer in self._parts.peers if "resume" in peer.can]
+        clients += [mirror.calls for mirror in self.mirrors if not mirror.is_server]
+        self.start(end_taken_calls(clients, self.book))
         self.bus.rename(self.book.own)
-        self.client_rows.place_all_again()
+        self.client_rows.add_all_again()
         self.servers.lose_all()
         self.mirrors.hint("")
         self.start(self.link.listen(self.book.own))
-
-    # Every half second.
-
-    async def _tick(self) -> None:
-        while True:
-            await asyncio.sleep(_TICK_SECONDS)
-            try:
-                self._shed_clients()
-                await self._look_for_revoked()
-                await self.book.describe(is_draining=self.is_draining, load=self._load())
-            except StoreError as error:
-                _log.debug("The database is away: %s", error)
-            except Exception:
-                _log.exception("This node could not tell the others about itself")
-
-    def _load(self) -> dict[str, float]:
-        parts = self._parts
-        return {
-            "clients": float(len(parts.peers)),
-            "devices": float(sum(peer.role == "device" for peer in parts.peers)),
-            "turns": float(parts.sessions.count_running()),
-            "calls": float(sum(len(peer.calls.open) for peer in parts.peers)),
-            "resent": float(self._probes.resent),
-            "forged": float(self.link.forged),
-            "lost": float(self.link.lost),
-        }
-
-    async def _look_for_revoked(self) -> None:
-        """Revoke here what was revoked elsewhere: the event may be lost."""
-        for owner, token in await self.book.revoked_tokens(time.time() - _REVOKED_OVERLAP):
-            if token not in self._revoked:
-                while len(self._revoked) > _MAX_REVOKED:
-                    del self._revoked[next(iter(self._revoked))]
-                self._parts.auth.note_revoked(token)
-                self.bus.publish_here(TokenRevoked(owner, token))
-
-    def _shed_clients(self) -> None:
-        """Send the clients to other nodes when this one can't be reached by them for too long."""
-        if self.link.is_up:
-            self._down_since = 0.0
-            return
-        self._down_since = self._down_since or time.monotonic()
-        if time.monotonic() - self._down_since > self._settings.away:
-            for peer in self._parts.peers:
-                if peer.socket is not None:
-                    peer.socket.close(1012, "this node is cut off: connect again")
 
 
 class KindOfRequests:
@@ -561,10 +437,6 @@ def _options(settings: ClusterSettings) -> LinkOptions:
         settings.tls_cert,
         settings.tls_key,
     )
-
-
-def _runs_turns(role: str) -> bool:
-    return role != "edge"
 
 
 def _record_of(peer: Peer) -> ClientRecord:

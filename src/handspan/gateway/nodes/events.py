@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeAlias
+from typing import Any
 
 from msgspec import Struct
 
@@ -28,6 +28,7 @@ from handspan.gateway.entry.auth import Auth
 from handspan.gateway.entry.pairing import Pairing
 from handspan.gateway.entry.rate_limit import TryLimit
 from handspan.gateway.live import Live
+from handspan.gateway.metrics import Metrics
 from handspan.gateway.nodes.turns import TurnsElsewhere
 from handspan.gateway.sessions.questions import AwaitedQuestions
 from handspan.gateway.sessions.resumable_calls import ResumableCalls
@@ -35,8 +36,6 @@ from handspan.sources.nodes.mirrors import Mirrors
 from handspan.sources.offers import OfferRules
 from handspan.wire.ws_frames import FailureFrame, ResultFrame
 
-Late: TypeAlias = Callable[[Any, ResultFrame | FailureFrame], None]
-"""Takes an answer that no call waits for, with its client."""
 _log = logging.getLogger(__name__)
 
 
@@ -53,8 +52,10 @@ class ClusterParts(Struct, frozen=True, kw_only=True):
     resumable: ResumableCalls
     rules: OfferRules
     pairing: Pairing
-    late: Late
+    late: Callable[[Any, ResultFrame | FailureFrame], None]
+    """Takes an answer that no call waits for, with its client."""
     live: Live
+    metrics: Metrics
 
 
 class NodeEvents:

@@ -42,7 +42,7 @@ _ASK_SECONDS: Final = 2.0
 _TRIES: Final = 5
 _AGAIN_SECONDS: Final = 0.3
 _PROBE_SECONDS: Final = 1.0
-_STRIKES: Final = 2
+_MOST_MISSES: Final = 2
 _SILENT_SECONDS: Final = 60.0
 _SECRETS: Final = frozenset((b"authorization", b"cookie"))
 _ACCEPTED, _BUSY = b"1", b"0"
@@ -114,8 +114,8 @@ class RequestForwarding:
             try:
                 answer = await self._link.request(waiting.node, REQUEST, message, _ASK_SECONDS)
             except NoSuchNode:
-                waiting.strikes += 1
-                if waiting.strikes >= _STRIKES:
+                waiting.misses += 1
+                if waiting.misses >= _MOST_MISSES:
                     raise
             except (LinkDown, TimeoutError):
                 if last:
@@ -194,14 +194,14 @@ class RequestForwarding:
             unknown = _unknown.decode(answer).ids
         except NoSuchNode:
             for one in waiting:
-                one.strikes += 1
-                if one.strikes >= _STRIKES:
+                one.misses += 1
+                if one.misses >= _MOST_MISSES:
                     one.fail()
         except (LinkDown, TimeoutError, msgspec.DecodeError):
             return
         else:
             for one in waiting:
-                one.strikes = 0
+                one.misses = 0
                 if one.id in unknown:
                     one.fail()
 
@@ -274,7 +274,7 @@ class _Awaited:
         """The number of the last part that has come."""
         self.has_begun = False
         self.is_old = False
-        self.strikes = 0
+        self.misses = 0
 
     def take(self, part: ForwardedPart) -> None:
         """Take a part. One that comes twice, or before one that was lost, is dropped."""

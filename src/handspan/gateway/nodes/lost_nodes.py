@@ -1,21 +1,24 @@
 """Takes over the work of nodes that are gone: their sessions and calls go on as after a restart (SPEC A2, K3).
 
-Also takes the turns that a node has handed over before it stopped.
+Also takes the turns that a node has handed over before it stopped, and lets go of calls that were taken over from
+this node.
 """
 
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
-from handspan.core.errors import HandspanError
+from handspan.core.errors import HandspanError, StoreError
 from handspan.core.nodes import NodeBook
 from handspan.core.records import Recovery
 from handspan.core.store import Store
+from handspan.sources.ws.calls import LostCall, RemoteCalls
 
 _LOOK_SECONDS: Final = 0.5
 _RECOVER_SECONDS: Final = 5.0
+_TAKEN: Final = "Its node was counted as lost"
 _log = logging.getLogger(__name__)
 
 TakeOver = Callable[[Recovery], Awaitable[None]]
@@ -28,14 +31,19 @@ class LostNodes:
     """Looks for nodes whose lease is over, and closes or continues what they left."""
 
     def __init__(
-        self, store: Store, book: NodeBook, take_over: TakeOver, take_turn: TakeTurn, on_buried: Callable[[], None]
+        self,
+        store: Store,
+        book: NodeBook,
+        take_over: TakeOver,
+        take_turn: TakeTurn,
+        on_clients_lost: Callable[[], None],
     ) -> None:
-        """`on_buried` is called when clients of a node are gone from the rows."""
+        """`on_clients_lost` is called when the rows of a lost node's clients are deleted."""
         self._store = store
         self._book = book
         self._take_over = take_over
         self._take_turn = take_turn
-        self._on_buried = on_buried
+        self._on_clients_lost = on_clients_lost
         self.runs_turns = True
         """Whether this node goes on with the work of others. One that does not leaves it to those that do."""
         self._recovering = asyncio.Lock()
@@ -54,12 +62,12 @@ class LostNodes:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    async def bury(self, node: str) -> None:
-        """Count a node as lost that does not listen any more, and go on with its work."""
+    async def declare_lost(self, node: str) -> None:
+        """Count a node as lost, and go on with its work."""
         try:
-            if await self._book.bury(node):
+            if await self._book.declare_lost(node):
                 _log.warning("The node %s is gone: its work goes on here.", node[:8])
-                self._on_buried()
+                self._on_clients_lost()
                 await self.recover()
         except HandspanError as error:  # the next look tries it again
             _log.warning("The work of the node %s could not be taken over yet: %s", node[:8], error)
@@ -77,12 +85,28 @@ class LostNodes:
             await asyncio.sleep(_LOOK_SECONDS)
             try:
                 for node in await self._book.lost_nodes():
-                    await self.bury(node)
+                    await self.declare_lost(node)
                 for session, owner in await self._store.conversations.handed_over():
                     await self._take_turn(session, owner)
                 if time.monotonic() - self._recovered_at > _RECOVER_SECONDS:
-                    await self.recover()  # the node that buried another one may be gone itself
+                    await self.recover()  # the node that declared another one lost may be lost itself
             except HandspanError as error:
                 _log.debug("Lost nodes could not be looked for: %s", error)
             except Exception:
                 _log.exception("Lost nodes could not be looked for")
+
+
+async def end_taken_calls(clients: Iterable[RemoteCalls], book: NodeBook) -> None:
+    """End the waiting of calls that have their result, since other nodes counted this one as lost.
+
+    Their clients answered to the node that took them over, and answer once. The engine finds the result in the ledger.
+    """
+    waiting = [(calls, call) for calls in clients for call in calls.open.values()]
+    while waiting := [(calls, call) for calls, call in waiting if not call.outcome.done()]:
+        await asyncio.sleep(_LOOK_SECONDS)
+        try:
+            for calls, call in waiting:
+                if not await book.holder_of(call.id) and call.end(LostCall(call.was_sent, _TAKEN)):
+                    calls.acknowledge(call.id)  # the client's own node may have noted that this one waits
+        except StoreError as error:
+            _log.debug("Calls that were taken over could not be looked for: %s", error)

@@ -10,7 +10,8 @@ import msgspec
 
 from handspan.core.errors import HandspanError
 from handspan.core.nodes import LinkDown, NodeLink
-from handspan.sources.mcp.connection import McpConnection, ServerLost
+from handspan.sources.mcp.connection import McpConnection
+from handspan.sources.mcp.opening import ServerLost
 from handspan.sources.mcp.sharing import ServerElsewhere
 from handspan.sources.nodes import messages
 from handspan.sources.nodes.hosted import HostedServer
@@ -139,9 +140,9 @@ class NodeShare:
                 _log.warning("The MCP server %s is stopped here: another node may run it by now.", self.name)
                 connection.drop()
 
-    def check(self, places: set[tuple[str, int]]) -> None:
+    def check(self, rows: set[tuple[str, int]]) -> None:
         """Notice that the row of this node is gone."""
-        if self.hosted is not None and (self.hosted.peer, self.hosted.epoch) not in places:
+        if self.hosted is not None and (self.hosted.peer, self.hosted.epoch) not in rows:
             self.lose()
 
     async def write(self) -> None:

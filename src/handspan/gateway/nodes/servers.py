@@ -19,7 +19,7 @@ from handspan.bus.nats import NatsBus
 from handspan.core.artifacts import Artifacts
 from handspan.core.bus import ToolsChanged
 from handspan.core.errors import StoreError
-from handspan.core.nodes import SERVER, SHARED, ClientPlace, ClientRecord, NodeBook
+from handspan.core.nodes import SERVER, SHARED, ClientNode, ClientRecord, NodeBook
 from handspan.gateway.nodes.server_share import NodeShare, within
 from handspan.sources.mcp.connection import McpConnection
 from handspan.sources.mcp.servers import McpServers
@@ -133,7 +133,7 @@ class SharedServers:
     async def claim(self, name: str) -> HostedServer | None:
         """Enter this node as the one that runs the server. Return None if another one does, or this one may not."""
         connection = self._mcp.find(name)
-        if self.is_draining or connection is None or self._mcp.is_guest(name):
+        if self.is_draining or connection is None or self._mcp.is_foreign(name):
             return None
         record = ClientRecord(
             peer=f"{_PREFIX}{secrets.token_hex(16)}",
@@ -151,7 +151,7 @@ class SharedServers:
         self._has_claimed = True
         self._claiming.add(record.peer)
         try:
-            epoch = await self.book.claim(record)
+            epoch = await self.book.claim_server(record)
             if not epoch:
                 return None
             await self._read_pins()
@@ -172,13 +172,13 @@ class SharedServers:
 
     async def publish(self, hosted: HostedServer, snapshot: bytes) -> None:
         """Write what the server has into its row, and tell the others."""
-        await self.book.offer(hosted.peer, hosted.epoch, snapshot)
+        await self.book.store_tools(hosted.peer, hosted.epoch, snapshot)
         self._bus.publish(ToolsChanged(SHARED))
 
     async def _remove_rows(self) -> None:
         try:
             while self._unwanted:
-                await self.book.remove(*self._unwanted[-1])
+                await self.book.remove_client(*self._unwanted[-1])
                 self._unwanted.pop()
             self._bus.publish(ToolsChanged(SHARED))
         except StoreError as error:  # the next tick tries it again; at the latest they go with this node
@@ -210,7 +210,7 @@ class SharedServers:
         self._links[name] = link
         self._wake_share(name)
         if name not in self._shares:
-            self.start(self._mcp.add_guest(name, link.snapshot))
+            self.start(self._mcp.add_foreign(name, link.snapshot))
 
     def disappear(self, mirror: Mirror) -> None:
         """Note that the node of a server runs it no longer."""
@@ -295,11 +295,11 @@ class SharedServers:
     async def _look(self) -> None:
         """Write what the servers here have, notice a lost lease, and show or hide the servers of other nodes."""
         if self._has_claimed:
-            places = await self.book.places([SHARED])
+            rows = await self.book.client_nodes([SHARED])
             held = [share for share in self._shares.values() if share.hosted is not None]
-            self._find_unwanted(places)
+            self._find_unwanted(rows)
             for share in held:
-                share.check({(place.peer, place.epoch) for place in places})
+                share.check({(row.peer, row.epoch) for row in rows})
             for share in held:
                 await share.write()
             await self._end_calls_of_lost_nodes()
@@ -310,26 +310,26 @@ class SharedServers:
             if not link.mirror.is_up:
                 await self._hide(name, link)
             elif name not in self._shares:  # its connection here was removed
-                await self._mcp.add_guest(name, link.snapshot)
+                await self._mcp.add_foreign(name, link.snapshot)
         for peer in [peer for peer, link in self._by_peer.items() if link.lost.is_set() and not link.mirror.is_awaited]:
             if not self._by_peer[peer].mirror.is_up:
                 del self._by_peer[peer]
 
-    def _find_unwanted(self, places: Sequence[ClientPlace]) -> None:
+    def _find_unwanted(self, rows: Sequence[ClientNode]) -> None:
         """Note rows of this node that nothing here runs: the answer to a claim was lost, or its connection closed."""
         run = {share.hosted.peer for share in self._shares.values() if share.hosted is not None} | self._claiming
-        for place in places:
-            row = (place.peer, place.epoch)
-            if place.node == self.book.own and place.peer not in run and row not in self._unwanted:
-                self._unwanted.append(row)
+        for row in rows:
+            key = (row.peer, row.epoch)
+            if row.node == self.book.own and row.peer not in run and key not in self._unwanted:
+                self._unwanted.append(key)
 
     async def _hide(self, name: str, link: NodeServerLink) -> None:
         """Forget a server that no node runs any more, and that is not in the settings here."""
         share = self._shares.get(name)
-        if share is None or (self._mcp.is_guest(name) and share.is_alone):
+        if share is None or (self._mcp.is_foreign(name) and share.is_alone):
             if self._links.get(name) is link:
                 del self._links[name]
-            await self._mcp.remove_guest(name)
+            await self._mcp.remove_foreign(name)
 
     async def _end_calls_of_lost_nodes(self) -> None:
         callers = {node for hosted in self._hosted.values() for node in hosted.callers()}

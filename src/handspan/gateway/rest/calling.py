@@ -101,7 +101,7 @@ async def _same_call(request: RestRequest, call_id: str, key: str, asked: _Asked
 
 async def _wait_for_result(request: RestRequest, record: CallRecord) -> CallRecord:
     """Return the record of a call that runs on another node, with its result if that comes while the request waits."""
-    end = time.monotonic() + request.parts.patience
+    end = time.monotonic() + request.parts.wait_seconds
     while record.state == "started" and request.parts.cluster is not None and time.monotonic() < end:
         await asyncio.sleep(_MOMENT)
         record = await request.parts.store.ledger.find(record.id) or record
@@ -114,7 +114,7 @@ async def _wait_for_result(request: RestRequest, record: CallRecord) -> CallReco
 async def _answer(request: RestRequest, running: RunningCall) -> Reply:
     """Return the result, if it comes while the request waits. The request does not wait for a person."""
     task = running.task
-    await wait_for_first(task, running.asked, seconds=request.parts.patience)
+    await wait_for_first(task, running.asked, seconds=request.parts.wait_seconds)
     if not task.done() and running.asked.done():
         await wait_for_first(task, seconds=_MOMENT)
     if task.cancelled() and not request.parts.at_work.is_open:

@@ -93,7 +93,7 @@ async def cancel(request: RestRequest, call_id: str) -> CallRecordView:
     ledger, running = request.parts.store.ledger, request.parts.at_work.find(call_id)
     if running is not None and running.owner == request.owner:
         running.task.cancel()
-        await asyncio.wait([running.task], timeout=request.parts.patience)
+        await asyncio.wait([running.task], timeout=request.parts.wait_seconds)
         return await _render_record(request, await ledger.get(call_id, owner=request.owner))
     record = await ledger.get(call_id, owner=request.owner)
     if isinstance(record.result, UnsetType) and record.session:

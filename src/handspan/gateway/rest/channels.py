@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 
 from handspan.agent.refusals import NoTurnsHere
-from handspan.channels.bus import ChannelLane, describe_unknown
+from handspan.channels.bus import ChannelQueue, describe_unknown
 from handspan.channels.signatures import check_signature
 from handspan.core.channels import ChannelSender, IncomingMessage, OutgoingMessage
 from handspan.core.errors import ToolError, WireError
@@ -41,23 +41,23 @@ async def channels(request: RestRequest) -> ChannelList:
     await request.parts.app.messages.check()
     door, states = request.parts.channels, channel_states(request)
     found = []
-    for lane in door or ():
+    for queue in door or ():
         assert door is not None
-        senders = [one for one in await door.book.senders(lane.name) if one.owner == request.owner]
+        senders = [one for one in await door.book.senders(queue.name) if one.owner == request.owner]
         views = [SenderView(one.sender, one.owner, one.name, moment(one.at)) for one in senders]
-        settings = lane.settings
-        receives = settings.receive and lane.kind in _RECEIVES
-        about = (settings.owner, settings.agent, receives, states[lane.name], settings.allow, views)
-        found.append(ChannelView(lane.name, lane.kind, *about))
+        settings = queue.settings
+        receives = settings.receive and queue.kind in _RECEIVES
+        about = (settings.owner, settings.agent, receives, states[queue.name], settings.allow, views)
+        found.append(ChannelView(queue.name, queue.kind, *about))
     return ChannelList(found)
 
 
 @family.post("/api/channels/{name}/test", "admin", also_refuses=(502,))
 async def test_channel(request: RestRequest, name: str, body: ChannelTest) -> ChannelTested:
     """Send a message through a channel, to see whether it works."""
-    lane = _find(request, name)
+    queue = _find(request, name)
     try:
-        await lane.send(OutgoingMessage(name, body.chat_id, body.content, request.owner))
+        await queue.send(OutgoingMessage(name, body.chat_id, body.content, request.owner))
     except ToolError as error:
         raise Refusal(502, "not_delivered", f"The message was not delivered: {error.message}") from None
     return ChannelTested(name, body.chat_id)
@@ -66,9 +66,9 @@ async def test_channel(request: RestRequest, name: str, body: ChannelTest) -> Ch
 @family.post("/api/channels/{name}/senders", "admin", status=201)
 async def pair_sender(request: RestRequest, name: str, body: NewSender) -> SenderChanged:
     """Let a person write to agents on this channel, for the caller's owner."""
-    lane = _find(request, name)
-    if lane.kind not in _RECEIVES:
-        raise Refusal(422, "invalid_request", f"No person can write to an agent on {name!r}, which is {lane.kind!r}.")
+    queue = _find(request, name)
+    if queue.kind not in _RECEIVES:
+        raise Refusal(422, "invalid_request", f"No person can write to an agent on {name!r}, which is {queue.kind!r}.")
     await _door(request).book.pair(ChannelSender(name, body.sender, request.owner, body.name))
     return SenderChanged(name, body.sender, True)
 
@@ -147,9 +147,9 @@ def _door(request: RestRequest) -> ChannelDoor:
     return door
 
 
-def _find(request: RestRequest, name: str) -> ChannelLane:
+def _find(request: RestRequest, name: str) -> ChannelQueue:
     door = request.parts.channels
-    lane = None if door is None else door.messages.find(name)
-    if lane is None:
+    queue = None if door is None else door.messages.find(name)
+    if queue is None:
         raise Refusal(404, "not_found", describe_unknown(name, [one.name for one in door or ()]))
-    return lane
+    return queue

@@ -164,12 +164,12 @@ async def _check_artifacts(request: RestRequest) -> AsyncIterator[Finding]:
 
 def _channels(app: App) -> Iterator[Finding]:
     """Yield whether each channel works. A command that asks for itself does not listen, and so can't be down."""
-    for lane in app.messages:
-        state = lane.state
+    for queue in app.messages:
+        state = queue.state
         is_ok = state.status in ("ready", "listening")
         text = f"{state.kind}, {state.status}" + (f": {state.reason}" if state.reason else "")
         remedy = "" if is_ok else "do what the message says; `handspan channels test` tries it"
-        yield Finding(f"channel {lane.name}", is_ok, text, remedy)
+        yield Finding(f"channel {queue.name}", is_ok, text, remedy)
 
 
 def source_findings(name: str, state: SourceState) -> Iterator[Finding]:

@@ -59,7 +59,7 @@ async def put_mcp_server(request: RestRequest, name: str, body: NewMcpServer) ->
 @family.patch("/api/mcp/{name}", "admin", also_refuses=(409,))
 async def edit_mcp_server(request: RestRequest, name: str, body: McpServerChange) -> McpServerView:
     """Hide or show the tools of a server, or trust it. It starts again."""
-    if request.parts.app.mcp.is_guest(name):
+    if request.parts.app.mcp.is_foreign(name):
         text = f"The MCP server {name!r} is in the settings of another node: change it there."
         raise Refusal(409, "settings", text)
     given = {field: value for field, value in msgspec.structs.asdict(body).items() if value is not msgspec.UNSET}
@@ -148,7 +148,7 @@ def _render_server(request: RestRequest, connection: McpConnection) -> McpServer
         connection.is_internal,
         connection.is_trusted,
         tuple(entry.spec.name for entry in app.mcp.waiting(name)),
-        not app.mcp.is_fixed(name) and not app.mcp.is_guest(name),
+        not app.mcp.is_fixed(name) and not app.mcp.is_foreign(name),
         " ".join((server.command, *server.args)) if is_admin and server.command else server.url if is_admin else "",
         state.reason if is_admin else "",
         tuple(f"{broken.where}: {broken.problem}" for broken in state.broken) if is_admin else (),

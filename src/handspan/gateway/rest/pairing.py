@@ -74,7 +74,7 @@ async def pair(request: RestRequest, headers: PairHeaders, body: PairBody) -> Pa
     except StoreError:
         text = "The token can't be stored at the moment: ask for a new code."
         raise Refusal(503, "unavailable", text, 5) from None
-    parts.auth.forgive(scope)
+    parts.auth.reset_tries(scope)
     return Paired(token, "Paired: send this token as 'Authorization: Bearer TOKEN'. It is not shown again.")
 
 
@@ -110,7 +110,7 @@ async def sign_in(request: RestRequest, query: SignInQuery) -> AsgiResponse:
         return respond_html(_TOO_LATE, 403)
     headers = {**PRIVATE, "location": f"{auth.prefix}/"}
     if token is not None:
-        auth.forgive(asgi.scope)
+        auth.reset_tries(asgi.scope)
         headers["set-cookie"] = page_cookie(asgi.scope, token, auth.prefix).decode()
     return AsgiResponse(b"", 303, headers)
 

@@ -86,7 +86,7 @@ class RestParts(Struct, kw_only=True):
     reload: Callable[[], Awaitable[SettingChanges]] = _reload_nothing
     """Takes the settings as their files have them now. Raises `ConfigError` when they can't be used."""
     limits: BodyLimits = BodyLimits()
-    patience: float = 25.0
+    wait_seconds: float = 25.0
     """Seconds that a request waits for a call's result. After that the answer is the call's id."""
     at_work: RunningCalls = field(default_factory=RunningCalls)
     asked_calls: AskedCalls = field(default_factory=AskedCalls)

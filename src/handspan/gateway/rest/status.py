@@ -76,7 +76,7 @@ async def status(request: RestRequest) -> Status:
 
 def channel_states(request: RestRequest) -> dict[str, ChannelState]:
     """Return the state of each channel. Only `admin` tokens see why one does not work."""
-    states = {lane.name: lane.state for lane in request.parts.app.messages}
+    states = {queue.name: queue.state for queue in request.parts.app.messages}
     if may(request.who, ADMIN):
         return states
     return {name: structs.replace(state, reason="") for name, state in states.items()}

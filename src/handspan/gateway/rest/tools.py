@@ -175,14 +175,15 @@ async def visible_entries(request: RestRequest, session: str) -> list[Entry]:
     """Return the tools that all owners share, those of the owner, and those of the owner's sessions."""
     entries = list(request.parts.app.registry)
     wanted = {session} if session else {entry.scope.id for entry in entries if entry.scope.kind == "session"}
-    own = {one for one in wanted if await _is_own(request, one)}
+    own = {one for one in wanted if await _is_own_session(request, one)}
     if session and not own:
         raise not_found("session", session)
     scopes = {("global", ""), ("owner", request.owner), *(("session", one) for one in own)}
     return [entry for entry in entries if (entry.scope.kind, entry.scope.id) in scopes]
 
 
-async def _is_own(request: RestRequest, session: str) -> bool:
+async def _is_own_session(request: RestRequest, session: str) -> bool:
+    """Whether the caller has a session with this id."""
     try:
         await request.parts.sessions.record(session, request.owner)
     except ToolError as error:

@@ -111,7 +111,7 @@ def _item(opening: bytes, blocks: list[JsonObject]) -> list[bytes]:
 
 
 def _conversation(items: Sequence[bytes], marks: JsonObject) -> bytes:
-    """Return the items as a JSON list in which roles alternate.
+    """Return the items as a JSON list in which roles alternate. `marks`: fields for the end of the last message.
 
     The API joins neighbours of one role itself, but compatible servers may not. So a person's message that comes while
     tools run is joined to the message of the results, after them.

@@ -169,6 +169,7 @@ class _Task(Struct, frozen=True):
 
 
 def _make_calls(step: Sequence[_Task], last: LastCall) -> tuple[tuple[CallPart, ...], list[str]]:
+    """Return the calls of a step, and a sentence for each task that becomes no call."""
     calls, remarks = list[CallPart](), list[str]()
     for task in step:
         filled = FilledCall(task.tool, task.clause, last) if task.tool else None

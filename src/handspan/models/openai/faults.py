@@ -66,9 +66,9 @@ def _explain(status: int | None, answer: JsonObject) -> ModelError:
     error = inner if isinstance(inner, dict) else answer
     message = inner if isinstance(inner, str) else _message_of(error)
     code, kind = error.get("code"), json_text(error.get("type"))
-    clue = f"{code if isinstance(code, str) else ''} {kind} {message}"
+    words = f"{code if isinstance(code, str) else ''} {kind} {message}"
     status = status or _status_of(error, f"{code} {kind}")
-    return _error(_fault_kind(status, clue), message, status)
+    return _error(_fault_kind(status, words), message, status)
 
 
 def _message_of(error: JsonObject) -> str:
@@ -88,29 +88,29 @@ def _validation_message(words: Json) -> str:
     return "; ".join(f"{place}: {json_text(item.get('msg'))}" for place, item in zip(places, items, strict=True))
 
 
-def _status_of(error: JsonObject, clue: str) -> int | None:
+def _status_of(error: JsonObject, words: str) -> int | None:
     for key in ("status_code", "status", "code"):
         value = error.get(key)
         if isinstance(value, str) and value.isdecimal():
             value = int(value[:3])
         if type(value) is int and 400 <= value < 600:
             return value
-    return next((status for pattern, status in _STATUSES if pattern.search(clue)), None)
+    return next((status for pattern, status in _STATUSES if pattern.search(words)), None)
 
 
-def _fault_kind(status: int | None, clue: str) -> ModelFault:
+def _fault_kind(status: int | None, words: str) -> ModelFault:
     if status in (401, 403):
         return "auth"
-    if status == 402 or (_QUOTA.search(clue) and status in (None, 400, 429)):
+    if status == 402 or (_QUOTA.search(words) and status in (None, 400, 429)):
         return "quota"
     # llama.cpp answers 500; OpenAI answers 429 when it is above the limit of a minute.
-    if status == 413 or _TOO_LONG.search(clue):
+    if status == 413 or _TOO_LONG.search(words):
         return "too_long"
     if status is not None and (status >= 500 or status in (408, 409, 425, 429)):
         return "overloaded"
-    if status == 404 or _UNKNOWN_MODEL.search(clue):
+    if status == 404 or _UNKNOWN_MODEL.search(words):
         return "unknown_model"
-    return "refused" if _REFUSED.search(clue) else "rejected"
+    return "refused" if _REFUSED.search(words) else "rejected"
 
 
 def _error(fault: ModelFault, message: str, status: int | None) -> ModelError:

@@ -12,30 +12,25 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from handspan.config.settings import McpOauth, McpServer
 from handspan.core.context import ToolContext
-from handspan.core.errors import HandspanError, ToolError
+from handspan.core.errors import ToolError
 from handspan.core.names import outside_name
 from handspan.core.principals import Origin
 from handspan.core.results import Success
 from handspan.core.sources import SourceState
 from handspan.core.tool import UNKNOWN_EFFECTS, Handling
 from handspan.core.values import Arguments, Json
-from handspan.net.exchange import describe_http_error
-from handspan.net.guard import NetGuard
 from handspan.registry.registry import Registry
 from handspan.sources.mcp.logins.login import ScopeMissing
 from handspan.sources.mcp.logins.logins import McpLogins
-from handspan.sources.mcp.process import Cleaner, ServerProcess
+from handspan.sources.mcp.opening import LinkOpener, ServerLost, describe_failure
 from handspan.sources.mcp.sharing import NotRun, ServedTool, ServerElsewhere, ServerShare, ServerSnapshot
 from handspan.sources.mcp.tools import McpTool, ToolRules, make_tools
 
@@ -45,20 +40,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _LONGEST_PAUSE: Final = 60.0
-_NODE: Final = "install Node.js with npm (`apt-get install npm`, `brew install node`)"
-_HOW_TO_INSTALL: Final = {
-    "uvx": "install uv, which brings it (`pip install uv`)",
-    "uv": "install it (`pip install uv`)",
-    "pipx": "install it (`pip install pipx`)",
-    "npx": _NODE,
-    "npm": _NODE,
-    "node": _NODE,
-    "bunx": "install bun, which brings it (`npm install --global bun`)",
-    "deno": "install it (`npm install --global deno`)",
-}
-"""For the programs with which most MCP servers are started."""
-_EXIT_SECONDS: Final = 0.5
-"""How long the end of a process may lag behind the end of its output."""
 _STEADY_SECONDS: Final = 10.0
 """A link that lasted so long counts as a good one: the next try comes at once."""
 
@@ -78,28 +59,20 @@ class McpConnection:
         server_name: str,
         server: McpServer,
         registry: Registry,
-        guard: NetGuard,
-        cleaner: Cleaner,
-        secret: Callable[[str], str],
-        folder: Path,
+        opener: LinkOpener,
         changed: "Callable[[McpConnection], None]",
         logins: McpLogins,
         share: ServerShare | None = None,
     ) -> None:
-        """`secret` resolves `env:NAME` and `file:PATH`; `changed` is called after each list of the server.
-
-        `share`: it is a program that one node of several runs.
-        """
+        """`changed` is called after each list of the server. `share`: it is a program that one node of several runs."""
         self.server_name = server_name
         self.server = server
         self.origin = Origin("mcp", server_name)
         self._registry = registry
-        self._guard = guard
-        self._cleaner = cleaner
-        self._secret = secret
-        self._folder = folder
+        self._opener = opener
         self._changed = changed
         self._logins = logins
+        opener.on_login_wanted = lambda: logins.ask(self)
         self.share = share
         self.is_internal = server.internal_only
         """Whether its tools are hidden from models: as the settings say of the node that runs it."""
@@ -150,7 +123,7 @@ class McpConnection:
         """Try to connect now if the server is not up. Return when that has succeeded or failed, or after the time."""
         try:
             async with asyncio.timeout(seconds):
-                await self._open()
+                await self._open_route()
         except (TimeoutError, ToolError):
             pass
 
@@ -163,14 +136,12 @@ class McpConnection:
     @property
     def login_url(self) -> str:
         """The address at which a person can log in; empty for a program, and if the settings hold the key."""
-        has_key = any(name.lower() == "authorization" for name in self.server.headers)
-        return "" if self.server.command or has_key else self.server.url
+        return self._opener.login_url
 
     @property
     def login_client(self) -> McpOauth:
         """How we are known at its login, with the secret itself. Raises `ConfigError` when that is not there."""
-        client = self.server.oauth
-        return replace(client, client_secret=self._secret(client.client_secret)) if client.client_secret else client
+        return self._opener.login_client
 
     def wake(self) -> None:
         """Look for the server now: it may be at another node."""
@@ -227,7 +198,7 @@ class McpConnection:
             async with self._slots:
                 while True:
                     try:
-                        return await (await self._open()).run(tool, arguments, ctx)
+                        return await (await self._open_route()).run(tool, arguments, ctx)
                     except NotRun:  # the server has left that node: the next one runs the call
                         continue
         finally:
@@ -245,7 +216,7 @@ class McpConnection:
     ) -> Success:
         return await link.call(tool.own_name, arguments, ctx)
 
-    async def _open(self) -> _Route:
+    async def _open_route(self) -> _Route:
         """Return the link, after the next try if it is not open now. Raises `ToolError` when that fails."""
         if self._route is not None and not self._route.lost.is_set():
             return self._route
@@ -281,8 +252,11 @@ class McpConnection:
         """Use the server, here or at another node, until its link is lost or idle."""
         while self.share is not None and (elsewhere := await self.share.claim()) is not None:
             await self._serve_elsewhere(elsewhere)
-        async with self._open_link() as link:
+        self._wanted.clear()
+        async with self._opener.open() as link:
             await self._serve(link)
+            if link.lost.is_set() and (self.share is None or self.share.is_held):
+                raise ServerLost("its link was lost")
 
     async def _rest(self, reason: str) -> None:
         """After a good link: try again at once if it was lost, else wait until a call needs it."""
@@ -315,71 +289,6 @@ class McpConnection:
             text = f"The MCP server {self.server_name!r} can't be reached: {reason}"
             self._opened.set_exception(ToolError("tool_not_available", text))
             self._opened.exception()  # read here: no call may wait for it any more
-
-    @asynccontextmanager
-    async def _open_link(self) -> AsyncGenerator["McpLink"]:
-        self._wanted.clear()
-        server = self.server
-        if server.command:
-            async with self._process() as process:
-                sdk = await load_sdk()
-                async with sdk.open_process_link(self.server_name, process, server.start_timeout) as link:
-                    yield link
-                    if link.lost.is_set() and (self.share is None or self.share.is_held):
-                        raise ServerLost("its link was lost")
-        elif server.url:
-            async with self._http_link() as link:
-                yield link
-                if link.lost.is_set():
-                    raise ServerLost("its link was lost")
-        else:
-            raise ServerLost("it has neither `command` nor `url` in the settings")
-
-    @asynccontextmanager
-    async def _http_link(self) -> AsyncGenerator["McpLink"]:
-        """Open a link to an address, with the tokens of a login. A server that wants one is told to the operator."""
-        server, sdk = self.server, await load_sdk()
-        name, url = self.server_name, self.login_url
-        auth = await self._logins.make_auth(name, url, self.login_client) if url else None
-        opening = sdk.open_http_link(
-            self.server_name, server.url, self._resolve(server.headers), self._guard, server.start_timeout, auth
-        )
-        try:
-            async with opening as link:
-                yield link
-        except Exception as error:
-            if auth is not None and auth.is_refused:
-                if auth.problem:
-                    raise ServerLost(auth.problem) from error
-                self._logins.want(self.server_name, auth.missing_scope)
-                self._logins.ask(self)
-                raise ServerLost(f"needs a login: handspan mcp login {self.server_name}") from error
-            raise
-
-    @asynccontextmanager
-    async def _process(self) -> AsyncGenerator[ServerProcess]:
-        server = self.server
-        try:
-            process = await ServerProcess.start(
-                self.server_name, server.command, server.args, self._resolve(server.env), self._cleaner, self._folder
-            )
-        except FileNotFoundError:  # not every event loop says which file
-            how = _HOW_TO_INSTALL.get(server.command, "install it")
-            remedy = f"{how}, or give its full path in `command`"
-            raise ServerLost(f"there is no program {server.command!r}: {remedy}") from None
-        try:
-            yield process
-        except Exception as error:
-            if process.fault or await process.ends_within(
-                _EXIT_SECONDS
-            ):  # that is the true reason, whatever else went wrong
-                raise ServerLost(process.exit_reason, await process.last_lines()) from error
-            raise
-        finally:
-            await asyncio.shield(process.close())
-
-    def _resolve(self, values: Mapping[str, str]) -> dict[str, str]:
-        return {key: self._secret(value) for key, value in values.items()}
 
     async def _serve_elsewhere(self, link: ServerElsewhere) -> None:
         """Keep the tools as the node has them that runs the server, until it does so no longer."""
@@ -467,41 +376,3 @@ async def _first_of(*events: asyncio.Event, seconds: float | None = None) -> Non
     finally:
         for wait in waits:
             wait.cancel()
-
-
-class ServerLost(HandspanError):
-    """The link to an MCP server ended, or can't be opened. `said` is what its process wrote to standard error last."""
-
-    def __init__(self, reason: str, said: str = "") -> None:
-        super().__init__(reason)
-        self.said = said
-
-
-async def load_sdk() -> Any:
-    """Return our module that uses the SDK. A thread loads it: it would block the event loop for most of a second."""
-    return await asyncio.to_thread(_import_sdk)
-
-
-def _import_sdk() -> Any:
-    from handspan.sources.mcp import sdk  # noqa: PLC0415 - a heavy library, loaded with the first server
-
-    return sdk
-
-
-def describe_failure(error: BaseException) -> str:
-    """Return in one line why a server can't be used."""
-    import httpx2  # noqa: PLC0415 - loaded with the first server
-
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    match error:
-        case TimeoutError():
-            return "it did not answer in time"
-        case HandspanError():
-            return str(error)
-        case httpx2.RequestError():
-            return describe_http_error(error)
-        case OSError(strerror=str(why)):
-            return f"the operating system refuses it: {why}"
-    # The name of a class says nothing to a person, unless there is nothing else.
-    return f"it failed: {str(error).partition(chr(10))[0] or type(error).__name__}"

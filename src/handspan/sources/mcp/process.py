@@ -28,7 +28,7 @@ _OWN_MARK: Final = "HANDSPAN_MCP_SERVER"
 """Another one for each process that is started: what left its group is found by it."""
 LONGEST_MESSAGE: Final = 32 * 1024 * 1024
 """Bytes of one message of a server. A larger one ends the connection: it would be held in memory as a whole."""
-_FAREWELL_SECONDS: Final = 2.0
+_EXIT_SECONDS: Final = 2.0
 """How long a server has to end by itself when its input is closed, and again when it was asked to end."""
 _LOGGED_LINES: Final = 200
 """Lines of a server's standard error that are logged at once; each second allows one more."""
@@ -159,15 +159,15 @@ class ServerProcess:
     async def close(self) -> None:
         """End the server: first its input is closed, then it is asked to end, then its whole group is killed."""
         self.stdin.close()
-        if not await self.ends_within(_FAREWELL_SECONDS):
+        if not await self.ends_within(_EXIT_SECONDS):
             self._signal(signal.SIGTERM)
-            await self.ends_within(_FAREWELL_SECONDS)
+            await self.ends_within(_EXIT_SECONDS)
         self._signal(signal.SIGKILL)  # also what the server started and left in its group
         await asyncio.to_thread(cleaner.kill_marked, self._mark.encode())
         if self._logging is not None:
             self._logging.cancel()
             await asyncio.gather(self._logging, return_exceptions=True)
-        await self.ends_within(_FAREWELL_SECONDS)
+        await self.ends_within(_EXIT_SECONDS)
         if self.stdin.transport.get_write_buffer_size():
             self.stdin.transport.abort()  # nothing reads the rest any more
         for transport, pipe in self._pipes:

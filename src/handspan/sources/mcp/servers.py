@@ -58,7 +58,7 @@ class McpServers:
         self._questions = questions
         self._cleaner = Cleaner()
         self._connections: dict[str, McpConnection] = {}
-        self._guests: set[str] = set()
+        self._foreign: set[str] = set()
         """Servers that are not in the settings here: another node runs them."""
         self.share: Callable[[str], ServerShare] | None = None
         """Returns the part of this node in a program that one node of several runs; None: there are no other nodes."""
@@ -90,21 +90,21 @@ class McpServers:
         """Whether this server comes from the settings file: then only a person with an editor changes it."""
         return name in self._settings and name not in self._stored
 
-    def is_guest(self, name: str) -> bool:
+    def is_foreign(self, name: str) -> bool:
         """Whether this server is not in the settings of this node: another one runs it."""
-        return name in self._guests
+        return name in self._foreign
 
-    async def add_guest(self, name: str, snapshot: "ServerSnapshot") -> None:
+    async def add_foreign(self, name: str, snapshot: "ServerSnapshot") -> None:
         """Use a server that another node runs, and that is not in the settings here."""
         async with self._changing:
             if name not in self._connections:
                 server = McpServer(internal_only=snapshot.internal_only, trusted=snapshot.trusted)
-                await self.put(name, server, is_guest=True)
+                await self.put(name, server, is_foreign=True)
 
-    async def remove_guest(self, name: str) -> None:
+    async def remove_foreign(self, name: str) -> None:
         """Forget such a server: no node runs it any more."""
         async with self._changing:
-            if name in self._guests:
+            if name in self._foreign:
                 await self.remove(name)
 
     async def add(self, name: str, server: McpServer) -> "McpConnection":
@@ -125,7 +125,7 @@ class McpServers:
         async with self._changing:
             if self.is_fixed(name):
                 raise ConfigError(f"The MCP server {name!r} is in the settings file: remove it there.")
-            if self.is_guest(name):
+            if self.is_foreign(name):
                 raise ConfigError(f"The MCP server {name!r} is in the settings of another node: remove it there.")
             is_gone = await self.remove(name)
             await self.logins.forget(name)
@@ -177,35 +177,27 @@ class McpServers:
             await self.open()
         await asyncio.gather(*(one.settle(seconds) for one in self))
 
-    async def put(self, name: str, server: McpServer, *, is_guest: bool = False) -> "McpConnection":
-        """Add this server, or replace the one of this name. `is_guest`: only another node can run it."""
+    async def put(self, name: str, server: McpServer, *, is_foreign: bool = False) -> "McpConnection":
+        """Add this server, or replace the one of this name. `is_foreign`: only another node can run it."""
         from handspan.sources.mcp.connection import McpConnection  # noqa: PLC0415 - only with a server: start-up counts
+        from handspan.sources.mcp.opening import LinkOpener  # noqa: PLC0415 - as above
 
         await self.remove(name)
         self.logins.renew(name)
-        is_shared = bool(server.command) or is_guest
-        connection = McpConnection(
-            name,
-            server,
-            self._registry,
-            self._guard,
-            self._cleaner,
-            self._secret,
-            self._folder,
-            self._ask_trust,
-            self.logins,
-            self.share(name) if self.share is not None and is_shared else None,
-        )
+        is_shared = bool(server.command) or is_foreign
+        share = self.share(name) if self.share is not None and is_shared else None
+        opener = LinkOpener(name, server, self._guard, self._cleaner, self._secret, self._folder, self.logins)
+        connection = McpConnection(name, server, self._registry, opener, self._ask_trust, self.logins, share)
         self._connections[name] = connection
-        if is_guest:
-            self._guests.add(name)
+        if is_foreign:
+            self._foreign.add(name)
         await connection.open()
         return connection
 
     async def remove(self, name: str) -> bool:
         """End this server. Return False if there is none of that name."""
         connection = self._connections.pop(name, None)
-        self._guests.discard(name)
+        self._foreign.discard(name)
         if connection is None:
             return False
         await connection.close()

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 from base64 import b64encode
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -58,7 +59,7 @@ class HostedServer:
         self._host = host
         self._artifacts = artifacts
         self._folder = folder
-        self._running: dict[str, asyncio.Task[None]] = {}
+        self._running: dict[str, asyncio.Task[ResultFrame | FailureFrame]] = {}
         self._owners: dict[str, str] = {}
         self._asked = 0
         self._questions: dict[str, tuple[CallQuestion, asyncio.Future[CallAnswer]]] = {}
@@ -115,20 +116,19 @@ class HostedServer:
         """Take a frame that the relay lets through: a new call, or the end of one."""
         match decode_server(data):
             case CallRequest() as request:
-                self._running[request.id] = asyncio.create_task(self._run(request, self._owners.get(request.id, "")))
+                task = asyncio.create_task(self._result(request, self._owners.get(request.id, "")))
+                self._running[request.id] = task
+                task.add_done_callback(partial(self._answer, request.id))
             case CancelFrame(id=call_id) if call_id in self._running:
                 self._running[call_id].cancel()
 
     # One call.
 
-    async def _run(self, request: CallRequest, owner: str) -> None:
-        try:
-            frame = await self._result(request, owner)
-        except asyncio.CancelledError:
-            frame = FailureFrame(id=request.id, error="The call was cancelled.", code="cancelled")
-        finally:
-            del self._running[request.id]
-        self.relay.take_answer(frame)
+    def _answer(self, call_id: str, done: "asyncio.Task[ResultFrame | FailureFrame]") -> None:
+        """Answer a call that has ended. One that was cancelled may not have begun: its cancel came right behind it."""
+        del self._running[call_id]
+        cancelled = FailureFrame(id=call_id, error="The call was cancelled.", code="cancelled")
+        self.relay.take_answer(cancelled if done.cancelled() else done.result())
 
     async def _result(self, request: CallRequest, owner: str) -> ResultFrame | FailureFrame:
         seconds = None if request.timeout_ms is None else request.timeout_ms / 1000 + _SLACK_SECONDS

@@ -10,7 +10,7 @@ import msgspec
 
 from handspan.core.errors import ToolError
 from handspan.core.nodes import SERVER, ClientRecord, NodeBook, NodeLink
-from handspan.core.principals import Origin, Scope
+from handspan.core.principals import Origin, ToolScope
 from handspan.core.values import Json
 from handspan.registry.registry import Registry
 from handspan.sources.nodes.messages import TO_CLIENT, LargeFrames, ToClient, encode, is_large, read_head
@@ -157,7 +157,7 @@ class Mirror:
             self.calls,
             self.questions,
             Origin("device", record.label, record.peer) if is_device else Origin("remote", record.session, record.peer),
-            Scope("owner", record.owner) if is_device else Scope("session", record.session),
+            ToolScope("owner", record.owner) if is_device else ToolScope("session", record.session),
             record.label if is_device and record.prefix else "",
             is_elsewhere=True,
         )

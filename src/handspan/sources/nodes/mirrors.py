@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from handspan.core.errors import HandspanError, StoreError, WireError
-from handspan.core.nodes import ClientPlace, ClientRecord
+from handspan.core.nodes import ClientNode, ClientRecord
 from handspan.sources.nodes.messages import (
     ClientLost,
     FromClient,
@@ -99,7 +99,7 @@ class Mirrors:
         mirror = self._mirrors.pop(peer, None)
         return None if mirror is None else mirror.release()
 
-    def adopt(self, record: ClientRecord, calls: RemoteCalls, questions: RemoteQuestions | None = None) -> None:
+    def take_over(self, record: ClientRecord, calls: RemoteCalls, questions: RemoteQuestions | None = None) -> None:
         """Let the calls of a client that left for another node go on there."""
         earlier = self._mirrors.get(record.peer)
         if earlier is None or earlier.calls is not calls:
@@ -148,7 +148,7 @@ class Mirrors:
         if message.not_run and call is not None:
             call.end(LostCall(False, GONE))
         elif not message.not_run:
-            self._vanish(mirror, message.why if message.is_over else "")
+            self._disconnect(mirror, message.why if message.is_over else "")
         self.hint(message.owner)
 
     # The rows.
@@ -174,20 +174,20 @@ class Mirrors:
 
     async def _refresh(self, owners: list[str]) -> None:
         async with self._looking:
-            places = {place.peer: place for place in await self._host.book.places(owners)}
-            changed = [peer for peer, place in places.items() if self._has_changed(place)]
+            rows = {row.peer: row for row in await self._host.book.client_nodes(owners)}
+            changed = [peer for peer, row in rows.items() if self._has_changed(row)]
             for record in await self._host.book.clients(changed) if changed else ():
                 if record.node != self._host.book.own:
                     self._apply(record)
-            gone = [mirror for mirror in self if mirror.record.owner in owners and self._is_gone(mirror, places)]
+            gone = [mirror for mirror in self if mirror.record.owner in owners and self._is_gone(mirror, rows)]
             for mirror in gone:
                 if not mirror.is_server:
-                    self._vanish(mirror, "")
+                    self._disconnect(mirror, "")
             await self._leave_servers([mirror for mirror in gone if mirror.is_server])
 
-    def _is_gone(self, mirror: Mirror, places: Mapping[str, ClientPlace]) -> bool:
-        place = places.get(mirror.id)
-        return place is None or place.node == self._host.book.own
+    def _is_gone(self, mirror: Mirror, rows: Mapping[str, ClientNode]) -> bool:
+        row = rows.get(mirror.id)
+        return row is None or row.node == self._host.book.own
 
     async def _leave_servers(self, mirrors: list[Mirror]) -> None:
         """Let go of MCP servers that their nodes do not run any more.
@@ -202,13 +202,13 @@ class Mirrors:
             if not mirror.is_awaited or mirror.record.node not in living:
                 self._end(mirror, "The node of the server is gone")
 
-    def _has_changed(self, place: ClientPlace) -> bool:
-        mirror = self._mirrors.get(place.peer)
-        if place.node == self._host.book.own:
+    def _has_changed(self, row: ClientNode) -> bool:
+        mirror = self._mirrors.get(row.peer)
+        if row.node == self._host.book.own:
             return False
         if mirror is None or not mirror.is_up:
             return True
-        return (mirror.record.epoch, mirror.record.version) != (place.epoch, place.version)
+        return (mirror.record.epoch, mirror.record.version) != (row.epoch, row.version)
 
     def _apply(self, record: ClientRecord) -> None:
         mirror = self._mirrors.get(record.peer)
@@ -224,12 +224,12 @@ class Mirrors:
         except (HandspanError, msgspec.DecodeError) as error:
             _log.warning("The tools of a client of another node can't be used: %s", error)
 
-    def _vanish(self, mirror: Mirror, why: str) -> None:
+    def _disconnect(self, mirror: Mirror, why: str) -> None:
         """Note that a client has no connection. `why`: it can't come back, and this is the reason."""
         mirror.close_link()
-        if not mirror.is_awaited or why or "resume" not in mirror.can:
+        if why or "resume" not in mirror.can:
             self._end(mirror, why or GONE)
-        else:
+        else:  # also without a call: one that has found its tool may just be on its way to the mirror
             mirror.wait(partial(self._end, mirror))
 
     def _end(self, mirror: Mirror, why: str) -> None:

@@ -18,7 +18,7 @@ from handspan.sources.nodes.mirrors import Mirrors
 
 _PROBE_SECONDS: Final = 0.5
 _ANSWER_SECONDS: Final = 1.0
-_STRIKES: Final = 2
+_MOST_MISSES: Final = 2
 _SETTLED_SECONDS: Final = 3.0
 """After a reconnect, other nodes may come back later than we do."""
 _log = logging.getLogger(__name__)
@@ -29,14 +29,14 @@ class Probes:
     """Asks the nodes of waiting calls."""
 
     def __init__(
-        self, book: NodeBook, link: NodeLink, mirrors: Mirrors, bury: Callable[[str], Awaitable[None]]
+        self, book: NodeBook, link: NodeLink, mirrors: Mirrors, declare_lost: Callable[[str], Awaitable[None]]
     ) -> None:
-        """`bury` is called with a node that is gone."""
+        """`declare_lost` is called with a node that is gone."""
         self._book = book
         self._link = link
         self._mirrors = mirrors
-        self._bury = bury
-        self._strikes: dict[str, int] = {}
+        self._declare_lost = declare_lost
+        self._misses: dict[str, int] = {}
         self._task: asyncio.Task[None] | None = None
         self.resent = 0
         """Requests that were lost and sent again."""
@@ -60,9 +60,9 @@ class Probes:
                 (call, mirror) for call, mirror in waiting.items() if call in known
             ]  # most end before the second look
             known = frozenset(waiting)
-            self._strikes = {
+            self._misses = {
                 node: count
-                for node, count in self._strikes.items()
+                for node, count in self._misses.items()
                 if any(mirror.record.node == node for _, mirror in old)
             }
             by_node: dict[str, dict[str, list[str]]] = {}
@@ -77,11 +77,11 @@ class Probes:
             answer = await self._link.request(node, PROBE, encode(Probe(self._book.own, asked)), _ANSWER_SECONDS)
             probed = _decoder.decode(answer)
         except NoSuchNode:
-            await self._strike(node)
+            await self._count_miss(node)
         except (LinkDown, TimeoutError, msgspec.DecodeError):
             return  # silence ends nothing: a frozen node loses its lease
         else:
-            self._strikes.pop(node, None)
+            self._misses.pop(node, None)
             self._repair(probed, asked)
 
     def _repair(self, probed: Probed, asked: Iterable[ProbedClient]) -> None:
@@ -95,13 +95,13 @@ class Probes:
             if client.peer in probed.gone and mirror is not None:
                 self._mirrors.lose(ClientLost(mirror.record.owner, client.peer, client.epoch))
 
-    async def _strike(self, node: str) -> None:
+    async def _count_miss(self, node: str) -> None:
         if self._link.up_for < _SETTLED_SECONDS:
             return
-        self._strikes[node] = self._strikes.get(node, 0) + 1
-        if self._strikes[node] >= _STRIKES:
-            del self._strikes[node]
-            await self._bury(node)
+        self._misses[node] = self._misses.get(node, 0) + 1
+        if self._misses[node] >= _MOST_MISSES:
+            del self._misses[node]
+            await self._declare_lost(node)
 
 
 def _waiting_calls(mirror: Mirror) -> list[str]:

@@ -160,6 +160,8 @@ class Relay:
 
     def keep_early(self, frame: ResultFrame | FailureFrame) -> None:
         """Keep the answer to a call that another node has, and has not asked for on this connection yet."""
+        if self.take_answer(frame):  # it has asked meanwhile
+            return
         retry = frame.retry if isinstance(frame, FailureFrame) else 0
         self.carried[frame.call] = _CarriedCall(frame.call, "", retry, encode_frame(frame), time.monotonic())
         self._forget_oldest()

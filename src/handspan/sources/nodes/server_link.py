@@ -112,6 +112,7 @@ class NodeServerLink:
 
 
 def _read(answer: Outcome, server: str) -> Success:
+    """Return the result of a call at another node. Raises `ToolError`, or `NotRun` when it may be sent elsewhere."""
     match answer:
         case ResultFrame(output=output, parts=parts):
             return Success(output, tuple(map(_attachment, parts)))

@@ -133,7 +133,7 @@ class RemoteCalls:
 
     def ask(self, call: RemoteCall) -> None:
         """Send the request, now or as soon as there is a link."""
-        if self._end_reason:  # it left after the engine found its tool
+        if self._end_reason:  # the client left after the engine found its tool
             call.end(LostCall(False, self._end_reason))
             return
         self._open[call.id] = call
@@ -335,7 +335,7 @@ def _is_timed(call: RemoteCall) -> bool:
 
 
 def _is_repeated(frame: FailureFrame, call: RemoteCall) -> bool:
-    """Whether the client sends an earlier wish for a login again, because its link had dropped."""
+    """Whether the client sends an earlier request for a login again, because its link had dropped."""
     if frame.retry < call.retry:
         return True
     call.retry = frame.retry  # an earlier process of the gateway may have sent it more often

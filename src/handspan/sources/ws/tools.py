@@ -15,7 +15,7 @@ from msgspec import structs
 from handspan.core.context import ToolContext
 from handspan.core.errors import DefinitionError, HandspanError, NameTaken
 from handspan.core.names import outside_name
-from handspan.core.principals import Origin, Scope
+from handspan.core.principals import Origin, ToolScope
 from handspan.core.questions import Answer, Questions, ToolQuestion
 from handspan.core.results import Success
 from handspan.core.tool import DEFAULT_TIMEOUT, UNKNOWN_EFFECTS, Handling, ToolSpec
@@ -58,6 +58,8 @@ class RemoteTool:
             if type(answer) is FailureFrame and calls.wants_login(answer):
                 answer = await self._log_in(answer, call, ctx)
         except asyncio.CancelledError:
+            if ctx.stays_open():
+                raise
             is_late = ctx.deadline is not None and ctx.deadline.at <= time.monotonic()
             calls.cancel(call, "timeout" if is_late else "shutdown" if calls.is_stopping else "aborted")
             if (lost := calls.find_loss(call)) is not None:  # the client's turn was aborted because it is gone
@@ -103,7 +105,7 @@ class RemoteTools:
         calls: RemoteCalls,
         questions: Questions | None,
         origin: Origin,
-        scope: Scope,
+        scope: ToolScope,
         namespace: str = "",
         earlier: SessionOffers | None = None,
         *,
@@ -148,7 +150,7 @@ class RemoteTools:
                 rejected.append(RejectedTool(strip_invisible(offered_name(one))[:128], str(error)))
         return ToolsRegistered(len(offered), len(self._tools), rejected)
 
-    def rivals(self, offered: Sequence[Json]) -> set[str]:
+    def conflicting_clients(self, offered: Sequence[Json]) -> set[str]:
         """Return the connections of other clients that have a tool of one of these names in the same scope."""
         holders = (self._find_holder(outside_name(offered_name(one), self.namespace)) for one in offered)
         return {holder.connection for holder in holders if holder is not None}

@@ -254,7 +254,8 @@ class RowArtifacts:
         return _Found(ArtifactRef(*row[:4]), row[4])
 
     async def _read_rows(self, artifact_id: str, begin: int, end: int) -> bytes:
-        first, last = begin // PIECE, -(-end // PIECE)
+        """Return the bytes from `begin` to `end`, out of the chunks that have them."""
+        first, last = begin // PIECE, (end + PIECE - 1) // PIECE
         data = bytearray()
         for number in range(first, last, _CHUNKS_AT_ONCE):
             wanted = (artifact_id, number, min(number + _CHUNKS_AT_ONCE, last))

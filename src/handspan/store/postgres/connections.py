@@ -73,6 +73,14 @@ _ADVICE: Final = {
     "58": "its disk fails ({}). Look after its server",
     "XX": "it is damaged, or has a fault ({}). Look at its log",
 }
+_DATABASE_ERRORS: Final = (
+    OSError,
+    TimeoutError,
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # also of a connection on which a server that stops has said so, and not closed it yet
+)
+"""What is raised when the database or the way to it fails."""
 _AGAIN: Final = ("40001", "40P01", "23505")
 """A transaction met another one: it can be tried again. The last one: both have added the same key."""
 
@@ -122,20 +130,20 @@ class Connector:
                 command_timeout=timeout + _GRACE,
                 server_settings={"application_name": f"{self.address.application} {purpose} {os.getpid()}"},
             )
-        except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, ValueError) as error:
+        except (*_DATABASE_ERRORS, ValueError) as error:
             self._down_since = self._down_since or time.monotonic()
             failure = store_error(error, self.address)
             self.problem = failure.message
             raise failure from error
         try:
             await raw.execute(_settings_statement(timeout))
-        except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        except _DATABASE_ERRORS as error:
             raw.terminate()
             raise store_error(error, self.address) from error
         self._down_since, self.problem = None, ""
         return raw
 
-    async def connect_patiently(self, purpose: str) -> Raw:
+    async def connect_with_retries(self, purpose: str) -> Raw:
         """Return a new connection. Tries again until the database was out of reach for `timeout` seconds."""
         delay = _FIRST_DELAY
         while True:
@@ -218,13 +226,13 @@ def clean_row(values: Row) -> Row:
 
 async def close_quietly(raw: Raw) -> None:
     """Close a connection, whatever has become of it."""
-    with contextlib.suppress(OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+    with contextlib.suppress(*_DATABASE_ERRORS):
         await raw.close(timeout=_GRACE)
 
 
 def is_database_error(error: BaseException) -> bool:
     """Whether the database or the way to it has failed, and not our own code."""
-    return isinstance(error, (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError))
+    return isinstance(error, _DATABASE_ERRORS)
 
 
 def can_try_again(error: BaseException) -> bool:
@@ -242,6 +250,12 @@ def needs_new_connection(error: BaseException, raw: Raw) -> bool:
     if not isinstance(error, asyncpg.PostgresError):
         return is_database_error(error) or raw.is_closed()
     return raw.is_closed() or (error.sqlstate or "").startswith(("08", "57P", "25006", "25P03", "XX"))
+
+
+def was_never_sent(error: BaseException) -> bool:
+    """Whether asyncpg refused a statement: a server that stops has said so on the connection, and not closed it yet."""
+    # It has no type for this. With other words of a later version, the statement counts as one that may have run.
+    return type(error) is asyncpg.InternalClientError and "another operation" in str(error)
 
 
 def store_error(error: BaseException, address: StoreAddress) -> StoreError:
@@ -262,4 +276,6 @@ def _advice(error: BaseException) -> str:
         return "it does not answer. Look after it and the network between; nothing that was acknowledged is lost"
     if isinstance(error, ConnectionRefusedError):
         return "it refuses connections. Start it, or correct `store.url`"
+    if type(error) is asyncpg.InternalClientError:
+        return "the connection to it broke. It is tried again"
     return f"{error}. Start it, or correct `store.url`"

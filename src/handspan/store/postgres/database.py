@@ -190,7 +190,7 @@ class PostgresDatabase:
             except Exception as error:
                 if not (is_database_error(error) and needs_new_connection(error, raw)):
                     raise
-        return await self._read_on(await self.connector.connect_patiently("reader"), run)
+        return await self._read_on(await self.connector.connect_with_retries("reader"), run)
 
     async def _read_on(self, raw: Raw, run: Callable[[Raw], Awaitable[_T]]) -> _T:
         """Run this on one connection; afterwards it is free, or closed if it can't be used any more."""

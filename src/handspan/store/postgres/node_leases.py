@@ -5,8 +5,6 @@ loses its lease though its connection stands. A lease that is over is deleted wi
 never lives again: the node notices that its row is gone, and joins again under a new id.
 """
 
-import asyncio
-import contextlib
 import logging
 import math
 import os
@@ -16,20 +14,14 @@ from typing import Final
 
 from handspan.core.errors import StoreError
 from handspan.core.version import VERSION
-from handspan.store.postgres.connections import Raw, close_quietly, is_database_error, store_error
+from handspan.store.postgres.connections import Raw
 from handspan.store.postgres.database import PostgresDatabase
-from handspan.store.postgres.leases import LEASE_SECONDS, RowLeases, describe_process, lock_key
+from handspan.store.postgres.lease_connection import GATEWAY_KEY, OWN_KEY, LeaseConnection
+from handspan.store.postgres.leases import LEASE_SECONDS, RowLeases
 
 _log = logging.getLogger(__name__)
-_SHARE: Final = 3
-"""A lease is renewed so often in its time."""
-_GATEWAY_WAITS: Final = 2000
 
-_SAVE: Final = (
-    "INSERT INTO leases (id, holder, is_gateway, backend, taken, seen)"
-    " VALUES ($1, $2, FALSE, pg_backend_pid(), clock_timestamp(), clock_timestamp())"
-)
-_SAVE_NODE: Final = "INSERT INTO nodes (id, name, address, version, role) VALUES ($1, $2, $3, $4, $5)"
+_ADD_NODE: Final = "INSERT INTO nodes (id, name, address, version, role) VALUES ($1, $2, $3, $4, $5)"
 _RENEW: Final = (
     "UPDATE leases SET seen = clock_timestamp() WHERE id = $1"
     " RETURNING EXTRACT(EPOCH FROM clock_timestamp())::double precision"
@@ -37,9 +29,8 @@ _RENEW: Final = (
 _IS_OVER: Final = "leases.seen <= clock_timestamp() - make_interval(secs => {})"
 _FIND: Final = f"SELECT {_IS_OVER.format('?/*double precision*/')} FROM leases JOIN nodes USING (id) WHERE id = ?"
 _LOST: Final = f"SELECT id FROM leases JOIN nodes USING (id) WHERE {_IS_OVER.format('?/*double precision*/')}"
-_BURY: Final = f"DELETE FROM leases WHERE id = ? AND {_IS_OVER.format('?/*double precision*/')}"
+_DELETE_LOST: Final = f"DELETE FROM leases WHERE id = ? AND {_IS_OVER.format('?/*double precision*/')}"
 _FORGET_REQUESTS: Final = "DELETE FROM asked_requests WHERE at < clock_timestamp() - interval '1 hour'"
-_KEY: Final = lock_key("$1::text")
 
 
 class NodeLeases:
@@ -55,18 +46,15 @@ class NodeLeases:
     ) -> None:
         """`name` and `role` are for people, and for the other nodes."""
         self._database = database
-        self._connector = database.connector
         self._others = RowLeases(database, lease_seconds=lease_seconds)
         """Knows the leases of processes that are no nodes, such as commands."""
+        self._connection = LeaseConnection(database, lease_seconds)
+        self._connection.on_missed = _log_missed
         self._seconds = lease_seconds
         self._name = name
         self._role = role
         self.address = ""
         """Where this node answers requests."""
-        self.may_renew: Callable[[], bool] = lambda: True
-        """A node that the others can't reach gives no sign of life."""
-        self._raw: Raw | None = None
-        self._renewing: asyncio.Task[None] | None = None
         self._ahead = 0.0
         """Seconds that the database's clock is ahead of ours."""
         self._renewed_at = -math.inf
@@ -76,35 +64,22 @@ class NodeLeases:
         self.on_lost: Callable[[str], None] = lambda old: None
         """Is called with the old incarnation when the others counted it as lost. `own` is the new one by then."""
 
+    def renew_while(self, may_renew: Callable[[], bool]) -> None:
+        """Renew the lease only while this is true: a node that the others can't reach gives no sign of life."""
+        self._connection.may_renew = may_renew
+
     async def take(self) -> None:
         """Join the others. Raises `StoreError` when a gateway that is alone uses the database, or it can't be used."""
-        raw = await self._connector.connect("lease")
-        try:
-            await self._others.check_sessions(raw)
-            await self._join(raw)
-            await self._renew(raw)
-        except Exception as error:
-            await close_quietly(raw)
-            raise store_error(error, self._connector.address) if is_database_error(error) else error from error
-        self._raw = raw
-        self._renewing = asyncio.create_task(self._renew_often())
+        await self._connection.open(self._join_first, self._renew_or_join, self._come_back)
 
     async def renew(self) -> None:
         """Renew the lease now. Raises `StoreError` when it is lost."""
-        if self._raw is None or not await self._renew(self._raw):
+        if not await self._connection.renew(self._renew):
             raise StoreError("The other nodes counted this one as lost. It joins again by itself.")
 
     async def release(self) -> None:
         """Give the lease up. Other nodes may close what this one left open."""
-        if self._renewing is not None:
-            self._renewing.cancel()
-            await asyncio.wait([self._renewing])
-            self._renewing = None
-        raw, self._raw = self._raw, None
-        if raw is not None:
-            with contextlib.suppress(Exception):  # without this the lease ends by its time
-                await raw.execute("DELETE FROM leases WHERE id = $1", self.own)
-            await close_quietly(raw)
+        await self._connection.close(self.own)
 
     async def is_alive(self, holder: str) -> bool:
         """Whether the process that took this lease still lives. A lost lease is deleted: it never lives again."""
@@ -112,7 +87,7 @@ class NodeLeases:
         if is_over is None:
             return await self._others.is_alive(holder)
         if is_over[0] and self.can_judge:
-            return await self._database.execute(_BURY, (holder, self._seconds)) == 0
+            return await self._database.execute(_DELETE_LOST, (holder, self._seconds)) == 0
         return True
 
     async def lost_nodes(self) -> list[str]:
@@ -133,40 +108,28 @@ class NodeLeases:
         await self._others.sweep(is_node=False)
         await self._database.execute(_FORGET_REQUESTS)
 
-    # The connection that renews.
+    def now(self) -> float:
+        """Return the time of day of the database: the clocks of nodes differ, and what expires has to be the same."""
+        return time.time() + self._ahead
+
+    # Over the connection that holds the locks.
+
+    async def _join_first(self, raw: Raw) -> None:
+        await self._join(raw)
+        await self._renew(raw)
 
     async def _join(self, raw: Raw) -> None:
         """Take the lock that keeps a lone gateway out, then enter this node."""
-        await raw.execute(f"SET lock_timeout = {_GATEWAY_WAITS}")
-        try:
-            await raw.execute(f"SELECT pg_advisory_lock_shared({lock_key(repr('the gateway'))})")
-        except Exception as error:
-            if getattr(error, "sqlstate", "") != "55P03":
-                raise
-            raise StoreError(await self._others.name_holder(raw)) from None
-        await raw.execute(f"SET lock_timeout = {int(self._connector.address.timeout * 1000)}")
-        await raw.execute(f"SELECT pg_advisory_lock({_KEY})", self.own)  # commands see by it that this node lives
+        await self._connection.lock_gateway(raw, is_shared=True)
+        await raw.execute(f"SELECT pg_advisory_lock({OWN_KEY})", self.own)  # commands see by it that this node lives
         async with raw.transaction():
-            await raw.execute(_SAVE, self.own, describe_process())
-            await raw.execute(_SAVE_NODE, self.own, self._name, self.address, VERSION, self._role)
+            await self._connection.add_row(raw, self.own, is_gateway=False)
+            await raw.execute(_ADD_NODE, self.own, self._name, self.address, VERSION, self._role)
 
-    async def _renew_often(self) -> None:
-        while True:
-            await asyncio.sleep(self._seconds / _SHARE)
-            if not self.may_renew():
-                continue
-            try:
-                if self._raw is None or self._raw.is_closed():
-                    self._raw = await self._return()
-                elif not await self._renew(self._raw):
-                    await self._join_again(self._raw)
-            except StoreError as error:
-                _log.warning("The lease of this node was not renewed: %s", error)
-            except Exception as error:
-                if not is_database_error(error):
-                    raise
-                if self._raw is not None:
-                    self._raw.terminate()
+    async def _renew_or_join(self, raw: Raw) -> bool:
+        if not await self._renew(raw):
+            await self._join_again(raw)
+        return True
 
     async def _renew(self, raw: Raw) -> bool:
         asked = time.time()
@@ -177,23 +140,14 @@ class NodeLeases:
         self._note_renewal()
         return True
 
-    def now(self) -> float:
-        """Return the time of day of the database: the clocks of nodes differ, and what expires has to be the same."""
-        return time.time() + self._ahead
-
-    async def _return(self) -> Raw:
+    async def _come_back(self, raw: Raw) -> bool:
         """Go on with a new connection."""
-        raw = await self._connector.connect("lease")
-        try:
-            if not await self._renew(raw):
-                await self._join_again(raw)
-            else:
-                await raw.execute(f"SELECT pg_try_advisory_lock_shared({lock_key(repr('the gateway'))})")
-                await raw.execute(f"SELECT pg_try_advisory_lock({_KEY})", self.own)
-        except BaseException:
-            raw.terminate()
-            raise
-        return raw
+        if not await self._renew(raw):
+            await self._join_again(raw)
+        else:
+            await raw.execute(f"SELECT pg_try_advisory_lock_shared({GATEWAY_KEY})")
+            await raw.execute(f"SELECT pg_try_advisory_lock({OWN_KEY})", self.own)
+        return True
 
     async def _join_again(self, raw: Raw) -> None:
         old, self.own = self.own, os.urandom(16).hex()
@@ -212,3 +166,7 @@ class NodeLeases:
         if now - self._renewed_at > self._seconds:
             self._steady_since = now
         self._renewed_at = now
+
+
+def _log_missed(error: StoreError) -> None:
+    _log.warning("The lease of this node was not renewed: %s", error)

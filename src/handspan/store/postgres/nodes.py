@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from handspan.core.nodes import ClientPlace, ClientRecord, EntryCode, NodeRecord, Placement, RequestClaim
+from handspan.core.nodes import AddedClient, ClientNode, ClientRecord, EntryCode, NodeRecord, RequestClaim
 from handspan.core.values import sanitize
 from handspan.store.postgres.database import PostgresDatabase
 from handspan.store.postgres.node_leases import NodeLeases
@@ -22,7 +22,7 @@ _NODES: Final = (
     " FROM nodes JOIN leases USING (id) ORDER BY name, nodes.id"
 )
 _HAS_LABEL: Final = "SELECT 1 FROM clients WHERE owner = ? AND label = ? AND role = 'device' AND peer <> ?"
-_PLACE: Final = (
+_ADD_CLIENT: Final = (
     f"INSERT INTO clients ({_CLIENT}, since) VALUES (?, ?, ?, nextval('client_epochs'), ?, ?, ?, ?, ?, ?, ?, ?, 0,"
     " to_timestamp(?/*double precision*/))"
     " ON CONFLICT (peer) DO UPDATE SET node = excluded.node, epoch = excluded.epoch, label = excluded.label,"
@@ -31,7 +31,7 @@ _PLACE: Final = (
     " since = excluded.since WHERE clients.since <= excluded.since OR clients.node = excluded.node"
     " RETURNING epoch"
 )
-_CLAIM: Final = (
+_CLAIM_SERVER: Final = (
     f"INSERT INTO clients ({_CLIENT}) SELECT ?, ?, id, nextval('client_epochs'), ?, ?, '', FALSE, ?, ?, '', ?, 0"
     " FROM nodes WHERE id = ? AND NOT draining ON CONFLICT DO NOTHING RETURNING epoch"
 )
@@ -84,7 +84,8 @@ class StoredNodes:
 
     def prepare(self, address: str, may_renew: Callable[[], bool], on_lost: Callable[[str], None]) -> None:
         """Say, before the store is opened, where this node answers, when it may live, and what hears of its loss."""
-        self.leases.address, self.leases.may_renew, self.leases.on_lost = address, may_renew, on_lost
+        self.leases.address, self.leases.on_lost = address, on_lost
+        self.leases.renew_while(may_renew)
 
     async def describe(self, *, is_draining: bool, load: Mapping[str, float]) -> None:
         """Store what others see of this node."""
@@ -103,36 +104,36 @@ class StoredNodes:
         """Return the nodes whose lease is over; no node while this one can't judge: its own lease had a gap."""
         return await self.leases.lost_nodes()
 
-    async def bury(self, node: str) -> bool:
+    async def declare_lost(self, node: str) -> bool:
         """Count this node as lost for ever, with its clients. Return False if another node did that."""
         return await self._database.execute("DELETE FROM leases WHERE id = ?", (node,)) == 1
 
-    async def place(self, client: ClientRecord) -> Placement:
+    async def add_client(self, client: ClientRecord) -> AddedClient:
         """Note that this client is connected here now, unless it has connected elsewhere since then."""
         since = self.leases.now() - client.age  # now: the write may have to wait
-        return await self._database.write(partial(_place, client, since))
+        return await self._database.write(partial(_add_client, client, since))
 
-    async def claim(self, server: ClientRecord) -> int:
+    async def claim_server(self, server: ClientRecord) -> int:
         """Let this node run an MCP server, unless another node does. Return the epoch; 0: another one does."""
         about = (server.role, sanitize(server.label), " ".join(server.capabilities), sanitize(server.name))
         values = (server.peer, server.owner, *about, server.tools, server.node)
-        epoch = await self._database.write(lambda connection: connection.fetch_value(_CLAIM, values))
+        epoch = await self._database.write(lambda connection: connection.fetch_value(_CLAIM_SERVER, values))
         return epoch or 0
 
-    async def offer(self, peer: str, epoch: int, tools: bytes) -> None:
+    async def store_tools(self, peer: str, epoch: int, tools: bytes) -> None:
         """Store the tools of a client, unless a newer connection counts."""
         sql = "UPDATE clients SET tools = ?, version = version + 1 WHERE peer = ? AND epoch = ?"
         await self._database.execute(sql, (tools, peer, epoch))
 
-    async def remove(self, peer: str, epoch: int) -> None:
+    async def remove_client(self, peer: str, epoch: int) -> None:
         """Note that this connection of a client is gone. A newer one stays."""
         await self._database.execute("DELETE FROM clients WHERE peer = ? AND epoch = ?", (peer, epoch))
 
-    async def places(self, owners: Sequence[str]) -> Sequence[ClientPlace]:
-        """Return where the clients of these owners are."""
+    async def client_nodes(self, owners: Sequence[str]) -> Sequence[ClientNode]:
+        """Return the nodes to which the clients of these owners are connected."""
         sql = "SELECT peer, owner, node, epoch, version FROM clients WHERE owner = ANY(?::text[])"
         rows = await self._database.fetch_all(sql, ([sanitize(one) for one in owners],))
-        return [ClientPlace(*row) for row in rows]
+        return [ClientNode(*row) for row in rows]
 
     async def clients(self, peers: Sequence[str]) -> Sequence[ClientRecord]:
         """Return these clients, as far as they are connected."""
@@ -233,20 +234,20 @@ def _split(row: Row) -> Row:
     return (*row[:8], row[8].split(), *row[9:])
 
 
-async def _place(client: ClientRecord, since: float, connection: TableConnection) -> Placement:
+async def _add_client(client: ClientRecord, since: float, connection: TableConnection) -> AddedClient:
     owner, label = sanitize(client.owner), client.label
     if client.role == "device" and await connection.fetch_one(_HAS_LABEL, (owner, label, client.peer)):
-        return Placement(0)
+        return AddedClient(0)
     known = "SELECT node, epoch FROM clients WHERE peer = ?"
     before = await connection.fetch_one(f"{known} FOR UPDATE", (client.peer,))
     about = (client.role, label, client.session, client.prefix, " ".join(client.capabilities))
     values = (client.peer, owner, client.node, *about, sanitize(client.name), client.token, client.tools)
-    epoch = await connection.fetch_value(_PLACE, (*values, since))
+    epoch = await connection.fetch_value(_ADD_CLIENT, (*values, since))
     if epoch is None:  # this one waited to be entered, as after an outage: the row that came first is of a newer one
         newer = await connection.fetch_one(known, (client.peer,))
-        return Placement(0, newer=newer[1] if newer is not None else 0)
+        return AddedClient(0, newer=newer[1] if newer is not None else 0)
     replaced = before[0] if before is not None and before[0] != client.node else ""
-    return Placement(epoch, replaced)
+    return AddedClient(epoch, replaced)
 
 
 async def _secret(name: str, connection: TableConnection) -> bytes:

@@ -52,10 +52,11 @@ def store_of(settings: Settings, guard: NetGuard, *, is_gateway: bool) -> Postgr
     database, cluster = PostgresDatabase(address_of(settings.store)), settings.cluster
     artifacts = artifacts_of(settings, database, guard)
     days = settings.journal_days
+    node = None
     if is_gateway and cluster.url:
         node = NodeName(cluster.name or socket.gethostname(), cluster.role)
-        return _store(database, artifacts, journal_days=days, node=node, lease_seconds=cluster.lease)
-    return _store(database, artifacts, journal_days=days, is_gateway=is_gateway)
+    leases = _leases(database, is_gateway, node, LEASE_SECONDS if node is None else cluster.lease)
+    return _store(database, artifacts, leases, journal_days=days)
 
 
 class NodeName(Struct, frozen=True):
@@ -86,28 +87,28 @@ def postgres_store(
     """
     database = PostgresDatabase(address)
     artifacts = RowArtifacts(database, folder / "artifacts", limits, bucket, above)
-    seconds = lease_seconds
-    return _store(
-        database, artifacts, clock, journal_days, elapsed, is_gateway=is_gateway, node=node, lease_seconds=seconds
-    )
+    leases = _leases(database, is_gateway, node, lease_seconds)
+    return _store(database, artifacts, leases, clock, journal_days, elapsed)
+
+
+def _leases(
+    database: PostgresDatabase, is_gateway: bool, node: NodeName | None, seconds: float
+) -> RowLeases | NodeLeases:
+    if node is None:
+        return RowLeases(database, is_gateway=is_gateway, lease_seconds=seconds)
+    return NodeLeases(database, name=node.name, role=node.role, lease_seconds=seconds)
 
 
 def _store(
     database: PostgresDatabase,
     artifacts: RowArtifacts,
+    leases: RowLeases | NodeLeases,
     clock: Callable[[], float] = time.time,
     journal_days: float | None = None,
     elapsed: Callable[[], float] = elapsed_seconds,
-    *,
-    is_gateway: bool = False,
-    node: NodeName | None = None,
-    lease_seconds: float = LEASE_SECONDS,
 ) -> PostgresStore:
-    leases: RowLeases | NodeLeases
-    if node is None:
-        leases, nodes = RowLeases(database, is_gateway=is_gateway, lease_seconds=lease_seconds), None
-    else:
-        leases = NodeLeases(database, name=node.name, role=node.role, lease_seconds=lease_seconds)
+    nodes = None
+    if isinstance(leases, NodeLeases):
         nodes = StoredNodes(database, leases)
         clock = leases.now if clock is time.time else clock
     beside = BesideTables(

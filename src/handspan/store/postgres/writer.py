@@ -28,6 +28,7 @@ from handspan.store.postgres.connections import (
     lacks_resources,
     needs_new_connection,
     store_error,
+    was_never_sent,
 )
 from handspan.store.tables.database import AllWorks, TableConnection, Work, WriteJob, WriteOutcome, set_futures
 from handspan.store.tables.rows import Row
@@ -296,6 +297,6 @@ async def _undecided_if_broken(raw: Raw, statement: Coroutine[Any, Any, _T]) -> 
     try:
         return await statement
     except Exception as error:
-        if is_database_error(error) and needs_new_connection(error, raw):
+        if is_database_error(error) and needs_new_connection(error, raw) and not was_never_sent(error):
             raise _Undecided from error
         raise

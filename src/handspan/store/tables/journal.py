@@ -94,7 +94,7 @@ def _terms(wanted: CallFilter) -> list[tuple[str, Row]]:
     if wanted.session is not None:
         terms.append(("session = ?", (sanitize(wanted.session),)))
     if wanted.tool is not None:
-        # A term keeps a database from using the index of names: a session has fewer calls than a tool.
+        # `|| ''` keeps a database from using the index of names: a session has fewer calls than a tool.
         name = "name" if wanted.session is None else "name || ''"
         terms.append((f"{name} = ?", (sanitize(wanted.tool),)))
     if wanted.origin is not None:

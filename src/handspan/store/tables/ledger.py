@@ -366,8 +366,8 @@ class StoredLedger:
         if isinstance(work, FinishCall):
             work = structs.replace(work, is_again=True)
         is_kept = self.unwritten_results.keep(structs.replace(record), partial(self._database.write, work))
-        fate = "kept in memory and tried again" if is_kept else "lost: too many others wait for the store"
-        _log.error("The result of the call %s was not stored: %s It is %s.", record.id, error, fate)
+        what_now = "kept in memory and tried again" if is_kept else "lost: too many others wait for the store"
+        _log.error("The result of the call %s was not stored: %s It is %s.", record.id, error, what_now)
         return is_kept
 
     def _finish_in(self, unit: UnitOfWork, record: CallRecord, result: ToolResult) -> bool:

@@ -54,7 +54,7 @@ _D = TypeVar("_D", bound=LastingDatabase)
 
 
 class LastingLeases(Leases, Protocol):
-    """Leases that are tidied up."""
+    """Leases whose rows of lost processes can be removed."""
 
     async def sweep(self) -> None:
         """Remove what is left of processes that are gone."""

@@ -110,7 +110,7 @@ class _Search:
     def search_folders(self) -> None:
         """Search all files of the walk, until there are enough matches. Raises `ToolError` without a folder."""
         glob, find, stop = self._request.glob, self._request.matcher.find, self._stop
-        base: int | None = None
+        base: int | None = None  # patterns count from the first folder
         for folder in self._walk.folders():
             base = len(folder.path) if base is None else base
             for name in folder.names:

@@ -31,7 +31,12 @@ class CommandLauncher:
     """Decides how a command starts: in the sandbox, as a literal command without one, or unsafe on the machine."""
 
     def __init__(
-        self, workspace: Path, policy: CommandPolicy, sandbox: Sandbox, is_unsafe: bool, open_proxy: OpenProxy | None
+        self,
+        workspace: Path,
+        policy: CommandPolicy,
+        sandbox: Sandbox,
+        is_unsafe: bool = False,
+        open_proxy: OpenProxy | None = None,
     ) -> None:
         self._workspace = workspace
         self._policy = policy

@@ -95,35 +95,19 @@ def shell_tools(
     open_proxy: OpenProxy | None = None,
     limits: OutputLimits = DEFAULT_LIMITS,
 ) -> tuple[Tool, ...]:
-    """Return both tools for one workspace."""
-    return tuple(
-        tool(
-            workspace,
-            policy,
-            sandbox,
-            unsafe_shell_without_sandbox=unsafe_shell_without_sandbox,
-            open_proxy=open_proxy,
-            limits=limits,
-        )
-        for tool in (ExecShell, Spawn)
-    )
+    """Return both tools for one workspace.
+
+    `open_proxy` makes the proxy of a command with a guarded network; None: it has no network.
+    """
+    launcher = CommandLauncher(workspace, policy, sandbox, unsafe_shell_without_sandbox, open_proxy)
+    return ExecShell(launcher, limits), Spawn(launcher, limits)
 
 
 class ExecShell:
     """Runs a command line."""
 
-    def __init__(
-        self,
-        workspace: Path,
-        policy: CommandPolicy,
-        sandbox: Sandbox,
-        *,
-        unsafe_shell_without_sandbox: bool = False,
-        open_proxy: OpenProxy | None = None,
-        limits: OutputLimits = DEFAULT_LIMITS,
-    ) -> None:
-        """`open_proxy` makes the proxy of a command with a guarded network; None: it has no network."""
-        self._launcher = CommandLauncher(workspace, policy, sandbox, unsafe_shell_without_sandbox, open_proxy)
+    def __init__(self, launcher: CommandLauncher, limits: OutputLimits = DEFAULT_LIMITS) -> None:
+        self._launcher = launcher
         self._limits = limits
 
     @property
@@ -141,18 +125,8 @@ class ExecShell:
 class Spawn:
     """Runs one program, at most five at once."""
 
-    def __init__(
-        self,
-        workspace: Path,
-        policy: CommandPolicy,
-        sandbox: Sandbox,
-        *,
-        unsafe_shell_without_sandbox: bool = False,
-        open_proxy: OpenProxy | None = None,
-        limits: OutputLimits = DEFAULT_LIMITS,
-    ) -> None:
-        """`open_proxy` makes the proxy of a command with a guarded network; None: it has no network."""
-        self._launcher = CommandLauncher(workspace, policy, sandbox, unsafe_shell_without_sandbox, open_proxy)
+    def __init__(self, launcher: CommandLauncher, limits: OutputLimits = DEFAULT_LIMITS) -> None:
+        self._launcher = launcher
         self._limits = limits
         self._active = 0
 

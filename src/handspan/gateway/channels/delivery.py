@@ -1,6 +1,6 @@
 """The way of the tool `message`: to which chats an owner's agents may write."""
 
-from handspan.channels.bus import ChannelLane, MessageBus
+from handspan.channels.bus import ChannelQueue, MessageBus
 from handspan.channels.page import EVERY_CLIENT
 from handspan.core.channels import ANYONE, OutgoingMessage
 from handspan.core.errors import ToolError
@@ -14,8 +14,8 @@ _CHATS = {
 }
 
 
-class ChannelOutlet:
-    """Sends messages of agents. A network of strangers, such as Telegram, gets them in known chats only."""
+class ChannelDelivery:
+    """Sends messages of agents. On a network where anyone can write, such as Telegram, they go to known chats only."""
 
     def __init__(self, bus: MessageBus, book: ChannelBook | None) -> None:
         """`book`: None for an app without a store, which knows only the chats of the settings."""
@@ -30,29 +30,32 @@ class ChannelOutlet:
     @property
     def described(self) -> str:
         """The channels and what a chat is in each, for the tool's description; empty without one."""
-        usable = [f"{lane.name} (chat_id: {_CHATS[lane.kind]})" for lane in self._bus if not lane.problem]
+        usable = [f"{queue.name} (chat_id: {_CHATS[queue.kind]})" for queue in self._bus if not queue.problem]
         return f" Channels: {'; '.join(usable)}." if usable else ""
 
     async def send(self, message: OutgoingMessage) -> str:
         """Return when the channel has delivered it. Raises `ToolError` for unknown channels and chats."""
-        lane = self._bus.find(message.channel)
-        if lane is not None and lane.kind == "telegram" and message.chat_id not in lane.settings.allow:
-            await self._check_chat(lane, message)
+        queue = self._bus.find(message.channel)
+        if queue is not None and queue.kind == "telegram" and message.chat_id not in queue.settings.allow:
+            await self._check_chat(queue, message)
         return await self._bus.send(message)
 
-    async def _check_chat(self, lane: ChannelLane, message: OutgoingMessage) -> None:
-        if ANYONE in lane.settings.allow or lane.settings.owner not in (message.owner, ANYONE):  # the bus refuses these
+    async def _check_chat(self, queue: ChannelQueue, message: OutgoingMessage) -> None:
+        if ANYONE in queue.settings.allow or queue.settings.owner not in (
+            message.owner,
+            ANYONE,
+        ):  # the bus refuses these
             return
         known: list[str] = []
         if self._book is not None:
-            senders = await self._book.senders(lane.name)
+            senders = await self._book.senders(queue.name)
             known = [one.sender for one in senders if one.owner == message.owner]
-            known += await self._book.chats(lane.name, owner=message.owner)
+            known += await self._book.chats(queue.name, owner=message.owner)
         if message.chat_id in known:
             return
-        chats = ", ".join(dict.fromkeys([*known, *lane.settings.allow][:20])) or "none"
+        chats = ", ".join(dict.fromkeys([*known, *queue.settings.allow][:20])) or "none"
         raise ToolError(
             "policy_denied",
-            f"The chat {message.chat_id[:60]!r} is not known on {lane.name!r}. Known are: {chats}. The operator pairs "
-            f"the person (handspan channels pair {lane.name} ID), or adds the chat to channels.{lane.name}.allow.",
+            f"The chat {message.chat_id[:60]!r} is not known on {queue.name!r}. Known are: {chats}. The operator pairs "
+            f"the person (handspan channels pair {queue.name} ID), or adds the chat to channels.{queue.name}.allow.",
         )

@@ -1,0 +1,103 @@
+"""What a node does twice a second: it tells the others its load, and looks for revoked tokens and for a lost link.
+
+Nothing depends on one such look: what an event says at once is found here when the event was lost (SPEC K).
+"""
+
+import asyncio
+import logging
+import time
+from typing import Final
+
+from handspan.bus.link import NatsLink
+from handspan.bus.nats import NatsBus
+from handspan.core.bus import TokenRevoked
+from handspan.core.errors import StoreError
+from handspan.core.nodes import NodeBook
+from handspan.gateway.nodes.events import ClusterParts
+from handspan.sources.nodes.probes import Probes
+
+TICK_SECONDS: Final = 0.5
+_MAX_REVOKED: Final = 10_000
+_REVOKED_OVERLAP: Final = 120.0
+"""Seconds that are looked at again: the clocks of nodes differ."""
+_log = logging.getLogger(__name__)
+
+
+class Heartbeat:
+    """The regular work of one node."""
+
+    def __init__(
+        self, book: NodeBook, link: NatsLink, bus: NatsBus, parts: ClusterParts, probes: Probes, away: float
+    ) -> None:
+        """`away`: seconds without a link after which the clients are sent to other nodes."""
+        self._book = book
+        self._link = link
+        self._bus = bus
+        self._parts = parts
+        self._probes = probes
+        self._away = away
+        self._down_since = 0.0
+        self._task: asyncio.Task[None] | None = None
+        self.is_draining = False
+        """Whether the others are told that this node stops."""
+        self.revoked: dict[str, None] = {}
+        """The tokens that this node knows to be revoked."""
+
+    def open(self) -> None:
+        """Begin."""
+        self._task = asyncio.create_task(self._run())
+
+    async def close(self) -> None:
+        """Stop."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def describe(self) -> None:
+        """Tell the others whether this node stops, and its load. Raises `StoreError`."""
+        await self._book.describe(is_draining=self.is_draining, load=self._load())
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_SECONDS)
+            try:
+                self._send_clients_away()
+                await self._look_for_revoked()
+                await self.describe()
+            except StoreError as error:
+                _log.debug("The database is away: %s", error)
+            except Exception:
+                _log.exception("This node could not tell the others about itself")
+
+    def _load(self) -> dict[str, float]:
+        parts = self._parts
+        return {
+            "clients": float(len(parts.peers)),
+            "devices": float(sum(peer.role == "device" for peer in parts.peers)),
+            "turns": float(parts.sessions.count_running()),
+            "calls": float(sum(len(peer.calls.open) for peer in parts.peers)),
+            "resent": float(self._probes.resent),
+            "forged": float(self._link.forged),
+            "lost": float(self._link.lost),
+            **parts.metrics.totals(),
+        }
+
+    async def _look_for_revoked(self) -> None:
+        """Revoke here what was revoked elsewhere: the event may be lost."""
+        for owner, token in await self._book.revoked_tokens(time.time() - _REVOKED_OVERLAP):
+            if token not in self.revoked:
+                while len(self.revoked) > _MAX_REVOKED:
+                    del self.revoked[next(iter(self.revoked))]
+                self._parts.auth.note_revoked(token)
+                self._bus.publish_here(TokenRevoked(owner, token))
+
+    def _send_clients_away(self) -> None:
+        """Send the clients to other nodes when this one has had no link to them for too long."""
+        if self._link.is_up:
+            self._down_since = 0.0
+            return
+        self._down_since = self._down_since or time.monotonic()
+        if time.monotonic() - self._down_since > self._away:
+            for peer in self._parts.peers:
+                if peer.socket is not None:
+                    peer.socket.close(1012, "this node is cut off: connect again")

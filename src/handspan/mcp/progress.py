@@ -1,0 +1,59 @@
+"""Progress of a call to the MCP client that made it: in order, and never more than the client can read."""
+
+import asyncio
+
+from mcp.server.session import ServerSession
+
+from handspan.core.values import Json
+
+
+class ProgressSender:
+    """Sends progress to a client, in order. A client that reads slowly gets the newest state, not all of them."""
+
+    def __init__(self, session: ServerSession) -> None:
+        self._session = session
+        self._count = 0
+        self._newest: tuple[float, float | None, str | None] | None = None
+        self._wake = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._task: asyncio.Task[None] | None = None
+        self._has_reports = False
+
+    def show(self, value: Json) -> None:
+        """Take a report of the tool. Any thread may call it."""
+        self._has_reports = True
+        self._loop.call_soon_threadsafe(self._take, value)
+
+    def _take(self, value: Json) -> None:
+        self._count += 1
+        self._task = self._task or asyncio.create_task(self._send())
+        report = value if isinstance(value, dict) else {"message": str(value)}
+        done, total, text = report.get("progress"), report.get("total"), report.get("message", report.get("text"))
+        self._newest = (
+            float(done) if isinstance(done, (int, float)) else float(self._count),
+            float(total) if isinstance(total, (int, float)) else None,
+            text if isinstance(text, str) else None,
+        )
+        self._wake.set()
+
+    async def __aenter__(self) -> "ProgressSender":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if not self._has_reports:
+            return
+        await asyncio.sleep(0)  # what came just now is taken first
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        await self._send_newest()
+
+    async def _send(self) -> None:
+        while await self._wake.wait():
+            self._wake.clear()
+            await self._send_newest()
+
+    async def _send_newest(self) -> None:
+        newest, self._newest = self._newest, None
+        if newest is not None:
+            await self._session.report_progress(*newest)

@@ -1,0 +1,166 @@
+"""Opens links to one MCP server: starts its program, or asks its address with the tokens of a login (SPEC C)."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec.structs import replace
+
+from handspan.config.settings import McpOauth, McpServer
+from handspan.core.errors import HandspanError
+from handspan.net.exchange import describe_http_error
+from handspan.net.guard import NetGuard
+from handspan.sources.mcp.logins.logins import McpLogins
+from handspan.sources.mcp.process import Cleaner, ServerProcess
+
+if TYPE_CHECKING:
+    from handspan.sources.mcp.sdk import McpLink
+
+_NODE: Final = "install Node.js with npm (`apt-get install npm`, `brew install node`)"
+_HOW_TO_INSTALL: Final = {
+    "uvx": "install uv, which brings it (`pip install uv`)",
+    "uv": "install it (`pip install uv`)",
+    "pipx": "install it (`pip install pipx`)",
+    "npx": _NODE,
+    "npm": _NODE,
+    "node": _NODE,
+    "bunx": "install bun, which brings it (`npm install --global bun`)",
+    "deno": "install it (`npm install --global deno`)",
+}
+"""For the programs with which most MCP servers are started."""
+_EXIT_SECONDS: Final = 0.5
+"""How long the end of a process may lag behind the end of its output."""
+
+
+class ServerLost(HandspanError):
+    """The link to an MCP server ended, or can't be opened. `said` is what its process wrote to standard error last."""
+
+    def __init__(self, reason: str, said: str = "") -> None:
+        super().__init__(reason)
+        self.said = said
+
+
+class LinkOpener:
+    """What is needed to reach one server."""
+
+    def __init__(
+        self,
+        server_name: str,
+        server: McpServer,
+        guard: NetGuard,
+        cleaner: Cleaner,
+        secret: Callable[[str], str],
+        folder: Path,
+        logins: McpLogins,
+    ) -> None:
+        """`secret` resolves `env:NAME` and `file:PATH`; `folder`: where its program runs."""
+        self._name = server_name
+        self._server = server
+        self._guard = guard
+        self._cleaner = cleaner
+        self._secret = secret
+        self._folder = folder
+        self._logins = logins
+        self.on_login_wanted: Callable[[], None] = lambda: None
+        """Is called when the server refuses us without a login."""
+
+    @property
+    def login_url(self) -> str:
+        """The address at which a person can log in; empty for a program, and if the settings hold the key."""
+        has_key = any(name.lower() == "authorization" for name in self._server.headers)
+        return "" if self._server.command or has_key else self._server.url
+
+    @property
+    def login_client(self) -> McpOauth:
+        """How we are known at its login, with the secret itself. Raises `ConfigError` when that is not there."""
+        client = self._server.oauth
+        return replace(client, client_secret=self._secret(client.client_secret)) if client.client_secret else client
+
+    @asynccontextmanager
+    async def open(self) -> AsyncGenerator["McpLink"]:
+        """Return a link, which is open during the block. Raises `ServerLost`, or what the link raises."""
+        server = self._server
+        if server.command:
+            async with self._process() as process:
+                sdk = await load_sdk()
+                async with sdk.open_process_link(self._name, process, server.start_timeout) as link:
+                    yield link
+        elif server.url:
+            async with self._http_link() as link:
+                yield link
+        else:
+            raise ServerLost("it has neither `command` nor `url` in the settings")
+
+    @asynccontextmanager
+    async def _http_link(self) -> AsyncGenerator["McpLink"]:
+        """Open a link to an address, with the tokens of a login. A server that wants one is told to the operator."""
+        server, sdk, url = self._server, await load_sdk(), self.login_url
+        auth = await self._logins.make_auth(self._name, url, self.login_client) if url else None
+        headers = self._resolve(server.headers)
+        try:
+            opening = sdk.open_http_link(self._name, server.url, headers, self._guard, server.start_timeout, auth)
+            async with opening as link:
+                yield link
+        except Exception as error:
+            if auth is None or not auth.is_refused:
+                raise
+            if auth.problem:
+                raise ServerLost(auth.problem) from error
+            self._logins.want(self._name, auth.missing_scope)
+            self.on_login_wanted()
+            raise ServerLost(f"needs a login: handspan mcp login {self._name}") from error
+
+    @asynccontextmanager
+    async def _process(self) -> AsyncGenerator[ServerProcess]:
+        server = self._server
+        try:
+            process = await ServerProcess.start(
+                self._name, server.command, server.args, self._resolve(server.env), self._cleaner, self._folder
+            )
+        except FileNotFoundError:  # not every event loop says which file
+            how = _HOW_TO_INSTALL.get(server.command, "install it")
+            remedy = f"{how}, or give its full path in `command`"
+            raise ServerLost(f"there is no program {server.command!r}: {remedy}") from None
+        try:
+            yield process
+        except Exception as error:
+            if process.fault or await process.ends_within(_EXIT_SECONDS):  # the true reason, whatever else went wrong
+                raise ServerLost(process.exit_reason, await process.last_lines()) from error
+            raise
+        finally:
+            await asyncio.shield(process.close())
+
+    def _resolve(self, values: Mapping[str, str]) -> dict[str, str]:
+        return {key: self._secret(value) for key, value in values.items()}
+
+
+async def load_sdk() -> Any:
+    """Return our module that uses the SDK. A thread loads it: it would block the event loop for most of a second."""
+    return await asyncio.to_thread(_import_sdk)
+
+
+def _import_sdk() -> Any:
+    from handspan.sources.mcp import sdk  # noqa: PLC0415 - a heavy library, loaded with the first server
+
+    return sdk
+
+
+def describe_failure(error: BaseException) -> str:
+    """Return in one line why a server can't be used."""
+    import httpx2  # noqa: PLC0415 - loaded with the first server
+
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    match error:
+        case TimeoutError():
+            return "it did not answer in time"
+        case HandspanError():
+            return str(error)
+        case httpx2.RequestError():
+            return describe_http_error(error)
+        case OSError(strerror=str(why)):
+            return f"the operating system refuses it: {why}"
+    # The name of a class says nothing to a person, unless there is nothing else.
+    return f"it failed: {str(error).partition(chr(10))[0] or type(error).__name__}"
