@@ -462,7 +462,7 @@ class TestSignals:
         code, logged = start("--never-open").end(signal.SIGTERM)
         assert (code, "Traceback" in logged) == (0, False), logged
 
-    def test_a_signal_that_comes_twice_at_once_counts_as_one(self, start: Any) -> None:
+    def test_a_sigterm_that_comes_twice_at_once_counts_as_one(self, start: Any) -> None:
         code, logged = start("--twice").end(signal.SIGTERM)
         assert (code, "Traceback" in logged) == (0, False), logged
 

@@ -276,8 +276,8 @@ async def _open_unless_asked(server: Server, stopping: "Stopping") -> bool:
 class Stopping:
     """Listens for SIGTERM and SIGINT: the first one sets `asked`, the second one ends the process.
 
-    A second one that comes at once is the same request: `timeout` sends its signal to the process, and then to the
-    whole group; programs that start others do so, too.
+    A second SIGTERM that comes at once is the same request: `timeout` sends it to the process, and then to the whole
+    group. A second Ctrl-C always counts.
 
     SIGHUP has two meanings. A person or a service manager asks for new settings with it; and the system sends it when
     the terminal of the process is closed, which is a request to end. `nohup` takes that second meaning away.
@@ -293,21 +293,21 @@ class Stopping:
         """Listen for signals until the process ends, so that a second one always counts."""
         loop = asyncio.get_running_loop()
         for number in _SIGNALS:
-            loop.add_signal_handler(number, self._on_signal)
+            loop.add_signal_handler(number, self._on_signal, number)
         if self._on_reload is not None:
             loop.add_signal_handler(signal.SIGHUP, self._on_hangup)
 
     def _on_hangup(self) -> None:
         if self._had_terminal and not _has_terminal():
             if not self.asked.is_set():  # a shell sends it to its jobs a second time: that does not ask for haste
-                self._on_signal()
+                self._on_signal(signal.SIGHUP)
         elif self._on_reload is not None:
             self._on_reload()
 
-    def _on_signal(self) -> None:
+    def _on_signal(self, number: signal.Signals) -> None:
         now = time.monotonic()
         if self.asked.is_set():
-            if now - self._asked_at > _SAME_REQUEST_SECONDS:
+            if number != signal.SIGTERM or now - self._asked_at > _SAME_REQUEST_SECONDS:
                 os._exit(1)
             return
         self.asked.set()
