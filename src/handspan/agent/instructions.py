@@ -1,7 +1,7 @@
-"""The system prompt of the built-in agent: its instructions, made from the live state (SPEC A5).
+"""The first part of the system prompt: instructions of the built-in agent, made from the live state (SPEC A5).
 
 They have a line for each thing that the agent can use: without the tool, there is no line. An agent with instructions
-of its own (`agents.General.instructions`) gets those instead.
+of its own (`agents.General.instructions`) gets those instead. `skills.build_instructions` puts all parts in order.
 """
 
 from collections.abc import Awaitable, Callable, Iterator

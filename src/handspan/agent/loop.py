@@ -64,7 +64,7 @@ class Loop:
 
         Raises `TurnMoved` between two steps, when another node has to go on with the turn.
         """
-        was_asked_here = False
+        model_asked_here = False
         try:
             while True:
                 last = conversation.last
@@ -73,9 +73,9 @@ class Loop:
                 if type(last) is not AssistantMessage:
                     await self.take_inbox(conversation)
                     await conversation.append(await self._ask(conversation, emit))
-                    was_asked_here = True
+                    model_asked_here = True
                 elif calls := last.calls:
-                    known = {} if was_asked_here else await self._records(calls)
+                    known = {} if model_asked_here else await self._records(calls)
                     for call in calls:  # ws.md 3.2: all calls of a round are announced before the first one begins
                         if call.id not in known:
                             emit(CallStarted(call.id, call.name, call.arguments))
@@ -89,7 +89,7 @@ class Loop:
                     if results is None:
                         if not await self.can_go_on(conversation):
                             return self._end(emit, "pending")
-                        was_asked_here = False  # the waiting calls have expired while others of the round ran
+                        model_asked_here = False  # the waiting calls have expired while others of the round ran
                         continue
                     await conversation.append(ResultsMessage(results))
                 elif conversation.inbox:
@@ -103,7 +103,7 @@ class Loop:
         except asyncio.CancelledError:
             if conversation.handover == "now":  # a half reply is forgotten; calls have results, or stay open
                 raise TurnMoved from None
-            await self._take_back(conversation)
+            await self._end_page_calls(conversation)
             await self.close(conversation)  # A4: the text so far is stored, and every call has its result
             self._end(emit, "aborted")
             raise
@@ -133,7 +133,7 @@ class Loop:
             await self._engine.settle(record.id, _GIVEN_UP)
         await self.close(conversation)
 
-    async def _take_back(self, conversation: Conversation) -> None:
+    async def _end_page_calls(self, conversation: Conversation) -> None:
         """End the calls that wait for a page: the turn is aborted, so the page is not asked to run them."""
         last = conversation.last
         calls = last.calls if type(last) is AssistantMessage else ()

@@ -156,5 +156,5 @@ def _read_line(line: str) -> ListedDevice:
     name = model.group(1).replace("_", " ") if model else serial
     if state == "device" or state.startswith("device "):
         return ListedDevice(serial, name)
-    known = next((text for known, text in _STATES.items() if state.startswith(known)), "")
-    return ListedDevice(serial, name, known or f"adb says that its state is {state.split(' ')[0]!r}")
+    problem = next((text for begin, text in _STATES.items() if state.startswith(begin)), "")
+    return ListedDevice(serial, name, problem or f"adb says that its state is {state.split(' ')[0]!r}")

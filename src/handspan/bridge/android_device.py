@@ -23,7 +23,7 @@ _PROBE: Final = ("--uri", "content://handspan.probe", "--method", "probe", "--ex
 _NOT_WELL_FORMED: Final = "Binding not well formed"
 _REFUSED: Final = ("SecurityException", "Permission Denial")
 _WAKE_SECONDS: Final = 20.0
-_CALLS: Final = 8
+_MAX_CALLS: Final = 8
 """Calls of one app that run at once, each in a process of adb. One app's calls hold up no other's."""
 _SHELL: Final = "Through adb the caller is the shell user (com.android.shell, uid 2000), not an app"
 _LET_IN: Final = (
@@ -118,7 +118,7 @@ class AndroidDevice:
             options = encode_extras(extras or {}, escapes=await self._reads_escapes() if extras else False)
             uri = f"content://{app.authority}"
             argv = ("content", "call", "--uri", uri, "--method", method, *options)
-            async with self._slots.setdefault(package, asyncio.Semaphore(_CALLS)):
+            async with self._slots.setdefault(package, asyncio.Semaphore(_MAX_CALLS)):
                 return _read_call(package, await self._adb.shell(self.serial, argv, None))
         except WireError as error:
             return CetpError("INVALID_ARGS", str(error))

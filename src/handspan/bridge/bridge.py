@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _LABEL: Final = "bridge"
-_CALLS: Final = 64
+_MAX_CALLS: Final = 64
 """Calls of one app that run at once: one that hangs holds up no other."""
 _SWITCH_SECONDS: Final = 1.0
 
@@ -168,7 +168,7 @@ class Bridge:
 
     def _new_client(
         self,
-        kept_as: str,
+        memory_key: str,
         label: str,
         name: str,
         start_login: Callable[[LoginRequest], Awaitable[None]] | None,
@@ -180,7 +180,7 @@ class Bridge:
             self._token,
             label=label,
             prefix=False,
-            concurrency=_CALLS,
+            concurrency=_MAX_CALLS,
             device_name=name,
             backoff=self._backoff,
             tls=self._tls,
@@ -188,7 +188,7 @@ class Bridge:
             start_login=start_login,
             on_state=on_state,
             callbacks=_FrameListener(on_frame),
-            resume_token=self._memory.resume_token(kept_as),
+            resume_token=self._memory.resume_token(memory_key),
         )
 
     def _on_own_frame(self, frame: ServerFrame) -> None:

@@ -228,9 +228,10 @@ def call(name: str, tool: str, arguments: str) -> None:
 @json_option
 @place_options
 def import_servers(file: Path | None, as_json: bool) -> None:
-    """Add the MCP servers of another program: of FILE, or of all that are found here.
+    """Add the MCP servers of other programs: those in FILE, or those of all programs on this computer.
 
-    These are Claude Desktop, Claude Code, Cursor, VS Code and goose. Keys without a meaning here are left out.
+    These are Claude Desktop, Claude Code, Cursor, VS Code and goose. What Handspan does not know is left out, and
+    named. Of two servers with one name, the last one counts.
     """
     files = [file] if file is not None else _files_of_others()
     found = {name: server for one in files for name, server in read_servers(one).items()}

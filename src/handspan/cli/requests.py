@@ -118,7 +118,7 @@ def read_answer(url: str, answered: GatewayAnswer, form: type[T]) -> T:
 
 
 def check_answer(url: str, status: int, body: bytes) -> GatewayAnswer:
-    """The answer, if the gateway did what was asked; raises `RemoteRefused` with the gateway's own words if not."""
+    """Return the answer if the gateway did what was asked. Raises `RemoteRefused` with its own words if not."""
     if 200 <= status < 300:
         return GatewayAnswer(status, body)
     try:

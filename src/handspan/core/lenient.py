@@ -2,7 +2,7 @@
 
 Each problem that the validator finds has at most one remedy here. A null is left out where the schema allows
 none. A value that could mean two things is left as it is, and what still does not fit the schema is refused with the
-first problems.
+first problems. Broken JSON is not repaired: `engine/caller.py` refuses it, and the model tries again.
 """
 
 import json

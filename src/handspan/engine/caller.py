@@ -65,7 +65,8 @@ def _identity(entry: Entry) -> tuple[str, str, str]:
 def read_arguments(entry: Entry, raw: Arguments | bytes | str) -> Arguments:
     """Return the arguments, parsed and valid by the tool's schema. Raises `ToolError` when they are not.
 
-    Arguments that the schema refuses are read as their sender meant them, where that is clear (SPEC A6).
+    Arguments that the schema refuses are read as their sender meant them, where that is clear (SPEC A6). Broken JSON is
+    refused: nothing could say what was meant.
     """
     try:
         arguments = parse(raw or b"{}") if isinstance(raw, (bytes, str)) else raw

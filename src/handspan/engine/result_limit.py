@@ -1,7 +1,8 @@
-"""The size limit of a result (64 KB): a larger one is cut to head and tail, an artifact keeps the whole (SPEC X3).
+"""The size limit of a result (64 KB): a larger one is cut (truncated), an artifact keeps the whole (SPEC X3).
 
-A text stays a text. An object whose long texts make it large keeps its other fields, and each long text is an artifact
-of its own. Everything else is kept as JSON with one value a line, and shown with the first and last items of its lists.
+Of a text its head and tail are shown. An object whose long texts make it large keeps its other fields, and each long
+text is an artifact of its own. Everything else is kept as JSON with one value a line, and shown with the first and
+last items of its lists.
 """
 
 from typing import Final

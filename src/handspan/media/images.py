@@ -1,4 +1,4 @@
-"""Makes an image fit for a model's API: scaled down, upright, in a type that it takes. Runs in its own process."""
+"""Makes a photo fit for a model's API: resized, upright, in a type that it takes. It runs in a process of its own."""
 
 import contextlib
 import warnings

@@ -1,4 +1,6 @@
-"""Which hosts may be requested: the settings `tools.url_policy` as checks (SPEC S2).
+"""Which hosts may be requested: private addresses are refused here, against SSRF (SPEC S2).
+
+The rules are the settings `tools.url_policy`.
 
 An entry of `allowed_domains` is a host, `host:port` or an address, and exempts that host from all other rules; a
 network such as `10.0.0.0/8` exempts the addresses in it. An entry of `blocked_domains` also blocks the domains below
@@ -68,7 +70,7 @@ class UrlRules:
             raise _metadata_denied(host)
 
     def check_address(self, host: str, port: int, address: IpAddress) -> None:
-        """Raise `ToolError` (`policy_denied`) for an address that may not be used for this host."""
+        """Raise `ToolError` (`policy_denied`) for an address, such as a private one, that this host may not have."""
         if not self._policy.enabled:
             return
         is_allowed = self._allowed.names(host, port)

@@ -161,7 +161,7 @@ def tools_of_skills(skills: Iterable[Skill]) -> SkillTools | None:
 
 
 def build_instructions(own: str, skills: Iterable[Skill], offered: Iterable[Skill] = ()) -> str:
-    """Return the agent's own instructions, those of active skills, and a list of those that a model may switch on."""
+    """Return the system prompt, in this order: the agent's own instructions, active skills, skills to switch on."""
     on = {skill.name: skill for skill in skills}
     parts = [own.strip(), *map(_skill_section, on.values())]
     lines = [_offer_line(skill) for skill in offered if skill.name not in on and not skill.disable_model_invocation]

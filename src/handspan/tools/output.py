@@ -224,9 +224,10 @@ class OutputProgress:
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, text: str) -> None:
-        waiting = self._unreported + text
-        self._skipped += max(0, len(waiting) - MAX_SHOWN_CHARACTERS)
-        self._unreported = waiting[-MAX_SHOWN_CHARACTERS:]
+        """Report this text now, or with the next report. Of too much text only the end is kept."""
+        unreported = self._unreported + text
+        self._skipped += max(0, len(unreported) - MAX_SHOWN_CHARACTERS)
+        self._unreported = unreported[-MAX_SHOWN_CHARACTERS:]
         if self._timer is None and self._unreported:
             delay = self._next_at - self._loop.time()
             if delay <= 0:

@@ -97,7 +97,7 @@ async def state_of(parts: GraphParts, client: GraphClient, thread_id: str) -> Gr
     known = await parts.store.conversations.get(thread_id, owner=owner)
     names = await called_tool_names(parts, thread_id, owner)
     entries = await parts.store.threads.entries(thread_id, owner=owner)
-    step = _rounds([entry.message for entry in entries if not entry.place])
+    step = _count_replies([entry.message for entry in entries])
     context = list(render_entries(MessageRenderer(thread_id, names), entries))
     if known.state == "running" or parts.sessions.state(thread_id, owner) is not None:
         meta = ExecutionMeta(current_node=MODEL, step=step, status="running", thread_id=thread_id)
@@ -127,7 +127,7 @@ def _open_call(record: CallRecord, name: str) -> OpenCall:
     return OpenCall(record.id, name, arguments_of(record), record.expires_at or 0.0)
 
 
-def _rounds(messages: Sequence[Message]) -> int:
+def _count_replies(messages: Sequence[Message]) -> int:
     """Return how many replies the model has given since the person's last message."""
     count = 0
     for message in reversed(messages):

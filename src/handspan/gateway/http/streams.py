@@ -59,10 +59,10 @@ class StreamedResponse(AsgiResponse):
         watching = asyncio.create_task(self._watch(receive))
         try:
             await self.start(send)
-            with contextlib.suppress(TimeoutError):
+            with contextlib.suppress(TimeoutError):  # the client has stopped reading
                 while scope["method"] != "HEAD" and (piece := await self._pieces.next()) is not None:
                     await self._send(send, piece)
-            watching.cancel()  # the end of the answer is no leave
+            watching.cancel()  # a disconnect after the last piece does not count as leaving
             with contextlib.suppress(TimeoutError):
                 await self._send(send, b"", more=False)
         finally:

@@ -174,9 +174,9 @@ class RequestForwarding:
             self._forget_silent()
             by_node: dict[str, list[_Awaited]] = {}
             for waiting in self._waiting.values():
-                if waiting.is_old:
+                if waiting.was_probed:
                     by_node.setdefault(waiting.node, []).append(waiting)
-                waiting.is_old = True  # most end before the second look
+                waiting.was_probed = True  # most end before the second look
             await asyncio.gather(*(self._probe_node(node, waiting) for node, waiting in by_node.items()))
 
     def _forget_silent(self) -> None:
@@ -273,8 +273,11 @@ class _Awaited:
         self.last = 0
         """The number of the last part that has come."""
         self.has_begun = False
-        self.is_old = False
+        """Whether the response's head has come."""
+        self.was_probed = False
+        """Whether an earlier round of probes has asked for it."""
         self.misses = 0
+        """How often in a row its node was not there."""
 
     def take(self, part: ForwardedPart) -> None:
         """Take a part. One that comes twice, or before one that was lost, is dropped."""

@@ -1,6 +1,7 @@
 """What a node does twice a second: it tells the others its load, and looks for revoked tokens and for a lost link.
 
-Nothing depends on one such look: what an event says at once is found here when the event was lost (SPEC K).
+Nothing depends on one such look: what an event says at once is found here when the event was lost (SPEC K). Dead
+nodes are found in `lost_nodes.py` and `sources/nodes/probes.py`.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Takes over the work of nodes that are gone: their sessions and calls go on as after a restart (SPEC A2, K3).
+"""Notices dead nodes and takes over their work: sessions and calls go on as after a restart (SPEC A2, K3).
 
 Also takes the turns that a node has handed over before it stopped, and lets go of calls that were taken over from
 this node.

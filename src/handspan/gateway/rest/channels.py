@@ -133,11 +133,20 @@ def _read(name: str, body: bytes, proof: str) -> IncomingMessage:
         raise Refusal(400, "invalid_request", "Only text is read: leave `media` empty.")
     if not read.content.strip() and not read.button:
         raise Refusal(
-            400, "invalid_request", "The message is empty: `content` has its words, or `button` what is pressed."
+            400,
+            "invalid_request",
+            "The message is empty: put its text into `content`, or the pressed button into `button`.",
         )
-    chat = read.chat_id or read.sender_id
-    about = (read.sender_id, chat, read.content, read.sender_name, read.button, proof, read.id)
-    return IncomingMessage(name, read.id or proof, *about)
+    about = (
+        read.sender_id,
+        read.chat_id or read.sender_id,
+        read.content,
+        read.sender_name,
+        read.button,
+        proof,
+        read.id,
+    )
+    return IncomingMessage(name, read.id or proof, *about)  # without an id, its signature tells it from others
 
 
 def _door(request: RestRequest) -> ChannelDoor:

@@ -94,7 +94,7 @@ class CallAssembler:
         if call is None or self._begins_new_call(call, wire_id, name):
             self._calls.append(_PartialCall(number))
             return self._calls[-1], True
-        is_repeat = name == call.name and arguments != "" and call.arguments == arguments and name != ""
+        is_repeat = bool(name and arguments) and (name, arguments) == (call.name, call.arguments)
         return (None if is_repeat else call), False
 
     def _find_open(self, index: int | None, wire_id: str, name: str) -> _PartialCall | None:

@@ -171,8 +171,8 @@ class GeminiDecoder:
         except msgspec.ValidationError as error:
             raise _unreadable(f"a part of it is wrong: {error}") from None
         if raw.keys() <= _TEXT_FIELDS and not part.text:
-            return []  # an empty part: some servers refuse to get it back
-        self._add_raw(raw, may_continue=is_first)
+            return []  # an empty part: some servers refuse it when we send it back
+        self._add_raw(raw, may_continue=is_first)  # only the first part of an event continues the event before
         if part.function_call is not None:
             return self._take_call(part.function_call)
         if part.inline_data is not None:

@@ -1,7 +1,8 @@
-"""Notices what was lost between nodes: while calls wait, their nodes are asked about them twice a second.
+"""Notices that another node has died, or that a message to it was lost: while calls wait, their nodes are asked.
 
-A lost request is sent again, a lost answer comes again. A node that does not listen any more is counted as lost at the
-second look; one that is silent loses its lease by itself. What we see counts only while our own link is sound.
+They are asked twice a second. A lost request is sent again, a lost answer comes again. A node that does not listen any
+more is counted as lost at the second look; one that is silent loses its lease by itself. What we see counts only while
+our own link is sound.
 """
 
 import asyncio

@@ -1,6 +1,7 @@
-"""Questions as rows. "Always allow" is stored here, and a later question like it is answered from it (SPEC P2, P5).
+"""Questions as rows. "Always allow" becomes a rule here, which answers later questions (SPEC P2, P5).
 
-An answer with "always" or "never" is a row, too: a rule. A question survives a restart, and its first answer wins.
+An answer with "always" or "never" is a row, too: a rule. `StoredRules.forget` takes it back. A question survives a
+restart, and its first answer wins.
 """
 
 import time
@@ -132,7 +133,7 @@ class StoredRules:
         await self._database.write(partial(_save_rule, rule, self._clock()))
 
     async def forget(self, tool: str, *, owner: str) -> int:
-        """Remove the owner's rules for this tool and return their number."""
+        """Take the owner's "always" and "never" about this tool back, and return the number of these rules."""
         sql, values = "DELETE FROM rules WHERE owner = ? AND tool = ?", (sanitize(owner), sanitize(tool))
         return await self._database.execute(sql, values)
 

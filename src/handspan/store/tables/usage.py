@@ -35,9 +35,10 @@ class StoredUsage:
         self._database = database
 
     async def sums(self, by: SumBy, *, owner: str, session: str | None = None, since: str = "") -> Sequence[UsageSum]:
-        """Return one sum for each session, model, agent or day (UTC, `2026-01-31`); of one session, or since one day.
+        """Return one sum for each session, model, agent or day (UTC, `2026-01-31`).
 
-        The agent is the one that the session has now.
+        `session` and `since` (a day) limit what is counted; both may be given. The agent is the one that the
+        session has now.
         """
         if by not in get_args(SumBy):  # it becomes part of the statement: so check it at run time, too
             raise ToolError("invalid_arguments", f"Usage is summed by {', '.join(get_args(SumBy))}, not by {by!r}.")

@@ -108,7 +108,7 @@ class _Flow:
         self._show_address = show
         self._save = save
         self._tokens: OAuthToken | None = None
-        self._came_back: Redirected | None = None
+        self._redirected: Redirected | None = None
 
     def login(self, status: int) -> StoredLogin:
         """Return the login, after the flow. `status` is the server's last answer."""
@@ -129,14 +129,15 @@ class _Flow:
         )
 
     async def _show(self, address: str) -> None:
-        self._stored()  # no person is sent to a page that is only guessed
+        """Send the person to the login page, and wait until the browser comes back."""
+        self._stored()  # raises if the server has no metadata: no person is sent to a page that is only guessed
         self._complete_client()
         parts = urlsplit(address)
         states = parse_qs(parts.query).get("state", [])
         if len(states) != 1 or parts.fragment or parts.username is not None:
             raise LoginFailed("the address of its login page can't be used")
         check_address(address, self._url)
-        self._came_back = await self._show_address(address, states[0])
+        self._redirected = await self._show_address(address, states[0])
 
     def _complete_client(self) -> None:
         """Say how a registration of the settings authenticates, and whose it is: only the metadata tells that."""
@@ -152,8 +153,8 @@ class _Flow:
         context.client_info = context.client_info.model_copy(update=more)
 
     async def _wait(self) -> AuthorizationCodeResult:
-        assert self._came_back is not None  # `_show` comes first
-        came = self._came_back
+        assert self._redirected is not None  # `_show` comes first
+        came = self._redirected
         return AuthorizationCodeResult(code=came.code, state=came.state, iss=came.iss)
 
     # The SDK's TokenStorage.
