@@ -14,6 +14,7 @@ from handspan.gateway.log.secrets import hide_secrets_of
     "secret",
     [
         "tesQJsa6oFuAeIQRnc5cL3ZGxbE2vbY-qo3p7V5Duh8",
+        "FucoAZtjRCSlQOUuAkKIZqFruTbrtpEQJiYtISiwuTE",  # one token in 1,500 has no digit
         "page.lQkmvG_78AF9MfcNwN_fusJuoXiS61iSVmJ2nS1UIE8",
         "1234-5678-9012",
         "sk-proj-abcdefghijklmnop1234",

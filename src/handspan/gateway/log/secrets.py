@@ -24,7 +24,7 @@ _FORMS: Final = re.compile(
     | \bAIza[\w-]{30,}
     | \b(?:gh[pousr]|github_pat|glpat|xox[abposr])[_-][\w-]{16,}
     | \b\d{4}-\d{4}-\d{4}\b
-    | (?<![\w-])(?=[\w-]*[a-z])(?=[\w-]*[A-Z])(?=[\w-]*\d)[\w-]{43}(?![\w-])
+    | (?<![\w-])(?=[\w-]*[a-z])(?=[\w-]*[A-Z])[\w-]{43}(?![\w-])
     | \b[0-9a-f]{32}\.[0-9a-f]{40}\b
     """,
     re.VERBOSE,
