@@ -277,3 +277,13 @@ def test_sessions_are_exported_and_found(run: Shell, tmp_path: Path) -> None:
     assert found["session"]["name"] == TIME
     assert run("sessions", "delete", "last").returncode == 0
     assert json.loads(run("sessions", "--json").stdout) == []
+
+
+def test_an_exported_session_has_the_texts_that_were_sent_with_its_messages(run: Shell, tmp_path: Path) -> None:
+    notes = tmp_path / "notes.txt"
+    notes.write_text("milk\n```\neggs\n")
+    assert run("chat", "--attach", str(notes), "hello").returncode == 0
+    expected = "## You\n\nhello\n\n[file: notes.txt]\n\n````\nmilk\n```\neggs\n````\n"
+    assert expected in run("sessions", "export", "last").stdout
+    assert expected in run("sessions", "show", "last").stdout
+    assert list(json.loads(run("sessions", "export", "last", "--json").stdout)["texts"].values()) == [notes.read_text()]

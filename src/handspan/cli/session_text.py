@@ -1,13 +1,13 @@
 """A session as a document: what `handspan sessions show`, `sessions export` and `/export` print."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
 from handspan.cli.render import render_time
 from handspan.cli.requests import Requests, find_session, segment
 from handspan.core.values import escape_invisible, strip_invisible
-from handspan.wire.rest.sessions import MessageList, MessageView, SessionView
+from handspan.wire.rest.sessions import FileView, MessageList, MessageView, SessionView
 
 
 class SessionDocument(msgspec.Struct, frozen=True):
@@ -15,40 +15,63 @@ class SessionDocument(msgspec.Struct, frozen=True):
 
     session: SessionView
     messages: list[MessageView]
+    texts: dict[str, str] = {}
+    """The texts that were sent with messages, by `SEQ/INDEX` of their file."""
 
 
 async def load_document(requests: Requests, session_id: str) -> SessionDocument:
     """Return the session with all its messages."""
     session = await find_session(requests, session_id)
     path = f"/api/sessions/{segment(session.session_id)}/messages"
-    return SessionDocument(session, (await requests.get(path, MessageList, full="true")).messages)
+    messages = (await requests.get(path, MessageList, full="true")).messages
+    texts = {
+        f"{message.seq}/{file.index}": await _load_text(requests, f"{path}/{message.seq}/files/{file.index}")
+        for message in messages
+        if message.role == "user"
+        for file in message.files
+        if file.media_type == "text/plain"
+    }
+    return SessionDocument(session, messages, texts)
+
+
+async def _load_text(requests: Requests, path: str) -> str:
+    return (await requests.send("GET", path)).body.decode(errors="replace")
 
 
 def export_text(document: SessionDocument, *, as_json: bool) -> str:
     """Return the session as one text: Markdown, or JSON."""
     if as_json:
         return escape_invisible(msgspec.json.format(msgspec.json.encode(document)).decode()) + "\n"
-    return render_markdown(document.session, document.messages)
+    return render_markdown(document)
 
 
-def render_markdown(session: SessionView, messages: Sequence[MessageView]) -> str:
+def render_markdown(document: SessionDocument) -> str:
     """Return the session as Markdown."""
+    session = document.session
     head = f"# {strip_invisible(session.name) or 'A conversation'}\n\n"
     facts = f"Session {session.session_id}, agent {session.persona!r}, begun {render_time(session.created_at)}.\n"
-    return head + facts + "".join(f"\n{part}" for message in messages for part in _parts(message))
+    return (
+        head + facts + "".join(f"\n{part}" for message in document.messages for part in _parts(message, document.texts))
+    )
 
 
-def _parts(message: MessageView) -> Iterator[str]:
+def _parts(message: MessageView, texts: Mapping[str, str]) -> Iterator[str]:
     text = strip_invisible(message.content).strip()
     if message.role == "tool":
         yield f"**Result of {strip_invisible(message.name)}**\n\n{_fence(text)}"
         return
     who = "You" if message.role == "user" else f"Agent{f' ({message.model})' if message.model else ''}"
-    files = "".join(f"\n[{file.kind}: {strip_invisible(file.name) or file.media_type}]\n" for file in message.files)
+    files = "".join(_file_part(file, texts.get(f"{message.seq}/{file.index}")) for file in message.files)
     if text or files:
         yield f"## {who}\n\n{text}\n{files}"
     for call in message.calls:
         yield f"**Call of {strip_invisible(call.name)}**\n\n{_fence(strip_invisible(call.arguments))}"
+
+
+def _file_part(file: FileView, text: str | None) -> str:
+    """Return what stands for a file: its name, and under it a text that was sent with the message."""
+    name = f"\n[{file.kind}: {strip_invisible(file.name) or file.media_type}]\n"
+    return name if text is None else f"{name}\n{_fence(strip_invisible(text).rstrip())}"
 
 
 def _fence(text: str) -> str:

@@ -62,7 +62,7 @@ def show(session_id: str, as_json: bool) -> None:
     if as_json:
         print_json(document.messages)
     else:
-        click.echo(render_markdown(document.session, document.messages), nl=False)
+        click.echo(render_markdown(document), nl=False)
 
 
 @command.command("export")
