@@ -70,7 +70,7 @@ async def test_what_is_not_signed_well_is_refused_and_an_unknown_channel_looks_t
         assert (await post_signed(place, b"[", sign(SECRET, b"[")))[0] == 400
         assert (await post(place, {**body, "media": [1]}))[0] == 400
         status, answer = await post(place, {"sender_id": "ada", "content": " "})
-        assert status == 400 and "`content` has its words" in answer["error"]
+        assert status == 400 and "put its text into `content`" in answer["error"]
         assert (await post(place, {"sender_id": "ada", "content": "x" * 32_001}))[0] == 400
         large = b" " * 70_000
         assert (await post_signed(place, large, sign(SECRET, large)))[0] == 413
