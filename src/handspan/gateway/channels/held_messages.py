@@ -78,7 +78,7 @@ class HeldMessages:
                 await self._take_left(take)
             except HandspanError as error:
                 _log.debug("Messages of other nodes could not be looked for: %s", error)
-            except Exception:
+            except Exception:  # a fault of ours must be seen, and the next look must come
                 _log.exception("Messages of other nodes could not be looked for")
 
     async def _take_left(self, take: TakeMessage) -> None:

@@ -323,8 +323,8 @@ class Cluster:
         for mirror in self.mirrors:
             is_meant = mirror.record.owner == owner and mirror.label == label and mirror.record.role == "device"
             if is_meant and mirror.is_up:
-                told = messages.ClientDismissed(owner, mirror.id, reason)
-                self.link.send(mirror.record.node, messages.DISMISS, messages.encode(told))
+                dismissed = messages.ClientDismissed(owner, mirror.id, reason)
+                self.link.send(mirror.record.node, messages.DISMISS, messages.encode(dismissed))
                 return True
         return False
 

@@ -2,7 +2,7 @@
 
 The relay is that of a device: it remembers the calls that came, and repeats their answers until they are acknowledged.
 In place of a connection there is the server here. When this node gives the server away, calls that come later are not
-run, and their callers are told so: another node may run them.
+run, and their callers get a message that says so: another node may run them.
 """
 
 import asyncio
