@@ -5,16 +5,24 @@ import { checkAccess, PHONE, PLAIN_HOST, photograph, say, turn, World } from './
 const world = new World('--set', `gateway.hosts=["${PLAIN_HOST}"]`);
 
 /** A phone that scanned the QR code. */
-async function pairedPhone(label: string): Promise<Page> {
+async function pairedPhone(label: string, before: () => void = () => {}): Promise<Page> {
   const { code } = await world.api<{ code: string }>('POST', '/api/pairing', { scopes: ['device'] });
   const page = await (await world.context({ viewport: PHONE, permissions: ['camera'] })).newPage();
   await page.addInitScript((name) => {
     if (!localStorage.getItem('handspan.phone'))
       localStorage.setItem('handspan.phone', JSON.stringify({ label: name }));
   }, label);
+  await page.addInitScript(before);
   await page.goto(`${world.gateway.url}/device#code=${code}`);
   await page.getByText('Connected', { exact: true }).waitFor();
   return page;
+}
+
+/** Nobody touches the phone before a click: for Chromium, every look of a test into a page is a touch. */
+function lieUntouched(): void {
+  let isActive = false;
+  addEventListener('click', () => (isActive = true), { capture: true });
+  Object.defineProperty(navigator, 'userActivation', { get: () => ({ isActive }) });
 }
 
 test('a phone pairs by its link, and the code is gone from the address', async () => {
@@ -83,6 +91,19 @@ test('a question waits while the phone sleeps, and answered after the return the
   await chat.locator('.call.success').waitFor();
 });
 
+test('the phone asks for a tap where the browser wants one, and for nothing else', async () => {
+  const phone = await pairedPhone('table', lieUntouched);
+  const chat = await world.open();
+  await say(chat, 'call table__device_info {}');
+  await chat.locator('.call.success').waitFor();
+  await say(chat, 'call table__pick_file {}');
+  await phone.getByText('Tap to let pick_file open').waitFor();
+  const opened = phone.waitForEvent('filechooser');
+  await phone.getByRole('button', { name: 'Go on' }).click();
+  await (await opened).setFiles({ name: 'a.txt', mimeType: 'text/plain', buffer: Buffer.from('hello') });
+  await chat.locator('.call.success').nth(1).waitFor();
+});
+
 test('a page that is loaded anew is the same device, until it is told to forget the gateway', async () => {
   const phone = await pairedPhone('again');
   await phone.reload();
@@ -108,6 +129,7 @@ test('without HTTPS the phone says which tools are off and what to do, and what 
   const { code } = await world.api<{ code: string }>('POST', '/api/pairing', { scopes: ['device'] });
   const phone = await (await world.context({ viewport: PHONE })).newPage();
   await phone.addInitScript(() => localStorage.setItem('handspan.phone', '{"label":"plain"}'));
+  await phone.addInitScript(lieUntouched);
   await phone.goto(`${plain}/device#code=${code}`);
   await phone.getByText('Connected', { exact: true }).waitFor();
   expect(await phone.evaluate(() => isSecureContext)).toBe(false);

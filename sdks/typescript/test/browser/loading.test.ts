@@ -4,6 +4,7 @@ import {
   afterGesture,
   askBrowser,
   type BrowserTool,
+  BrowserToolError,
   browserTools,
   camera,
   storageTools,
@@ -84,21 +85,27 @@ test('the tools fit a client and a device as they are', () => {
   expect([forClient.length, forDevice.length, typeof ask]).toEqual([2, 2, 'function']);
 });
 
-test('a page can ask for the click that a tool needs', async () => {
+test('a page asks for a click only when the browser wants one for the tool', async () => {
   const asked: string[] = [];
-  const shown: BrowserTool = { ...camera, handler: async () => 'done' };
+  const failures: BrowserToolError[] = [];
+  const shown: BrowserTool = {
+    ...camera,
+    handler: async () => {
+      const failure = failures.shift();
+      if (failure) throw failure;
+      return 'done';
+    },
+  };
   const tool = afterGesture(shown, async ({ name }) => {
     asked.push(name);
   });
-  const had = Object.getOwnPropertyDescriptor(globalThis, 'navigator');
-  try {
-    for (const isActive of [true, false]) {
-      Object.defineProperty(globalThis, 'navigator', { value: { userActivation: { isActive } }, configurable: true });
-      expect(await tool.handler({}, {})).toBe('done');
-    }
-  } finally {
-    if (had) Object.defineProperty(globalThis, 'navigator', had);
-  }
+  expect(await tool.handler({}, {})).toBe('done');
+  expect(asked).toEqual([]);
+  failures.push(new BrowserToolError('gesture_missing', 'It opens only right after a click.'));
+  expect(await tool.handler({}, {})).toBe('done');
+  expect(asked).toEqual(['camera']);
+  failures.push(new BrowserToolError('denied', 'The person did not allow it.'));
+  await expect(tool.handler({}, {})).rejects.toThrow('did not allow it');
   expect(asked).toEqual(['camera']);
 });
 
