@@ -3,6 +3,8 @@
 import asyncio
 import json
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,17 @@ import pytest
 
 from handspan.core.values import Json
 from handspan.testing import GatewayProcess
-from tests.nodes.gateways import LONG_LEASE, Reachable, ThreeNodes, ask, chat_at, listed, nodes_here, open_nodes
+from tests.nodes.gateways import (
+    LONG_LEASE,
+    Reachable,
+    ThreeNodes,
+    ask,
+    chat_at,
+    listed,
+    make_node,
+    nodes_here,
+    open_nodes,
+)
 from tests.sources.mcp.serving import PROGRAM
 from tests.waiting import until
 
@@ -83,6 +95,34 @@ async def test_a_cancelled_call_is_cancelled_at_the_server_on_another_node(tmp_p
         hanging.cancel()
         await asyncio.wait([hanging])
         await until(lambda: "notifications/cancelled" in log.read_text())
+
+
+@pytest.mark.parametrize("role", ["all", "edge"])
+async def test_a_call_of_a_server_goes_on_when_the_node_of_its_caller_dies(tmp_path: Path, role: str) -> None:
+    """Another node takes it over: the one that runs the server, or, if that runs no turns, the third."""
+    log, awaited = tmp_path / "log", tmp_path / "awaited"
+    servers: Json = {"bad": stdio(log)}
+    async with open_nodes(tmp_path, 2) as nodes, _node_with(servers, tmp_path, nodes, role):
+        await listed(nodes, "bad__wait", on=(0, 1))
+        words = f"call bad__wait {json.dumps({'text': str(awaited)})}\nthen\nIt is {{results}}"
+        async with chat_at(nodes[0], "s1", capabilities=["resume"]) as chat:
+            await chat.say(words, id="m1")
+            await until(lambda: _calls(log) == 1)
+            await nodes[0].kill()
+        async with chat_at(nodes[1], "s1", capabilities=["resume"]) as chat:
+            await chat.say(words, id="m1")
+            awaited.touch()
+            assert "it is there" in await chat.answer(), chat.device.heard
+        assert _calls(log) == 1
+        assert nodes.rows("SELECT state, status FROM calls") == [("done", "success")]
+
+
+@asynccontextmanager
+async def _node_with(servers: Json, folder: Path, nodes: ThreeNodes, role: str) -> AsyncIterator[None]:
+    """One more node, which has these servers in its settings."""
+    url = nodes.nats.url
+    async with make_node(folder, "third", nodes.database, url, cluster__role=role, tools__mcp_servers=servers):
+        yield
 
 
 async def _ask_beside_a_call_that_ends(owner: GatewayProcess, other: GatewayProcess, log: Path) -> None:

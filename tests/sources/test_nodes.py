@@ -19,7 +19,7 @@ from handspan.sources.nodes.mirror import Mirror
 from handspan.sources.nodes.mirrors import Mirrors
 from handspan.sources.nodes.relay import Relay
 from handspan.sources.offers import OfferRules, SchemaCache
-from handspan.sources.ws.calls import RemoteCalls
+from handspan.sources.ws.calls import LostCall, RemoteCall, RemoteCalls
 from handspan.sources.ws.questions import RemoteQuestions
 from handspan.wire.ws_frames import FailureFrame, ProgressFrame, ResultFrame
 from tests.stores import open_artifacts
@@ -299,3 +299,44 @@ async def test_a_call_of_a_server_is_answered_also_when_its_cancel_comes_right_b
         hosted.deliver(ToClient("caller", SHARED, "mcp-1", 1, frame), frame)
     await soon(hosted.end())
     assert b"cancelled" in hosted.relay.carried["c1"].answer and not hosted.relay.is_awaited and ran == []
+
+
+async def test_a_node_takes_over_the_calls_that_its_own_server_runs_for_a_lost_node(pair: Pair, tmp_path: Path) -> None:
+    ran: list[str] = []
+    goes_on = asyncio.Event()
+
+    async def run(name: str, arguments: Any, ctx: ToolContext) -> str:
+        ran.append(ctx.call_id)
+        if name == "slow":
+            await goes_on.wait()
+        if name == "asks":
+            await ctx.ask("input", "Which colour?")
+        return f"{name} has run"
+
+    pair.wire.ends["lost"] = lambda kind, body: None
+    hosted = HostedServer("mcp-1", 1, run, pair, open_artifacts(tmp_path / "server"), tmp_path)
+
+    def request(call_id: str, name: str) -> None:
+        frame = msgspec.json.encode({"type": "tool_call_request", "id": call_id, "name": name, "args": {}})
+        hosted.deliver(ToClient("lost", SHARED, "mcp-1", 1, frame), frame)
+
+    def take_over(call_id: str) -> RemoteCall:
+        call = RemoteCall(call_id, "", {}, None)
+        hosted.take_over(call)
+        return call
+
+    for call_id, name in (("c1", "fast"), ("c2", "slow"), ("c3", "asks")):
+        request(call_id, name)
+    await until(lambda: len(ran) == 3 and bool(hosted.relay.carried["c1"].answer))
+    answered, running, asking, unknown = map(take_over, ("c1", "c2", "c3", "c4"))
+    assert answered.outcome.result() == ResultFrame(id="c1", output="fast has run")
+    assert not running.outcome.done()
+    hosted.cancel_of({"lost"})
+    goes_on.set()
+    assert await soon(running.outcome) == ResultFrame(id="c2", output="slow has run")
+    refused = await soon(asking.outcome)
+    assert isinstance(refused, FailureFrame) and "can't be asked" in str(refused.error)
+    assert unknown.outcome.result() == LostCall(False, "The MCP server lost the node of the caller")
+    request("c4", "fast")  # it was on its way all the time
+    await soon(hosted.end())
+    assert ran == ["c1", "c2", "c3"]

@@ -340,7 +340,9 @@ async def test_an_unanswered_call_times_out_and_the_client_is_told(kit: EngineKi
     request = await phone.hears()
     assert 0 < request["timeout_ms"] <= 50
     late = await call
-    assert late.code == "timeout" and "Its client was told to stop, and may still be at work" in late.message
+    assert (
+        late.code == "timeout" and "The program that runs it was told to stop, and may still be at work" in late.message
+    )
     assert await phone.hears() == {"type": "tool_cancel", "id": request["id"], "reason": "timeout"}
     assert not phone.answer(request["id"]) and not phone.calls.open
 

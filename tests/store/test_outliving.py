@@ -120,7 +120,7 @@ async def test_a_call_that_waits_for_its_client_too_long_has_an_unknown_outcome_
     assert await soon(later.expire()) == (record.id,)
     assert await failure(later, record.id) == Failure(
         "unknown_outcome",
-        "'write_file' was handed to its client, and no answer came in time: its outcome is unknown. "
+        "'write_file' was sent to the program that runs it, and no answer came in time: its outcome is unknown. "
         "Look before you call it again.",
     )
     assert await soon(later.expire()) == ()

@@ -247,9 +247,8 @@ def _timeout_failure(entry: Entry, deadline: Deadline | None, began: float, reac
     took = f"{deadline.at - began:.3g} s ({deadline.whose})"
     if entry.facts.answered_by == "connection":
         told = "was told to stop" if entry.can_be_stopped else "can't be stopped from here"
-        text = (
-            f"Tool {entry.spec.name!r} gave no answer within {took}. Its client {told}, and may still be at work on it"
-        )
+        text = f"Tool {entry.spec.name!r} gave no answer within {took}. The program that runs it {told}"
+        text += ", and may still be at work on it"
     elif reached.stuck:
         text = f"Tool {entry.spec.name!r} timed out after {took} and was stopped, but it did not end in time"
         text += ": part of it may still be at work"
@@ -261,7 +260,8 @@ def _timeout_failure(entry: Entry, deadline: Deadline | None, began: float, reac
 def _disconnection(started: Started) -> Failure | None:
     """Return the result of a call that was cancelled before its client was asked, if that client is gone."""
     entry = started.entry
-    if not entry.origin.connection or started.caller.box.find(entry.spec.name) is entry:
+    now = started.caller.box.find(entry.spec.name)
+    if not entry.origin.connection or (now is not None and now.origin == entry.origin):
         return None
     text = f"The client of {entry.spec.name!r} disconnected before it was asked to run it: it is safe to call it again."
     return Failure("disconnected", text)

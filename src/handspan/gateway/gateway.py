@@ -416,13 +416,12 @@ class Gateway:
             self.live.publish(call.owner, "calls", {"id": call.id, "tool": call.name, "session": call.session})
 
     def _acknowledge(self, call: CallCompleted) -> None:
-        origin = call.tool.origin
-        if origin is not None and origin.connection:
-            peer = self.peers.find(origin.connection)
-            if peer is not None:
-                peer.calls.acknowledge_stored(call.id)
-            elif self.cluster is not None and (mirror := self.cluster.mirrors.find(origin.connection)) is not None:
-                mirror.calls.acknowledge_stored(call.id)
+        client = "" if call.tool.origin is None else call.tool.origin.connection
+        peer = self.peers.find(client) if client else None
+        if peer is not None:
+            peer.calls.acknowledge_stored(call.id)
+        elif self.cluster is not None:
+            self.cluster.acknowledge(client, call.id)
 
     def _on_turn_event(self, published: TurnEvent) -> None:
         owner, session, is_here = published.owner, published.session, not self.bus.is_remote

@@ -780,7 +780,7 @@ async def test_a_late_result_is_kept_as_a_note(place: Place) -> None:
         assert failure.code == "timeout"
         assert failure.message == (
             "Tool 'phone__device_info' gave no answer within 0.05 s (the tool's own limit). "
-            "Its client can't be stopped from here, and may still be at work on it."
+            "The program that runs it can't be stopped from here, and may still be at work on it."
         )
         request = await phone.hears_of("tool_call_request")
         await phone.send("tool_result", id=request["id"], output="too late")

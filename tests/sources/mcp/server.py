@@ -19,6 +19,7 @@ TOOLS = [
     {"name": "echo", "description": "Say it again.", "inputSchema": TEXT, "annotations": {"readOnlyHint": True}},
     {"name": "die", "description": "End the process.", "inputSchema": NOTHING},
     {"name": "hang", "description": "Never answer.", "inputSchema": NOTHING},
+    {"name": "wait", "description": "Answer as soon as there is a file at this path.", "inputSchema": TEXT},
     {"name": "fail", "description": "Fail.", "inputSchema": NOTHING},
     {"name": "rich", "description": "Answer with all kinds of content.", "inputSchema": NOTHING},
     {"name": "environment", "description": "Tell the environment.", "inputSchema": NOTHING},
@@ -91,6 +92,10 @@ def call(request: dict[str, Any]) -> dict[str, Any] | None:
             os._exit(3)
         case "hang":
             return None
+        case "wait":
+            while not Path(params["arguments"]["text"]).exists():
+                time.sleep(0.02)
+            return text("it is there")
         case "fail":
             return text("It went wrong.", isError=True)
         case "rich":

@@ -40,7 +40,7 @@ async def test_the_tools_of_a_server_are_tools_of_ours(tmp_path: Path) -> None:
     async with app_with(tmp_path, bad=server()) as app:
         await ready(app)
         names = {entry.spec.name for entry in app.registry if entry.origin.kind == "mcp"}
-        assert {"bad__echo", "bad__read_file"} <= names and connection(app).state.tools == len(names) == 13
+        assert {"bad__echo", "bad__read_file"} <= names and connection(app).state.tools == len(names) == 14
         assert await call(app, "bad__echo", text="hello") == Success("hello", encoded=_any())
         odd = next(name for name in names if name.startswith("bad__odd"))
         assert isinstance(result := await call(app, odd), Success) and result.value == "odd name!"

@@ -1,4 +1,7 @@
-"""Calls that an earlier process of this gateway had sent to a client that can come back (ws.md 6.7 i, j)."""
+"""Calls that an earlier process of this gateway, or a lost node, had sent to a client (ws.md 6.7 i, j).
+
+The client of such a call can come back, or is an MCP server that another node runs.
+"""
 
 import asyncio
 import logging
@@ -53,8 +56,8 @@ class UnfinishedCalls:
         self._artifacts = artifacts
         self._workspace = workspace
         self._go_on = go_on
-        self._calls: dict[str, list[RemoteCall]] = {}
-        """By the id of the peer."""
+        self._calls: dict[str, list[tuple[RemoteCall, float | None]]] = {}
+        """By the id of the peer: each call, and when its own time is over."""
         self._taken_over: dict[str, RemoteCalls] = {}
         """The calls of the client that is back, by the id of the call."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -75,9 +78,9 @@ class UnfinishedCalls:
             left = grace if record.expires_at is None else min(grace, record.expires_at - self._store.ledger.now())
             arguments = record.arguments if isinstance(record.arguments, dict) else {}
             call = RemoteCall(record.id, "", arguments, None)
-            call.known_as = record.name
+            call.known_as, call.owner = record.name, record.owner
             call.outcome.add_done_callback(partial(self._on_outcome, call, record))
-            self._calls.setdefault(record.tool.origin.connection, []).append(call)
+            self._calls.setdefault(record.tool.origin.connection, []).append((call, record.expires_at))
             if record.id in logins:
                 call.is_in_login = True
                 self._start(self._await_login(call, record, logins[record.id]))
@@ -86,13 +89,28 @@ class UnfinishedCalls:
                 self._set_deadline(call, left)
         return records
 
+    @property
+    def awaited(self) -> Sequence[str]:
+        """The ids of the peers that calls wait for."""
+        return tuple(self._calls)
+
     def take_over(self, peer: str, calls: RemoteCalls) -> None:
         """Let a client that is back answer its calls."""
-        for call in self._calls.pop(peer, ()):
-            if not call.outcome.done():
-                self._taken_over[call.id] = calls
-                call.outcome.add_done_callback(partial(_forget, calls, call))
-                calls.ask(call)
+        for call in self.take(peer):
+            self._taken_over[call.id] = calls
+            call.outcome.add_done_callback(partial(_forget, calls, call))
+            calls.ask(call)
+
+    def take(self, peer: str) -> Sequence[RemoteCall]:
+        """Return the calls that wait for this client, which is back. From now on only their own time limits them."""
+        waiting = [(call, until) for call, until in self._calls.pop(peer, ()) if not call.outcome.done()]
+        for call, until in waiting:
+            if not call.is_in_login:
+                self._stop_clock(call)
+                call.deadline = None
+                if until is not None:
+                    self._set_deadline(call, until - self._store.ledger.now())
+        return [call for call, _ in waiting]
 
     async def close(self) -> None:
         """Stop waiting. The calls stay open in the ledger."""
@@ -214,7 +232,7 @@ class UnfinishedCalls:
 
 
 def _lose(call: RemoteCall) -> None:
-    call.end(LostCall(call.was_sent, "The gateway was restarted, and the client did not come back in time"))
+    call.end(LostCall(call.was_sent, "The gateway was restarted, and no answer came in time"))
 
 
 def _allowance(record: CallRecord) -> float:

@@ -137,8 +137,7 @@ class Cluster:
         for part in (self.client_rows, self.mirrors, self._probes, self._lost_nodes, self._turns):
             part.open()
         self.forwarding.open(self.process, self.frames)
-        app = parts.app
-        self.servers.open(app.mcp, app.artifacts, app.settings.workspace, app.read_pins)
+        self.servers.open(parts.app, parts.unfinished)
         self.start(self._follow_shared())
         self._heartbeat.open()
         self._takes_part = True
@@ -268,9 +267,17 @@ class Cluster:
     def late(self, mirror: Mirror, frame: ResultFrame | FailureFrame) -> None:
         """Take an answer that no call waits for."""
         if mirror.is_server:
-            mirror.calls.acknowledge(frame.call)  # its call was cancelled: the journal has that
+            self.start(self.servers.acknowledge_late(mirror, frame.call))
         else:
             self._parts.late(mirror, frame)
+
+    def acknowledge(self, client: str, call_id: str) -> None:
+        """Tell a client of another node that the result of this call is stored. `client`: its id, if it has one."""
+        mirror = self.mirrors.find(client)
+        if mirror is not None:
+            mirror.calls.acknowledge_stored(call_id)
+        else:  # an MCP server may have moved to another node while the call waited for it
+            self.servers.acknowledge(call_id)
 
     def _publish_here(self, owner: str) -> None:
         """Tell the live views of this node."""
@@ -375,6 +382,7 @@ class Cluster:
                 if isinstance(client, Peer):
                     self.client_rows.release_calls(client, taken)
                 client.tools.resume_calls()
+        self.servers.wake()
         await parts.resumable.recover(recovery)
 
     def take_turn(self, offered: messages.TurnOffered) -> None:
@@ -397,7 +405,7 @@ class Cluster:
         """Go on under a new incarnation: the others counted this node as lost, and take its calls over."""
         # Only calls that can outlive this node: the ledger has each of them, and other nodes take them over.
         clients = [peer.calls for peer in self._parts.peers if "resume" in peer.can]
-        clients += [mirror.calls for mirror in self.mirrors if not mirror.is_server]
+        clients += [mirror.calls for mirror in self.mirrors]
         self.start(end_taken_calls(clients, self.book))
         self.bus.rename(self.book.own)
         self.client_rows.add_all_again()

@@ -20,6 +20,9 @@ from handspan.core.artifacts import Artifacts
 from handspan.core.bus import ToolsChanged
 from handspan.core.errors import StoreError
 from handspan.core.nodes import SERVER, SHARED, ClientNode, ClientRecord, NodeBook
+from handspan.core.store import Ledger
+from handspan.gateway.app import App
+from handspan.gateway.clients.unfinished_calls import UnfinishedCalls
 from handspan.gateway.nodes.server_share import NodeShare, within
 from handspan.sources.mcp.connection import McpConnection
 from handspan.sources.mcp.servers import McpServers
@@ -28,6 +31,7 @@ from handspan.sources.nodes.hosted import HostedServer
 from handspan.sources.nodes.messages import GONE, ClientLost, LargeFrames, Probe, Probed, ProbedClient, ToClient, encode
 from handspan.sources.nodes.mirror import Mirror, MirrorHost
 from handspan.sources.nodes.server_link import CAPABILITIES, NodeServerLink, encode_snapshot
+from handspan.sources.ws.calls import LostCall
 
 _PREFIX: Final = "mcp-"
 _TICK_SECONDS: Final = 0.5
@@ -37,6 +41,7 @@ _CALLER_SECONDS: Final = 10.0
 _MAX_ENDED: Final = 100
 _MAX_CALLS: Final = 1000
 """Calls of other nodes that one server may have open. Most of them wait until those before them have ended."""
+_SERVER_LOST: Final = "The node that ran the MCP server was lost"
 _log = logging.getLogger(__name__)
 
 
@@ -74,6 +79,8 @@ class SharedServers:
         """Rows to remove: peer and epoch."""
         self._seen_at = time.monotonic()
         self._gone: dict[str, float] = {}
+        self._ledger: Ledger
+        self._unfinished: UnfinishedCalls
         self._ticking: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
 
@@ -93,11 +100,12 @@ class SharedServers:
 
     # Open and close.
 
-    def open(
-        self, mcp: McpServers, artifacts: Artifacts, folder: Path, read_pins: Callable[[], Coroutine[Any, Any, None]]
-    ) -> None:
-        """Begin to claim servers. `read_pins` reads the definitions that persons agreed to, perhaps at other nodes."""
-        self._mcp, self._artifacts, self._folder, self._read_pins = mcp, artifacts, folder, read_pins
+    def open(self, app: App, unfinished: UnfinishedCalls) -> None:
+        """Begin to claim servers. `unfinished`: the calls of lost nodes, which may have gone to servers."""
+        self._mcp, self._artifacts, self._folder = app.mcp, app.artifacts, app.settings.workspace
+        self._read_pins = app.read_pins
+        assert app.store is not None  # a gateway has one
+        self._ledger, self._unfinished = app.store.ledger, unfinished
         self._bus.subscribe(ToolsChanged, lambda _: self._wake.set())
         self._ticking = asyncio.create_task(self._tick())
         self.ready.set()
@@ -305,6 +313,7 @@ class SharedServers:
             await self._end_calls_of_lost_nodes()
         if self._unwanted:
             await self._remove_rows()
+        await self._take_over_calls()
         self._seen_at = time.monotonic()
         for name, link in list(self._links.items()):
             if not link.mirror.is_up:
@@ -314,6 +323,37 @@ class SharedServers:
         for peer in [peer for peer, link in self._by_peer.items() if link.lost.is_set() and not link.mirror.is_awaited]:
             if not self._by_peer[peer].mirror.is_up:
                 del self._by_peer[peer]
+
+    async def _take_over_calls(self) -> None:
+        """Let the calls of lost nodes end where their server runs. Without that server their outcome is unknown."""
+        awaited = [peer for peer in self._unfinished.awaited if is_server(peer)]
+        rows = {row.peer for row in await self.book.client_nodes([SHARED])} if awaited else ()
+        for peer in awaited:
+            hosted, link = self._hosted.get(peer), self._by_peer.get(peer)
+            if hosted is not None:
+                for call in self._unfinished.take(peer):
+                    hosted.take_over(call)
+            elif link is not None and link.mirror.is_up:
+                self._unfinished.take_over(peer, link.mirror.calls)
+                link.resume_calls()
+            elif peer not in rows:
+                for call in self._unfinished.take(peer):
+                    call.end(LostCall(True, _SERVER_LOST))
+
+    def acknowledge(self, call_id: str) -> None:
+        """Let the node of a server forget the answer to a call: its result is stored."""
+        for link in self._by_peer.values():
+            link.mirror.calls.acknowledge_stored(call_id)
+
+    async def acknowledge_late(self, mirror: Mirror, call_id: str) -> None:
+        """Let the node of a server forget an answer that no call here waits for, unless another node waits for it."""
+        record = await self._ledger.find(call_id)
+        if record is None or record.state == "done":
+            mirror.calls.acknowledge(call_id)
+
+    def wake(self) -> None:
+        """Look now: the calls of a lost node may have been taken over."""
+        self._wake.set()
 
     def _find_unwanted(self, rows: Sequence[ClientNode]) -> None:
         """Note rows of this node that nothing here runs: the answer to a claim was lost, or its connection closed."""

@@ -12,7 +12,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -24,9 +24,10 @@ from handspan.core.errors import ToolError
 from handspan.core.names import outside_name
 from handspan.core.principals import Origin
 from handspan.core.results import Success
-from handspan.core.sources import SourceState
+from handspan.core.sources import Broken, SourceState
 from handspan.core.tool import UNKNOWN_EFFECTS, Handling
 from handspan.core.values import Arguments, Json
+from handspan.registry.pins import DefinitionChange, PinPolicy
 from handspan.registry.registry import Registry
 from handspan.sources.mcp.logins.login import ScopeMissing
 from handspan.sources.mcp.logins.logins import McpLogins
@@ -296,24 +297,22 @@ class McpConnection:
         try:
             while not link.lost.is_set():
                 link.changed.clear()
-                self._take_snapshot(link.snapshot)
+                self._take_snapshot(link)
                 if link.snapshot.status == "ready":
                     self._use(_Route(partial(self._run_elsewhere, link), link.lost))
                 await _first_of(link.changed, link.lost)
         finally:
             self._route = None
 
-    def _take_snapshot(self, snapshot: ServerSnapshot) -> None:
+    def _take_snapshot(self, link: ServerElsewhere) -> None:
+        snapshot = link.snapshot
         self.is_internal, self.is_trusted = snapshot.internal_only, snapshot.trusted
         if snapshot.status == "ready":
             tools = [McpTool(served.definition, served.own_name, self.run_tool) for served in snapshot.tools]
-            self._tools = {tool.own_name: tool for tool in tools}
-            self._registry.replace(
-                self.origin,
-                tools,
-                handling=Handling("loop", internal=snapshot.internal_only),
-                pins={one.spec.name: one.change for one in snapshot.tools if one.change is not None},
-            )
+            # A call there goes on when this node is gone: the one that takes it over asks for its answer.
+            handling = Handling("loop", "connection", outlives=True, internal=snapshot.internal_only)
+            changes = {one.spec.name: one.change for one in snapshot.tools if one.change is not None}
+            self._register(tools, handling, changes, link.id)
         tools_here = self._registry.count(self.origin)
         self._state = SourceState(snapshot.status, tools_here, snapshot.reason, broken=snapshot.broken)
 
@@ -357,15 +356,25 @@ class McpConnection:
         self.is_internal, self.is_trusted = server.internal_only, server.trusted
         rules = ToolRules(server.allow, server.deny, server.permissions, server.timeout)
         tools = list(make_tools(self.server_name, offer, rules, self.run_tool))
-        self._tools = {tool.own_name: tool for tool in tools}
-        refused = self._registry.replace(
-            self.origin,
-            tools,
-            handling=Handling("loop", internal=server.internal_only),
-            pins=None if server.trusted else "blocks",
-        )
+        handling = Handling("loop", internal=server.internal_only)
+        refused = self._register(tools, handling, None if server.trusted else "blocks")
         self._state = SourceState("ready", self._registry.count(self.origin), broken=tuple(refused))
         self._changed(self)
+
+    def _register(
+        self,
+        tools: Sequence[McpTool],
+        handling: Handling,
+        pins: PinPolicy | Mapping[str, DefinitionChange] | None,
+        lease: str = "",
+    ) -> list[Broken]:
+        """Make these its only tools. `lease`: that of the other node which runs the server. Return the refused ones."""
+        self._tools = {tool.own_name: tool for tool in tools}
+        origin = Origin("mcp", self.server_name, lease)
+        if origin != self.origin:  # the server has moved
+            self._registry.replace(self.origin, [])
+            self.origin = origin
+        return self._registry.replace(origin, tools, handling=handling, pins=pins)
 
 
 async def _first_of(*events: asyncio.Event, seconds: float | None = None) -> None:

@@ -60,6 +60,10 @@ class ServerElsewhere(Protocol):
     """A server that another node runs. `changed` is set with each snapshot, `lost` when that node runs it no more."""
 
     @property
+    def id(self) -> str:
+        """The id of the lease with which that node runs it."""
+
+    @property
     def changed(self) -> asyncio.Event: ...
 
     @property

@@ -2,13 +2,15 @@
 
 The relay is that of a device: it remembers the calls that came, and repeats their answers until they are acknowledged.
 In place of a connection there is the server here. When this node gives the server away, calls that come later are not
-run, and their callers get a message that says so: another node may run them.
+run, and their callers get a message that says so: another node may run them. A call whose caller's node is gone runs
+on: the node that takes it over asks for it under the same id, and gets its answer.
 """
 
 import asyncio
 import contextlib
 from base64 import b64encode
-from collections.abc import Awaitable, Callable
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -30,10 +32,11 @@ from handspan.sources.nodes.messages import (
     ToClient,
     encode,
     is_large,
+    nobody_to_ask,
     read_head,
 )
 from handspan.sources.nodes.relay import Relay, RelayHost
-from handspan.sources.ws.calls import RemoteCalls
+from handspan.sources.ws.calls import LostCall, RemoteCall, RemoteCalls
 from handspan.wire.ws import decode_server
 from handspan.wire.ws_frames import CallRequest, CancelFrame, FailureFrame, MediaPart, ProgressFrame, ResultFrame
 
@@ -41,6 +44,9 @@ RunNamed: TypeAlias = Callable[[str, Arguments, ToolContext], Awaitable[Json | S
 """Runs a tool by the server's own name. Raises `ToolError`."""
 _SLACK_SECONDS: Final = 2.0
 """The calling node ends a call that takes too long. This one does so if it does not hear of that."""
+_MAX_ENDED: Final = 10_000
+_ENDED: Final = "This call has ended, and another node has its result."
+_NEVER_CAME: Final = "The MCP server lost the node of the caller"
 
 
 class HostedServer:
@@ -61,6 +67,10 @@ class HostedServer:
         self._folder = folder
         self._running: dict[str, asyncio.Task[ResultFrame | FailureFrame]] = {}
         self._owners: dict[str, str] = {}
+        self._taken: dict[str, RemoteCall] = {}
+        """Calls of lost nodes that this node has taken over."""
+        self._ended: OrderedDict[str, None] = OrderedDict()
+        """Calls whose answer is stored, or that this node has taken over: a request that comes late runs nothing."""
         self._asked = 0
         self._questions: dict[str, tuple[CallQuestion, asyncio.Future[CallAnswer]]] = {}
 
@@ -82,7 +92,7 @@ class HostedServer:
         """Cancel the calls of nodes that are gone."""
         for call_id, task in self._running.items():
             call = self.relay.carried.get(call_id)
-            if call is None or call.caller in nodes:
+            if call_id not in self._taken and (call is None or call.caller in nodes):
                 task.cancel()
 
     # From other nodes.
@@ -90,7 +100,12 @@ class HostedServer:
     def deliver(self, message: ToClient, frame: bytes) -> None:
         """Take a frame of another node."""
         head = read_head(frame)
+        if head.type == "result_acknowledged":
+            self._remember_ended(head.ids or (head.id,))
         if head.type == "tool_call_request":
+            if head.id in self._ended:
+                self.relay.refuse(message.sender, FailureFrame(id=head.id, error=_ENDED, code="unknown_outcome"))
+                return
             if self.is_over and head.id not in self.relay.carried:
                 gone = ClientLost(SHARED, self.peer, self.epoch, not_run=head.id)
                 self._host.link.send(message.sender, GONE, encode(gone))
@@ -105,6 +120,25 @@ class HostedServer:
             if question.call == call_id:
                 self._host.link.send(sender, ASK, encode(question))
         return self.relay.knows(call_id, sender)
+
+    def take_over(self, call: RemoteCall) -> None:
+        """Let this node have a call of a lost node: it gets its answer, now or when there is one."""
+        found = self.relay.release(call.id)
+        self._remember_ended((call.id,))
+        for question, waiting in self._questions.values():
+            if question.call == call.id and not waiting.done():
+                waiting.set_result(nobody_to_ask(question))
+        if not isinstance(found, bool):
+            call.end(found)
+        elif call.id in self._running:
+            self._taken[call.id] = call
+        else:
+            call.end(LostCall(found, _NEVER_CAME))
+
+    def _remember_ended(self, calls: Iterable[str]) -> None:
+        self._ended.update(dict.fromkeys(calls))
+        while len(self._ended) > _MAX_ENDED:
+            self._ended.popitem(last=False)
 
     def take_answer(self, answered: CallAnswer) -> None:
         """Take the answer of the person of a call."""
@@ -128,7 +162,12 @@ class HostedServer:
         """Answer a call that has ended. One that was cancelled may not have begun: its cancel came right behind it."""
         del self._running[call_id]
         cancelled = FailureFrame(id=call_id, error="The call was cancelled.", code="cancelled")
-        self.relay.take_answer(cancelled if done.cancelled() else done.result())
+        answer = cancelled if done.cancelled() else done.result()
+        taken = self._taken.pop(call_id, None)
+        if taken is None:
+            self.relay.take_answer(answer)
+        else:
+            taken.end(answer)
 
     async def _result(self, request: CallRequest, owner: str) -> ResultFrame | FailureFrame:
         seconds = None if request.timeout_ms is None else request.timeout_ms / 1000 + _SLACK_SECONDS
@@ -173,6 +212,8 @@ class HostedServer:
         waiting: asyncio.Future[CallAnswer] = asyncio.get_running_loop().create_future()
         self._questions[question_id] = (question, waiting)
         try:
+            if call_id in self._taken:
+                return nobody_to_ask(question)
             call = self.relay.carried.get(call_id)
             if call is not None:
                 self._host.link.send(call.caller, ASK, encode(question))

@@ -114,10 +114,14 @@ class Relay:
         running = sum(not call.answer for call in self.carried.values())
         if running >= self._host.most_calls:
             text = f"The client has {running} open calls of other nodes: try again when some have ended."
-            self._send_back(sender, encode_frame(FailureFrame(id=call_id, error=text, code="busy")))
+            self.refuse(sender, FailureFrame(id=call_id, error=text, code="busy"))
             return
         self.carried[call_id] = _CarriedCall(call_id, sender, retry)
         self._send(frame)
+
+    def refuse(self, sender: str, failure: FailureFrame) -> None:
+        """Answer a call that is not run."""
+        self._send_back(sender, encode_frame(failure))
 
     def knows(self, call_id: str, sender: str) -> bool:
         """Whether this call has come. Its answer is sent once more, if there is one."""

@@ -1,7 +1,8 @@
 """An MCP server that another node runs, as this node uses it: calls, progress, cancel and questions (SPEC K2, P6).
 
 A call travels as one of a device does: it has one answer, which comes again until it is acknowledged, and the probes
-notice what was lost. When the node is gone, the outcome of a call that was sent is unknown.
+notice what was lost. When the node of the server is gone, the outcome of a call that was sent is unknown. When the node
+of the caller is gone, the call goes on: the node that takes it over asks for it under the same id.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ from handspan.core.questions import Answer
 from handspan.core.results import Attachment, Success
 from handspan.core.values import Arguments, Json
 from handspan.sources.mcp.sharing import NotRun, ServerSnapshot
-from handspan.sources.nodes.messages import ANSWER, CallAnswer, CallQuestion, encode
+from handspan.sources.nodes.messages import ANSWER, CallAnswer, CallQuestion, encode, nobody_to_ask
 from handspan.sources.nodes.mirror import Mirror, MirrorHost
 from handspan.sources.ws.calls import IdleTimeout, LostCall, Outcome, RemoteCall
 from handspan.wire.ws_frames import FailureFrame, MediaPart, ResultFrame
@@ -51,6 +52,11 @@ class NodeServerLink:
         self._answers: OrderedDict[str, CallAnswer | None] = OrderedDict()
         """The questions that came, with what was answered: each of them may come again."""
 
+    @property
+    def id(self) -> str:
+        """The id of the lease with which that node runs it."""
+        return self.mirror.id
+
     def read(self) -> None:
         """Take what the row says now. Raises `msgspec.DecodeError` when a newer version wrote it."""
         self.snapshot = _snapshot.decode(self.mirror.record.tools)
@@ -68,6 +74,8 @@ class NodeServerLink:
             calls.ask(call)
             answer = await call.outcome
         except asyncio.CancelledError:
+            if ctx.stays_open():
+                raise
             is_late = ctx.deadline is not None and ctx.deadline.at <= time.monotonic()
             calls.cancel(call, "timeout" if is_late else "aborted")
             raise
@@ -76,8 +84,12 @@ class NodeServerLink:
             for asking in self._asking.pop(call.id, ()):
                 asking.cancel()
             calls.forget(call)
-        calls.acknowledge_stored(call.id)
         return _read(answer, self.mirror.record.label)
+
+    def resume_calls(self) -> None:
+        """Ask for the outcome of calls that a lost node had sent to this server."""
+        for served in self.snapshot.tools:
+            self.mirror.calls.resume_tool(served.spec.name, served.own_name)
 
     # Questions.
 
@@ -94,6 +106,8 @@ class NodeServerLink:
                 self._answers.popitem(last=False)
             asking = asyncio.create_task(self._ask(question, ctx))
             self._asking.setdefault(question.call, []).append(asking)
+        elif question.call in self.mirror.calls.open:
+            self._send(nobody_to_ask(question))
 
     async def _ask(self, question: CallQuestion, ctx: ToolContext) -> None:
         try:

@@ -203,8 +203,10 @@ def _unknown_outcome(record: CallRecord) -> Failure:
 
 
 def _too_late(record: CallRecord) -> Failure:
-    if record.tool.answered_by == "connection":  # ws.md 6.7 j: the client had the call, and may have run it
-        text = f"{record.name!r} was handed to its client, and no answer came in time: its outcome is unknown."
+    if record.tool.answered_by == "connection":  # ws.md 6.7 j: it may have run
+        text = (
+            f"{record.name!r} was sent to the program that runs it, and no answer came in time: its outcome is unknown."
+        )
         return Failure("unknown_outcome", f"{text} {_advice(record)}")
     return Failure("timeout", f"No outcome of {record.name!r} came in time: the gateway does not wait for it any more.")
 
