@@ -38,7 +38,10 @@ from tests.docs.repository import SOURCE, modules
         ("call needs approval", "engine/policy.py"),
         ("private addresses refused", "net/policy.py"),
         ("another node died", "sources/nodes/probes.py"),
-        ("dead nodes", "gateway/nodes/lost_nodes.py"),
+        ("node died take over", "gateway/nodes/lost_nodes.py"),
+        ("gateway died take over work", "gateway/nodes/lost_nodes.py"),
+        ("asks person before dangerous tool", "engine/questions.py"),
+        ("retention calls", "store/tables/journal.py"),
     ],
 )
 def test_one_search_in_the_first_lines_of_modules_finds_the_place(words: str, file: str) -> None:

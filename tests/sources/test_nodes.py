@@ -100,7 +100,7 @@ class Pair:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def let_go(self, record: ClientRecord) -> tuple[RemoteCalls | None, RemoteQuestions | None]:
+    def take_waiting(self, record: ClientRecord) -> tuple[RemoteCalls | None, RemoteQuestions | None]:
         return None, None
 
     def appear(self, mirror: Mirror) -> None: ...

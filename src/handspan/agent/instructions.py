@@ -28,8 +28,8 @@ _SKILLS: Final = (
     "- A skill is a way of working, written down. use_skill switches one on for this turn: see the list below."
 )
 _ARTIFACTS: Final = (
-    "- A result that is too long is cut and kept whole as an artifact: read_artifact reads on in it, by lines or by a"
-    " search."
+    "- A result that is too long is cut and kept whole as an artifact: read_artifact reads on in it, from any byte, or"
+    " searches it."
 )
 
 

@@ -90,7 +90,7 @@ class TelegramChannel:
         await self._api.close()
 
     async def listen(self, inbox: Inbox, note_up: Callable[[], None]) -> None:
-        """Give the inbox what people write, until it is cancelled. Raises `ToolError` when Telegram is down."""
+        """Receive the messages that people write, until it is cancelled. Raises `ToolError` when Telegram is down."""
         position, seconds = await inbox.position(self._name), 0  # the first answer comes at once
         while True:
             updates = await self._updates(position, seconds)

@@ -226,7 +226,7 @@ def _put_back(file: Path, state: Path, folder: Path, *, is_replaced: bool) -> Ba
             manifest = _read_manifest(archive)
             _read_through(archive)
         with _open_archive(file, "Restoring") as archive:
-            kept = list(_make_room(state, is_replaced=is_replaced))
+            kept = _move_aside(state, is_replaced=is_replaced)
             make_private(state)
             sizes = [
                 _write(member, archive, target)
@@ -271,18 +271,18 @@ def _read_through(archive: tarfile.TarFile) -> None:
             pass
 
 
-def _make_room(state: Path, *, is_replaced: bool) -> Iterator[str]:
-    """Move what is in the state folder aside. Raises `HandspanError` when that is not wanted."""
+def _move_aside(state: Path, *, is_replaced: bool) -> list[str]:
+    """Move what is in the state folder aside, and return where it is. Raises `HandspanError` unless `is_replaced`."""
     there = [path for path in sorted(state.iterdir()) if path.name not in _OF_A_PROCESS]
     if not there:
-        return
+        return []
     if not is_replaced:
         raise HandspanError(f"The state folder {str(state)!r} is not empty: --replace moves what is there aside.")
     aside = state.with_name(f"{state.name}.before-{datetime.now():%Y%m%d-%H%M%S}")
     aside.mkdir(mode=0o700)
     for path in there:
         path.rename(aside / path.name)
-    yield f"The state from before is in {str(aside)!r}."
+    return [f"The state from before is in {str(aside)!r}."]
 
 
 def _target(member: tarfile.TarInfo, state: Path, folder: Path) -> Path | None:

@@ -17,7 +17,7 @@ from handspan.core.values import Json, describe_seconds, escape_invisible, strip
 from handspan.wire.rest.calls import CallPage, CallRecordView, ListedCall, TimingList
 
 _COLUMNS: Final = ("id", "tool", "origin", "agent", "status", "at", "took", "waited")
-_NONE: Final = "The journal has no such call."
+_NO_CALLS: Final = "The journal has no such call."
 _FOLLOWED: Final = ("at", "tool", "status", "took", "waited", "agent", "id")
 _WIDTHS: Final = (19, 24, 18, 9, 7, 12, 36)
 
@@ -61,7 +61,7 @@ def command(ctx: click.Context, /, limit: int, follow: bool, as_json: bool, **fi
         (call.id, call.tool, call.origin, call.agent, call.status, render_time(call.at, seconds=True), *_times(call))
         for call in found.calls
     ]
-    print_rows(_COLUMNS, rows, _NONE)
+    print_rows(_COLUMNS, rows, _NO_CALLS)
 
 
 @command.command("timings")
@@ -80,7 +80,7 @@ def timings(session: str, tool: str, as_json: bool) -> None:
         (one.tool, str(one.calls), str(one.failed), describe_seconds(one.p50), describe_seconds(one.p95))
         for one in found.tools
     ]
-    print_rows(("tool", "calls", "failed", "p50", "p95"), rows, _NONE)
+    print_rows(("tool", "calls", "failed", "p50", "p95"), rows, _NO_CALLS)
 
 
 @command.command("show")

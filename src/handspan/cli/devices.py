@@ -10,7 +10,7 @@ from handspan.cli.render import print_done, print_json, print_rows, render_time
 from handspan.cli.requests import segment
 from handspan.wire.rest.devices import DeviceList, DeviceView, ForgottenDevice, Relabelled
 
-_NONE: Final = "No device yet: `handspan device` makes this computer one, `handspan pair` lets another one in."
+_NO_DEVICES: Final = "No device yet: `handspan device` makes this computer one, `handspan pair` lets another one in."
 
 
 @click.group("devices", cls=ListingGroup, invoke_without_command=True)
@@ -35,7 +35,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
         )
         for one in found.devices
     ]
-    print_rows(("label", "name", "state", "last seen", "tools"), rows, _NONE)
+    print_rows(("label", "name", "state", "last seen", "tools"), rows, _NO_DEVICES)
     for one in found.devices:
         for line in _about(one):
             click.echo(f"{one.label}: {line}")

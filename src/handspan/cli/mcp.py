@@ -28,7 +28,7 @@ from handspan.wire.rest.mcp import (
     TrustedTools,
 )
 
-_NONE: Final = "No MCP server yet: `handspan mcp add NAME -- COMMAND` or `handspan mcp add NAME URL` adds one."
+_NO_SERVERS: Final = "No MCP server yet: `handspan mcp add NAME -- COMMAND` or `handspan mcp add NAME URL` adds one."
 _ELSEWHERE: Final = {
     "Claude Desktop": (
         "~/Library/Application Support/Claude/claude_desktop_config.json",
@@ -81,7 +81,7 @@ def _print_servers(servers: list[McpServerView], *, as_json: bool) -> None:
     rows = [(one.name, _state(one), str(len(one.tools)), one.where, one.node) for one in servers]
     columns = ("name", "state", "tools", "where", "node")
     shown = len(columns) if any(one.node for one in servers) else len(columns) - 1
-    print_rows(columns[:shown], [row[:shown] for row in rows], _NONE)
+    print_rows(columns[:shown], [row[:shown] for row in rows], _NO_SERVERS)
     for one in servers:
         for problem in (one.reason, *one.problems):
             if problem:

@@ -104,7 +104,7 @@ class SettingReader:
         return given if given in fields else snake_case(given)
 
     def _map(self, form: SettingForm, value: object, key: Key, below: object) -> Any:
-        """Read a table with free names."""
+        """Read a table whose keys are chosen by the user, such as the names of MCP servers."""
         if not isinstance(value, Mapping):
             return self._add_error(key, f"must be a table (in JSON an object), not {describe_value(value)}")
         name_kind, item_kind = form.parts

@@ -185,7 +185,7 @@ class NodeBook(Protocol):
         It ends with the node. A node that joins again under a new id does not have it any more: call this regularly.
         """
 
-    async def let_go(self, name: str) -> None:
+    async def release(self, name: str) -> None:
         """Give the lease of this name up, if this node has it."""
 
     async def holders(self) -> Mapping[str, str]:

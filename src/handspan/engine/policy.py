@@ -1,4 +1,4 @@
-"""Decides whether a call may run, may not run, or needs the approval of a person (SPEC P4)."""
+"""Decides whether a call may run, may not run, or is dangerous and needs the approval of a person (SPEC P4)."""
 
 from typing import Protocol, TypeAlias
 

@@ -1,4 +1,7 @@
-"""The questions of one call: for a permission, for approval, or of its tool; answers that are remembered (SPEC P)."""
+"""Asks a person before a dangerous or new tool runs: for a permission, for approval, or for an input (SPEC P).
+
+"Always" and "never" are remembered here and, as rules, in the store.
+"""
 
 import asyncio
 import time
@@ -56,6 +59,7 @@ class Asker:
         self.expires_in = expires_in
         """Seconds that a question waits, unless it has its own time."""
         self._remembered: dict[_Key, Answer] = {}
+        """What the person allows always, or never: the rules that this process knows. The store has all of them."""
         self._at_devices: dict[str, Question] = {}
 
     def asked_at_devices(self, owner: str) -> list[Question]:

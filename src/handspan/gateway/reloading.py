@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 
 
 async def reload_settings(app: App) -> SettingChanges:
-    """Let the app work with the settings as their files have them now. Return what has changed, and what waits.
+    """Let the app use the settings as their files have them now. Return what has changed, and what needs a restart.
 
     Raises `ConfigError`, and changes nothing, when the files, a hook or the model that they name can't be used.
     """
@@ -25,7 +25,9 @@ async def reload_settings(app: App) -> SettingChanges:
     settings = with_reloadable(before, fresh.settings)
     changes = compare_settings(before, fresh.settings)
     if settings.model:
-        choose(settings, app.guard, os.environ, settings.model)  # it opens no connection
+        choose(
+            settings, app.guard, os.environ, settings.model
+        )  # only a check: it raises `ConfigError`, and opens no connection
     hooks = hooks_of(settings) if settings.hooks != before.hooks else None
     switched_off = await app.switches.off()
     app.settings = settings

@@ -21,7 +21,7 @@ _SMALLEST_EDGE: Final = 64
 
 
 def fit_image(job: ImageJob) -> FittedImage:
-    """Return the image within the limits: unchanged if it fits. Raises `ToolError` when it can't be read."""
+    """Return the image within the limits: a larger one is made smaller. Raises `ToolError` when it can't be read."""
     image = _open(job)
     original = image.size
     media_type = _TYPES.get(image.format or "") or Image.MIME.get(image.format or "", "")

@@ -160,7 +160,7 @@ def wire_name(name: str) -> str:
 
 
 def wire_arguments(arguments: str) -> str:
-    """Return arguments as the text of a JSON object, whatever the model wrote.
+    """Return arguments as the text of a JSON object, whatever the model wrote. Broken JSON is wrapped, not repaired.
 
     Many servers parse the arguments of old turns again. One broken call would make every later request fail.
     """

@@ -1,4 +1,8 @@
-"""A conversation in one API's format: encoded once, appended to, never rebuilt (SPEC M4)."""
+"""A conversation in one API's format: encoded once, appended to, never rebuilt (SPEC M4).
+
+Nothing is dropped or summarised at the token limit (context window): the API refuses such a conversation, its adapter
+makes that the error `too_long` (`faults.py`), and the person begins a new session.
+"""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,7 @@
-"""Artifacts as files: a body and a small record each; limited in number, size and age (SPEC X3, S6)."""
+"""Artifacts as files: a body and a small record each; limited in number, size and age.
+
+Retention: old artifacts are deleted when there are too many, or when they are too old (SPEC X3, S6).
+"""
 
 import asyncio
 import contextlib

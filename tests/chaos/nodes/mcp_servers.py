@@ -1,7 +1,8 @@
 """Three nodes and one MCP server over stdio: the node that runs it is killed, frozen or stopped, again and again.
 
 Callers at all nodes call its tool all the time. At the end every call has one result, none ran twice, and one node runs
-the server. A node that stops takes no call with it; of one that was killed, the outcome of a call may be unknown.
+the server. A node that stops takes no call with it; of one that was killed, the outcome of a call may be unknown. When
+the node of a caller is killed, its calls go on, and their outcome is known.
 """
 
 import asyncio
@@ -9,6 +10,7 @@ import contextlib
 import os
 import signal
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -50,6 +52,8 @@ class _Load:
         self.results: dict[str, Any] = {}
         self.failed: list[str] = []
         """Calls that failed while no node was lost."""
+        self.unknown: list[str] = []
+        """Calls whose outcome is unknown, though their server was there all the time."""
         self.is_calm = False
         self._is_over = asyncio.Event()
 
@@ -123,7 +127,7 @@ async def _disturbed(folder: Path, scale: Scale, seed: int, database: str) -> li
 
 async def _disturb(chance: Random, load: _Load, database: str, nats: NatsEngine) -> str:
     owner = _owner(load.nodes, database)
-    match chance.randrange(4):
+    match chance.randrange(5):
         case 0:
             await owner.kill()
             await asyncio.sleep(chance.random() * 5)
@@ -139,11 +143,31 @@ async def _disturb(chance: Random, load: _Load, database: str, nats: NatsEngine)
             await asyncio.sleep(chance.random() * 2)
             nats.start()
             return "nats killed"
+        case 3:
+            await _kill_caller(chance, load, database, owner)
+            return "caller killed"
     load.is_calm = True
     await owner.terminate(_PATIENCE)
     load.is_calm = False
     await owner.start()
     return "stopped"
+
+
+async def _kill_caller(chance: Random, load: _Load, database: str, owner: GatewayProcess) -> None:
+    """Kill a node that does not run the server, and wait until another one has taken its calls over."""
+    caller = chance.choice([node for node in load.nodes if node is not owner])
+    before = _unknown_outcomes(database)
+    await caller.kill()
+    killed_at = time.time()
+    open_calls = f"SELECT id FROM calls WHERE state <> 'done' AND at < {killed_at}"
+    await until(lambda: not run_sql_at(database, open_calls))
+    load.unknown += sorted(_unknown_outcomes(database) - before)
+    await caller.start()
+
+
+def _unknown_outcomes(database: str) -> set[str]:
+    sql = "SELECT id FROM calls WHERE convert_from(result, 'UTF8') LIKE '%unknown_outcome%'"
+    return {str(row[0]) for row in run_sql_at(database, sql)}
 
 
 def _owner(all_nodes: list[GatewayProcess], database: str) -> GatewayProcess:
@@ -179,6 +203,7 @@ def _figures(load: _Load, done: Counter[str], log: Path, database: str) -> list[
         none_of("results of calls that did not run", (parcel for parcel in good if parcel not in ran)),
         none_of("dishonest codes", (code for code in codes if code not in _HONEST | {"success"})),
         none_of("calls that failed while a node stopped", load.failed),
+        none_of("unknown outcomes while the server was there", load.unknown),
         Figure("nodes that run the server", len(leases), at_most=1, at_least=1),
         *(Figure(f"results: {code}", count) for code, count in sorted(codes.items())),
         *(Figure(f"disturbances: {kind}", count) for kind, count in sorted(done.items())),

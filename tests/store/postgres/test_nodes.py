@@ -194,9 +194,9 @@ async def test_a_lease_with_a_name_is_held_by_one_node_until_it_lets_go_or_is_lo
         assert len(first) == 1 and first < {here.own, there.own}
         holder, other = (here, there) if first == {here.own} else (there, here)
         assert await other.holders() == {"telegram": holder.own}
-        await other.let_go("telegram")  # it is not its own
+        await other.release("telegram")  # it is not its own
         assert await other.hold("telegram") == holder.own
-        await holder.let_go("telegram")
+        await holder.release("telegram")
         assert await other.hold("telegram") == other.own == await holder.hold("telegram")
         await holder.declare_lost(other.own)
         assert await holder.hold("telegram") == holder.own

@@ -201,7 +201,7 @@ class ChatConnection:
     # Turns.
 
     def _is_new(self, frame: Say) -> bool:
-        """Whether this message needs a turn. For any other message, the client is sent the known answer."""
+        """Whether this message needs a turn. One that came before (idempotency by its id) gets its known answer."""
         if not frame.text.strip() and not frame.parts:
             self._peer.send(ErrorFrame("A message needs words in its content.", "EMPTY_CONTENT", frame.id))
         elif frame.id in self._refused:

@@ -169,7 +169,7 @@ class Peer:
             self.socket.send_text(encode(frame))
 
     def up(self, socket: PeerSocket) -> None:
-        """Use this connection from now on, and send the waiting frames."""
+        """Use this connection from now on. After a reconnect, the waiting calls and questions are sent again."""
         self.socket = socket
         self.calls.open_link(socket.send_text)
         if self.questions is not None:

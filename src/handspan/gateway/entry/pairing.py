@@ -71,14 +71,14 @@ class Pairing:
         self._writing: set[asyncio.Task[None]] = set()
 
     def new_code(self, who: Principal, scopes: tuple[str, ...] = DEVICE_SCOPES) -> PairingCode:
-        """Return a code for a device of this owner, valid for five minutes."""
+        """Make a pairing code for a device of this owner, valid for five minutes."""
         _check(who, scopes)
         digits = f"{secrets.randbelow(10**_DIGITS):0{_DIGITS}}"
         self._add(_CODE, digits, who.owner, scopes, CODE_SECONDS)
         return PairingCode(f"{digits[:4]}-{digits[4:8]}-{digits[8:]}", scopes, CODE_SECONDS)
 
     async def pair(self, code: str, label: str, address: str, scopes: tuple[str, ...] | None = None) -> str:
-        """Return a token for this code, with those of its scopes that the client needs (None: all of them).
+        """Check a pairing code and return its token, with those of its scopes that the client needs (None: all).
 
         Raises `Refusal` for a wrong code; five wrong codes end every open one.
         """

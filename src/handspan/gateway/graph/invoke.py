@@ -1,4 +1,4 @@
-"""The routes that begin, resume and end runs: `setup`, `invoke`, `stream`, `stop`, `fix` (graph.md 3.2, 4, 6, 7)."""
+"""The routes of runs: `setup`, `invoke`, `stream`, `answer`, `stop`, `fix` (graph.md 3.2, 4, 6, 7)."""
 
 import asyncio
 from typing import Final

@@ -98,7 +98,7 @@ class RunListener:
         if not self.run:
             self.run = turn
             self._out.begin(self.thread, turn, self.is_new)
-            self._repeat_request()
+            self._send_last_message()
         match event:
             case TextArrived(text=text):
                 self._send_text(text, thinking=False)
@@ -127,8 +127,8 @@ class RunListener:
             case Ended(reason=reason):
                 self._finish_stream(reason)
 
-    def _repeat_request(self) -> None:
-        """Begin the answer of a resumed run with the person's last message. A stream repeats the results instead."""
+    def _send_last_message(self) -> None:
+        """Begin the answer of a resumed run with the person's last message. Only without a stream (graph.md 4)."""
         if self._resumes and not self._out.streams and self._conversation is not None:
             messages = self._conversation.messages
             seq = _count_before_turn(messages) + 1
@@ -222,6 +222,6 @@ def _calls(last: Message | None) -> tuple[CallPart, ...]:
 
 
 def _count_before_turn(messages: Sequence[Message]) -> int:
-    """Return how many messages come before the person's last one."""
+    """Return how many messages come before the person's last one; without one, the count of all."""
     places = (place for place in range(len(messages), 0, -1) if type(messages[place - 1]) is UserMessage)
     return next(places, len(messages) + 1) - 1

@@ -61,7 +61,7 @@ class ClientRows:
         self.most_calls = most_calls
         self._book = book
         self._peers = peers
-        self.moved: Callable[[ClientMoved], None] = self._let_go
+        self.moved: Callable[[ClientMoved], None] = self._move_on
         """Is called when a newer connection of a client counts, which this node learns from the rows."""
         self.written: Callable[[str], None] = lambda owner: None
         """Is called with the owner of a client whose row has changed: now the other nodes find it."""
@@ -198,7 +198,7 @@ class ClientRows:
             self._peers().replace(peer)
         return peer
 
-    def _let_go(self, moved: ClientMoved) -> None:
+    def _move_on(self, moved: ClientMoved) -> None:
         self.move(moved)
 
     # The rows.

@@ -232,7 +232,7 @@ class Cluster:
 
     # Clients of other nodes: `MirrorHost`.
 
-    def let_go(self, record: ClientRecord) -> tuple[RemoteCalls | None, RemoteQuestions | None] | None:
+    def take_waiting(self, record: ClientRecord) -> tuple[RemoteCalls | None, RemoteQuestions | None] | None:
         """Return what waits here for a client that was connected here before; None while it is connected here."""
         peer = self._parts.peers.find(record.peer)
         if peer is None:
@@ -298,7 +298,7 @@ class Cluster:
 
     async def leave_work(self, name: str) -> None:
         """Leave the work of this name to another node."""
-        await self.book.let_go(name)
+        await self.book.release(name)
 
     async def nodes(self) -> Sequence[NodeRecord]:
         """Return all nodes that count as alive, by name."""

@@ -1,7 +1,7 @@
-"""Notices dead nodes and takes over their work: sessions and calls go on as after a restart (SPEC A2, K3).
+"""When a gateway (a node) has died, the others notice it here and take over its work (SPEC A2, K3).
 
-Also takes the turns that a node has handed over before it stopped, and lets go of calls that were taken over from
-this node.
+Sessions and calls go on as after a restart. Also takes the turns that a node has handed over before it stopped, and
+lets go of calls that were taken over from this node.
 """
 
 import asyncio

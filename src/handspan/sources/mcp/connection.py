@@ -229,6 +229,7 @@ class McpConnection:
     # The task.
 
     async def _supervise(self) -> None:
+        """Start the server, or open its link, again and again: whenever it is lost, with a pause after failures."""
         failures, told, said = 0, "", ""
         while True:
             began = time.monotonic()

@@ -48,7 +48,7 @@ class MirrorHost(Protocol):
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Do this in a task of its own."""
 
-    def let_go(self, record: ClientRecord) -> tuple[RemoteCalls | None, RemoteQuestions | None] | None:
+    def take_waiting(self, record: ClientRecord) -> tuple[RemoteCalls | None, RemoteQuestions | None] | None:
         """Return what waits here for a client that was connected here before; None while it is connected here."""
 
     def appear(self, mirror: "Mirror") -> None:
@@ -240,13 +240,14 @@ class Mirror:
                 self.questions.receive_answer(frame)
 
     def _take_answer(self, frame: ResultFrame | FailureFrame) -> None:
+        """Give the answer to its call. One that came twice is acknowledged; one without a call goes to the host."""
         if self.calls.receive_answer(frame):
             if not self.calls.wants_login(frame):
                 self._answered[frame.call] = None
             if len(self._answered) > _MAX_ANSWERED:
                 self._answered.popitem(last=False)
         elif frame.call in self._answered:
-            self.calls.acknowledge(frame.call)  # it came twice: the first receipt may be lost
+            self.calls.acknowledge(frame.call)  # our first acknowledgement may be lost
         else:
             self._host.late(self, frame)
 

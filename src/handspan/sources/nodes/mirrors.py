@@ -213,7 +213,7 @@ class Mirrors:
     def _apply(self, record: ClientRecord) -> None:
         mirror = self._mirrors.get(record.peer)
         if mirror is None:
-            left = self._host.let_go(record)
+            left = self._host.take_waiting(record)
             if left is None:
                 return  # the connection here is newer
             mirror = self._mirrors[record.peer] = Mirror(record, self._host, *left)

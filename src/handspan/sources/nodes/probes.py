@@ -1,4 +1,4 @@
-"""Notices that another node has died, or that a message to it was lost: while calls wait, their nodes are asked.
+"""Notices that another node (gateway) has died, or that a message was lost: while calls wait, their nodes are asked.
 
 They are asked twice a second. A lost request is sent again, a lost answer comes again. A node that does not listen any
 more is counted as lost at the second look; one that is silent loses its lease by itself. What we see counts only while
@@ -72,6 +72,7 @@ class Probes:
             await asyncio.gather(*(self._probe(node, clients) for node, clients in by_node.items()))
 
     async def _probe(self, node: str, clients: dict[str, list[str]]) -> None:
+        """Ask this node which of the calls it knows. `clients`: the ids of waiting calls, by client."""
         mirrors = [mirror for peer in clients if (mirror := self._mirrors.find(peer)) is not None]
         asked = tuple(ProbedClient(one.id, one.record.epoch, tuple(clients[one.id])) for one in mirrors)
         try:
@@ -80,12 +81,13 @@ class Probes:
         except NoSuchNode:
             await self._count_miss(node)
         except (LinkDown, TimeoutError, msgspec.DecodeError):
-            return  # silence ends nothing: a frozen node loses its lease
+            return  # no answer proves nothing: if the node hangs, its lease ends by itself
         else:
             self._misses.pop(node, None)
             self._repair(probed, asked)
 
     def _repair(self, probed: Probed, asked: Iterable[ProbedClient]) -> None:
+        """Send again the calls that the node does not know, and note which clients it has lost."""
         for client in probed.unknown:
             mirror = self._mirrors.find(client.peer)
             for call in client.calls if mirror is not None and mirror.record.epoch == client.epoch else ():
@@ -97,6 +99,7 @@ class Probes:
                 self._mirrors.lose(ClientLost(mirror.record.owner, client.peer, client.epoch))
 
     async def _count_miss(self, node: str) -> None:
+        """Note that nobody listens under this id. After the second time, the node counts as lost."""
         if self._link.up_for < _SETTLED_SECONDS:
             return
         self._misses[node] = self._misses.get(node, 0) + 1

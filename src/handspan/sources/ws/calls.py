@@ -255,7 +255,7 @@ class RemoteCalls:
     # The link.
 
     def open_link(self, send: Send) -> None:
-        """Resume the calls when the client has connected or come back: send each one without an answer, even again."""
+        """After a connect or reconnect: send each call without an answer, even if it was sent before."""
         self._send = send
         for call in self._open.values():
             if call.is_in_login:

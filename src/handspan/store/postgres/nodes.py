@@ -183,7 +183,7 @@ class StoredNodes:
         row = await self._database.fetch_one(_HOLDER, (name,))
         return row[0] if row is not None else await self._database.write(work)
 
-    async def let_go(self, name: str) -> None:
+    async def release(self, name: str) -> None:
         """Give the lease of this name up, if this node has it."""
         await self._database.execute("DELETE FROM named_leases WHERE name = ? AND node = ?", (name, self.own))
 

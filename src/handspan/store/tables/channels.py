@@ -108,6 +108,7 @@ class StoredChannels:
 
 
 async def _enter(connection: TableConnection, taken: InboxMessage, now: float, number: int) -> Receipt:
+    """Enter a message, unless it came before: idempotency by its id, and by its proof (the signature of a webhook)."""
     message = taken.message
     channel, message_id, proof = message.channel, sanitize(message.id), sanitize(message.proof)
     replayed = "SELECT 1 FROM channel_inbox WHERE channel = ? AND proof = ?"

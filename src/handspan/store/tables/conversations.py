@@ -261,7 +261,10 @@ class StoredConversations:
         await self._change("skills = ?", (sanitize("\n".join(skills)),), session, owner)
 
     async def delete(self, session: str, *, owner: str) -> None:
-        """Remove the session with everything in it (SPEC S6). Raises `ToolError` (`busy`) while it runs."""
+        """Remove the session with everything in it: only a person does so, sessions have no retention (SPEC S6).
+
+        Raises `ToolError` (`busy`) while it runs.
+        """
         check_not_running(await self.get(session, owner=owner))
         # The artifacts go first: if that fails, the session can still be deleted.
         await self._artifacts.forget_session(session, owner=owner)

@@ -1,4 +1,4 @@
-"""The journal of calls: pages by a filter, notes beside calls, and the removal of old calls (SPEC E8, S6)."""
+"""The journal of calls: pages by a filter, notes beside calls, and retention: old calls are removed (SPEC E8, S6)."""
 
 from collections.abc import Sequence
 from functools import partial

@@ -1,4 +1,4 @@
-"""How a command starts: in the sandbox, as a literal command without one, or unsafe on the machine itself (SPEC S3)."""
+"""How a command starts: in the sandbox, without one as a literal command, or unsafe on the machine (SPEC S3)."""
 
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
