@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import subprocess
+from pathlib import Path
 
 from tests.cli.gateways import address, serving
 from tests.cli.shell import Shell, json_lines
@@ -57,10 +59,14 @@ def test_settings_that_can_not_be_used_leave_those_from_before_in_force(run: She
 
 
 def test_a_terminal_that_is_closed_ends_the_gateway_in_order(run: Shell) -> None:
-    with serving(run) as gateway:
+    log = run.home / "log"
+    with serving(run, "--log-file", str(log)) as gateway:
         os.close(gateway._ours)
         try:
-            assert gateway.process.wait() == 0
+            assert gateway.process.wait() == 0, log.read_text()
+        except subprocess.TimeoutExpired:
+            signals = Path(f"/proc/{gateway.process.pid}/status").read_text().partition("SigQ")[2]
+            raise AssertionError(f"it runs on: {log.read_text()} {signals}") from None
         finally:
             gateway._ours = os.open(os.devnull, os.O_RDWR)
     assert not (run.state / "gateway.json").exists(), "it has taken its address back"

@@ -86,7 +86,7 @@ async def opened(kind: type[SocketProtocol]) -> AsyncIterator[Place]:
 
     config = uvicorn.Config(
         app, host="127.0.0.1", port=0, ws=kind, lifespan="off", log_config=None, ws_per_message_deflate=False,
-        ws_max_size=64 * 1024,
+        ws_max_size=64 * 1024, ws_ping_interval=None,  # on a busy machine, a flooding client may answer none in time
     )  # fmt: skip
     server = uvicorn.Server(config)
     running = asyncio.create_task(server._serve())
