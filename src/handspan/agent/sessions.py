@@ -35,7 +35,7 @@ ChooseModel: TypeAlias = Callable[[str], Awaitable[Choice]]
 """Returns the model of this name, or the default for an empty name. Raises `ConfigError` when it can't be used."""
 
 _MAX_LOADED: Final = 64
-_IS_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,128}")
+_ID: Final = r"[A-Za-z0-9._-]{1,128}"
 _MAX_NAME: Final = 120
 _TIDY_SECONDS: Final = 10.0
 _log = logging.getLogger(__name__)
@@ -304,7 +304,7 @@ class Sessions:
 
     async def _find(self, session_id: str, owner: str) -> SessionRecord | None:
         """Return the stored record of this session; None for a new one. Raises `SessionRefused`."""
-        if not _IS_ID.fullmatch(session_id):
+        if not re.fullmatch(_ID, session_id):
             text = f"The session id {session_id[:60]!r} can't be used: take up to 128 of A-Z a-z 0-9 . _ - only."
             raise SessionRefused("SESSION_BIND_FAILED", text)
         try:

@@ -26,7 +26,7 @@ _REPLACED: Final = 4001
 _WRONG_ADDRESS: Final = frozenset((400, 404, 405, 426))
 """Statuses that mean a wrong address, as long as no gateway has ever answered there."""
 _PAIR_AGAIN: Final = "pair this device anew, or give a token that is valid"
-_FITS_A_HEADER: Final = re.compile(r"[!-~]*")
+_FITS_A_HEADER: Final = r"[!-~]*"
 _NO_TOKEN: Final = (
     "This is no token: it has characters that none has. "
     "Give the one that `handspan tokens new LABEL --scope device` prints."
@@ -128,7 +128,7 @@ class Link:
         Raises `GatewayRefused` when the gateway refuses or removes this client. Raises `GatewayUnreachable` when no
         gateway has ever answered and `waits_for_gateway` is False.
         """
-        if not _FITS_A_HEADER.fullmatch(self._token):
+        if not re.fullmatch(_FITS_A_HEADER, self._token):
             raise GatewayRefused(0, _NO_TOKEN)
         try:
             async with asyncio.timeout(None) as self._scope:

@@ -16,7 +16,7 @@ from handspan.core.values import Json, JsonObject
 if TYPE_CHECKING:
     import jsonschema_rs
 
-_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,20})?(?:[eE][+-]?[0-9]{1,3})?")
+_NUMBER: Final = r"-?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,20})?(?:[eE][+-]?[0-9]{1,3})?"
 _LONGEST_JSON: Final = 256 * 1024
 
 
@@ -62,7 +62,7 @@ def _read_as_type(value: object, types: Iterable[str]) -> Json | _Unread:
     if not isinstance(value, str) or len(value) > _LONGEST_JSON:
         return _UNREAD
     wanted = set(types)
-    if wanted & {"number", "integer"} and _NUMBER.fullmatch(value):
+    if wanted & {"number", "integer"} and re.fullmatch(_NUMBER, value):
         return _read_number(value, is_whole="number" not in wanted)
     if "boolean" in wanted and value.lower() in ("true", "false"):
         return value.lower() == "true"

@@ -30,7 +30,8 @@ _INVISIBLE: Final = (
 
 def strip_invisible(text: str) -> str:
     """Return the text without invisible characters. Joiners of emoji and scripts (U+200C, U+200D, U+FE0F) stay."""
-    return text if text.isascii() and text.isprintable() else re.sub(_INVISIBLE, "", text)
+    is_plain = text.isascii() and (text.isprintable() or text.replace("\n", "").isprintable())
+    return text if is_plain else re.sub(_INVISIBLE, "", text)
 
 
 def escape_invisible(json: str) -> str:

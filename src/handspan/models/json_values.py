@@ -13,7 +13,7 @@ from handspan.core.names import is_outside_name, outside_name
 from handspan.core.values import Json, JsonObject
 from handspan.models.model import ModelError
 
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_SURROGATE: Final = "[\ud800-\udfff]"
 _ALPHABET: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _MAX_QUOTED: Final = 80
 
@@ -99,7 +99,7 @@ def encode_json(value: object) -> bytes:
 
 def mend_text(text: str) -> str:
     """Return the text with surrogate pairs joined, and U+FFFD for a half that stands alone."""
-    if text.isascii() or _SURROGATE.search(text) is None:
+    if text.isascii() or re.search(_SURROGATE, text) is None:
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 

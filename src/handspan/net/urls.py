@@ -15,6 +15,7 @@ DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 # Patterns as text: `re` compiles them at their first use and caches them. Most starts of the program need none.
 _FORBIDDEN: Final = r"[\x00-\x20\x7f-\x9f\s\\\ud800-\udfff]"
+_FORBIDDEN_ASCII: Final = r"[\x00-\x20\x7f\\]"
 _URL: Final = (
     r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<authority>[^/?#]*)(?P<path>/[^?#]*)?(?P<query>\?[^#]*)?(?:#.*)?"
 )
@@ -97,7 +98,7 @@ def address_of(host: str) -> IpAddress | None:
 def _parse(text: str) -> Url:
     if len(text) > MAX_URL_LENGTH:
         raise ValueError(f"it is longer than {MAX_URL_LENGTH} characters")
-    if found := re.search(_FORBIDDEN, text):
+    if found := re.search(_FORBIDDEN_ASCII if text.isascii() else _FORBIDDEN, text):
         raise ValueError(
             f"the character {found[0]!r} must not stand in a URL; percent-encode it where it belongs to a path or query"
         )

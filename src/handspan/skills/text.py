@@ -40,7 +40,9 @@ class WrittenValue(Struct, frozen=True):
 
 def clean_text(text: str) -> str:
     """Return the text without invisible characters and control tokens. Cleaning it again changes nothing."""
-    text = re.sub(_LONE_SURROGATE, "", strip_invisible(text))
+    text = strip_invisible(text)
+    if not text.isascii():
+        text = re.sub(_LONE_SURROGATE, "", text)
     if "<" not in text and "[" not in text:  # every token begins with one of them; most short texts have none
         return text
     token = re.compile(_TOKEN)

@@ -13,7 +13,7 @@ from handspan.core.context import Deadline
 from handspan.core.errors import ToolError
 from handspan.tools.paths import check_deadline, quote_path
 
-_TEMPORARY: Final = re.compile(r"\.handspan-[0-9a-f]{16}")
+_TEMPORARY: Final = r"\.handspan-[0-9a-f]{16}"
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _WITHOUT_NAMELESS_FILES: Final = (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL)
 _ABANDONED_AFTER: Final = 60.0
@@ -25,7 +25,7 @@ _NEXT_TRY: Final = 0.005
 
 def is_temporary(name: str) -> bool:
     """Whether this is the name of a file that a write is about to rename. Tools do not show such files."""
-    return _TEMPORARY.fullmatch(name) is not None
+    return re.fullmatch(_TEMPORARY, name) is not None
 
 
 def hide_temporary(folder: int, name: str) -> bool:

@@ -24,8 +24,8 @@ LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 LOCAL: Final = "local"
 """In place of an address: a connection that has none, such as a Unix socket."""
 
-_AUTHORITY: Final = re.compile(r"(\[[^\[\]]*\]|[^\[\]:]+)(?::([0-9]{1,5}))?")
-_ORIGIN: Final = re.compile(r"([a-z][a-z0-9+.-]*)://([^/?#@\\\s]+)")
+_AUTHORITY: Final = r"(\[[^\[\]]*\]|[^\[\]:]+)(?::([0-9]{1,5}))?"
+_ORIGIN: Final = r"([a-z][a-z0-9+.-]*)://([^/?#@\\\s]+)"
 _MAX_QUOTED: Final = 100
 
 
@@ -178,7 +178,7 @@ def _bound_host(host: str) -> str | None:
 
 def _authority(text: str) -> Authority:
     """Return host and port. Raises `ValueError` for a text that two programs could read differently."""
-    parts = _AUTHORITY.fullmatch(text) if text.isascii() else None
+    parts = re.fullmatch(_AUTHORITY, text) if text.isascii() else None
     if parts is None:
         raise ValueError(f"{text!r} is not a host with an optional port")
     return Authority(parse_host(parts[1]), parse_port(parts[2]) if parts[2] else None)
@@ -193,7 +193,7 @@ def _read_authority(text: str) -> Authority | None:
 
 
 def _origin(text: str) -> WebOrigin:
-    parts = _ORIGIN.fullmatch(text.lower())
+    parts = re.fullmatch(_ORIGIN, text.lower())
     if parts is None:
         raise ValueError(f"{text!r} is not an origin")
     scheme, rest = parts.groups()

@@ -15,8 +15,8 @@ from handspan.tools.paths import invalid_path, outside_workspace
 
 _LONGEST: Final = 1000
 _MAX_ALTERNATIVES: Final = 100
-_BRACES: Final = re.compile(r"(?<!\\)\{([^{}]*,[^{}]*)\}")
-_CLASS: Final = re.compile(r"\[([!^]?)(\]?[^\]]*)\]")
+_BRACES: Final = r"(?<!\\)\{([^{}]*,[^{}]*)\}"
+_CLASS: Final = r"\[([!^]?)(\]?[^\]]*)\]"
 
 
 def compile_glob(glob: str) -> re.Pattern[str]:
@@ -74,7 +74,7 @@ def name_regex(glob: str) -> str:
 
 def has_open_bracket(glob: str) -> bool:
     """Whether a bracket begins no class of characters."""
-    return "[" in _CLASS.sub("", glob).replace("\\[", "")
+    return "[" in re.sub(_CLASS, "", glob).replace("\\[", "")
 
 
 def _in_any_folder(glob: str) -> str:
@@ -96,10 +96,10 @@ def _translate_chunks(glob: str) -> list[str]:
     chunks, at = [""], 0
     while at < len(glob):
         char = glob[at]
-        found = _CLASS.match(glob, at) if char == "[" else None
+        found = re.match(_CLASS, glob[at:]) if char == "[" else None
         if found is not None:
             chunks[-1] += _translate_class(found[1], found[2])
-            at = found.end()
+            at += found.end()
             continue
         if char == "*":
             chunks.append("")
@@ -120,7 +120,7 @@ def _translate_class(negation: str, members: str) -> str:
 def _expand_braces(glob: str) -> list[str]:
     """Return the globs that `{a,b}` stands for."""
     globs = [glob]
-    while any(found := [_BRACES.search(one) for one in globs]):
+    while any(found := [re.search(_BRACES, one) for one in globs]):
         globs = [
             one[: match.start()] + choice + one[match.end() :]
             for one, match in zip(globs, found, strict=True)
