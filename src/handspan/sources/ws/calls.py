@@ -134,7 +134,7 @@ class RemoteCalls:
     def ask(self, call: RemoteCall) -> None:
         """Send the request, now or as soon as there is a link."""
         if self._end_reason:  # the client left after the engine found its tool
-            call.end(LostCall(False, self._end_reason))
+            call.end(LostCall(call.was_sent, self._end_reason))
             return
         self._open[call.id] = call
         if call.idle is not None:
