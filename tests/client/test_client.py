@@ -293,6 +293,7 @@ async def test_without_ask_permission_the_answer_is_no_and_says_how_to_change_it
         ("allow", "allow", ""),
         (("deny_forever", "Settings"), "deny_forever", "Settings"),
         ("perhaps", "deny", "'perhaps' is no answer"),
+        (("allow",), "deny", "('allow',) is no answer"),
         (RuntimeError("no screen"), "deny", "Asking failed: no screen"),
     ],
 )

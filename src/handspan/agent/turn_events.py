@@ -120,7 +120,8 @@ def find_answer(question: UserMessage, messages: Sequence[Message], limits: Turn
         if type(message) is UserMessage:
             if last is not None and message.turn != question.turn:
                 break
-            last = None  # it joined while the model was at work: the turn went on
+            # It joined while the model was at work; or the turn before it failed, and the model answers both.
+            last = None
         elif type(message) is AssistantMessage:
             texts.append(message.text)
             last = None if message.calls else message

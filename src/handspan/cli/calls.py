@@ -143,7 +143,7 @@ def _follow(filters: dict[str, str], limit: int, as_json: bool) -> None:
 
 
 async def _print_ended(requests: Requests, filters: dict[str, str], limit: int, as_json: bool) -> None:
-    """Print the last calls, then each one that ends. An update only says that something changed: the journal has it."""
+    """Print the last calls, then each one that ends. An update says that something changed; the first comes at once."""
     changed, printed = asyncio.Event(), set[str]()
     following = asyncio.create_task(requests.follow("/api/live", lambda line: _note(line, changed)))
     try:

@@ -350,7 +350,7 @@ class CallRunner:
             reply = await reply if inspect.isawaitable(reply) else reply
         except Exception as error:  # the program's own code
             return "deny", f"Asking failed: {str(error) or type(error).__name__}"
-        decision, how = reply if isinstance(reply, tuple) else (reply, "")
+        decision, how = reply if isinstance(reply, tuple) and len(reply) == 2 else (reply, "")
         return (decision, how) if decision in ("allow", "deny", "deny_forever") else ("deny", f"{reply!r} is no answer")
 
 

@@ -26,7 +26,7 @@ def listen(settings: GatewaySettings) -> list[socket.socket]:
     with ExitStack() as until_all_are_bound:
         sockets = []
         for family, address in dict.fromkeys((family, address[0]) for family, _, _, _, address in found):
-            # With its protocol named, asyncio sends small answers at once instead of waiting for more (TCP_NODELAY).
+            # asyncio sends small answers at once (TCP_NODELAY) only where the protocol is named, as here.
             bound = until_all_are_bound.enter_context(socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP))
             _bind(bound, str(address), port)
             port = bound.getsockname()[1]

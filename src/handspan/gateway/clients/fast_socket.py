@@ -27,6 +27,7 @@ class FastSocketProtocol(SocketProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Read whole text messages at once; give the rest to the library."""
+        # The library has to read on: it is within a message, has data that waits, or the connection begins or ends.
         if (
             self._splitter is not None
             or self._unread is not None

@@ -62,7 +62,7 @@ class ClientMessages:
             shown.set()
 
     def _show_here(self, posted: MessagePosted) -> int:
-        """Show a message on the pages and in the clients of this node, and return how many there are."""
+        """Show a message on the pages and in the clients of this node, and return how many got it."""
         data = {"channel": posted.channel, "chat_id": posted.chat_id, "content": posted.content}
         count = self._live.count(posted.owner)
         self._live.publish(posted.owner, "messages", {**data, "session": posted.session})

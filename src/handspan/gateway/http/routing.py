@@ -105,7 +105,7 @@ class Router:
         await envelope.complete(request, response)(scope, receive, send)
 
     def _find(self, request: AsgiRequest) -> Endpoint:
-        """Return the endpoint, and sets the path's parameters in the scope. Raises `Refusal` when there is none."""
+        """Return the endpoint, and set the path's parameters in the scope. Raises `Refusal` when there is none."""
         scope, segments = request.scope, _segments(request.scope)
         method: str = scope["method"]
         plain = self._plain.get(tuple(segments))

@@ -98,7 +98,7 @@ class McpDoor:
             await self._server.tell_of_changes()
 
     async def _find_agent(self, scope: Scope, admitted: Admitted) -> Agent:
-        """Return the agent of the path or the query, or the default one. Raises `Refusal` when it may not be used."""
+        """Return the agent of the path or query, else the first of the token, else the default. Raises `Refusal`."""
         path: str = scope["path"].removeprefix(scope.get("root_path", ""))
         admitted.require("tools")
         allowed = admitted.who.agents

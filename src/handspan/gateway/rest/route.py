@@ -262,7 +262,7 @@ _fields: Final = functools.cache(msgspec.structs.fields)
 
 
 def _with_whole_numbers(value: object, form: type[Struct]) -> object:
-    """Return the value with 20 in place of 20.0 where a field wants an integer: JSON makes no difference."""
+    """Return the value with 20 in place of 20.0 where a field wants an integer: in JSON both are the same."""
     if not isinstance(value, dict) or float not in map(type, value.values()):
         return value
     wanted = {each.encode_name for each in _fields(form) if _takes_whole_numbers(each.type)}

@@ -24,7 +24,7 @@ def main() -> None:
 
 
 def kill_marked(mark: bytes) -> None:
-    """Kill every process that has this mark in its environment, until there is none."""
+    """Kill every process that has this mark in its environment. Some rounds: one may start others meanwhile."""
     for _ in range(_ROUNDS):
         found = marked(mark)
         if not found:

@@ -100,9 +100,12 @@ class Mirrors:
         return None if mirror is None else mirror.release()
 
     def take_over(self, record: ClientRecord, calls: RemoteCalls, questions: RemoteQuestions | None = None) -> None:
-        """Let the calls of a client that left for another node go on there."""
+        """Let the calls of a client that left this node go on at the node where it connects next.
+
+        Until the rows say which one that is, its mirror waits: after the grace time the calls are lost.
+        """
         earlier = self._mirrors.get(record.peer)
-        if earlier is None or earlier.calls is not calls:
+        if earlier is None or earlier.calls is not calls:  # else the rows were faster than the message
             mirror = self._mirrors[record.peer] = Mirror(record, self._host, calls, questions)
             mirror.wait(partial(self._end, mirror))
         self._followed.setdefault(record.owner, time.monotonic())

@@ -124,7 +124,8 @@ async def _move_into(source: _Source, address: StoreAddress, tell: Callable[[str
 
 
 async def _move_rows(source: _Source, address: StoreAddress, tell: Callable[[str], None]) -> MoveReport:
-    raw: Any = await Connector(address).connect("move")  # asyncpg has no types; here it copies and has cursors
+    """Copy all tables into an empty database; compare them with one that has rows, as after an earlier move."""
+    raw: Any = await Connector(address).connect("move")  # COPY and cursors, which `TableConnection` does not have
     try:
         async with raw.transaction():
             await raw.execute("SET LOCAL statement_timeout = 0")

@@ -151,14 +151,14 @@ class StoredNodes:
         return row[0] or "" if row is not None else ""
 
     async def claim_request(self, kind: str, owner: str, key: str, asked: bytes, seconds: float) -> RequestClaim:
-        """Let this node answer the request with this key and fingerprint, unless another node does, or one has."""
+        """Let this node answer this request, unless another node is at work on it, or it has its answer."""
         row = (kind, sanitize(owner), sanitize(key))
 
         async def work(connection: TableConnection) -> RequestClaim:
             if await connection.fetch_one(_CLAIM_REQUEST, (*row, asked, self.own, seconds)) is not None:
                 return RequestClaim(True, asked)
             found = await connection.fetch_one(_FIND_REQUEST, row)
-            if found is None:  # its node was lost just now
+            if found is None:  # its node was lost just now: the caller asks again
                 return RequestClaim(False, asked)
             holder, before, answer = found
             return RequestClaim(holder == self.own, before, answer)
