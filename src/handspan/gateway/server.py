@@ -287,7 +287,9 @@ class Stopping:
         self.asked = asyncio.Event()
         self._asked_at = 0.0
         self._on_reload = on_reload
-        self._had_terminal = _has_terminal() and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
+        self._streams = _streams_at_terminal()
+        is_heard = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
+        self._had_terminal = is_heard and (_has_terminal() or bool(self._streams))
 
     def open(self) -> None:
         """Listen for signals until the process ends, so that a second one always counts."""
@@ -298,7 +300,8 @@ class Stopping:
             loop.add_signal_handler(signal.SIGHUP, self._on_hangup)
 
     def _on_hangup(self) -> None:
-        if self._had_terminal and not _has_terminal():
+        is_closed = not _has_terminal() or self._streams != _streams_at_terminal()
+        if self._had_terminal and is_closed:
             if not self.asked.is_set():  # a shell sends it to its jobs a second time: that does not ask for haste
                 self._on_signal(signal.SIGHUP)
         elif self._on_reload is not None:
@@ -324,6 +327,11 @@ def _has_terminal() -> bool:
     except OSError:
         return False
     return True
+
+
+def _streams_at_terminal() -> list[int]:
+    """Return which of the standard streams are at a terminal that is open."""
+    return [stream for stream in (0, 1, 2) if os.isatty(stream)]
 
 
 def find_uvloop() -> Callable[[], asyncio.AbstractEventLoop] | None:

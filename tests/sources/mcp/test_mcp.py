@@ -138,7 +138,7 @@ async def test_words_between_messages_and_a_flood_of_standard_error_do_no_harm(
 async def test_two_thousand_tools_are_listed(tmp_path: Path) -> None:
     async with app_with(tmp_path, bad=server("--count", "2000")) as app:
         await ready(app)
-        assert connection(app).state.tools == 2013
+        assert connection(app).state.tools == 2014
 
 
 async def test_nothing_of_a_server_stays_when_it_is_closed(tmp_path: Path) -> None:
