@@ -396,7 +396,7 @@ class Cluster:
             self._parts.sessions.take_up(session, owner)
 
     async def _is_held_elsewhere(self, call_id: str) -> bool:
-        """Whether another node, which lives, works on this call: then it hears of the answer itself."""
+        """Whether another node, which lives, works on this call: then it gets the answer itself."""
         holder = await self.book.holder_of(call_id)
         store = self._parts.app.store
         return bool(holder) and holder != self.book.own and store is not None and await store.leases.is_alive(holder)

@@ -6,6 +6,7 @@ that node. When the row is gone, a node that has the server in its settings ente
 """
 
 import asyncio
+import contextlib
 import logging
 import secrets
 import time
@@ -347,9 +348,10 @@ class SharedServers:
 
     async def acknowledge_late(self, mirror: Mirror, call_id: str) -> None:
         """Let the node of a server forget an answer that no call here waits for, unless another node waits for it."""
-        record = await self._ledger.find(call_id)
-        if record is None or record.state == "done":
-            mirror.calls.acknowledge(call_id)
+        with contextlib.suppress(StoreError):  # the database is away: the answer comes again
+            record = await self._ledger.find(call_id)
+            if record is None or record.state == "done":
+                mirror.calls.acknowledge(call_id)
 
     def wake(self) -> None:
         """Look now: the calls of a lost node may have been taken over."""

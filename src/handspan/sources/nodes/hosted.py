@@ -32,8 +32,8 @@ from handspan.sources.nodes.messages import (
     ToClient,
     encode,
     is_large,
-    nobody_to_ask,
     read_head,
+    refuse_question,
 )
 from handspan.sources.nodes.relay import Relay, RelayHost
 from handspan.sources.ws.calls import LostCall, RemoteCall, RemoteCalls
@@ -43,7 +43,7 @@ from handspan.wire.ws_frames import CallRequest, CancelFrame, FailureFrame, Medi
 RunNamed: TypeAlias = Callable[[str, Arguments, ToolContext], Awaitable[Json | Success]]
 """Runs a tool by the server's own name. Raises `ToolError`."""
 _SLACK_SECONDS: Final = 2.0
-"""The calling node ends a call that takes too long. This one does so if it does not hear of that."""
+"""The calling node ends a call that takes too long. This one does so without such a message."""
 _MAX_ENDED: Final = 10_000
 _ENDED: Final = "This call has ended, and another node has its result."
 _NEVER_CAME: Final = "The MCP server lost the node of the caller"
@@ -127,7 +127,7 @@ class HostedServer:
         self._remember_ended((call.id,))
         for question, waiting in self._questions.values():
             if question.call == call.id and not waiting.done():
-                waiting.set_result(nobody_to_ask(question))
+                waiting.set_result(refuse_question(question))
         if not isinstance(found, bool):
             call.end(found)
         elif call.id in self._running:
@@ -213,7 +213,7 @@ class HostedServer:
         self._questions[question_id] = (question, waiting)
         try:
             if call_id in self._taken:
-                return nobody_to_ask(question)
+                return refuse_question(question)
             call = self.relay.carried.get(call_id)
             if call is not None:
                 self._host.link.send(call.caller, ASK, encode(question))

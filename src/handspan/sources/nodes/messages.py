@@ -136,7 +136,7 @@ class CallAnswer(Struct, frozen=True, array_like=True):
     """Why no person could be asked."""
 
 
-def nobody_to_ask(question: CallQuestion) -> CallAnswer:
+def refuse_question(question: CallQuestion) -> CallAnswer:
     """Return the answer to a question of a call that another node has taken over."""
     text = "The node at which this call began is gone: its person can't be asked any more."
     return CallAnswer(question.peer, question.call, question.id, Answer("deny"), error=text)

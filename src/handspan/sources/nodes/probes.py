@@ -99,7 +99,7 @@ class Probes:
                 self._mirrors.lose(ClientLost(mirror.record.owner, client.peer, client.epoch))
 
     async def _count_miss(self, node: str) -> None:
-        """Note that nobody listens under this id. After the second time, the node counts as lost."""
+        """Note that no node listens under this id. After the second time, the node counts as lost."""
         if self._link.up_for < _SETTLED_SECONDS:
             return
         self._misses[node] = self._misses.get(node, 0) + 1

@@ -20,7 +20,7 @@ from handspan.core.questions import Answer
 from handspan.core.results import Attachment, Success
 from handspan.core.values import Arguments, Json
 from handspan.sources.mcp.sharing import NotRun, ServerSnapshot
-from handspan.sources.nodes.messages import ANSWER, CallAnswer, CallQuestion, encode, nobody_to_ask
+from handspan.sources.nodes.messages import ANSWER, CallAnswer, CallQuestion, encode, refuse_question
 from handspan.sources.nodes.mirror import Mirror, MirrorHost
 from handspan.sources.ws.calls import IdleTimeout, LostCall, Outcome, RemoteCall
 from handspan.wire.ws_frames import FailureFrame, MediaPart, ResultFrame
@@ -107,7 +107,7 @@ class NodeServerLink:
             asking = asyncio.create_task(self._ask(question, ctx))
             self._asking.setdefault(question.call, []).append(asking)
         elif question.call in self.mirror.calls.open:
-            self._send(nobody_to_ask(question))
+            self._send(refuse_question(question))
 
     async def _ask(self, question: CallQuestion, ctx: ToolContext) -> None:
         try:
