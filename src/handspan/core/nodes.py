@@ -125,7 +125,7 @@ class NodeBook(Protocol):
         """The incarnation of this node."""
 
     def prepare(self, address: str, may_renew: Callable[[], bool], on_lost: Callable[[str], None]) -> None:
-        """Say, before the store is opened, where this node answers, when it may live, and what is called at its loss.
+        """Say, before the store is opened, where this node answers, when it may live, and what to call at its loss.
 
         `on_lost` gets the old incarnation when the others counted it as lost; `own` is the new one by then.
         """

@@ -83,7 +83,7 @@ class StoredNodes:
         return self.leases.own
 
     def prepare(self, address: str, may_renew: Callable[[], bool], on_lost: Callable[[str], None]) -> None:
-        """Say, before the store is opened, where this node answers, when it may live, and what is called at its loss."""
+        """Say, before the store is opened, where this node answers, when it may live, and what to call at its loss."""
         self.leases.address, self.leases.on_lost = address, on_lost
         self.leases.renew_while(may_renew)
 
