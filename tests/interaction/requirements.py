@@ -549,7 +549,7 @@ REQUIREMENTS: Final = {
         ),
     ),
     "W1": Requirement(
-        "A client registers tools, additively; what is not taken is named with its reason.",
+        "A client registers tools, additively; what is refused is named with its reason.",
         (
             "sources/test_ws.py::test_an_entry_that_lacks_a_field_is_rejected_with_the_reason_and_the_others_are_taken",
             "sources/test_ws.py::test_registering_adds_and_replaces_by_name",

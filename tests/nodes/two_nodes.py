@@ -29,6 +29,7 @@ from handspan.engine.caller import Caller
 from handspan.engine.engine import Engine
 from handspan.engine.ledger import MemoryLedger
 from handspan.gateway.clients.devices import Devices
+from handspan.gateway.clients.late_results import LateResults, TakeLate
 from handspan.gateway.clients.peers import Peer, Peers
 from handspan.gateway.clients.resume_tokens import ResumeTokens
 from handspan.gateway.gateway import Gateway
@@ -259,17 +260,9 @@ class PlayedNode:
         self._bus, self._box = bus, self._caller.box
         assert engine is not None
 
-    def _make_late(self, ledger: MemoryLedger) -> Callable[[Any, ResultFrame | FailureFrame], None]:
+    def _make_late(self, ledger: MemoryLedger) -> TakeLate:
         """The gateway's own way with an answer that no call waits for."""
-        gateway: Any = SimpleNamespace(
-            metrics=SimpleNamespace(results=Counter[str]()),
-            store=SimpleNamespace(ledger=ledger),
-            _notes=set(),
-            _limits=SimpleNamespace(pending_calls=1000),
-        )
-        gateway.metrics.results = SimpleNamespace(add=lambda kind: None)
-        gateway._note = partial(Gateway._note, gateway)
-        return partial(Gateway._late, gateway)
+        return LateResults(ledger, 1000, lambda kind: None).take
 
     async def open(self) -> None:
         """Take part in the work of both."""

@@ -58,7 +58,7 @@ class TurnCounts:
             failed = all(result.is_error for result in message.results)
             self.failed_rounds = self.failed_rounds + 1 if failed else 0
 
-    def is_over(self, limits: TurnLimits) -> EndOfTools | None:
+    def why_no_more_tools(self, limits: TurnLimits) -> EndOfTools | None:
         """Return why the model may call no more tools in this turn; None when it may."""
         if limits.rounds is not None and self.rounds >= limits.rounds:
             return "limit"

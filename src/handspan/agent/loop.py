@@ -95,7 +95,7 @@ class Loop:
                 elif conversation.inbox:
                     await self.take_inbox(conversation)
                 else:
-                    over = conversation.counts.is_over(conversation.limits)
+                    over = conversation.counts.why_no_more_tools(conversation.limits)
                     reason: EndReason = END_REASONS.get(last.stop) or over or "done"
                     return self._end(emit, reason, last.text)
         except ModelError as error:
@@ -160,7 +160,7 @@ class Loop:
 
     async def _ask(self, conversation: Conversation, emit: Emit) -> AssistantMessage:
         """Return the model's reply. A model that may call no more tools is offered none (E4)."""
-        over = conversation.counts.is_over(conversation.limits)
+        over = conversation.counts.why_no_more_tools(conversation.limits)
         specs: tuple[ToolSpec, ...] = () if over else conversation.specs_for_model()
         emit(RoundBegan(conversation.counts.rounds + 1))
         text: list[str] = []

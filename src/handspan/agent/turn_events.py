@@ -128,7 +128,7 @@ def find_answer(question: UserMessage, messages: Sequence[Message], limits: Turn
         counts.note(message)
     if last is None:
         return None
-    reason: EndReason = END_REASONS.get(last.stop) or counts.is_over(limits) or "done"
+    reason: EndReason = END_REASONS.get(last.stop) or counts.why_no_more_tools(limits) or "done"
     return AnsweredBefore(Ended(reason, last.text), "".join(texts))
 
 

@@ -143,15 +143,15 @@ class ChannelQueue:
         """Return the channel's own id of the message when it is delivered. Raises `ToolError` if it is not."""
         if self.channel is None:
             raise ToolError("tool_not_available", f"The channel {self.name!r} can't be used: {self.problem}")
-        delivered: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        delivery: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         try:
-            self._queue.put_nowait((message, delivered))
+            self._queue.put_nowait((message, delivery))
         except asyncio.QueueFull:
             text = f"outbound channel full (backpressure): {self._queue.maxsize} messages wait for {self.name!r}."
             raise ToolError("busy", f"{text} Try again later.") from None
         if self._worker is None or self._worker.done():
             self._worker = asyncio.create_task(self._deliver_all(self.channel))
-        return await delivered
+        return await delivery
 
     async def close(self) -> None:
         """Stop. Messages that still wait are not delivered, and their senders get an error."""
@@ -159,9 +159,9 @@ class ChannelQueue:
             self._worker.cancel()
             await asyncio.gather(self._worker, return_exceptions=True)
         while not self._queue.empty():
-            _, delivered = self._queue.get_nowait()
-            if not delivered.done():
-                delivered.set_exception(ToolError("interrupted", "The gateway stops: the message was not sent."))
+            _, delivery = self._queue.get_nowait()
+            if not delivery.done():
+                delivery.set_exception(ToolError("interrupted", "The gateway stops: the message was not sent."))
         channel, self.status = self.channel, "closed"
         if channel is not None and isinstance(channel, HoldsConnections):
             await channel.close()
@@ -169,31 +169,31 @@ class ChannelQueue:
     async def _deliver_all(self, channel: Channel) -> None:
         """Deliver what waits. The task ends with the last message: a channel without messages has none."""
         while not self._queue.empty():
-            message, delivered = self._queue.get_nowait()
-            if not delivered.done():  # else its sender was cancelled while it waited
-                await self._deliver(channel, message, delivered)
+            message, delivery = self._queue.get_nowait()
+            if not delivery.done():  # else its sender was cancelled while it waited
+                await self._deliver(channel, message, delivery)
 
-    async def _deliver(self, channel: Channel, message: OutgoingMessage, delivered: "asyncio.Future[str]") -> None:
+    async def _deliver(self, channel: Channel, message: OutgoingMessage, delivery: "asyncio.Future[str]") -> None:
         try:
             reference = await channel.deliver(message)
         except asyncio.CancelledError:
-            if not delivered.done():
+            if not delivery.done():
                 text = "The gateway stopped while the message was sent: it may have arrived."
-                delivered.set_exception(ToolError("unknown_outcome", text))
+                delivery.set_exception(ToolError("unknown_outcome", text))
             raise
         except ToolError as error:
             self.reason = f"The last message was not delivered: {error.message}"
-            _settle(delivered, error)
+            _settle(delivery, error)
         except Exception as error:  # an adapter's library: the queue goes on
             _log.exception("A message to the channel %r failed", self.name)
             self.reason = f"The last message was not delivered: {type(error).__name__}; the log says more."
-            _settle(delivered, ToolError("execution_failed", f"{self.name!r}: {type(error).__name__}: {error}"))
+            _settle(delivery, ToolError("execution_failed", f"{self.name!r}: {type(error).__name__}: {error}"))
         else:
             self.delivered += 1
             if self.status == "ready":
                 self.reason = ""
-            if not delivered.done():
-                delivered.set_result(reference)
+            if not delivery.done():
+                delivery.set_result(reference)
 
 
 class MessageBus:
@@ -246,6 +246,6 @@ def describe_unknown(name: str, known: Sequence[str]) -> str:
     return f"There is no channel {name[:60]!r}.{did_you_mean(name, known)} {listed}"
 
 
-def _settle(delivered: "asyncio.Future[str]", error: ToolError) -> None:
-    if not delivered.done():
-        delivered.set_exception(error)
+def _settle(delivery: "asyncio.Future[str]", error: ToolError) -> None:
+    if not delivery.done():
+        delivery.set_exception(error)

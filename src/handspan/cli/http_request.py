@@ -39,7 +39,7 @@ def ask(
     import http.client  # noqa: PLC0415 - most commands ask no gateway this way, and start-up counts
 
     try:
-        connection = _connection(url, seconds, tls or _tls(secret="Authorization" in (headers or {})))
+        connection = _connection(url, seconds, tls or _tls(has_token="Authorization" in (headers or {})))
     except ValueError as error:
         return HttpAnswer(0, problem=f"{url!r} is no address: {error}")
     try:
@@ -65,9 +65,10 @@ def _connection(url: str, seconds: float, tls: ssl.SSLContext) -> "HTTPConnectio
     return http.client.HTTPSConnection(parts.hostname, parts.port or 443, timeout=seconds, context=tls)
 
 
-def _tls(*, secret: bool) -> ssl.SSLContext:
+def _tls(*, has_token: bool) -> ssl.SSLContext:
+    """Return TLS for a request. Without a token to protect, any certificate is accepted."""
     context = ssl.create_default_context()
-    if not secret:
+    if not has_token:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     return context

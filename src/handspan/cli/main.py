@@ -1,4 +1,4 @@
-"""The command `handspan`: finds the file of the command that was typed, and turns our errors into words."""
+"""The command line `handspan`, with click: finds the file of the subcommand that was typed; prints our errors."""
 
 import gc
 import importlib

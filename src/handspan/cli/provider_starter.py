@@ -97,7 +97,7 @@ def write_starter(folder: Path, name: str, provider_id: str) -> list[Path]:
         (project / file).write_text(_filled(text, words), encoding="utf-8")
     (project / f"{provider_id}.json").write_bytes(encode_manifest(manifest))
     for written in project.iterdir():
-        written.chmod(0o644)  # a manifest that others may write to is not taken
+        written.chmod(0o644)  # a manifest that others may write to is not accepted
     return sorted(project.iterdir())
 
 

@@ -121,7 +121,10 @@ class SettingReader:
         return read
 
     def _map_name(self, given: str, below: object) -> str:
-        """Return a name of a map. The environment has it in capitals: an existing name of other case is meant."""
+        """Return the key for one entry of a user's table.
+
+        Keys of the environment are in capitals. An existing key that differs only in case is taken, else lower case.
+        """
         if not self._place.capitals:
             return given
         known = below if isinstance(below, Mapping) else {}

@@ -1,4 +1,7 @@
-"""The hook `audit_log`: the begin and the end of every call, as lines of JSON in a file of its own (SPEC E7, S6)."""
+"""The hook `audit_log`: the begin and the end of every call, as lines of JSON in a file of its own (SPEC E7, S6).
+
+It runs only where the settings name it. The journal has every call in any case: see `core/store.py`, `Ledger`.
+"""
 
 import time
 from pathlib import Path

@@ -41,11 +41,11 @@ class OpenAgent:
         self._resources = resources
 
     @classmethod
-    async def open(cls, options: HandspanOptions, questions: AnswerQuestion | None) -> "OpenAgent":
+    async def open(cls, options: HandspanOptions, answer_question: AnswerQuestion | None) -> "OpenAgent":
         """Return an agent with these options. Raises `ConfigError` when one of them can't be used."""
         async with AsyncExitStack() as resources:
-            settings, bus = resources.enter_context(options.folders()), MemoryBus()
-            person = CallbackQuestions(questions, bus)
+            settings, bus = resources.enter_context(options.open_settings()), MemoryBus()
+            person = CallbackQuestions(answer_question, bus)
             app = App(settings, person, durable=True, bus=bus, sources=options.sources)
             await resources.enter_async_context(app)
             choose = await _model_chooser(app, options.model)

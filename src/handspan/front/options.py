@@ -44,7 +44,7 @@ class HandspanOptions(Struct, frozen=True):
     settings: Settings | None
 
     @contextmanager
-    def folders(self) -> Iterator[Settings]:
+    def open_settings(self) -> Iterator[Settings]:
         """Yield the settings. Folders that the program does not name are temporary, and removed after the block."""
         if self.settings is not None or (self.state is not None and self.workspace is not None):
             yield self._make_settings(self.settings or Settings(Path(), Path()))

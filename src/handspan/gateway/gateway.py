@@ -5,7 +5,7 @@ import importlib
 import logging
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec import structs
@@ -34,8 +34,9 @@ from handspan.core.questions import Answer, Decision
 from handspan.core.store import Store
 from handspan.gateway.app import App
 from handspan.gateway.clients.devices import Devices
+from handspan.gateway.clients.late_results import LateResults
 from handspan.gateway.clients.messages import ClientMessages
-from handspan.gateway.clients.peers import Peer, Peers
+from handspan.gateway.clients.peers import Peers
 from handspan.gateway.clients.resume_tokens import ResumeTokens, load_key
 from handspan.gateway.clients.trust import DeviceTrust
 from handspan.gateway.clients.unfinished_calls import UnfinishedCalls
@@ -53,13 +54,10 @@ from handspan.gateway.sessions.resumable_calls import ResumableCalls
 from handspan.models.choice import OFFLINE, Choice
 from handspan.models.model import Model
 from handspan.sources.offers import OfferRules
-from handspan.sources.ws.calls import RemoteCalls
-from handspan.wire.ws_frames import FailureFrame, ResultFrame, WireLimits
+from handspan.wire.ws_frames import WireLimits
 
 if TYPE_CHECKING:
     from handspan.gateway.channels.door import ChannelDoor
-
-if TYPE_CHECKING:
     from handspan.gateway.nodes.cluster import Cluster
     from handspan.gateway.nodes.events import ClusterParts
 
@@ -79,21 +77,6 @@ _CHANNELS: Final = "handspan.gateway.channels.door"
 _FILES: Final = ("/page/", "/sdk/", "/examples/")
 _EXPIRY_INTERVAL: Final = 5.0
 """Seconds between two searches for expired calls."""
-
-
-class LateClient(Protocol):
-    """A client whose answer came too late: one that is connected here, or to another node."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def label(self) -> str: ...
-    @property
-    def session(self) -> str: ...
-    @property
-    def can(self) -> frozenset[str]: ...
-    @property
-    def calls(self) -> RemoteCalls: ...
 
 
 class Gateway:
@@ -146,7 +129,7 @@ class Gateway:
         self._model = model
         self._is_inside = is_inside
         self._limits = msgspec.convert(structs.asdict(settings.gateway.limits), WireLimits)
-        self._notes: set[asyncio.Task[None]] = set()
+        self._late = LateResults(self.store.ledger, self._limits.pending_calls, self.metrics.results.add)
         self._watching: asyncio.Task[None] | None = None
         self.doors: dict[str, Door] = {}
         """The doors that are open, by their names in `_DOORS`."""
@@ -204,7 +187,7 @@ class Gateway:
                 app.artifacts,
                 self._trust,
                 self._limits,
-                self._late,
+                self._late.take,
             )
         )
         self.questions.open(store.questions, self._resumable.resume_answered)
@@ -287,7 +270,7 @@ class Gateway:
             await self.channels.close()
         await self._unfinished.close()
         await self._trust.close()
-        await asyncio.gather(*self._notes, return_exceptions=True)
+        await self._late.close()
         await self.devices.close()
         await self._close_app()
 
@@ -446,45 +429,6 @@ class Gateway:
         """End a question of the operator: the person has done what it asked for, or can't any more."""
         return await self.questions.answer(question_id, Answer(decision), owner=OPERATOR.owner)
 
-    def _late(self, peer: LateClient, frame: ResultFrame | FailureFrame) -> None:
-        """Acknowledge a result that no open call of the peer waits for, and note it (ws.md 5.3, 5.4, 6.7 c, k)."""
-        self.metrics.results.add("late" if "resume" in peer.can else "unknown")
-        if "resume" not in peer.can:
-            peer.calls.acknowledge(frame.call)
-        if len(self._notes) < self._limits.pending_calls:  # else a client with `resume` sends it again on its next link
-            task = asyncio.create_task(self._note(peer, frame))
-            self._notes.add(task)
-            task.add_done_callback(self._notes.discard)
-
-    async def _note(self, peer: LateClient, frame: ResultFrame | FailureFrame) -> None:
-        """Note a late result in the journal, if its call was this client's, and acknowledge it when it is stored."""
-        can_resume = "resume" in peer.can
-        try:
-            record = await self.store.ledger.find(frame.call)
-            origin = None if record is None else record.tool.origin
-            if record is not None and (origin is None or origin.connection != peer.id):  # SPEC W6
-                client = peer.label or f"session {peer.session}"
-                _log.warning(
-                    "A result of %r for the call %s of %r was dropped: that call was sent to another client.",
-                    client,
-                    record.id,
-                    record.name,
-                )
-            elif record is not None and can_resume:
-                if record.state != "done" or self.store.ledger.unwritten(frame.call) is not None:
-                    if frame.call in peer.calls.open and peer.calls.receive_answer(frame):
-                        return  # this node took the call over just now
-                    if isinstance(peer, Peer) and peer.relay is not None and frame.call not in peer.calls.open:
-                        peer.relay.keep_early(frame)  # another node has the call, and will ask for it here
-                    else:
-                        peer.calls.acknowledge_later(frame.call)  # its first copy is not on the disk yet
-                    return
-                await self.store.ledger.note(frame.call, msgspec.json.encode(frame).decode())
-            if can_resume:
-                peer.calls.acknowledge(frame.call)
-        except HandspanError as error:
-            _log.warning("A late result of the call %s was not stored: %s", frame.call, error)
-
     # Inside.
 
     async def _choose_model(self, named: str) -> Choice:
@@ -524,7 +468,7 @@ class Gateway:
             resumable=self._resumable,
             rules=self.offer_rules,
             pairing=self.pairing,
-            late=self._late,
+            late=self._late.take,
             live=self.live,
             metrics=self.metrics,
         )

@@ -134,4 +134,5 @@ def read_answer(result: types.ElicitResult) -> Answer:
     if result.action == "accept":
         value: Json = msgspec.to_builtins(result.content)
         return Answer("allow", value=value)
+    # "cancel" closes the question without an answer: as if its time had run out.
     return Answer("deny" if result.action == "decline" else "expired")

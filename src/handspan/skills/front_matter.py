@@ -240,10 +240,10 @@ class _YamlCheck:
     def _refuse_unsafe(self, event: "yaml.Event") -> None:
         if getattr(event, "anchor", None) is not None:
             raise self._problem(
-                event, "aliases and anchors ('*', '&') are not taken. Write the value out, or in quotes"
+                event, "aliases and anchors ('*', '&') are not allowed. Write the value out, or in quotes"
             )
         if getattr(event, "tag", None) is not None:
-            raise self._problem(event, "tags ('!') are not taken. Leave it out, or put the value in quotes")
+            raise self._problem(event, "tags ('!') are not allowed. Leave it out, or put the value in quotes")
 
     def _problem(self, event: "yaml.Event", words: str) -> SkillError:
         return SkillError(self._file, self._line(event), words)

@@ -1,6 +1,6 @@
 """Tools of the Python files in the configuration's `tools/` folder, also of files that change later (SPEC T6).
 
-A look at the folder costs a system call a file, so the folder is looked at every second, and when a tool is missing:
+A look at the folder costs only one system call for each file, so it is done every second, and when a tool is missing:
 no library that watches files is needed, and it works on every file system. Code of a file runs on a thread of its own:
 a file that hangs holds nothing up.
 """
@@ -81,15 +81,16 @@ class FolderTools:
     async def refresh(self, *, is_forced: bool = False) -> None:
         """Read the files that are new or changed, and forget those that are gone. `is_forced`: read all again.
 
-        A file that loads slowly is waited for only a short time: its tools come later. With `is_forced`, to its end.
+        A file that loads slowly is waited for only a short time: its tools come later. With `is_forced` the
+        wait ends when every file has loaded or has taken too long, which counts as broken.
         """
         if self._status != "ready":
             return
         if is_forced:
-            await self._follow(is_forced=True)
+            await self._update_and_report(is_forced=True)
             return
         if self._waiting is None:
-            self._waiting = self._begin(self._follow())
+            self._waiting = self._begin(self._update_and_report())
         await asyncio.wait((self._waiting,), timeout=_WAIT_SECONDS)
 
     def _begin(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
@@ -101,10 +102,10 @@ class FolderTools:
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(_SCAN_SECONDS)
-            await self._follow()
+            await self._update_and_report()
 
-    async def _follow(self, *, is_forced: bool = False) -> None:
-        """Update the registry, and tell of what has changed."""
+    async def _update_and_report(self, *, is_forced: bool = False) -> None:
+        """Update the registry, log what has changed, and call `changed`."""
         changed = await self._update(is_forced=is_forced)
         for path in changed:
             _log_change(path, self._tools.get(path), self._broken.get(path, []))

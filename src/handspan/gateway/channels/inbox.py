@@ -90,7 +90,7 @@ class ChannelInbox:
             raise ToolError("busy", f"{text} Try again later.")
 
     async def _judge(self, queue: ChannelQueue, message: IncomingMessage) -> InboxMessage | MessageTaken:
-        """Return the message with its owner, or why it is not taken. Nothing has happened yet."""
+        """Return the message with its owner, or why it is not accepted. Nothing has happened yet."""
         owner = await self._owner_of(queue, message)
         who = f"{message.sender_id}@{queue.name}"
         if owner is None:

@@ -44,7 +44,7 @@ _MAX_REPLAYED: Final = 4096
 """Events that are stored for a client that comes back."""
 _MAX_MESSAGES: Final = 64
 """Messages of which the outcome is remembered."""
-_NOT_TAKEN: Final = "The message came when its turn was over, and was not taken: send it again."
+_NOT_ACCEPTED: Final = "The message came when its turn was over, and was not accepted: send it again."
 _STOPPED: Final = "The message was still waiting when the session's turns were stopped, and is not part of it."
 
 
@@ -363,7 +363,7 @@ def _not_stored(ended: Ended, message_id: str) -> ErrorFrame:
     """Return why a message is not part of the session, from the end of the turn that should have answered it."""
     if ended.reason == "aborted":
         return ErrorFrame(_STOPPED, "ABORTED", message_id)
-    failed = error_frame(ended if ended.reason == "error" else Ended("error", _NOT_TAKEN))
+    failed = error_frame(ended if ended.reason == "error" else Ended("error", _NOT_ACCEPTED))
     return ErrorFrame(failed.message, failed.code, message_id)
 
 

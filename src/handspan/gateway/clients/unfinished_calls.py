@@ -83,7 +83,7 @@ class UnfinishedCalls:
             self._calls.setdefault(record.tool.origin.connection, []).append((call, record.expires_at))
             if record.id in logins:
                 call.is_in_login = True
-                self._start(self._await_login(call, record, logins[record.id]))
+                self._start(self._await_earlier_login(call, record, logins[record.id]))
             else:
                 call.was_sent = True  # the earlier process knew; this one must assume it
                 self._set_deadline(call, left)
@@ -190,7 +190,7 @@ class UnfinishedCalls:
             self._stop_clock(call)
             calls.forget(call)
 
-    async def _await_login(self, call: RemoteCall, record: CallRecord, question: Question) -> None:
+    async def _await_earlier_login(self, call: RemoteCall, record: CallRecord, question: Question) -> None:
         """Wait for the answer to a question that an earlier process asked; then the client runs the call again."""
         with self._waits_for_person():
             answer = await self._questions.ask(question)
@@ -200,7 +200,7 @@ class UnfinishedCalls:
             await self._prolong(record)
             deadline = self._set_deadline(call, _allowance(record))
             calls = self._taken_over.get(call.id)
-            if calls is None:
+            if calls is None:  # the client is not back yet: it gets the call when it connects
                 call.leave_login(deadline)
             else:
                 calls.retry(call, deadline)

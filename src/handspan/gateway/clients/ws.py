@@ -4,7 +4,7 @@ import importlib
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final
 from urllib.parse import parse_qsl
 
 from msgspec import Struct
@@ -13,6 +13,7 @@ from handspan.agent.refusals import SessionRefused
 from handspan.agent.sessions import Bound, Sessions
 from handspan.core.artifacts import Artifacts
 from handspan.gateway.clients.connection_log import log_arrival, log_departure, log_offer
+from handspan.gateway.clients.late_results import TakeLate
 from handspan.gateway.clients.peers import Peer, Peers, PeerSocket
 from handspan.gateway.clients.transport import EXTENSION, Socket
 from handspan.gateway.clients.trust import DeviceTrust
@@ -55,12 +56,6 @@ _ESTABLISHED: Final = "Connection established"
 _PONG: Final = encode(PongFrame())
 ANSWER_SECONDS: Final = 2.0
 """A client that does not answer a ping within this time is dropped, if another one offers tools of the same names."""
-
-
-class TakeLate(Protocol):
-    """Takes results that arrive when the call is over (ws.md 6.7 k)."""
-
-    def __call__(self, peer: Peer, frame: ResultFrame | FailureFrame) -> None: ...
 
 
 class WsDoors(Struct, frozen=True):
@@ -183,13 +178,13 @@ class Connection:
         try:
             frame = decode_client(data, self._doors.limits.depth)
         except FrameError as error:
-            self._slow_down()
+            self._limit_rate()
             self.send(ErrorFrame(str(error), error.code if self._peer is not None else ""))
             return
         if (type(frame) is ResultFrame or type(frame) is FailureFrame) and self._peer is not None:
             self._take_result(self._peer, frame)
             return
-        self._slow_down()
+        self._limit_rate()
         if self._peer is None:
             self._begin(frame, self._bound)
         elif type(frame) is Say and self._peer.chat is not None:
@@ -310,7 +305,7 @@ class Connection:
                 self.send_text(_PONG)
             case _:
                 kind = frame.__struct_config__.tag
-                self.send(ErrorFrame(f"Frames of type {kind!r} are not taken here and now.", "UNKNOWN_MESSAGE_TYPE"))
+                self.send(ErrorFrame(f"Frames of type {kind!r} are not accepted here and now.", "UNKNOWN_MESSAGE_TYPE"))
 
     def _register(self, frame: RegisterTools, peer: Peer) -> None:
         registered = peer.tools.register(frame.tools)
@@ -324,12 +319,12 @@ class Connection:
         """Take a result. It is acknowledged later, when it is stored (ws.md 5.3)."""
         if peer.calls.receive_answer(frame) or (peer.relay is not None and peer.relay.take_answer(frame)):
             return
-        self._slow_down()  # no call waits for it
+        self._limit_rate()  # no call waits for it
         if frame.call:
             self._doors.late(peer, frame)
 
-    def _slow_down(self) -> None:
-        """Read more slowly from a client that sends too many frames (ws.md 2.4)."""
+    def _limit_rate(self) -> None:
+        """Count a frame, and read more slowly from a client that sends too many (ws.md 2.4)."""
         now, rate = time.monotonic(), self._doors.limits.messages_per_second
         self._credit = min(2.0 * rate, self._credit + (now - self._read_at) * rate) - 1.0
         self._read_at = now

@@ -1,4 +1,4 @@
-"""A limit on wrong tokens and other tries, by address: so many in a window of time, then a pause."""
+"""The rate limit on wrong tokens and other tries, by address: so many in a window of time, then a pause."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Hides secrets in lines of the log (SPEC S5): those that the settings and the environment have, and known forms.
+"""Hides (redacts) secrets in lines of the log (SPEC S5): those of the settings and the environment, and known forms.
 
 No line is made with a secret in it. This is the second guard, for texts that are not ours: errors of model APIs, what
 an MCP server prints, tracebacks of a person's own tools.

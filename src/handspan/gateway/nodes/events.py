@@ -22,6 +22,7 @@ from handspan.core.bus import (
 from handspan.core.errors import HandspanError
 from handspan.gateway.app import App
 from handspan.gateway.clients.devices import Devices
+from handspan.gateway.clients.late_results import TakeLate
 from handspan.gateway.clients.peers import Peers
 from handspan.gateway.clients.unfinished_calls import UnfinishedCalls
 from handspan.gateway.entry.auth import Auth
@@ -34,7 +35,6 @@ from handspan.gateway.sessions.questions import AwaitedQuestions
 from handspan.gateway.sessions.resumable_calls import ResumableCalls
 from handspan.sources.nodes.mirrors import Mirrors
 from handspan.sources.offers import OfferRules
-from handspan.wire.ws_frames import FailureFrame, ResultFrame
 
 _log = logging.getLogger(__name__)
 
@@ -52,8 +52,7 @@ class ClusterParts(Struct, frozen=True, kw_only=True):
     resumable: ResumableCalls
     rules: OfferRules
     pairing: Pairing
-    late: Callable[[Any, ResultFrame | FailureFrame], None]
-    """Takes an answer that no call waits for, with its client."""
+    late: TakeLate
     live: Live
     metrics: Metrics
 

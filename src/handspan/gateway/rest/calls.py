@@ -1,4 +1,7 @@
-"""The journal of past calls (SPEC E8), and the tokens that models used (SPEC M6); `calling.py` runs a call."""
+"""The journal of calls (SPEC E8), the cancel of a call that runs, and the tokens that models used (SPEC M6).
+
+`calling.py` runs a call.
+"""
 
 import asyncio
 from datetime import datetime

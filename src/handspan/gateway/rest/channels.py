@@ -115,7 +115,7 @@ async def _take(request: RestRequest, message: IncomingMessage) -> SignedAnswer 
             raise
         raise Refusal(429, "busy", error.message, 5) from None
     if taken.status in _REFUSALS:
-        text = taken.text or "It was not taken."
+        text = taken.text or "It was not accepted."
         if taken.status == "replayed":
             text = "This request came before, and each is taken once. Sign the message again, with the time of now."
         raise Refusal(*_REFUSALS[taken.status], text)

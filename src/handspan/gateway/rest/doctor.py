@@ -175,6 +175,11 @@ def _channels(app: App) -> Iterator[Finding]:
 def source_findings(name: str, state: SourceState) -> Iterator[Finding]:
     """Yield the state of a source of tools, then each tool of it that can't be used."""
     is_ok = state.status != "failed"
-    yield Finding(f"source {name}", is_ok, describe_state(state), "" if is_ok else "do what it says, or take it out")
+    yield Finding(
+        f"source {name}",
+        is_ok,
+        describe_state(state),
+        "" if is_ok else "do what the message says, or remove the source",
+    )
     for broken in state.broken:
         yield Finding("tool", False, f"{broken.where}: {broken.problem}", "repair or remove it")

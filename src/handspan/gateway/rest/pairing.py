@@ -54,9 +54,13 @@ PAGE: Final = """<!doctype html>
 </html>
 """
 """A page for a browser that came here: `{title}` and `{text}`."""
-_TOO_LATE: Final = PAGE.format(
+_LINK_INVALID: Final = PAGE.format(
     title="This link does not work any more",
     text="A sign-in link works once, for ten minutes. <code>handspan pair --browser</code> shows a new one.",
+)
+_NOT_STORED: Final = PAGE.format(
+    title="The sign-in can't be stored at the moment",
+    text="Open a new link in a while: <code>handspan pair --browser</code> shows one.",
 )
 _NOT_YET: Final = PAGE.format(title="Not yet", text="A sign-in link is opened by a person, not ahead of one.")
 
@@ -105,9 +109,9 @@ async def sign_in(request: RestRequest, query: SignInQuery) -> AsgiResponse:
     try:
         token = await request.parts.pairing.sign_in(query.code)
     except StoreError:
-        return respond_html(_TOO_LATE, 503)
+        return respond_html(_NOT_STORED, 503)
     if token is None and not await _is_signed_in(request):
-        return respond_html(_TOO_LATE, 403)
+        return respond_html(_LINK_INVALID, 403)
     headers = {**PRIVATE, "location": f"{auth.prefix}/"}
     if token is not None:
         auth.reset_tries(asgi.scope)

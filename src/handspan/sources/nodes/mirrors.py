@@ -163,7 +163,7 @@ class Mirrors:
                 async with asyncio.timeout(_LOOK_SECONDS):
                     await self._came.wait()
             except TimeoutError:
-                self._forget_unused()
+                self._forget_idle_owners()
                 self._hinted.update(self._followed)
             self._came.clear()
             hinted, self._hinted = list(self._hinted), set()
@@ -240,11 +240,11 @@ class Mirrors:
             del self._mirrors[mirror.id]
         mirror.end(why)
 
-    def _forget_unused(self) -> None:
+    def _forget_idle_owners(self) -> None:
         before = time.monotonic() - _FOLLOW_SECONDS
         awaited = {mirror.record.owner for mirror in self if mirror.is_awaited}
-        for owner, since in list(self._followed.items()):
-            if since < before and owner not in awaited and not self.is_needed(owner):
+        for owner, last_needed in list(self._followed.items()):
+            if last_needed < before and owner not in awaited and not self.is_needed(owner):
                 del self._followed[owner]
                 for mirror in self:
                     if mirror.record.owner == owner:

@@ -1,4 +1,6 @@
-"""The tool calls that wait for one client. A dropped phone gets its calls again when it reconnects (ws.md 5, 6).
+"""Calls that wait for one client. A dropped phone gets its calls again when it reconnects (ws.md 5, 6).
+
+Of a client that disconnects for good, or has no `resume`, each call ends: see `RemoteCalls`.
 
 Each call is sent, and answered once. A peer is a client across its connections: while its link is down its calls wait,
 if it has the capability `resume`, and `open_link` sends them again. Nothing here knows sockets: frames go out through

@@ -23,7 +23,7 @@ _IS_ALIVE: Final = f"SELECT {LOCKED} OR seen > clock_timestamp() - make_interval
 _DELETE_LOST: Final = (
     f"DELETE FROM leases WHERE id = $1 AND NOT {LOCKED} AND seen <= clock_timestamp() - make_interval(secs => $2)"
 )
-_UNDECIDED: Final = (
+_UNLOCKED: Final = (
     f"SELECT count(*) FROM leases WHERE id <> $1 AND NOT {LOCKED}"
     " AND seen > clock_timestamp() - make_interval(secs => $2)"
 )
@@ -82,7 +82,7 @@ class RowLeases:
         await self._connection.add_row(raw, self.own, is_gateway=self._is_gateway)
         if self._is_gateway:  # this process has the lock of all gateways: so no earlier one lives
             await raw.execute("DELETE FROM leases WHERE is_gateway AND id <> $1", self.own)
-        await self._wait_for_undecided(raw)
+        await self._wait_for_unlocked(raw)
 
     async def _lock(self, raw: Raw) -> None:
         """Take the lock of this lease; for a gateway the one lock of all gateways, too."""
@@ -90,10 +90,13 @@ class RowLeases:
         if self._is_gateway:
             await self._connection.lock_gateway(raw, is_shared=False)
 
-    async def _wait_for_undecided(self, raw: Raw) -> None:
-        """Wait until every other lease is held or over: so a start after a crash finds all that was left open."""
+    async def _wait_for_unlocked(self, raw: Raw) -> None:
+        """Wait until every other lease is locked by its process or has expired, for two lease times at most.
+
+        So a start after a crash finds all that was left open.
+        """
         for _ in range(RENEWALS * 2):
-            if await raw.fetchval(_UNDECIDED, self.own, self._seconds) == 0:
+            if await raw.fetchval(_UNLOCKED, self.own, self._seconds) == 0:
                 return
             await asyncio.sleep(self._seconds / RENEWALS)
 

@@ -79,7 +79,7 @@ class CommandLauncher:
         if not self._sandbox.active and not self._is_unsafe:
             return _prepare(self._launch_literal(self._split_literal(command)))
         script = replace(self._policy, in_sandbox=self._sandbox.active).judge_text(command)
-        _refuse_nothing(script, command)
+        _refuse_empty(script, command)
         if self._sandbox.active:
             return self._prepare_in_sandbox(("sh", "-c", command))
         return _prepare(self._launch_unsafe(("/bin/sh", "-c", command)))
@@ -110,7 +110,7 @@ class CommandLauncher:
     def _split_literal(self, command: str) -> tuple[str, ...]:
         """Return the words of one literal command. Raises `policy_denied` when it needs a shell."""
         script = replace(self._policy, mode="denylist").judge_text(command)
-        _refuse_nothing(script, command)
+        _refuse_empty(script, command)
         if not script.is_literal:
             raise ToolError(
                 "policy_denied",
@@ -165,6 +165,6 @@ async def _prepare(launch: Launch) -> AsyncIterator[Prepared]:
     yield launch, ()
 
 
-def _refuse_nothing(script: Script, command: str) -> None:
+def _refuse_empty(script: Script, command: str) -> None:
     if not script.parts:
         raise ToolError("invalid_arguments", f"There is nothing to run in {command!r}: give a command.")

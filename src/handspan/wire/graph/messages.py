@@ -36,7 +36,7 @@ _ALLOWED: Final[Mapping[str, frozenset[type]]] = {
     "system": frozenset(PERSON_BLOCKS),
 }
 WRONG_ROLE: Final = (
-    "Messages of the role {role!r} are not taken here: the agent has its own instructions and the thread its own "
+    "Messages of the role {role!r} are not accepted here: the agent has its own instructions and the thread its own "
     "memory. Send messages of 'user', or results as 'tool'."
 )
 
@@ -165,7 +165,7 @@ def _reason(role: str, block: Block) -> str:
     if role == "tool":
         return f"A {name!r} block does not answer a call: send 'tool_result' blocks, {_example(role)}."
     if isinstance(block, ToolCallBlock | RemoteToolCallBlock):
-        return f"A {name!r} block is not taken from outside: only the model calls tools. Leave it out."
+        return f"A {name!r} block is not accepted from outside: only the model calls tools. Leave it out."
     if isinstance(block, ToolResultBlock):
         return "A result stands in a message of the role 'tool'."
     return f"A {name!r} block is not part of what a person says. Leave it out."

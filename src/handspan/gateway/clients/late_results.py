@@ -1,0 +1,103 @@
+"""Results that come when no call waits for them: after a timeout, a cancel, or a restart (ws.md 5.3, 5.4, 6.7 c, k)."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
+
+from handspan.core.calls import CallRecord
+from handspan.core.errors import HandspanError
+from handspan.core.store import Ledger
+from handspan.gateway.clients.peers import Peer
+from handspan.sources.ws.calls import RemoteCalls
+from handspan.wire.ws_frames import FailureFrame, ResultFrame
+
+_log = logging.getLogger(__name__)
+
+
+class LateClient(Protocol):
+    """A client whose answer came too late: one that is connected here, or to another node."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def label(self) -> str: ...
+    @property
+    def session(self) -> str: ...
+    @property
+    def can(self) -> frozenset[str]: ...
+    @property
+    def calls(self) -> RemoteCalls: ...
+
+
+TakeLate = Callable[[LateClient, ResultFrame | FailureFrame], None]
+"""Takes a result that no call waits for, with its client."""
+
+
+class LateResults:
+    """Notes late results beside their calls, and acknowledges them."""
+
+    def __init__(self, ledger: Ledger, limit: int, count: Callable[[str], None]) -> None:
+        """`limit`: how many are noted at a time. `count` gets "late" or "unknown" for each result."""
+        self._ledger = ledger
+        self._limit = limit
+        self._count = count
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def take(self, client: LateClient, frame: ResultFrame | FailureFrame) -> None:
+        """Acknowledge a result that no open call of the client waits for, and note it in the background."""
+        can_resume = "resume" in client.can
+        self._count("late" if can_resume else "unknown")
+        if not can_resume:
+            client.calls.acknowledge(frame.call)
+        if len(self._tasks) < self._limit:  # else a client with `resume` sends it again on its next link
+            task = asyncio.create_task(self._note(client, frame))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """Wait until all that was taken is noted."""
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _note(self, client: LateClient, frame: ResultFrame | FailureFrame) -> None:
+        try:
+            record = await self._ledger.find(frame.call)
+            if record is not None and not _is_callee(client, record):
+                _log_foreign_result(client, record)
+            elif record is not None and "resume" in client.can:
+                if record.state != "done" or self._ledger.unwritten(frame.call) is not None:
+                    _pass_on(client, frame)
+                    return
+                await self._ledger.note(frame.call, msgspec.json.encode(frame).decode())
+            if "resume" in client.can:
+                client.calls.acknowledge(frame.call)
+        except HandspanError as error:
+            _log.warning("A late result of the call %s was not stored: %s", frame.call, error)
+
+
+def _is_callee(client: LateClient, record: CallRecord) -> bool:
+    """Whether the call was sent to this client (SPEC W6)."""
+    origin = record.tool.origin
+    return origin is not None and origin.connection == client.id
+
+
+def _log_foreign_result(client: LateClient, record: CallRecord) -> None:
+    _log.warning(
+        "A result of %r for the call %s of %r was dropped: that call was sent to another client.",
+        client.label or f"session {client.session}",
+        record.id,
+        record.name,
+    )
+
+
+def _pass_on(client: LateClient, frame: ResultFrame | FailureFrame) -> None:
+    """Give the result to a call that is still open, here or on another node, or acknowledge it once that is stored."""
+    is_open = frame.call in client.calls.open
+    if is_open and client.calls.receive_answer(frame):
+        return  # this node took the call over just now
+    if not is_open and isinstance(client, Peer) and client.relay is not None:
+        client.relay.keep_early(frame)  # another node has the call, and will ask for it here
+    else:
+        client.calls.acknowledge_later(frame.call)  # its first copy is not on the disk yet
