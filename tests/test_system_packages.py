@@ -34,8 +34,8 @@ def put_apt(machine: Path, script: str = "") -> Path:
     return asked
 
 
-def run(machine: Path) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PATH": str(machine), "TMPDIR": str(machine)}
+def run(machine: Path, ci: str = "") -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PATH": str(machine), "TMPDIR": str(machine), "CI": ci}
     return subprocess.run(
         [str(machine / "bash"), str(SCRIPT)], env=environment, capture_output=True, text=True, timeout=30, check=False
     )
@@ -107,3 +107,15 @@ def test_where_everything_is_nothing_is_said_or_asked(machine: Path) -> None:
     ended = run(machine)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
     assert not asked.exists()
+
+
+@pytest.mark.parametrize(("user", "wanted"), [(0, "nginx-light caddy pgbouncer"), (1000, "")])
+def test_the_continuous_integration_gets_servers_too_where_it_is_root(machine: Path, user: int, wanted: str) -> None:
+    for name in EVERYTHING:
+        put(machine, name)
+    asked = put_apt(machine)
+    put(machine, "id", f"echo {user}")
+    ended = run(machine, ci="true")
+    assert ended.returncode == 0, ended.stderr
+    assert asked.exists() == bool(wanted)
+    assert ended.stdout == (f"system: installing {wanted}\n" if wanted else "")
