@@ -44,7 +44,7 @@ def _add_nothing(conversation: Conversation) -> AbstractContextManager[None]:
     return nullcontext()
 
 
-async def _go_on_at_once() -> bool:
+async def _resume_at_once() -> bool:
     """Let the turn go on."""
     return True
 
@@ -149,7 +149,7 @@ class Session:
         who: Principal | None = None,
         listener: Listener | None = None,
         add_for_turn: AddForTurn = _add_nothing,
-        first: First = _go_on_at_once,
+        first: First = _resume_at_once,
         *,
         cut_off: bool = False,
     ) -> Handle:
@@ -165,27 +165,27 @@ class Session:
         task = asyncio.create_task(self._queue.run(turn, work))
         return self._queue.follow(turn, task, raises=(StoreError,))
 
-    def go_on(self) -> Turn:
+    def resume_once(self) -> Turn:
         """Resume a waiting turn as `resume` does, and return the turn. The session's listeners get its events.
 
-        A request that still waits in the queue is enough: it sees every result that was stored before it runs.
+        If such a request still waits in the queue, no second one is made: it sees every result stored before it runs.
         """
-        queued = next((turn for turn in self.turns[1:] if turn.goes_on), None)
+        queued = next((turn for turn in self.turns[1:] if turn.is_resumption), None)
         if queued is None:
             queued = self.resume().turn
-            queued.goes_on = True
+            queued.is_resumption = True
         return queued
 
-    def take_up(self) -> None:
+    def take_over_turn(self) -> None:
         """Go on with a turn that another node has handed over, if there is one. The session's listeners get its events.
 
-        A request that still waits in the queue is enough.
+        If such a request still waits in the queue, no second one is made.
         """
-        if any(turn.takes_up for turn in self.turns):
+        if any(turn.takes_over for turn in self.turns):
             return
         turn = self._queue.line_up(Turn(checks_first=True))
-        turn.takes_up = True
-        self._queue.follow(turn, asyncio.create_task(self._queue.run(turn, self._take_up)))
+        turn.takes_over = True
+        self._queue.follow(turn, asyncio.create_task(self._queue.run(turn, self._take_over_turn)))
 
     def give_up(self, who: Principal, *, expired: bool = False) -> Handle:
         """End a turn that waits for a page: the end is `GIVEN_UP`, or `NOTHING_TO_DO` when there is none.
@@ -410,7 +410,7 @@ class Session:
             begin = partial(self._begin, turn, conversation)
             return await self._go_on(conversation, begin, cut_off=cut_off) or NOTHING_TO_DO
 
-    async def _take_up(self, turn: Turn) -> Ended:
+    async def _take_over_turn(self, turn: Turn) -> Ended:
         host = self._host
         conversation = await host.reopen(self)
         if conversation is None:

@@ -221,7 +221,7 @@ class Sessions:
         self.bus.publish(AbortRequested(owner, session_id))
         return True
 
-    async def go_on(self, session_id: str, owner: str) -> None:
+    async def resume_turn(self, session_id: str, owner: str) -> None:
         """Resume a waiting turn if all its calls have their results. The session's listeners get its events.
 
         If the caller is cancelled, the turn goes on.
@@ -232,7 +232,7 @@ class Sessions:
                 self.hand_over(session_id, owner)
             return
         try:
-            turn = self.get(session_id, owner).go_on()
+            turn = self.get(session_id, owner).resume_once()
             await asyncio.wait([turn.task])
             if not turn.task.cancelled():
                 turn.task.result()
@@ -241,12 +241,12 @@ class Sessions:
         except TurnRefused as refused:
             _log.warning("The session %s could not go on: %s", session_id, refused)
 
-    def take_up(self, session_id: str, owner: str) -> None:
+    def take_over_turn(self, session_id: str, owner: str) -> None:
         """Go on with a turn that another node has handed over, if it is still to be had, and if turns run here."""
         if not self.runs_turns or self.is_leaving or not self.is_open:
             return
         try:
-            self.get(session_id, owner).take_up()
+            self.get(session_id, owner).take_over_turn()
         except TurnRefused as refused:  # a later look finds it again
             _log.debug("The turn of the session %s could not be taken up: %s", session_id, refused)
 

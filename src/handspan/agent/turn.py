@@ -40,9 +40,9 @@ class Turn:
         """Whether a request of this node waits for its end, wherever it comes."""
         self.leaves = False
         """Whether another node has to go on with it after the step that runs."""
-        self.goes_on = False
+        self.is_resumption = False
         """Whether it only resumes a waiting turn, for no client in particular."""
-        self.takes_up = False
+        self.takes_over = False
         """Whether it only goes on with a turn that another node has handed over."""
         self.listeners: list[Listener] = [] if listener is None else [listener]
         """Listeners of the clients that sent a message in it; they get the same events as the session's listeners."""

@@ -174,7 +174,7 @@ class Gateway:
         self.sessions = Sessions(store.conversations, loader, app.agents, self._model_named, self.bus)
         self._resumable = ResumableCalls(store, app.engine, loader, app.agents, self.sessions)
         self._unfinished = UnfinishedCalls(
-            app.engine, store, self.questions, app.artifacts, self.settings.workspace, self.sessions.go_on
+            app.engine, store, self.questions, app.artifacts, self.settings.workspace, self.sessions.resume_turn
         )
         self.peers = self._peers(await self._resume_key())
         self._trust = DeviceTrust(self.questions)

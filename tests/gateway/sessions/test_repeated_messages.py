@@ -296,14 +296,14 @@ async def test_a_turn_that_waits_goes_on_under_its_id(kit: SessionKit) -> None:
     assert (await kit.say("1", again, message_id="m1")).reason == "pending"
     assert again.heard == [MessageStored("m1")]
     await settle(kit)
-    await soon(kit.sessions.go_on("s", OWNER))
+    await soon(kit.sessions.resume_turn("s", OWNER))
     assert set(watcher.turns) == {turn_of(again)}
     await soon(kit.sessions.get("s", OPERATOR.owner).regenerate(OPERATOR, RecordingListener()).end())
     unwatch()  # nobody is there who remembers the turn: the conversation does
     await settle(kit)
     last = RecordingListener()
     kit.sessions.get("s", OWNER).listen(last)
-    await soon(kit.sessions.go_on("s", OWNER))
+    await soon(kit.sessions.resume_turn("s", OWNER))
     assert last.ends == [Ended("done", "clicked again")]
     assert set(last.turns) == {turn_of(again)}
 
@@ -341,7 +341,7 @@ async def test_any_number_of_calls_that_are_settled_at_once_let_the_turn_go_on(k
 
     async def settle_one(call_id: str) -> None:
         await kit.app.engine.settle(call_id, Success("click"))
-        await kit.sessions.go_on("s", OWNER)
+        await kit.sessions.resume_turn("s", OWNER)
 
     records = await soon(kit.store.ledger.open_calls(owner=OWNER))
     await soon(asyncio.gather(*(settle_one(record.id) for record in records)))
@@ -356,7 +356,7 @@ async def test_an_answer_given_anew_is_another_turn_even_if_it_waits(kit: Sessio
     kit.sessions.get("s", OWNER).listen(watcher)
     await soon(kit.sessions.get("s", OPERATOR.owner).regenerate(OPERATOR, RecordingListener()).end())
     await settle(kit)
-    await soon(kit.sessions.go_on("s", OWNER))
+    await soon(kit.sessions.resume_turn("s", OWNER))
     assert watcher.ends == [Ended("pending"), Ended("done", "two")]
     assert len(set(watcher.turns)) == 1
     assert turn_of(listener) not in watcher.turns

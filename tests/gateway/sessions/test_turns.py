@@ -251,7 +251,7 @@ async def test_a_session_that_waits_can_not_go_on_nor_be_talked_to_nor_answer_ag
     watcher = RecordingListener()
     assert (await kit.say("1")).reason == "pending"
     kit.sessions.get("s", OWNER).listen(watcher)
-    await soon(kit.sessions.go_on("s", OWNER))
+    await soon(kit.sessions.resume_turn("s", OWNER))
     for trying in (kit.say("2"), kit.sessions.get("s", OPERATOR.owner).regenerate(OPERATOR, RecordingListener()).end()):
         with pytest.raises(SessionBusy, match="waits for the outcome of browser"):
             await soon(trying)
@@ -268,12 +268,12 @@ async def test_a_session_goes_on_when_the_outcome_is_there_and_watchers_hear_it(
     kit.sessions.get("s", OWNER).listen(watcher)
     call_id = await open_call(kit)
     await soon(kit.app.engine.settle(call_id, Success("click")))
-    await soon(kit.sessions.go_on("s", OWNER))
+    await soon(kit.sessions.resume_turn("s", OWNER))
     assert await kit.texts() == ["1", "<browser>", "<browser>", "clicked"]
     assert [event.id for event in watcher.of(CallFinished)] == [call_id]
     assert watcher.ends == [Ended("done", "clicked")]
     assert (await soon(kit.store.conversations.get("s", owner=OWNER))).state == "idle"
-    await soon(kit.sessions.go_on("s", OWNER))
+    await soon(kit.sessions.resume_turn("s", OWNER))
     assert len(await kit.kept()) == 4
 
 
@@ -291,11 +291,11 @@ async def test_what_waited_is_ended_before_the_next_message_is_answered(kit: Ses
 async def test_a_session_that_never_was_or_is_gone_does_not_go_on(
     kit: SessionKit, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await soon(kit.sessions.go_on("nowhere", OWNER))
+    await soon(kit.sessions.resume_turn("nowhere", OWNER))
     assert await soon(kit.store.conversations.find("nowhere", owner=OWNER)) is None
     kit.plays("hello")
     await kit.say("hi")
-    await soon(kit.sessions.go_on("s", STRANGER.owner))
+    await soon(kit.sessions.resume_turn("s", STRANGER.owner))
     assert "belongs to another owner" in caplog.text
 
 
@@ -306,7 +306,7 @@ async def test_who_waits_for_a_session_to_go_on_may_go_away(kit: SessionKit) -> 
     await soon(kit.app.engine.settle(await open_call(kit), Success("click")))
     watcher = RecordingListener()
     kit.sessions.get("s", OWNER).listen(watcher)
-    task = asyncio.create_task(kit.sessions.go_on("s", OWNER))
+    task = asyncio.create_task(kit.sessions.resume_turn("s", OWNER))
     await soon(kit.reached.wait())
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

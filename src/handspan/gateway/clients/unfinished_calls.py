@@ -31,7 +31,7 @@ from handspan.sources.ws.outcome import read_outcome
 
 _log = logging.getLogger(__name__)
 
-GoOn = Callable[[str, str], Awaitable[None]]
+ResumeTurn = Callable[[str, str], Awaitable[None]]
 """Resumes the turn of a session: session, owner."""
 
 
@@ -48,14 +48,14 @@ class UnfinishedCalls:
         questions: AwaitedQuestions,
         artifacts: Artifacts,
         workspace: Path,
-        go_on: GoOn,
+        resume_turn: ResumeTurn,
     ) -> None:
         self._engine = engine
         self._store = store
         self._questions = questions
         self._artifacts = artifacts
         self._workspace = workspace
-        self._go_on = go_on
+        self._resume_turn = resume_turn
         self._calls: dict[str, list[tuple[RemoteCall, float | None]]] = {}
         """By the id of the peer: each call, and when its own time is over."""
         self._taken_over: dict[str, RemoteCalls] = {}
@@ -158,7 +158,7 @@ class UnfinishedCalls:
         self._known.discard(record.id)
         await self._engine.settle(record.id, result)
         if record.session:
-            await self._go_on(record.session, record.owner)
+            await self._resume_turn(record.session, record.owner)
 
     async def _result(self, call: RemoteCall, record: CallRecord) -> ToolResult:
         who = Principal(record.owner)

@@ -393,7 +393,7 @@ class Cluster:
         """Go on with a turn that another node has handed over."""
         if self.runs_turns and not self.is_draining:
             await self.follow(owner)
-            self._parts.sessions.take_up(session, owner)
+            self._parts.sessions.take_over_turn(session, owner)
 
     async def _is_held_elsewhere(self, call_id: str) -> bool:
         """Whether another node, which lives, works on this call: then it gets the answer itself."""

@@ -79,7 +79,7 @@ class ResumableCalls:
         if record.tool.answered_by == "request":
             await self._end_run(record)
         else:
-            await self._sessions.go_on(record.session, record.owner)
+            await self._sessions.resume_turn(record.session, record.owner)
 
     async def _end_run(self, record: CallRecord) -> None:
         """End the run of a page that does not come back, unless other calls of its round are open."""
