@@ -58,6 +58,24 @@ def test_a_backup_brings_everything_back(run: Shell, tmp_path: Path, is_served: 
     assert list(other.state.parent.glob("handspan.before-*"))
 
 
+def test_a_backup_has_what_is_behind_links(run: Shell, tmp_path: Path) -> None:
+    run.config('[agents.reader]\ntools = ["read_*"]\n')
+    run.tool("dice", "from handspan import tool\n\n@tool\ndef roll() -> int:\n    'Roll.'\n    return 4\n")
+    folder, elsewhere, file = run.home / ".config" / "handspan", tmp_path / "elsewhere", tmp_path / "saved.tar.gz"
+    elsewhere.mkdir()
+    for name in ("config.toml", "tools"):
+        (folder / name).rename(elsewhere / name)
+        (folder / name).symlink_to(elsewhere / name)
+    (elsewhere / "tools" / "loop").symlink_to(elsewhere / "tools")
+    run("chat", TIME)
+    assert run("backup", str(file)).returncode == 0
+    other = Shell(tmp_path / "other")
+    other.home.mkdir()
+    assert other("restore", str(file)).returncode == 0
+    assert json.loads(other("call", "roll").stdout)["result"] == 4
+    assert "reader" in other("agents").stdout
+
+
 def test_long_work_shows_at_a_terminal_how_far_it_is_and_in_a_pipe_nothing(run: Shell, tmp_path: Path) -> None:
     note, saved = tmp_path / "note.txt", tmp_path / "saved.tar.gz"
     note.write_bytes(b"x" * 600_000)

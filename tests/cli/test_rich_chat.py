@@ -307,3 +307,30 @@ def test_a_diff_shows_what_an_edit_changes_and_nothing_of_other_files(tmp_path: 
     assert '"mode":"append"' in render_with_diff(append, tmp_path, is_coloured=False), "nothing else is hidden"
     plain = render_with_diff(asked("exec_shell", command="ls"), tmp_path, is_coloured=True)
     assert '{"command":"ls"}' in plain and "\x1b" not in plain
+
+
+@pytest.mark.parametrize(
+    ("content", "shown"),
+    [
+        ("# check first\u2028verify()\ninstall()\n", "+# check first\\u2028verify()"),
+        ("# check first\x0bverify()\ninstall()\n", "+# check first\\u000bverify()"),
+        ("# check first\rverify()\ninstall()\n", "+# check first\\rverify()"),
+        ("# check first\r\nverify()\ninstall()\n", "+# check first\\r"),
+        ("# check first\nverify()\ninstall()", "+install() (no newline at the end)"),
+    ],
+)
+def test_a_diff_hides_no_change_of_what_ends_a_line(tmp_path: Path, content: str, shown: str) -> None:
+    from handspan.cli.chat.edits import render_diff  # noqa: PLC0415 - with the rest of the chat
+
+    (tmp_path / "gate.py").write_text("# check first\nverify()\ninstall()\n")
+    arguments: dict[str, Json] = {"path": "gate.py", "content": content}
+    diff = render_diff(Question("q", "approval", "c", "write_file", arguments, "?", "o", "", "f", 5.0), tmp_path)
+    assert shown in diff
+
+
+def test_a_path_with_a_newline_makes_no_line_of_a_diff(tmp_path: Path) -> None:
+    from handspan.cli.chat.edits import render_diff  # noqa: PLC0415 - with the rest of the chat
+
+    arguments: dict[str, Json] = {"path": "a\n+harmless", "content": "x\n"}
+    diff = render_diff(Question("q", "approval", "c", "write_file", arguments, "?", "o", "", "f", 5.0), tmp_path)
+    assert [line for line in diff if line.startswith("+")] == ["+++ a\\n+harmless (after this call)", "+x"]

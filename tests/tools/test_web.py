@@ -212,6 +212,7 @@ async def test_what_is_not_text_is_named_and_not_shown(
         assert (answer["body"], answer["binary"], answer["bytes"]) == ("", True, 6)
         assert headers["Content-Type"] in str(answer["warning"])
         assert "6 bytes" in str(answer["warning"])
+        assert "save_to saves it" in str(answer["warning"])
 
 
 async def test_a_body_over_ten_megabytes_is_cut_and_says_so(ctx: ToolContext, guard: NetGuard) -> None:
@@ -230,6 +231,7 @@ async def test_a_cut_body_that_is_not_text_says_both(ctx: ToolContext, guard: Ne
         assert "total_bytes" not in answer
         assert "of unknown type" in str(answer["warning"])
         assert "or more" in str(answer["warning"])
+        assert "save_to" not in str(answer["warning"]), "a cut body can't be saved"
 
 
 async def test_head_gives_status_and_type_only(ctx: ToolContext, guard: NetGuard) -> None:

@@ -155,8 +155,8 @@ class Sessions:
             session.unstored = SessionRecord(session.id, owner, bound.agent, bound.name, now, now, "idle", 0)
         return session.listen(_ignore)
 
-    async def record(self, session_id: str, owner: str) -> SessionRecord:
-        """Return the record of a session, stored or not yet. Raises `ToolError` (`file_not_found`)."""
+    async def find_record(self, session_id: str, owner: str) -> SessionRecord:
+        """Return what is known of a session, stored or not yet. Raises `file_not_found` if the owner has none."""
         session = self.find(session_id, owner)
         if session is not None and session.unstored is not None:
             return await self._with_agent(session.unstored)

@@ -157,13 +157,18 @@ def _state_files(state: Path) -> list[Path]:
     return [top for top in tops if top.name not in _OF_A_PROCESS and not top.name.startswith((_DATABASE, "backup-"))]
 
 
-def _files_below(top: Path) -> Iterator[Path]:
-    """Yield the regular files. A link could lead anywhere, and caches of Python are made anew."""
-    if top.is_symlink() or top.name == "__pycache__":
+def _files_below(top: Path, above: frozenset[Path] = frozenset()) -> Iterator[Path]:
+    """Yield the regular files, also behind links: settings and large folders are often linked. `above`: folders so far.
+
+    Caches of Python are left out: they are made anew.
+    """
+    if top.name == "__pycache__":
         return
     if top.is_dir():
-        for inner in sorted(top.iterdir()):
-            yield from _files_below(inner)
+        folder = top.resolve()
+        if folder not in above:  # else a link leads back up
+            for inner in sorted(top.iterdir()):
+                yield from _files_below(inner, above | {folder})
     elif top.is_file():
         yield top
 

@@ -35,10 +35,13 @@ def strip_invisible(text: str) -> str:
 
 
 def escape_invisible(json: str) -> str:
-    """Return JSON text with invisible characters as escapes: a person sees them, and a program reads the same value."""
+    """Return JSON text with invisible characters as escapes: a person sees them, and a program reads the same value.
+
+    Also escaped are the separators of lines and paragraphs: some terminals and editors begin a line there.
+    """
     if json.isascii() and json.isprintable():
         return json
-    return re.sub(_INVISIBLE, lambda found: _escape(found[0]), json)
+    return re.sub(f"{_INVISIBLE}|[\u2028\u2029]", lambda found: _escape(found[0]), json)
 
 
 def strip_all(value: Json) -> Json:

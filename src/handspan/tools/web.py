@@ -251,7 +251,9 @@ def _declared_size(fetched: Fetched) -> JsonObject:
 def _binary_warning(fetched: Fetched) -> str:
     kind = fetched.headers.get("content-type") or "of unknown type"
     cut = " or more" if fetched.truncated else ""
-    return f"The body is not text ({kind}, {len(fetched.body)} bytes{cut}) and is left out: save_to saves it as a file."
+    can_be_saved = 200 <= fetched.status < 300 and not fetched.truncated
+    remedy = ": save_to saves it as a file" if can_be_saved else ""
+    return f"The body is not text ({kind}, {len(fetched.body)} bytes{cut}) and is left out{remedy}."
 
 
 def _server_error(fetched: Fetched, answer: JsonObject) -> ToolError:

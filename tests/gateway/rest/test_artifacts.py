@@ -224,6 +224,7 @@ async def test_an_empty_artifact_has_no_range(client: RestClient) -> None:
     place = f"/api/artifacts/{made.json()['id']}"
     assert (await client.get(place)).content == b""
     assert is_error(await client.get(place, headers={"range": "bytes=0-"}), 416, "range_not_satisfiable")
+    assert (await client.get(place, headers={"range": "bytes=-5"})).status_code == 200, "RFC 9110 14.1.2"
 
 
 async def test_the_list_has_the_callers_artifacts_the_newest_first(client: RestClient, rest: Rest, kept: str) -> None:

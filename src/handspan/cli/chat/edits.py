@@ -1,6 +1,7 @@
 """What a call would change in a file, as a diff: a person who is asked sees the change, not its JSON (SPEC P5)."""
 
 import difflib
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ from msgspec import structs
 from handspan.cli.terminal_questions import render_question
 from handspan.cli.wrapping import wrap_for
 from handspan.core.questions import Question
-from handspan.core.values import Json, escape_invisible
+from handspan.core.values import escape_invisible
 
 _MOST_LINES: Final = 60
 _COLOURS: Final = {"+": "\x1b[32m", "-": "\x1b[31m", "@": "\x1b[36m"}
@@ -66,17 +67,25 @@ def _content(workspace: Path | None, path: str) -> str:
         file = (workspace / path).resolve()
         if not file.is_relative_to(workspace.resolve()) or not file.is_file() or file.stat().st_size > _LARGEST:
             return ""
-        return file.read_text(encoding="utf-8")
+        return file.read_bytes().decode()  # `read_text` would hide which lines end with \r
     except (OSError, UnicodeDecodeError, ValueError):
         return ""
 
 
-def _diff(path: str, old: Json, new: Json) -> Iterator[str]:
-    lines = difflib.unified_diff(
-        str(old).splitlines(), str(new).splitlines(), f"{path} now", f"{path} then", lineterm=""
-    )
+def _diff(path: str, old: str, new: str) -> Iterator[str]:
+    """Yield the lines of the diff. Only a newline ends a line: a person must see any other separator."""
+    name = path.replace("\n", "\\n")
+    lines = difflib.unified_diff(_lines(old), _lines(new), f"{name} (now)", f"{name} (after this call)", lineterm="")
+    is_newline_at_end_changed = old.endswith("\n") != new.endswith("\n")
     for number, line in enumerate(lines):
         if number == _MOST_LINES:
             yield "… (more lines)"
             return
-        yield escape_invisible(line).replace("\r", "\\r")  # a person has to see what is there
+        has_no_newline = is_newline_at_end_changed and line[:1] in "+- " and number > 1 and not line.endswith("\n")
+        shown = escape_invisible(line.removesuffix("\n")).replace("\r", "\\r")
+        yield f"{shown} (no newline at the end)" if has_no_newline else shown
+
+
+def _lines(text: str) -> list[str]:
+    """Return the lines with the newlines that end them."""
+    return re.findall(r"[^\n]*\n|[^\n]+", text)

@@ -40,7 +40,7 @@ _MAX_ERROR: Final = 1000
 
 
 class ChatFrames:
-    """Renders the events of one session's turns as the frames of ClawSeed.
+    """Renders the events of one session's turns as plain frames: ClawSeed's, for clients without `events` (ws.md 3).
 
     A turn that waits (`pending`) is not over: its later events belong to it.
     """

@@ -68,7 +68,8 @@ class RunListener:
         self._tools: Mapping[str, GraphTool] = {}
         self._seen: int | None = None
         """How many messages of the thread are done: sent before, or not to be sent."""
-        self._finished: set[str] = set()
+        self._sent: set[str] = set()
+        """The ids of the calls that the client was sent: open in an earlier answer, or with their result."""
         self._is_announced = False
         """Whether the update "invoking_graph" was sent."""
         self.is_new = False
@@ -89,9 +90,9 @@ class RunListener:
         """Note the conversation and the client's tools of the turn that begins."""
         self._conversation, self._tools = conversation, tools
         self.renderer.names = {name: tool.own_name for name, tool in tools.items()}
-        if self._resumes:  # the last answer has these already
+        if self._resumes:  # the answer before this one has sent all calls of the last reply
             self.resumed_run = last_turn(conversation.messages)
-            self._finished = {call.id for call in _calls(conversation.last)}
+            self._sent = {call.id for call in _calls(conversation.last)}
 
     def on_event(self, event: SessionEvent, turn: str) -> None:
         """Take one event of the turn: a listener of the session."""
@@ -157,10 +158,10 @@ class RunListener:
     def _send_result(self, finished: CallFinished) -> None:
         if self._conversation is None:
             return
-        is_echo = finished.id in self._finished
+        is_echo = finished.id in self._sent  # its result came with this request: a stream repeats it (graph.md 7.3)
         if is_echo and not (self._out.streams and finished.name in self._tools):
             return
-        self._finished.add(finished.id)
+        self._sent.add(finished.id)
         for place, call in enumerate(_calls(self._conversation.last)):
             if call.id == finished.id:
                 number = self._numbers.of(len(self._conversation.messages) + 1)
@@ -195,7 +196,7 @@ class RunListener:
             return
         number = self._numbers.of(len(self._conversation.messages) + 1)
         for place, call in enumerate(_calls(self._conversation.last)):
-            record = None if call.id in self._finished else await ledger.find(call.id)
+            record = None if call.id in self._sent else await ledger.find(call.id)
             if record is None or record.state != "pending" or not is_call_of(record, client):
                 continue
             self.open.append(call.id)

@@ -151,6 +151,8 @@ def _read_range(header: str, size: int) -> _ByteRange | None:
     if found is None or found[0] == "bytes=-":
         return None
     first, last = found.groups()
+    if not first and not size and int(last):
+        return None  # RFC 9110 14.1.2: a suffix of an empty file is the whole
     begin = int(first) if first else max(0, size - int(last))
     end = size if not first or not last else min(size, int(last) + 1)
     if first and last and int(last) < int(first):

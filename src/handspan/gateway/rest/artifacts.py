@@ -70,4 +70,4 @@ def _render_stored(one: StoredArtifact) -> ListedArtifact:
 
 async def _check_session(request: RestRequest, session: str) -> None:
     if session:
-        await request.parts.sessions.record(session, request.owner)
+        await request.parts.sessions.find_record(session, request.owner)

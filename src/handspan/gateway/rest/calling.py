@@ -58,7 +58,7 @@ async def call_tool(
     """
     agent, parts = await find_agent(request, body.agent), request.parts
     if body.session:
-        await parts.sessions.record(body.session, request.owner)
+        await parts.sessions.find_record(body.session, request.owner)
     found: RunningCall | CallRecord | None = None
     call_id, key = new_call_id(), headers.idempotency_key
     if key:

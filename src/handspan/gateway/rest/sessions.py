@@ -164,7 +164,7 @@ async def abort(request: RestRequest, session_id: str) -> AbortStatus:
 
 
 async def _find(request: RestRequest, session_id: str) -> SessionRecord:
-    return await request.parts.sessions.record(session_id, request.owner)
+    return await request.parts.sessions.find_record(session_id, request.owner)
 
 
 def _render_session(one: SessionRecord) -> SessionView:

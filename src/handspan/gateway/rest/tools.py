@@ -76,7 +76,7 @@ async def cost(request: RestRequest, query: CostQuery) -> ToolCosts:
 async def why(request: RestRequest, name: str, query: WhyQuery) -> Why:
     """Why this agent can use this tool, or can't."""
     if query.session:
-        await request.parts.sessions.record(query.session, request.owner)
+        await request.parts.sessions.find_record(query.session, request.owner)
     agent = await find_agent(request, query.agent)
     app = request.parts.app
     await app.refresh_tools()
@@ -185,7 +185,7 @@ async def visible_entries(request: RestRequest, session: str) -> list[Entry]:
 async def _is_own_session(request: RestRequest, session: str) -> bool:
     """Whether the caller has a session with this id."""
     try:
-        await request.parts.sessions.record(session, request.owner)
+        await request.parts.sessions.find_record(session, request.owner)
     except ToolError as error:
         if error.code == "file_not_found":
             return False

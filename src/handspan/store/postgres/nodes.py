@@ -238,13 +238,15 @@ async def _add_client(client: ClientRecord, since: float, connection: TableConne
     owner, label = sanitize(client.owner), client.label
     if client.role == "device" and await connection.fetch_one(_HAS_LABEL, (owner, label, client.peer)):
         return AddedClient(0)
-    known = "SELECT node, epoch FROM clients WHERE peer = ?"
-    before = await connection.fetch_one(f"{known} FOR UPDATE", (client.peer,))
+    find_row = "SELECT node, epoch FROM clients WHERE peer = ?"
+    before = await connection.fetch_one(f"{find_row} FOR UPDATE", (client.peer,))
     about = (client.role, label, client.session, client.prefix, " ".join(client.capabilities))
     values = (client.peer, owner, client.node, *about, sanitize(client.name), client.token, client.tools)
     epoch = await connection.fetch_value(_ADD_CLIENT, (*values, since))
-    if epoch is None:  # this one waited to be entered, as after an outage: the row that came first is of a newer one
-        newer = await connection.fetch_one(known, (client.peer,))
+    if (
+        epoch is None
+    ):  # written late, as after an outage: the client has connected again since then, and that row counts
+        newer = await connection.fetch_one(find_row, (client.peer,))
         return AddedClient(0, newer=newer[1] if newer is not None else 0)
     replaced = before[0] if before is not None and before[0] != client.node else ""
     return AddedClient(epoch, replaced)

@@ -116,12 +116,12 @@ class _Flow:
             if status < 400:
                 raise LoginFailed("it needs no login")
             raise LoginFailed(f"it does not ask for a login, but answers with HTTP {status}")
-        return with_tokens(self._stored(), {}, self._tokens)
+        return with_tokens(self._login_without_tokens(), {}, self._tokens)
 
-    def _stored(self) -> StoredLogin:
+    def _login_without_tokens(self) -> StoredLogin:
         context = self.provider.context
-        if context.client_info is None or context.oauth_metadata is None:  # without it, its issuer can't be checked
-            raise LoginFailed("it does not say where to log in: it has no metadata of OAuth")
+        if context.client_info is None or context.oauth_metadata is None:  # then the issuer can't be checked
+            raise LoginFailed("it does not say where to log in: it has no OAuth metadata")
         has_resource = context.should_include_resource_param(LATEST_HANDSHAKE_VERSION)
         resource = context.get_resource_url() if has_resource else ""
         return StoredLogin(
@@ -130,7 +130,7 @@ class _Flow:
 
     async def _show(self, address: str) -> None:
         """Send the person to the login page, and wait until the browser comes back."""
-        self._stored()  # raises if the server has no metadata: no person is sent to a page that is only guessed
+        self._login_without_tokens()  # raises without metadata: no person is sent to a page that is only guessed
         self._complete_client()
         parts = urlsplit(address)
         states = parse_qs(parts.query).get("state", [])
@@ -190,7 +190,7 @@ class _Flow:
         if self._client.client_id:
             raise LoginFailed("its login is at another server than before: log out first if you trust that one, too")
         if self._known is None or self._known.tokens is None:
-            await self._save(self._stored())
+            await self._save(self._login_without_tokens())
 
 
 class _CheckedFlow(httpx2.Auth):
