@@ -1,6 +1,8 @@
 """Edit and approve at a terminal: the person changes a call's arguments, and the model is told (SPEC P5)."""
 
 import json
+import re
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -90,3 +92,17 @@ def test_the_command_that_answers_questions_can_edit_them_too(run: Shell) -> Non
         assert terminal.ended() == 0
         assert "The user changed the arguments" in terminal.seen
     assert (run.workspace / "c.txt").read_text() == "third"
+
+
+def test_the_printed_command_answers_when_a_shell_reads_it_and_so_does_the_beginning_of_the_id(run: Shell) -> None:
+    run.config(ASKS)
+    with serving(run):
+        for is_whole in (True, False):
+            with run.at_terminal("call", "write_file", ARGUMENTS) as terminal:
+                terminal.until(r"never\? ")
+                printed = re.search(r"answer: handspan (questions answer .+ allow)   \(", run("questions").stdout)
+                assert printed is not None
+                words = shlex.split(printed[1])
+                assert len(words) == 4 and not re.search(r"\s", words[2])
+                assert run(*words[:2], words[2] if is_whole else words[2][:36], "allow").returncode == 0
+                assert terminal.ended() == 0

@@ -440,6 +440,22 @@ def test_the_gateways_questions_are_asked_inline(run: Shell) -> None:
             assert "replies" in terminal.prompt()
 
 
+def test_a_kept_connection_that_the_gateway_has_closed_is_opened_again_also_for_a_change() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        remote = Remote(f"http://127.0.0.1:{server.getsockname()[1]}", "t")
+
+        def answer_once() -> None:
+            with server.accept()[0] as one:
+                one.recv(65536)
+                one.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+
+        with ThreadPoolExecutor(1) as threads, closing(remote):
+            for _ in range(2):
+                answered = threads.submit(answer_once)
+                assert remote.change("POST", "/api/artifacts", dict[str, Any], {"a": 1}) == {}
+                answered.result()  # the connection is closed at its other end now
+
+
 def test_a_question_that_is_answered_elsewhere_is_asked_no_more(run: Shell) -> None:
     run.config('[agents.General]\nmode = "ask_always"\n')
     with serving(run), run.at_terminal("chat") as terminal:

@@ -1,5 +1,6 @@
 """`handspan questions`: see and answer what agents ask (SPEC P5). `handspan rules` has "always" and "never"."""
 
+import shlex
 from collections.abc import Iterator
 from typing import Final
 
@@ -56,9 +57,11 @@ def _lines(question: QuestionView) -> Iterator[str]:
         yield f"    before: {_render_definition(action.old)}"
         yield f"    now:    {_render_definition(action.new)}"
     if question.kind == "login":
-        begin = f"to begin: handspan questions start {question.id}" if action.intent else f"open {action.url}"
+        begin = (
+            f"to begin: handspan questions start {shlex.quote(question.id)}" if action.intent else f"open {action.url}"
+        )
         yield from (f"    {line}" for line in (action.hint, begin if action.intent or action.url else "") if line)
-    yield f"    answer: handspan questions answer {question.id} {_how_to_answer(question)}"
+    yield f"    answer: handspan questions answer {shlex.quote(question.id)} {_how_to_answer(question)}"
 
 
 def _how_to_answer(question: QuestionView) -> str:
@@ -95,6 +98,8 @@ def answer(
 ) -> None:
     """Answer the question ID: allow it, deny it, or never allow it. The first answer counts.
 
+    The beginning of an id is enough where no other open question begins so.
+
     With --arguments the call runs with these, and the agent is told so.
     """
     if arguments is not None and decision != "allow":
@@ -103,19 +108,28 @@ def answer(
     body: JsonObject = {"decision": _DECISIONS[decision], "always": always, "value": given, "reason": reason}
 
     async def work(requests: Requests) -> AcceptedAnswer:
+        question = await _find(requests, question_id)
         if arguments is not None:
-            body["arguments"] = await _read_arguments(requests, question_id, arguments)
-        return await requests.change("POST", f"/api/questions/{segment(question_id)}/answer", AcceptedAnswer, body)
+            body["arguments"] = await _read_arguments(requests, question, arguments)
+        found = question_id if question is None else question.id
+        return await requests.change("POST", f"/api/questions/{segment(found)}/answer", AcceptedAnswer, body)
 
     accepted = ask_gateway(work, says=not as_json)
     rule = " `handspan rules` lists it." if always or decision == "never" else ""
     print_done(accepted, f"The answer counts.{rule}", as_json=as_json)
 
 
-async def _read_arguments(requests: Requests, question_id: str, typed: str) -> JsonObject:
-    """Return the edited arguments, which fit the tool. A question that is not there is refused by the gateway."""
+async def _find(requests: Requests, typed: str) -> QuestionView | None:
+    """Return the open question whose id this is, or begins with this. None: the gateway refuses what was typed."""
     listed = (await requests.get("/api/questions", QuestionList)).questions
-    question = next((one for one in listed if one.id == question_id), None)
+    found = [one for one in listed if one.id == typed] or [one for one in listed if typed and one.id.startswith(typed)]
+    if len(found) > 1:
+        raise click.UsageError(f"{len(found)} open questions begin with {typed!r}: type more of the id.")
+    return found[0] if found else None
+
+
+async def _read_arguments(requests: Requests, question: QuestionView | None, typed: str) -> JsonObject:
+    """Return the edited arguments, which fit the tool. A question that is not there is refused by the gateway."""
     if question is not None and question.kind != "approval":
         raise click.UsageError(f"--arguments goes with approvals: this question is a {question.kind}.")
     return (await argument_check(requests, question.tool if question is not None else ""))(typed)
@@ -134,7 +148,12 @@ def _read_value(value: str | None) -> Json:
 @place_options
 def start(question_id: str, as_json: bool) -> None:
     """Start the login that the question ID asks for, on the device that wants it. Answer 'allow' when it is done."""
-    path = f"/api/questions/{segment(question_id)}/start"
-    started = ask_gateway(lambda requests: requests.change("POST", path, StartedLogin), says=not as_json)
-    text = f"The device starts the login. When it is done: handspan questions answer {question_id} allow"
+
+    async def work(requests: Requests) -> StartedLogin:
+        question = await _find(requests, question_id)
+        found = question_id if question is None else question.id
+        return await requests.change("POST", f"/api/questions/{segment(found)}/start", StartedLogin)
+
+    started = ask_gateway(work, says=not as_json)
+    text = f"The device starts the login. When it is done: handspan questions answer {shlex.quote(question_id)} allow"
     print_done(started, text, as_json=as_json)

@@ -1,6 +1,7 @@
 """A running gateway over HTTP. Loaded when a gateway runs."""
 
 import contextlib
+import select
 import ssl
 import threading
 from collections.abc import Mapping
@@ -109,6 +110,8 @@ class Remote:
             self._connection = None
 
     def _exchange(self, method: str, path: str, data: _Body, headers: Mapping[str, str]) -> GatewayAnswer:
+        if self._connection is not None and _is_closed_by_gateway(self._connection):
+            self.close()
         if self._connection is None:
             self._connection = self._open_connection()
         sent = data.pieces() if isinstance(data, UploadBody) else data
@@ -131,3 +134,8 @@ class Remote:
         return GatewayUnreachable(
             f"The gateway at {self.url} does not answer: {why}. Is the gateway running (`handspan serve`)?"
         )
+
+
+def _is_closed_by_gateway(connection: "HTTPConnection") -> bool:
+    """Whether the gateway has closed a connection that was kept: it says nothing before a request, but its end."""
+    return connection.sock is not None and bool(select.select((connection.sock,), (), (), 0)[0])

@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import hashlib
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -167,8 +168,8 @@ class Asker:
             return known, 0.0
         # P2: the platform's own prompt on the device asks for its permissions.
         device: Questions | None = entry.questions if kind == "permission" else None
-        # The fingerprint is part of the id: an answer about another definition does not count.
-        number = f"{entry.spec.fingerprint[:16]}/{subject}"
+        # The fingerprint is part of it: an answer about another definition does not count.
+        number = hashlib.sha256(f"{entry.spec.fingerprint}/{subject}".encode(errors="replace")).hexdigest()[:16]
         name = "" if device is None else _device_name(entry)
         asked = ToolQuestion(kind, subject)
         question = clean_question(self.make_question(number, asked, entry, call.id, arguments, caller, name))
