@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from handspan.bridge import InProcessTransport
+from handspan.bridge.memory import AppSwitches
 from handspan.core.errors import ErrorCode
+from handspan.core.questions import Answer
 from handspan.core.values import JsonObject
 from handspan.testing import RunningGateway
 from handspan.wire.cetp import CetpResponse, success, unanswered
@@ -228,6 +230,28 @@ async def test_an_app_is_started_when_the_person_trusts_it_and_that_is_remembere
         )
 
 
+async def test_a_yes_to_one_command_does_not_start_another_that_took_its_place(
+    gateway: RunningGateway, desk: Desk
+) -> None:
+    first = desk.process(FINANCE, "echo")
+    async with desk.bridged(gateway, trusts_all=False):
+        assert (asked := (await question(gateway, "trust")).action) is not None and asked.new is not None
+        assert asked.new["starts"] == first
+        second = desk.process(FINANCE, "words")
+        opened = gateway.gateway.questions.open_for
+
+        async def both() -> bool:
+            return len(await opened(owner="operator")) == 2
+
+        await until(both)
+        for one in await opened(owner="operator"):
+            if one.action is not None and one.action.new is not None and one.action.new["starts"] == first:
+                assert await gateway.gateway.questions.answer(one.id, Answer("allow"), owner="operator")
+        (left,) = await opened(owner="operator")
+        assert left.action is not None and left.action.new == {"app": FINANCE, "starts": second}
+        assert "finance__words" not in {entry.spec.name for entry in gateway.gateway.app.registry}
+
+
 async def test_an_app_that_may_not_be_started_is_not_and_the_person_is_not_asked_again(
     gateway: RunningGateway, desk: Desk
 ) -> None:
@@ -326,3 +350,14 @@ async def test_a_login_that_is_refused_tells_the_model_the_hint(gateway: Running
         assert asked.action is not None and asked.action.intent == ""  # its manifest has no `authorize`
         failed = await soon(calling)
         assert (failed.code, failed.message) == ("auth_required", "[AUTH_REQUIRED] Not allowed yet — Open the app")
+
+
+def test_apps_stay_disabled_while_the_file_that_says_so_can_not_be_read(tmp_path: Path) -> None:
+    switches = AppSwitches(tmp_path / "bridge.disabled")
+    switches.set("org.example.notes", is_enabled=False)
+    assert switches.disabled() == {"org.example.notes"}
+    (tmp_path / "bridge.disabled").unlink()
+    (tmp_path / "bridge.disabled").mkdir()
+    assert switches.disabled() == {"org.example.notes"}
+    with pytest.raises(OSError, match="directory"):
+        switches.set("org.example.other", is_enabled=False)

@@ -110,3 +110,13 @@ async def test_a_bus_that_closes_tells_the_senders_what_became_of_their_messages
     await soon(bus.close())
     ended = await soon(asyncio.gather(*tasks, return_exceptions=True))
     assert [error.code for error in ended if isinstance(error, ToolError)] == ["unknown_outcome", "interrupted"]
+
+
+async def test_a_message_that_arrives_ends_what_was_said_of_one_that_did_not() -> None:
+    queue = ChannelQueue("a", "webhook", ChannelSettings(), Gate())
+    queue.note_up()
+    with pytest.raises(ToolError):
+        await soon(queue.send(message("bad")))
+    assert (queue.state.status, "not delivered" in queue.state.reason) == ("listening", True)
+    await soon(queue.send(message("good")))
+    assert queue.state.reason == ""

@@ -76,6 +76,29 @@ def test_a_backup_has_what_is_behind_links(run: Shell, tmp_path: Path) -> None:
     assert "reader" in other("agents").stdout
 
 
+def test_a_backup_takes_a_relative_settings_file_and_keeps_programs(run: Shell, tmp_path: Path) -> None:
+    run.config('[agents.reader]\ntools = ["read_*"]\n')
+    run.skill("sums", "read_file", "Add.")
+    script = run.home / ".config" / "handspan" / "skills" / "sums" / "run.sh"
+    script.write_text("#!/bin/sh\n")
+    script.chmod(0o755)
+    run("chat", TIME)
+    file = tmp_path / "saved.tar.gz"
+    config = os.path.relpath(run.home / ".config" / "handspan" / "config.toml", Path(__file__).parents[2])
+    saved = run("backup", "--config", config, str(file))
+    assert saved.returncode == 0, saved.stderr
+    other = Shell(tmp_path / "other")
+    (tmp_path / "disk").mkdir()
+    other.state.parent.mkdir(parents=True)
+    other.state.symlink_to(tmp_path / "disk")
+    assert other("restore", str(file)).returncode == 0
+    again = other("restore", "--replace", str(file))
+    assert again.returncode == 0 and str(tmp_path / "disk.before-") in again.stdout
+    assert "reader" in other("agents").stdout
+    restored = other.home / ".config" / "handspan" / "skills" / "sums" / "run.sh"
+    assert stat.S_IMODE(restored.stat().st_mode) == 0o700
+
+
 def test_long_work_shows_at_a_terminal_how_far_it_is_and_in_a_pipe_nothing(run: Shell, tmp_path: Path) -> None:
     note, saved = tmp_path / "note.txt", tmp_path / "saved.tar.gz"
     note.write_bytes(b"x" * 600_000)

@@ -1,5 +1,6 @@
 """`chat`, `tools`, `call` and `agents` at a gateway that runs: found, said so, and the same as embedded (SPEC U2)."""
 
+import asyncio
 import json
 import os
 import re
@@ -7,14 +8,15 @@ import shutil
 import socket
 import subprocess
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from handspan.cli.call import Calls
 from handspan.cli.remote import Remote
 from handspan.cli.requests import RemoteRefused, segment
 from handspan.client.errors import GatewayUnreachable
@@ -605,3 +607,21 @@ def test_a_gateway_with_a_certificate_of_its_own_is_trusted_by_that_alone(run: S
 def test_a_token_of_the_environment_is_no_setting_and_is_never_shown(run: Shell) -> None:
     done = run("tools", HANDSPAN_TOKEN="secret-token", HANDSPAN_URL="http://127.0.0.1:1")
     assert done.returncode == 1 and "secret-token" not in done.stderr and "does not answer" in done.stderr
+
+
+@pytest.mark.anyio
+async def test_a_call_whose_question_can_not_be_answered_ends_with_the_reason() -> None:
+    class Broken:
+        """A gateway that is gone when the person has decided."""
+
+        async def stream(self, path: str, body: object, headers: object, on_line: Callable[[bytes], None]) -> None:
+            on_line(b'data: {"event":"question","call_id":"c1"}\n')
+            await asyncio.Event().wait()
+
+        async def get(self, *_: object, **__: object) -> None:
+            raise GatewayUnreachable("The gateway does not answer.")
+
+    calls = Calls(cast(Any, Broken()), "", cast(Any, None))
+    async with asyncio.timeout(30):
+        with pytest.raises(GatewayUnreachable):
+            await calls.call("write_file", b"{}")

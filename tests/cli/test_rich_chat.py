@@ -328,6 +328,17 @@ def test_a_diff_hides_no_change_of_what_ends_a_line(tmp_path: Path, content: str
     assert shown in diff
 
 
+@pytest.mark.parametrize("there", [b"caf\xe9\n", b"x" * 300_000, b""])
+def test_a_file_that_is_replaced_and_can_not_be_shown_is_named(tmp_path: Path, there: bytes) -> None:
+    from handspan.cli.chat.edits import render_diff  # noqa: PLC0415 - with the rest of the chat
+
+    (tmp_path / "ledger.csv").write_bytes(there)
+    arguments: dict[str, Json] = {"path": "ledger.csv", "content": "x\n"}
+    diff = render_diff(Question("q", "approval", "c", "write_file", arguments, "?", "o", "", "f", 5.0), tmp_path)
+    told = f"(this replaces a file of {len(there)} bytes, which can't be shown)"
+    assert (diff[0] == told) == bool(there)
+
+
 def test_a_path_with_a_newline_makes_no_line_of_a_diff(tmp_path: Path) -> None:
     from handspan.cli.chat.edits import render_diff  # noqa: PLC0415 - with the rest of the chat
 

@@ -51,6 +51,8 @@ async def answer(typed: str, asked: Question) -> tuple[Answer, str]:
         ("n\n", "deny", False),
         ("never\n", "deny_forever", False),
         ("what?\nhm\ny\n", "allow", False),
+        ("abort\nabsolutely not\nn\n", "deny", False),
+        ("not now\nyesterday\nnever\n", "deny_forever", False),
         ("", "deny", False),
     ],
 )

@@ -31,3 +31,12 @@ def test_a_pipe_does_not_hang_a_reader_and_a_missing_file_is_none(tmp_path: Path
     with pytest.raises(OSError, match="not a regular file"):
         read_private(tmp_path / "pipe")
     assert read_private(tmp_path / "missing") is None
+
+
+def test_a_file_is_read_to_its_end_and_one_that_can_not_be_ours_is_refused(tmp_path: Path) -> None:
+    replace_private(tmp_path / "models.json", b"x" * 300_000)
+    assert len(read_private(tmp_path / "models.json") or b"") == 300_000
+    with open(tmp_path / "huge", "wb") as huge:
+        huge.truncate(17 * 1024 * 1024)
+    with pytest.raises(OSError, match="it has more than"):
+        read_private(tmp_path / "huge")

@@ -2,7 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import msgspec
 import pydantic
@@ -158,3 +158,10 @@ def test_every_api_takes_the_tool_of_a_typed_answer(wanted: type[object], target
 def test_a_type_without_a_schema_is_refused_with_a_remedy() -> None:
     with pytest.raises(DefinitionError, match="Use a dataclass, a pydantic model or a msgspec Struct"):
         AnswerType(asyncio.Event)
+
+
+async def test_none_is_an_answer_where_the_type_has_it() -> None:
+    wanted: type[int | None] = cast(Any, int | None)
+    async with Handspan(model=Scripted([call("final_answer", answer=None)])) as hands:
+        answer = await hands.ask("How many?", answer_type=wanted)
+    assert answer.value is None

@@ -91,7 +91,8 @@ def test_a_grant_expires_and_can_be_taken_back(grants: Grants, clock: Clock) -> 
 def test_some_programs_see_coarser_data(grants: Grants) -> None:
     assert AccessGate(Access(coarse=("bridge",)), grants, UID).admit(BRIDGE).is_coarse
     grants.add(BRIDGE.program, is_coarse=True)
-    assert AccessGate(Access("ask"), grants, UID).admit(BRIDGE).is_coarse
+    for access in (Access("ask"), Access("admit"), Access("deny", allow=(BRIDGE.program,))):
+        assert AccessGate(access, grants, UID).admit(BRIDGE).is_coarse
 
 
 def test_another_process_grants_and_the_provider_sees_it(grants: Grants, tmp_path: Path) -> None:

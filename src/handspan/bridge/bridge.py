@@ -58,7 +58,8 @@ class Bridge:
         self._apps: dict[str, BridgedApp] = {}
         self._skipped: dict[str, str] = {}
         """Apps that are not bridged, and why."""
-        self._asking: dict[str, asyncio.Task[bool]] = {}
+        self._asking: dict[tuple[str, ...], asyncio.Task[bool]] = {}
+        """Open questions, by the app and the command that the person is asked about."""
         self._scan_wanted = asyncio.Event()
         self._client = self._new_client(_LABEL, _LABEL, "Bridge to apps", None, self._on_own_frame, self._on_state)
 
@@ -209,10 +210,11 @@ class Bridge:
             return True
         if rule is not None and rule.argv == list(argv) and rule.decision:
             return rule.decision == "allow"
-        if app.id not in self._asking:
-            task = self._asking[app.id] = asyncio.create_task(self._ask_start(app, list(argv)))
-            task.add_done_callback(lambda _: self._asking.pop(app.id, None))
-        return await asyncio.shield(self._asking[app.id])
+        asked = (app.id, *argv)
+        if asked not in self._asking:
+            task = self._asking[asked] = asyncio.create_task(self._ask_start(app, list(argv)))
+            task.add_done_callback(lambda _: self._asking.pop(asked, None))
+        return await asyncio.shield(self._asking[asked])
 
     async def _ask_start(self, app: ProviderApp, argv: list[str]) -> bool:
         rule = self._memory.start_rule(app.id)

@@ -133,8 +133,9 @@ class DesktopTransport:
         for folder in manifest_folders(self._environment):
             with contextlib.suppress(OSError), os.scandir(folder) as files:
                 for file in files:
-                    status = file.stat()
-                    entries.append((file.path, status.st_ino, status.st_mtime_ns, status.st_mode))
+                    with contextlib.suppress(OSError):  # a link that leads nowhere
+                        status = file.stat()
+                        entries.append((file.path, status.st_ino, status.st_mtime_ns, status.st_mode))
         return sorted(entries)
 
 

@@ -111,18 +111,27 @@ class AppSwitches:
 
     def __init__(self, path: Path | None = None) -> None:
         self.path = path
+        self._last: frozenset[str] = frozenset()
 
     def disabled(self) -> frozenset[str]:
-        """Return the ids of the disabled apps."""
+        """Return the ids of the disabled apps. When the file can't be read, those that were known last."""
         with contextlib.suppress(OSError):
-            if self.path is not None:
-                return frozenset(self.path.read_text(encoding="utf-8").split())
-        return frozenset()
+            self._last = self._read()
+        return self._last
+
+    def _read(self) -> frozenset[str]:
+        """Return what the file has. Raises `OSError`."""
+        if self.path is None:
+            return frozenset()
+        try:
+            return frozenset(self.path.read_text(encoding="utf-8", errors="replace").split())
+        except FileNotFoundError:
+            return frozenset()
 
     def set(self, app_id: str, *, is_enabled: bool) -> None:
         """Enable or disable an app. Raises `OSError`."""
         assert self.path is not None
-        ids = (self.disabled() - {app_id}) if is_enabled else (self.disabled() | {app_id})
+        ids = (self._read() - {app_id}) if is_enabled else (self._read() | {app_id})
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         fresh = self.path.with_name(f"{self.path.name}.new")
         fresh.write_text("".join(f"{one}\n" for one in sorted(ids)), encoding="utf-8")

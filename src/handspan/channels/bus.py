@@ -190,7 +190,7 @@ class ChannelQueue:
             _settle(delivery, ToolError("execution_failed", f"{self.name!r}: {type(error).__name__}: {error}"))
         else:
             self.delivered += 1
-            if self.status == "ready":
+            if self.status in ("ready", "listening"):  # else the reason is why it does not listen
                 self.reason = ""
             if not delivery.done():
                 delivery.set_result(reference)

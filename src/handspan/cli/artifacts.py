@@ -78,7 +78,9 @@ async def upload_file(requests: Requests, file: Path, session: str = "") -> Arti
 
 async def upload(requests: Requests, name: str, data: bytes, session: str = "") -> ArtifactView:
     """Store these bytes as an artifact."""
-    query = urlencode({key: value for key, value in (("name", name[:200]), ("session", session)) if value})
+    query = urlencode(
+        {key: value for key, value in (("name", name[:200]), ("session", session)) if value}, errors="replace"
+    )
     kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
     with ProgressLine(f"Sending {name}", len(data)) as progress:
         return await requests.upload(f"{_PATH}?{query}", UploadBody(data, progress.add), kind, ArtifactView)

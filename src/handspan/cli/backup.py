@@ -32,6 +32,8 @@ _MANIFEST: Final = "handspan-backup.json"
 _DATABASE: Final = "handspan.db"
 _OF_A_PROCESS: Final = ("gateway.json", "gateway.lock", "runs")
 """Names in the state folder that mean something only while a gateway runs."""
+_ASIDE: Final = "before-"
+"""The state of before a restore, where it can't be beside the state folder."""
 _OF_CONFIG: Final = (mcp_file.NAME, "tools", "skills")
 """What belongs to a person beside the settings file."""
 
@@ -141,9 +143,11 @@ def _fill(
 def _files_of_all(loaded: LoadedSettings, folder: Path) -> Iterator[tuple[Path, str, Path]]:
     """Yield every file but the database, with the folder that it is in and the name of that folder in the archive."""
     state = loaded.settings.state
-    config = [*([loaded.file] if loaded.file else []), *(folder / name for name in _OF_CONFIG)]
-    for root, prefix, tops in ((state, "state", _state_files(state)), (folder, "config", config)):
+    own = [folder / name for name in _OF_CONFIG]
+    for root, prefix, tops in ((state, "state", _state_files(state)), (folder, "config", own)):
         yield from ((root, prefix, path) for top in tops for path in _files_below(top))
+    if loaded.file:
+        yield loaded.file.parent, "config", loaded.file
 
 
 def _size_of_all(loaded: LoadedSettings, folder: Path) -> int:
@@ -154,7 +158,8 @@ def _size_of_all(loaded: LoadedSettings, folder: Path) -> int:
 
 def _state_files(state: Path) -> list[Path]:
     tops = sorted(state.iterdir())
-    return [top for top in tops if top.name not in _OF_A_PROCESS and not top.name.startswith((_DATABASE, "backup-"))]
+    others = (_DATABASE, "backup-", _ASIDE)
+    return [top for top in tops if top.name not in _OF_A_PROCESS and not top.name.startswith(others)]
 
 
 def _files_below(top: Path, above: frozenset[Path] = frozenset()) -> Iterator[Path]:
@@ -187,7 +192,7 @@ class _ShownArchive:
             content = path.read_bytes()
         except FileNotFoundError:
             return 0
-        self.add_bytes(name, content)
+        self.add_bytes(name, content, is_program=os.access(path, os.X_OK))
         return len(content)
 
     def add_still_file(self, name: str, path: Path) -> int:
@@ -197,9 +202,9 @@ class _ShownArchive:
             self._archive.addfile(_describe(name, size), file)
         return size
 
-    def add_bytes(self, name: str, content: bytes) -> None:
+    def add_bytes(self, name: str, content: bytes, *, is_program: bool = False) -> None:
         """Add a file with this content."""
-        self._archive.addfile(_describe(name, len(content)), io.BytesIO(content))
+        self._archive.addfile(_describe(name, len(content), is_program=is_program), io.BytesIO(content))
         self._progress.add(len(content))
 
 
@@ -216,9 +221,10 @@ class _CountedFile(io.FileIO):
         return data
 
 
-def _describe(name: str, size: int) -> tarfile.TarInfo:
+def _describe(name: str, size: int, *, is_program: bool = False) -> tarfile.TarInfo:
     info = tarfile.TarInfo(name)
-    info.size, info.mode, info.mtime = size, 0o600, int(datetime.now(UTC).timestamp())
+    mode = 0o700 if is_program else 0o600  # a skill may have scripts
+    info.size, info.mode, info.mtime = size, mode, int(datetime.now(UTC).timestamp())
     return info
 
 
@@ -226,12 +232,13 @@ def _describe(name: str, size: int) -> tarfile.TarInfo:
 
 
 def _put_back(file: Path, state: Path, folder: Path, *, is_replaced: bool) -> BackupReport:
+    kept: list[str] = []
     try:
         with _open_archive(file, "Checking") as archive:
             manifest = _read_manifest(archive)
             _read_through(archive)
         with _open_archive(file, "Restoring") as archive:
-            kept = _move_aside(state, is_replaced=is_replaced)
+            kept += _move_aside(state, is_replaced=is_replaced)
             make_private(state)
             sizes = [
                 _write(member, archive, target)
@@ -239,7 +246,7 @@ def _put_back(file: Path, state: Path, folder: Path, *, is_replaced: bool) -> Ba
                 if (target := _target(member, state, folder)) is not None and _is_free(target, is_replaced, kept)
             ]
     except (tarfile.TarError, EOFError, OSError) as error:
-        raise HandspanError(f"{str(file)!r} can't be put back: {error}.") from None
+        raise HandspanError(" ".join((f"{str(file)!r} can't be put back: {error}.", *kept))) from None
     return BackupReport(str(file), len(sizes), sum(sizes), manifest.database, kept)
 
 
@@ -278,16 +285,27 @@ def _read_through(archive: tarfile.TarFile) -> None:
 
 def _move_aside(state: Path, *, is_replaced: bool) -> list[str]:
     """Move what is in the state folder aside, and return where it is. Raises `HandspanError` unless `is_replaced`."""
-    there = [path for path in sorted(state.iterdir()) if path.name not in _OF_A_PROCESS]
+    there = [path for path in sorted(state.iterdir()) if path.name not in _OF_A_PROCESS and not _is_aside(path)]
     if not there:
         return []
     if not is_replaced:
         raise HandspanError(f"The state folder {str(state)!r} is not empty: --replace moves what is there aside.")
-    aside = state.with_name(f"{state.name}.before-{datetime.now():%Y%m%d-%H%M%S}")
+    aside = _find_aside(state.resolve())
     aside.mkdir(mode=0o700)
     for path in there:
         path.rename(aside / path.name)
     return [f"The state from before is in {str(aside)!r}."]
+
+
+def _find_aside(state: Path) -> Path:
+    """Return a folder for the state of before: beside the state folder or, where that is a mount, in it."""
+    name = f"{_ASIDE}{datetime.now():%Y%m%d-%H%M%S}"
+    is_movable = state.parent.stat().st_dev == state.stat().st_dev and os.access(state.parent, os.W_OK)
+    return state.with_name(f"{state.name}.{name}") if is_movable else state / name
+
+
+def _is_aside(path: Path) -> bool:
+    return path.name.startswith(_ASIDE)
 
 
 def _target(member: tarfile.TarInfo, state: Path, folder: Path) -> Path | None:
@@ -318,6 +336,7 @@ def _write(member: tarfile.TarInfo, archive: tarfile.TarFile, target: Path) -> i
     if not target.parent.exists():
         make_private(target.parent)
     content = source.read()
-    with os.fdopen(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600), "wb") as file:
+    mode = 0o600 | (member.mode & 0o100)
+    with os.fdopen(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, mode), "wb") as file:
         file.write(content)
     return len(content)

@@ -125,6 +125,10 @@ async def call_once(tool: str, arguments: str, send: SendCall) -> int:
     return int(_print_envelope(await _get_envelope(tool, _arguments(arguments), send)).status != "success")
 
 
+def _succeeded(task: asyncio.Task[bytes]) -> bool:
+    return not task.cancelled() and task.exception() is None
+
+
 async def _get_envelope(tool: str, arguments: bytes | str, send: SendCall) -> bytes:
     """Return the result envelope, also for a call that the gateway refuses."""
     given = _read(tool, arguments)
@@ -178,6 +182,8 @@ class Calls:
         """Make the call and follow its events until there is a result."""
         call_id, envelope = "", b""
         waiting: asyncio.Task[bytes] | None = None
+        has_failed = asyncio.Event()
+        """Set when a question could not be answered: then no result comes."""
 
         def on_line(line: bytes) -> None:
             nonlocal call_id, envelope, waiting
@@ -191,19 +197,27 @@ class Calls:
                 envelope = bytes(event.result)
             elif event.event in ("question", "pending") and waiting is None:
                 waiting = asyncio.create_task(self._wait(call_id))
+                waiting.add_done_callback(lambda done: None if _succeeded(done) else has_failed.set())
 
+        streaming = asyncio.ensure_future(self._requests.stream(path, body, {"Accept": "text/event-stream"}, on_line))
+        failing = asyncio.create_task(has_failed.wait())
         try:
-            await self._requests.stream(path, body, {"Accept": "text/event-stream"}, on_line)
+            await asyncio.wait((streaming, failing), return_when=asyncio.FIRST_COMPLETED)
+            if waiting is not None and has_failed.is_set():
+                return await waiting
+            await streaming
             return envelope or await (waiting or self._wait(call_id))
         except asyncio.CancelledError:
+            streaming.cancel()
             if not call_id:  # the gateway has not said that it began
                 raise
             self.is_cancelled = True
             return await self._cancel(call_id)
         finally:
-            if waiting is not None:
-                waiting.cancel()
-                await asyncio.gather(waiting, return_exceptions=True)
+            tasks = [task for task in (streaming, failing, waiting) if task is not None]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _cancel(self, call_id: str) -> bytes:
         """Cancel the call and return its envelope. The person pressed Ctrl-C; a second time ends the command."""

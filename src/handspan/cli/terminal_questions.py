@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import math
 import os
+import shlex
 import sys
 import termios
 import time
@@ -19,14 +20,17 @@ from handspan.core.values import Json, JsonObject, escape_invisible, strip_invis
 from handspan.engine.questions import RuleAnswers
 from handspan.wire import strict_json
 
+_YES: Final = dict.fromkeys(("y", "yes"), Answer("allow"))
+_NO: Final = dict.fromkeys(("n", "no"), Answer("deny"))
 _ANSWERS: Final = {
-    "y": Answer("allow"),
-    "a": Answer("allow", always=True),
-    "n": Answer("deny"),
+    **_YES,
+    **_NO,
+    **dict.fromkeys(("a", "always"), Answer("allow", always=True)),
     "never": Answer("deny_forever"),
 }
+"""Whole words: "abort" must not count as "always"."""
 _MAX_SHOWN: Final = 1000
-_ONCE: Final = {"y": _ANSWERS["y"], "n": _ANSWERS["n"]}
+_ONCE: Final = {**_YES, **_NO, "never": Answer("deny")}
 _CALL_PROMPT: Final = "  [y]es, this call; [a]lways; [n]o, not this call; or the word never? "
 _EDIT_PROMPT: Final = "  [y]es, this call; [e]dit it first; [a]lways; [n]o, not this call; or never? "
 _GRANT_PROMPT: Final = "  [y]es, this and later calls of this tool; [n]o, not this call; or the word never? "
@@ -120,11 +124,11 @@ class TerminalQuestions:
             prompt = _GRANT_PROMPT
         while line := await self._prompt(prompt):
             typed = line.strip().lower()
-            if edit is not None and typed[:1] == "e":
+            if edit is not None and typed in ("e", "edit"):
                 edited = await edit(question, self._prompt)
                 if edited is not None:
                     return Answer("allow", arguments=edited)
-            elif (answer := answers.get(typed) or answers.get(typed[:1])) is not None:
+            elif (answer := answers.get(typed)) is not None:
                 return answer
         return Answer("deny")
 
@@ -181,7 +185,7 @@ def render_question(question: Question) -> str:
         case "login":
             start = f"  Open {strip_invisible(action.url)}\n" if action.url else ""
             if action.intent:  # the device does it, and this terminal waits for the answer
-                start = f"  To start it, in another terminal: handspan questions start {question.id}\n"
+                start = f"  To start it, in another terminal: handspan questions start {shlex.quote(question.id)}\n"
             hint = f"{strip_invisible(action.hint)}\n" if action.hint else ""
             return f"\n{call}\n{subject}\n{start}{hint}Are you logged in?\n"
         case "trust":

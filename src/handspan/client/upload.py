@@ -32,7 +32,7 @@ def upload(
         else http.client.HTTPConnection(host, parts.port, timeout=_SECONDS)
     )
     headers = {"Content-Type": media_type} | ({"Authorization": f"Bearer {token}"} if token else {})
-    query = f"?{urlencode({'name': name[-_MAX_NAME:]})}" if name else ""
+    query = f"?{urlencode({'name': name[-_MAX_NAME:]}, errors='replace')}" if name else ""
     try:
         connection.request("POST", f"{parts.path}{query}", data, headers)
         response = connection.getresponse()

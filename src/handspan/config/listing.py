@@ -30,7 +30,7 @@ _MOST: Final = 3
 """Keys of one part that are named one by one."""
 _REFERENCES: Final = ("env:", "file:")
 """What a key begins with that only says where the key is."""
-_USER_OF_URL: Final = r"(?<=://)[^/@\s]+(?=@)|(?<=password=)[^&\s]+"
+_USER_OF_URL: Final = r"(?<=://)[^/\s]+(?=@)|(?<=password=)[^&\s]+"
 
 
 class SettingRow(NamedTuple):

@@ -81,11 +81,27 @@ def _is_off(given: Any) -> bool:
     return isinstance(given, dict) and (given.get("disabled") is True or given.get("enabled") is False)
 
 
-def write_servers(path: Path, servers: Mapping[str, McpServer]) -> None:
-    """Write the file anew. It may hold keys, so only its owner can read it. Raises `OSError`."""
-    listed = {name: _changed_fields(server) for name, server in sorted(servers.items())}
+def write_server(path: Path, name: str, server: McpServer | None) -> None:
+    """Write one server into the file, or remove it with None. Raises `OSError`, and `ConfigError` for a broken file.
+
+    Everything else in the file stays as it is now: servers that are switched off, and what only other programs read.
+    The file may hold keys, so only its owner can read it.
+    """
+    content = read_file(path) if path.exists() else {}
+    key = next((key for key in _LISTS if key in content), _LISTS[0])
+    servers = dict(content.get(key) or {})
+    before = servers.pop(name, {})
+    if server is not None:
+        servers[name] = {**_foreign_fields(before), **_changed_fields(server)}
     make_private(path.parent)
-    replace_private(path, json.dumps({"mcpServers": listed}, indent=2).encode() + b"\n")
+    replace_private(path, json.dumps({**content, key: servers}, indent=2).encode() + b"\n")
+
+
+def _foreign_fields(server: Any) -> dict[str, Any]:
+    """Return the fields that only other programs read. A server that is added again is switched on."""
+    if not isinstance(server, dict):
+        return {}
+    return {key: value for key, value in server.items() if key in _FOREIGN - {"disabled", "enabled"}}
 
 
 def _changed_fields(server: McpServer) -> dict[str, Any]:

@@ -8,8 +8,8 @@ import stat
 from pathlib import Path
 from typing import Final
 
-_LARGEST: Final = 64 * 1024
-"""Bytes of a small file."""
+_LARGEST: Final = 16 * 1024 * 1024
+"""Bytes of such a file: more is no file of ours."""
 
 
 def make_private(folder: Path) -> None:
@@ -20,7 +20,7 @@ def make_private(folder: Path) -> None:
 
 
 def read_private(path: Path) -> bytes | None:
-    """Return the content of a small file, or None if it does not exist. Give the file mode 600. Raises `OSError`."""
+    """Return the content of the file, or None if it does not exist. Give the file mode 600. Raises `OSError`."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
@@ -31,7 +31,11 @@ def read_private(path: Path) -> bytes | None:
             raise OSError(errno.EINVAL, "it is not a regular file", str(path))
         if kind & 0o077:
             os.fchmod(descriptor, 0o600)
-        return os.read(descriptor, _LARGEST)
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            data = file.read(_LARGEST + 1)
+        if len(data) > _LARGEST:
+            raise OSError(errno.EFBIG, f"it has more than {_LARGEST} bytes", str(path))
+        return data
     finally:
         os.close(descriptor)
 

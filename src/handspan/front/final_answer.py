@@ -1,7 +1,7 @@
 """Typed answers: the model gives the answer by a last tool call, and the turn ends there."""
 
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Final, Generic, TypeVar
 
 from handspan.agent.conversation import Conversation
@@ -36,17 +36,15 @@ class FinalAnswer(Generic[T]):
         self._values.append(self._type.from_arguments(arguments))
         return "The answer was taken."
 
-    def find(self, text: str) -> T | None:
-        """Return the answer of the turn that ended with this text; None when no answer fits.
+    def find(self, text: str) -> Sequence[T]:
+        """Return the answers of the turn that ended with this text, the last one counts; none when no answer fits.
 
-        Some models write the JSON of the answer instead of calling the tool. That counts too.
+        Some models write the JSON of the answer instead of calling the tool. That counts too. `None` can be an answer.
         """
         if not self._values:
-            try:
+            with suppress(ToolError):
                 self._values.append(self._type.from_json(_strip_fence(text).encode()))
-            except ToolError:
-                return None
-        return self._values[-1]
+        return self._values
 
     def add_for_turn(self, registry: Registry) -> Callable[[Conversation], AbstractContextManager[None]]:
         """Return a function that gives a conversation this tool for one turn."""

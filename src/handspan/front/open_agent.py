@@ -77,9 +77,9 @@ class OpenAgent:
         for _ in range(MAX_TRIES):
             handle = self.say(text, session, recorder.record, final.add_for_turn(self._app.registry))
             ended = check_ended(await handle.end(), session)
-            value = final.find(ended.text)
-            if value is not None:
-                return _make_answer(value, ended, session, recorder)
+            values = final.find(ended.text)
+            if values:
+                return _make_answer(values[-1], ended, session, recorder)
             wrong = [call.result for call in recorder.calls if call.name == FINAL_ANSWER]
             if len(wrong) >= MAX_TRIES:
                 break

@@ -244,7 +244,7 @@ class HttpModel:
             return self._codec.fault(status, body)
         place = response.headers.get("location", "")[:_MAX_QUOTED]
         leads = f" (it redirects to {place!r})" if place else ""
-        return ModelError("rejected", f"The server has_begun {status}{leads}: check base_url.", status=status)
+        return ModelError("rejected", f"The server answered {status}{leads}: check base_url.", status=status)
 
     async def _open_client(self) -> "httpx2.AsyncClient":
         """Return the client of this event loop. A thread makes it: loading library and certificates takes 0.2 s."""

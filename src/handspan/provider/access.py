@@ -145,10 +145,9 @@ class AccessGate:
             raise ProviderError("PERMISSION_DENIED", "Only programs of the person who runs this app may call it")
         if _names(access.deny, consumer):
             raise ProviderError("PERMISSION_DENIED", f"{consumer.name!r} is not admitted")
-        if access.others == "admit" or _names(access.allow, consumer):
-            return self._with_view(consumer, None)
         grant = self._grants.find(consumer.program) if consumer.program else None
-        if grant is None:
+        is_admitted = access.others == "admit" or _names(access.allow, consumer)
+        if grant is None and not is_admitted:
             raise self._refusal(consumer)
         return self._with_view(consumer, grant)
 

@@ -115,3 +115,18 @@ async def test_the_file_of_servers_is_followed_and_what_the_gateway_writes_there
         file.unlink()
         await until(lambda: app.mcp.find("copied") is None and app.mcp.find("added") is None)
         assert app.mcp.find("fixed") is not None
+
+
+async def test_a_server_that_is_added_or_forgotten_leaves_all_else_in_mcp_json_as_it_is(tmp_path: Path) -> None:
+    file, other = tmp_path / "mcp.json", {"command": "x", "env": {"KEY": "k"}, "disabled": True}
+    write(tmp_path, {})
+    async with app_of(tmp_path) as app:
+        theirs = {"inputs": [{"id": "a"}], "mcpServers": {"other": other, "mine": {**listed(), "autoApprove": ["now"]}}}
+        file.write_text(json.dumps(theirs))  # by hand, and not seen yet
+        await app.mcp.add("come", WITHOUT)
+        await app.mcp.add("mine", WITHOUT)
+        added = json.loads(file.read_text())
+        assert added["inputs"] == theirs["inputs"] and list(added["mcpServers"]) == ["other", "come", "mine"]
+        assert (added["mcpServers"]["other"], added["mcpServers"]["mine"]["autoApprove"]) == (other, ["now"])
+        await app.mcp.forget("come")
+        assert list(json.loads(file.read_text())["mcpServers"]) == ["other", "mine"]

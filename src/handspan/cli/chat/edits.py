@@ -1,5 +1,6 @@
 """What a call would change in a file, as a diff: a person who is asked sees the change, not its JSON (SPEC P5)."""
 
+import contextlib
 import difflib
 import re
 import sys
@@ -54,9 +55,20 @@ def render_diff(question: Question, workspace: Path | None) -> list[str]:
             now = _content(workspace, path)
             return list(_diff(path, now, now + content))
         case "write_file", {"path": str(path), "content": str(content)}:
-            return list(_diff(path, _content(workspace, path), content))
+            return [*_describe_lost(workspace, path), *_diff(path, _content(workspace, path), content)]
         case _:
             return []
+
+
+def _describe_lost(workspace: Path | None, path: str) -> Iterator[str]:
+    """Yield what a person has to know of a file that would be replaced and is not in the diff."""
+    if workspace is None:
+        yield "(what the file holds now is not known here)"
+        return
+    with contextlib.suppress(OSError, ValueError):
+        size = (workspace / path).stat().st_size
+        if size and not _content(workspace, path):
+            yield f"(this replaces a file of {size} bytes, which can't be shown)"
 
 
 def _content(workspace: Path | None, path: str) -> str:

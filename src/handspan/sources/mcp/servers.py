@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from handspan.config.mcp_file import read_servers, write_servers
+from handspan.config.mcp_file import read_servers, write_server
 from handspan.config.settings import McpServer
 from handspan.core.errors import ConfigError, DefinitionError
 from handspan.core.names import SEPARATOR, check_namespace
@@ -113,11 +113,11 @@ class McpServers:
         async with self._changing:
             if self.is_fixed(name):
                 raise ConfigError(f"The MCP server {name!r} is in the settings file: change it there.")
+            self._write(name, server)
             await self._forget_login(name, server)
             connection = await self.put(name, server)
             self._settings[name] = server
             self._stored.add(name)
-            self._write()
             return connection
 
     async def forget(self, name: str) -> bool:
@@ -127,11 +127,11 @@ class McpServers:
                 raise ConfigError(f"The MCP server {name!r} is in the settings file: remove it there.")
             if self.is_foreign(name):
                 raise ConfigError(f"The MCP server {name!r} is in the settings of another node: remove it there.")
+            self._write(name, None)
             is_gone = await self.remove(name)
             await self.logins.forget(name)
             self._settings.pop(name, None)
             self._stored.discard(name)
-            self._write()
             return is_gone
 
     async def reload(self, read: Callable[[], Mapping[str, McpServer]]) -> None:
@@ -163,11 +163,11 @@ class McpServers:
         self.logins.renew(name)
         await self.remove(name)
 
-    def _write(self) -> None:
+    def _write(self, name: str, server: McpServer | None) -> None:
         if self._file is None:
             return
         try:
-            write_servers(self._file, {name: self._settings[name] for name in self._stored})
+            write_server(self._file, name, server)
         except OSError as error:
             raise ConfigError(f"{self._file} can't be written: {error.strerror}.") from None
 
