@@ -11,7 +11,7 @@ from handspan.testing.gateway import running_gateway
 from tests.chaos.kills import PLAIN_PROCESS
 from tests.chaos.rest import RestCaller
 from tests.chaos.witness import StoredCall, journal_of, kept
-from tests.stores import store_settings
+from tests.stores import is_postgres, postgres_variables, store_settings
 
 GRACE = 30
 
@@ -82,7 +82,9 @@ class InItsOwnProcess:
     """Is killed. Its callers come back with the same key."""
 
     def __init__(self, folder: Path) -> None:
-        environ = {**PLAIN_PROCESS, "HANDSPAN_GATEWAY__RESUME_GRACE": str(GRACE)}
+        # The tables are its own, not those of the whole run: another walk must not find its calls.
+        database = postgres_variables(folder) if is_postgres() else {}
+        environ = {**PLAIN_PROCESS, **database, "HANDSPAN_GATEWAY__RESUME_GRACE": str(GRACE)}
         self._process = GatewayProcess(folder, environ=environ)
         self.url = self.token = ""
 

@@ -7,6 +7,7 @@ restarts.
 
 import asyncio
 import contextlib
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, TypeVar
 
 from hypothesis import strategies as st
+from hypothesis.errors import HypothesisException
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from websockets.exceptions import ConnectionClosed
 
@@ -58,9 +60,14 @@ class Wire(RuleBasedStateMachine):
     make_gateway: Callable[[Path], RestartableGateway] = InThisProcess
     happened: ClassVar[Counter[str]] = Counter()
     """What happened in all walks, and how calls ended. `walks` gives each run one of its own."""
+    broken: ClassVar[list[str]] = []
+    """What broke a promise, and the walk to it. Hypothesis tries each again, and does not tell of one that depends on
+    time: the next try breaks nothing, or something else."""
 
     def __init__(self) -> None:
         super().__init__()
+        self.walked: list[str] = []
+        """What happened in this walk."""
         self.loop = asyncio.new_event_loop()
         self.folder = tempfile.TemporaryDirectory(prefix="wire-")
         self.gateway: RestartableGateway | None = None
@@ -92,13 +99,21 @@ class Wire(RuleBasedStateMachine):
             self.run(self._arrive(peer))
 
     def teardown(self) -> None:
+        self._note_failure(sys.exception())
         try:
             if self.gateway is not None:
                 self._end(self.gateway)
+        except Exception as error:
+            self._note_failure(error)
+            raise
         finally:
             self.loop.run_until_complete(self.loop.shutdown_default_executor())
             self.loop.close()
             self.folder.cleanup()
+
+    def _note_failure(self, error: BaseException | None) -> None:
+        if isinstance(error, Exception) and not isinstance(error, HypothesisException):
+            self.broken.append(f"{type(error).__name__}: {error}\n    after: {', '.join(self.walked)}")
 
     # What is there to choose from; `place` chooses.
 
@@ -142,40 +157,45 @@ class Wire(RuleBasedStateMachine):
         """A device answers one of its calls, perhaps twice."""
         if not (waiting := self._waiting()):
             return self.call(place)
-        self._note("answers")
-        self.run(self._answer(*_chosen(waiting, place), times))
+        peer, call_id = _chosen(waiting, place)
+        self._note("answers", peer.seen[call_id])
+        self.run(self._answer(peer, call_id, times))
 
     @rule(place=_places)
     def answer_and_drop(self, place: int) -> None:
         """A device answers and is gone before anybody can say that it was heard."""
         if not (waiting := self._waiting()):
             return self.call(place)
-        self._note("answers without a goodbye")
-        self.run(self._answer_and_leave(*_chosen(waiting, place)))
+        peer, call_id = _chosen(waiting, place)
+        self._note("answers without a goodbye", peer.seen[call_id])
+        self.run(self._answer_and_leave(peer, call_id))
 
     @rule(place=_places)
     def answer_again(self, place: int) -> None:
         """A device answers what it has answered before, and something else this time."""
         if not (said := self._said()):
             return self.answer(place, 1)
-        self._note("second answers")
-        self._say(*_chosen(said, place), "another answer")
+        peer, call_id = _chosen(said, place)
+        self._note("second answers", peer.seen[call_id])
+        self._say(peer, call_id, "another answer")
 
     @rule(place=_places)
     def spoof(self, place: int) -> None:
         """A device answers a call of another one."""
         if not (theirs := self._of_others()):
             return self.call(place)
-        self._note("spoofed answers")
-        self._say(*_chosen(theirs, place), "forged")
+        peer, call_id = _chosen(theirs, place)
+        self._note("spoofed answers", peer.label)
+        self._say(peer, call_id, "forged")
 
     @rule(place=_places)
     def drop(self, place: int) -> None:
         """A link goes."""
         if not (up := self._up()):
             return self.come_back(place)
-        self._note("dropped links")
-        self.run(self._leave(_chosen(up, place)))
+        peer = _chosen(up, place)
+        self._note("dropped links", peer.label)
+        self.run(self._leave(peer))
         self.run(self._hear())
 
     @rule(place=_places)
@@ -183,8 +203,9 @@ class Wire(RuleBasedStateMachine):
         """A device connects again, with its resume token where it has one."""
         if not (away := self._away()):
             return self.call(place)
-        self._note("returns")
-        self.run(self._arrive(_chosen(away, place)))
+        peer = _chosen(away, place)
+        self._note("returns", peer.label)
+        self.run(self._arrive(peer))
         self.run(self._hear())
 
     @rule(place=_places)
@@ -192,8 +213,8 @@ class Wire(RuleBasedStateMachine):
         """Whoever called does not want it any more."""
         if not (running := self._running()):
             return self.call(place)
-        self._note("calls given up")
         key = _chosen(running, place)
+        self._note("calls given up", key)
         self.given_up.add(key)
         self.calls[key].cancel()
         self.run(self._hear())
@@ -204,7 +225,7 @@ class Wire(RuleBasedStateMachine):
         assert self.gateway is not None
         if self.restarts == _MAX_RESTARTS or not self._running():
             return self.call(len(returning))
-        self._note("restarts")
+        self._note("restarts", " ".join(sorted(returning)))
         self.restarts += 1
         self.survived |= {*self._running(), *self.given_up}
         self.run(self.gateway.restart())
@@ -217,8 +238,8 @@ class Wire(RuleBasedStateMachine):
 
     def _call(self, label: str) -> None:
         assert self.gateway is not None
-        self._note("calls")
         key = f"{label} {len(self.calls)}"
+        self._note("calls", key)
         self.owner[key] = label
         self.calls[key] = self.loop.create_task(self.gateway.call(key, f"{label}__work"))
         self.run(self._hear())
@@ -227,8 +248,9 @@ class Wire(RuleBasedStateMachine):
         self.run(peer.device.answer(call_id, answer))
         self.run(self._hear())
 
-    def _note(self, what: str) -> None:
+    def _note(self, what: str, which: str = "") -> None:
         self.happened[what] += 1
+        self.walked.append(f"{what} {which}".rstrip())
 
     # The promises.
 
@@ -360,7 +382,9 @@ class Wire(RuleBasedStateMachine):
     def _every_call_has_one_result(self, journal: dict[str, StoredCall]) -> None:
         for key, task in self.calls.items():
             if key not in journal:
-                assert task.cancelled() and not self.ran[key], f"{key} was never written"
+                told = None if task.cancelled() else task.result()
+                is_too_late = told is None or (told.get("code") == "interrupted" and key in self.survived)
+                assert is_too_late and not self.ran[key], f"{key} was never written, and its caller was told {told}"
                 continue
             assert journal[key].state == "done", f"{key} is {journal[key].state}"
             self.happened[f"  {(journal[key].envelope or {}).get('code', 'success')}"] += 1

@@ -5,11 +5,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis.stateful import invariant
 
 from handspan.gateway.clients.ws import Connection
 from handspan.sources.ws.calls import RemoteCalls
 from handspan.wire.ws import encode
 from handspan.wire.ws_frames import Acknowledged, CallRequest
+from tests.chaos import walks
 from tests.chaos.machine import Wire
 
 RED, BLUE, PLAIN = range(3)
@@ -118,3 +120,19 @@ def test_a_call_that_was_sent_and_is_called_safe_to_retry_is_found(wire: Wire, m
         for _ in range(1000):
             promises(wire)
             wire.hear()
+
+
+def test_a_promise_that_is_broken_once_and_never_again_is_told() -> None:
+    """Hypothesis alone says only that something depends on time."""
+
+    class BrokenOnce(Wire):
+        times = 0
+
+        @invariant()
+        def is_kept_after_the_first_time(self) -> None:
+            BrokenOnce.times += bool(self.calls)
+            assert BrokenOnce.times != 1, "broken once"
+
+    [*_, walked, problems] = walks.walk(BrokenOnce, 3, 2, 1)
+    assert walked.value == 3 and problems.value > 0
+    assert "broken once" in problems.examples[0] and "after: calls " in problems.examples[0]

@@ -20,6 +20,7 @@ from handspan.core.tool import ToolSpec
 from handspan.core.values import Arguments
 from handspan.models.model import ModelError
 from handspan.models.scripted import Scripted, ScriptedReply, call
+from tests.stores import rows_in
 
 pytestmark = pytest.mark.anyio
 
@@ -390,6 +391,16 @@ async def test_closing_ends_the_asks_that_run() -> None:
     with pytest.raises(AskFailed, match="Handspan was closed"):
         await asyncio.wait_for(asking, WAIT)
     assert blocking.was_cancelled.is_set()
+
+
+async def test_closing_ends_the_calls_that_run_and_they_are_stored(tmp_path: Path) -> None:
+    blocking = Blocking()
+    async with Handspan(tools=[blocking], model="offline", state=tmp_path) as hands:
+        calling = asyncio.create_task(hands.call("block"))
+        await asyncio.wait_for(blocking.began.wait(), WAIT)
+    result = await asyncio.wait_for(calling, WAIT)
+    assert result == Failure("cancelled", "The call of 'block' was cancelled: Handspan was closed.")
+    assert rows_in(tmp_path, "SELECT state FROM calls") == [("done",)]
 
 
 async def test_the_stand_in_says_by_example_only_what_its_tools_can_do() -> None:

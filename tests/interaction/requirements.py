@@ -124,6 +124,7 @@ REQUIREMENTS: Final = {
             "engine/test_runner.py::test_whatever_a_tool_raises_is_a_result",
             "engine/test_ledger.py::test_a_second_result_is_refused_and_changes_nothing",
             "engine/test_pending.py::test_two_outcomes_at_once_leave_one_result_and_its_own_true_one",
+            "store/test_closing.py::test_a_call_that_is_told_to_be_safe_to_repeat_is_not_handed_out_after_a_restart",
         ),
     ),
     "E3": Requirement(

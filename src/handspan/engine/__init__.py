@@ -7,7 +7,8 @@ Holds:   `engine.py`, the stations in their order (read it first), and a file fo
          Below the runner: `concurrency.py` (slots for calls at once), `deadline.py` with `fast_alarm.py` (timeouts),
          `threads.py`, `workers/` (processes), `outcome.py` (output or error as a result), `watchdog.py` (tools that
          block).
-         `records.py`: a call's record while it runs, and calls whose outcome comes later.
+         `records.py`: a call's record while it runs, and calls whose outcome comes later. `open_work.py`: what `close`
+         waits for.
 Imports: registry, wire, config, core. Not sources: tools reach it through the registry.
 To add:  a station goes into the order of SPEC E1, in `engine.py`, and nowhere else.
 """

@@ -212,6 +212,11 @@ class Wait:
         self.is_over = False
         self.ends_at = at
 
+    def stop(self) -> None:
+        """End the wait as at a deadline. A grace time that has begun stays."""
+        if not self._is_in_grace:
+            self.expire()
+
     def expire(self) -> None:
         """End the wait: the alarm calls this when the time is over."""
         self.is_over = self.was_disturbed = True

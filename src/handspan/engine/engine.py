@@ -26,18 +26,21 @@ from handspan.engine.caller import Caller, find_tool, read_arguments, recheck_ap
 from handspan.engine.concurrency import SlotsByOrigin
 from handspan.engine.hooks import HookedCall, Hooks
 from handspan.engine.ledger import MemoryLedger, publish_when_stored
+from handspan.engine.open_work import OpenWork
 from handspan.engine.outcome import describe_error
 from handspan.engine.policy import ALLOW, Ask, Deny, ModePolicy, Policy, Verdict
 from handspan.engine.questions import QUESTION_TIMEOUT, AnswerComesLater, Asker, Consent, OpenQuestions
 from handspan.engine.records import CallAtWork, PendingCalls, new_record, refused_record, take_over
 from handspan.engine.result_limit import RESULT_LIMIT, ResultCutter, cut_message
-from handspan.engine.runner import Runner, Started, find_expiry
+from handspan.engine.runner import Runner, Started, closed_error, find_expiry
 from handspan.engine.watchdog import Watchdog
 from handspan.registry.entry import Entry
 
 _log = logging.getLogger(__name__)
 _EDITED: Final = "The user changed the arguments before approving this call. It ran with:"
 _LONGEST_EDIT: Final = 1000
+_LAST_SECONDS: Final = 3.0
+"""How long `close` waits for calls that end: the grace time of a tool, and the ledger's writes."""
 
 
 class Engine:
@@ -77,6 +80,8 @@ class Engine:
         self.watchdog = Watchdog(slots.is_busy)
         self._pending = PendingCalls(self.settle)
         self._resuming: set[str] = set()
+        self._open_work = OpenWork()
+        """Calls that have begun to run, or get their outcome, and have no stored result yet."""
         self.is_stopping = False
         """Whether the program ends: cancelled calls say so."""
         self._waiting_for_answer: dict[str, asyncio.Future[None]] = {}
@@ -91,7 +96,8 @@ class Engine:
             if type(begun) is not Started:
                 return begun
             started = begun
-        record = started.record
+        record, open_work = started.record, self._open_work
+        open_work.count += 1
         try:
             try:
                 outcome = await self.runner.run(started)
@@ -111,18 +117,23 @@ class Engine:
             if not is_plain or self._hooks is not None or record.is_edited:
                 outcome = await self._shape(record, outcome)
             written = self._store(record, outcome, started.began)
-            is_first = written is True or await _await_written(written, record)
-            return outcome if is_first else await self._first_result(record)
+            told = outcome if written is True else await self._await_written(written, record, outcome)
+            return told if told is not None else await self._first_result(record)
         finally:
             if record.early is not None:  # the caller of `settle` can wait in `result`
                 record.early = None
                 self._pending.finish(record.id, record.result)
+            open_work.count -= 1
+            if open_work.ended is not None:
+                open_work.notify()
 
     async def begin(self, call: ToolCall, caller: Caller) -> Started | ToolResult | Pending:
         """Go from *find* to *started*. Return a result when the call ends before, `Pending` when a person is asked."""
         began = time.monotonic()
         entry = record = None
         try:
+            if self.runner.is_stopped:  # the store is about to be closed
+                raise closed_error(call.name)
             entry = caller.box.find(call.name)  # find, available, enabled
             if entry is None:
                 raise caller.box.refusal(call.name)
@@ -141,10 +152,13 @@ class Engine:
                 record.expires_at = find_expiry(entry, call.deadline, record.at)
             written = self._ledger.start(record)
             if written is not None:
-                await written
+                with self._open_work:
+                    await written
             return started
         except StoreError as error:
-            return await self._refuse(record or self._refused(call, caller, entry), _interruption(call.name, error))
+            return await self._refuse(
+                record or self._refused(call, caller, entry), self._interruption(call.name, error)
+            )
         except ToolError as error:
             return await self._refuse(record or self._refused(call, caller, entry), Failure(error.code, error.message))
         except asyncio.CancelledError:
@@ -166,7 +180,7 @@ class Engine:
         """Go from the outcome to the journal. Return None when the call has its result already."""
         result = await self._shape(record, result)
         written = self._store(record, result, began)
-        return result if written is True or await _await_written(written, record) else None
+        return result if written is True else await self._await_written(written, record, result)
 
     async def _shape(self, record: CallRecord, result: ToolResult) -> ToolResult:
         """Return the result after the after-hooks and the size limit. A small success without hooks needs neither."""
@@ -223,7 +237,8 @@ class Engine:
         # Another process may have begun the call: only the ledger's clock is the same there.
         took = max(0.0, self._ledger.now() - record.at - record.waited)
         try:
-            result = await self._finish(record, _encode(outcome), time.monotonic() - took)
+            with self._open_work:
+                result = await self._finish(record, _encode(outcome), time.monotonic() - took)
         except asyncio.CancelledError:  # the call got its result all the same
             self._pending.finish(call_id, record.result)
             raise
@@ -267,7 +282,7 @@ class Engine:
                 Started(entry, arguments, caller, record, None, began, self._asker), verdict, call
             )
         except StoreError as error:
-            return await self._refuse(record, _interruption(record.name, error))
+            return await self._refuse(record, self._interruption(record.name, error))
         except ToolError as error:
             return await self._refuse(record, Failure(error.code, error.message))
         return await self.call(call, caller, started) if isinstance(started, Started) else started
@@ -280,7 +295,7 @@ class Engine:
             try:
                 await self._ledger.suspend(record)
             except StoreError as error:  # no outcome could find the call again: it ends here, and no client has it
-                self._pending.keep_early(record, _interruption(record.name, error))
+                self._pending.keep_early(record, self._interruption(record.name, error))
             except ToolError as error:
                 self._pending.keep_early(record, Failure(error.code, error.message))
             except BaseException:  # the caller was cancelled: the call ends here too
@@ -349,7 +364,8 @@ class Engine:
             record.expires_at = find_expiry(started.entry, started.deadline, self._ledger.now())
         written = self._ledger.start(record)
         if written is not None:
-            await written
+            with self._open_work:
+                await written
         return started
 
     async def _consent(self, started: Started, approval: str | None, call: ToolCall) -> Consent:
@@ -369,8 +385,30 @@ class Engine:
     async def _refuse(self, record: CallRecord, failure: Failure) -> ToolResult:
         """Store the failure of a call that goes no further, and return it."""
         written = publish_when_stored(self._bus, self._ledger, self._ledger.finish(record, failure), record)
-        await _await_written(written, record)
-        return failure
+        told = await self._await_written(written, record, failure)
+        return failure if told is None else told
+
+    async def _await_written(
+        self, written: NowOrLater[bool], record: CallRecord, result: ToolResult
+    ) -> ToolResult | None:
+        """Return what the caller is told: this result; None when the call has one already.
+
+        When the ledger can't write, the caller gets its result anyway: the ledger tries again. It does so no more when
+        Handspan is being closed. The next process takes the call for one that may have run, so the caller does, too.
+        """
+        try:
+            is_first = written if isinstance(written, bool) else await written
+        except ToolError as error:
+            _log.error("The result of the call %s (%s) is not stored yet: %s", record.id, record.name, error.message)
+            is_lost = self.runner.is_stopped and record.state is not None
+            return _unknown_outcome(record.name) if is_lost else result
+        return result if is_first else None
+
+    def _interruption(self, name: str, error: StoreError) -> Failure:
+        """Return the result of a call that was handed to no tool, because the store could not record it."""
+        if self.runner.is_stopped:  # it may be stored all the same, and nothing will correct that
+            return _unknown_outcome(name)
+        return Failure("interrupted", f"Tool {name!r} was not run: {error.message} It is safe to call it again.")
 
     def _cancellation(self, name: str) -> Failure:
         why = ": the gateway was stopped" if self.is_stopping else ""
@@ -434,7 +472,15 @@ class Engine:
         self._asker.forget(tool, owner)
 
     async def close(self) -> None:
-        """End threads, workers and timers. Pending calls stay open in the ledger."""
+        """Stop the tools that run and let each call store its result; then end threads, workers and timers.
+
+        Calls of doors and turns have ended before. Those of a program that embeds this engine end here. Pending calls
+        stay open in the ledger.
+        """
+        await asyncio.sleep(0)  # an answer that has come counts
+        self.runner.stop()
+        if not await self._open_work.wait(_LAST_SECONDS):
+            _log.error("%d calls did not end in time: their results are not stored", self._open_work.count)
         self.watchdog.close()
         for hooks in (*self._replaced_hooks, *([self._hooks] if self._hooks is not None else [])):
             hooks.close()
@@ -449,18 +495,10 @@ def _reason_for_approval(entry: Entry, verdict: Verdict) -> str | None:
     return f"{entry.spec.name!r} is new at {entry.origin}: no person has approved it yet." if entry.is_new else None
 
 
-async def _await_written(written: NowOrLater[bool], record: CallRecord) -> bool:
-    """Whether this was the first result. When the ledger can't write, the caller gets its result anyway."""
-    try:
-        return written if isinstance(written, bool) else await written
-    except ToolError as error:
-        _log.error("The result of the call %s (%s) is not stored yet: %s", record.id, record.name, error.message)
-        return True
-
-
-def _interruption(name: str, error: StoreError) -> Failure:
-    """Return the result of a call that was handed to no tool, because the store could not record it."""
-    return Failure("interrupted", f"Tool {name!r} was not run: {error.message} It is safe to call it again.")
+def _unknown_outcome(name: str) -> Failure:
+    """Return the result of a call whose own result could not be stored before Handspan was closed."""
+    text = f"Handspan was closed before the result of {name!r} could be stored: its outcome is unknown."
+    return Failure("unknown_outcome", f"{text} Look before you call it again.")
 
 
 def _encode(result: ToolResult) -> ToolResult:

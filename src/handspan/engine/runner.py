@@ -116,6 +116,10 @@ class Runner:
         self.threads = Threads()
         self._workers: Workers | None = None
         self.reaper = Reaper()
+        self.is_stopped = False
+        """Whether no tool runs any more: Handspan is being closed."""
+        self._suspended: dict[str, Started] = {}
+        """The calls whose tool waits for something, by id."""
 
     @property
     def workers(self) -> "Workers":
@@ -125,6 +129,15 @@ class Runner:
 
             self._workers = Workers()
         return self._workers
+
+    def stop(self) -> None:
+        """Run no more tools, and stop those that run: each still gets its grace time. A tool may call this itself."""
+        self.is_stopped = True
+        task = asyncio.current_task()
+        for started in self._suspended.values():
+            stays_open = started.entry.outlives and started.caller.goes_on_elsewhere()
+            if started.wait is not None and started.wait.task is not task and not stays_open:
+                started.wait.stop()
 
     async def close(self) -> None:
         """End idle threads, workers and the alarm."""
@@ -148,6 +161,8 @@ class Runner:
         now = time.monotonic()
         deadline = None
         try:
+            if self.is_stopped:
+                raise closed_error(entry.spec.name)
             if entry.function is not None and started.deadline is None:
                 coroutine = entry.function(**started.arguments)
             else:
@@ -180,11 +195,17 @@ class Runner:
                 deadline = deadline or _find_deadline(entry, started.deadline, now)
                 # The clock has run since `now`: a first step may block.
                 left = None if deadline is None else deadline.at - time.monotonic()
-                output = await continue_with_deadline(coroutine, wanted, left, self.reaper, GRACE, started)
+                self._suspended[started.record.id] = started
+                try:
+                    output = await continue_with_deadline(coroutine, wanted, left, self.reaper, GRACE, started)
+                finally:
+                    del self._suspended[started.record.id]
             return succeed(output) if type(output) not in RESULT_TYPES else convert_output(output)
         except ToolError as error:
             return convert_error(error)
         except DeadlineReached as reached:
+            if self.is_stopped:
+                return _stop_failure(entry, reached)
             return _timeout_failure(entry, deadline, now, reached)
         except CancelledItself:
             return Failure("cancelled", f"Tool {entry.spec.name!r} cancelled itself.")
@@ -255,6 +276,18 @@ def _timeout_failure(entry: Entry, deadline: Deadline | None, began: float, reac
     else:
         text = f"Tool {entry.spec.name!r} timed out after {took} and was stopped"
     return Failure("timeout", f"{text}.")
+
+
+def _stop_failure(entry: Entry, reached: DeadlineReached) -> Failure:
+    """Return the result of a call whose tool was stopped with everything else. The tool may say how its call ended."""
+    if isinstance(reached.__cause__, ToolError):
+        return convert_error(reached.__cause__)
+    return Failure("cancelled", f"The call of {entry.spec.name!r} was cancelled: Handspan was closed.")
+
+
+def closed_error(name: str) -> ToolError:
+    """Return the error of a call that came too late to run."""
+    return ToolError("interrupted", f"Tool {name!r} was not run: Handspan was closed. It is safe to call it again.")
 
 
 def _disconnection(started: Started) -> Failure | None:

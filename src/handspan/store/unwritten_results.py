@@ -40,6 +40,7 @@ class UnwrittenResults:
         self._results: dict[str, UnwrittenResult] = {}
         self._bytes = 0
         self._retrying: asyncio.Task[None] | None = None
+        self._is_closed = False
 
     def __len__(self) -> int:
         return len(self._results)
@@ -57,8 +58,11 @@ class UnwrittenResults:
         return self._results.get(call_id)
 
     def keep(self, record: CallRecord, write: Callable[[], "asyncio.Future[bool]"]) -> bool:
-        """Keep this result and try it again. Return False when there is no room, or one of this id is kept already."""
-        if self.is_full or record.id in self._results:
+        """Keep this result and try it again.
+
+        Return False when there is no room, one of this id is kept already, or the store is closed.
+        """
+        if self._is_closed or self.is_full or record.id in self._results:
             return False
         stored: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._results[record.id] = UnwrittenResult(record, write, stored)
@@ -68,7 +72,8 @@ class UnwrittenResults:
         return True
 
     async def close(self) -> None:
-        """Try once more, then give up what can't be written."""
+        """Try once more, then give up what can't be written. Nothing is kept from now on."""
+        self._is_closed = True
         if self._retrying is not None:
             self._retrying.cancel()
             await asyncio.wait([self._retrying])

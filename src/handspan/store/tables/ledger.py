@@ -366,7 +366,9 @@ class StoredLedger:
         if isinstance(work, FinishCall):
             work = structs.replace(work, is_again=True)
         is_kept = self.unwritten_results.keep(structs.replace(record), partial(self._database.write, work))
-        what_now = "kept in memory and tried again" if is_kept else "lost: too many others wait for the store"
+        what_now = (
+            "kept in memory and tried again" if is_kept else "lost: the store is closed, or too many others wait for it"
+        )
         _log.error("The result of the call %s was not stored: %s It is %s.", record.id, error, what_now)
         return is_kept
 
