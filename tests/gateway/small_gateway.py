@@ -38,7 +38,7 @@ class Echo:
 
 class SmallGateway:
     """Servable. Paths: /health, /who, /work (ends when it drains), /hang (ends when it is cut off), /fail, /ws/chat,
-    /endless (an answer that no client reads to its end)."""
+    /endless (an answer that no client reads to its end), /body (which it notes the length of)."""
 
     leaving_seconds = 0.0
 
@@ -49,10 +49,19 @@ class SmallGateway:
         self.auth = Auth(settings, self._store.tokens, state, MemoryBus())
         guarded: ASGIApp = Guarded(self._answer, self.auth)
         prefix = gateway.path_prefix
-        self.asgi: ASGIApp = PathPrefix(guarded, prefix) if prefix else guarded
+        self._app: ASGIApp = PathPrefix(guarded, prefix) if prefix else guarded
+        self.asgi: ASGIApp = self._count
         self._draining = asyncio.Event()
         self._words = words
         self.story: list[str] = []
+        self.requests = 0
+        """How many requests and sockets have come, also those that are refused."""
+        self.bodies: list[int] = []
+        """The lengths of the bodies that came to /body."""
+
+    async def _count(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.requests += 1
+        await self._app(scope, receive, send)
 
     async def open(self, url: str = "") -> None:
         await self._store.open()
@@ -94,6 +103,9 @@ class SmallGateway:
                 await send({"type": "http.response.start", "status": 200, "headers": []})
                 for _ in range(10_000):
                     await send({"type": "http.response.body", "body": bytes(65536), "more_body": True})
+            case "/body":
+                self.bodies.append(await _read_body(receive))
+                await send_whole(send, 200, [])
             case "/fail" | "/v1/fail":
                 raise RuntimeError("a fault")
             case "/fail/late":
@@ -113,6 +125,15 @@ class SmallGateway:
         await send({"type": "websocket.accept"})
         socket = cast(SocketProtocol, scope["extensions"][EXTENSION])
         socket.take(Echo(socket))
+
+
+async def _read_body(receive: Receive) -> int:
+    """The number of its bytes."""
+    length, has_more = 0, True
+    while has_more:
+        message = await receive()
+        length, has_more = length + len(message.get("body", b"")), message.get("more_body", False)
+    return length
 
 
 def main(state: Path, *words: str) -> None:

@@ -6,6 +6,7 @@ import gc
 import re
 from asyncio import StreamReader, StreamWriter
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,9 @@ from handspan.gateway.clients.socket import SocketProtocol
 from handspan.gateway.fast_uvicorn import RequestResponseCycle
 from handspan.gateway.http_protocol import HttpProtocol
 from handspan.gateway.idle_connections import IdleConnections
+from handspan.gateway.reading_turns import ReadingTurns
 from handspan.gateway.server import Server
+from tests.gateway.manual_loop import ManualLoop
 from tests.gateway.small_gateway import SmallGateway
 from tests.gateway.test_server import ask, served
 from tests.thoroughness import share
@@ -51,6 +54,161 @@ async def is_answered(server: Server) -> bool:
 
 def requests_in_memory() -> int:
     return sum(type(one) is RequestResponseCycle for one in gc.get_objects())
+
+
+@pytest.fixture
+def loop(monkeypatch: pytest.MonkeyPatch) -> ManualLoop:
+    """A loop that gives the turns of a server, in place of the clock."""
+    manual = ManualLoop()
+    monkeypatch.setattr("handspan.gateway.server.ReadingTurns", partial(ReadingTurns, loop=manual.as_loop))
+    return manual
+
+
+def anonymous(server: Server, path: str = "/health", method: str = "GET", *lines: str) -> bytes:
+    """A request without a token."""
+    return "\r\n".join((f"{method} {path} HTTP/1.1", f"host: 127.0.0.1:{server.port}", *lines, "", "")).encode()
+
+
+async def read_answer(reader: StreamReader) -> bytes:
+    """The head of the next answer; its body is read too."""
+    head = await reader.readuntil(b"\r\n\r\n")
+    found = re.search(rb"content-length: (\d+)", head)
+    await reader.readexactly(int(found[1]) if found else 0)
+    return head
+
+
+def asked(gateway: SmallGateway, server: Server) -> bytes:
+    """A request with a token that is answered at once."""
+    return work(gateway, server).replace(b"/work", b"/who")
+
+
+@pytest.mark.parametrize("kind", ["unknown host", "open path", "no token", "token"])
+async def test_pipelined_requests_have_a_few_turns_at_once_and_then_each_waits(
+    tmp_path: Path, loop: ManualLoop, kind: str
+) -> None:
+    limits = ConnectionLimits(tokenless_per_second=5)
+    async with (
+        served(tmp_path / "state", connections=limits) as (gateway, server),
+        connected(server) as (reader, writer),
+        connected(server) as (good_reader, good_writer),
+    ):
+        flood = {
+            "unknown host": b"GET / HTTP/1.1\r\nhost: unknown\r\n\r\n",
+            "open path": anonymous(server),
+            "no token": anonymous(server, "/who"),
+            "token": asked(gateway, server),
+        }
+        writer.write(flood[kind] * 200)
+        for _ in range(6):  # the first, and the five turns that were free
+            await read_answer(reader)
+        await until(lambda: loop.has_timer)
+        for _ in range(20):  # a connection with a token waits for no turn
+            good_writer.write(asked(gateway, server))
+            assert b" 200 " in await read_answer(good_reader)
+        assert await is_answered(server)  # nor does the first request of a new connection
+        for _ in range(3):
+            loop.fire()
+            await read_answer(reader)
+            await until(lambda: loop.has_timer)
+        assert gateway.requests == 6 + 20 + 1 + 3
+
+
+async def test_the_next_request_of_a_connection_without_a_token_waits_for_its_turn(
+    tmp_path: Path, loop: ManualLoop
+) -> None:
+    limits = ConnectionLimits(tokenless_per_second=1)
+    async with (
+        served(tmp_path / "state", connections=limits) as (gateway, server),
+        connected(server) as (reader, writer),
+    ):
+        for _ in range(2):
+            writer.write(anonymous(server))
+            assert b" 200 " in await read_answer(reader)
+        await until(lambda: loop.has_timer)
+        writer.write(anonymous(server))
+        loop.fire()
+        assert b" 200 " in await read_answer(reader)
+        await until(lambda: loop.has_timer)
+        writer.write(asked(gateway, server))
+        loop.fire()
+        for _ in range(3):  # it has shown a token
+            assert b" 200 " in await read_answer(reader)
+            writer.write(asked(gateway, server))
+        assert not loop.has_timer
+
+
+async def test_a_connection_that_waits_for_its_turn_makes_room_for_others(tmp_path: Path, loop: ManualLoop) -> None:
+    limits = ConnectionLimits(tokenless_per_second=1, most=4)
+    async with (
+        served(tmp_path / "state", connections=limits) as (_, server),
+        contextlib.AsyncExitStack() as stack,
+    ):
+        flood = [await stack.enter_async_context(connected(server)) for _ in range(4)]
+        for reader, writer in flood:
+            writer.write(anonymous(server) * 5)
+            await read_answer(reader)
+        await until(lambda: loop.has_timer)
+        for _ in range(4):
+            assert await is_answered(server)
+
+
+@pytest.mark.parametrize("has_token", [True, False])
+async def test_a_body_in_tiny_chunks_is_read_in_turns(tmp_path: Path, loop: ManualLoop, has_token: bool) -> None:
+    limits = ConnectionLimits(tokenless_per_second=1)
+    async with (
+        served(tmp_path / "state", connections=limits) as (gateway, server),
+        connected(server) as (reader, writer),
+    ):
+        token = f"authorization: Bearer {gateway.auth.operator_token}"
+        lines = ("transfer-encoding: chunked", *([token] if has_token else []))
+        writer.write(anonymous(server, "/body", "POST", *lines) + b"1\r\nx\r\n" * 5000 + b"0\r\n\r\n")
+        fired = 0
+        while not gateway.bodies if has_token else fired < 5:
+            await until(lambda: loop.has_timer or bool(gateway.bodies))
+            if loop.has_timer:
+                assert await is_answered(server)
+                loop.fire()
+                fired += 1
+        assert fired >= 5
+        assert (b" 200 " if has_token else b" 401 ") in await read_answer(reader)
+        assert gateway.bodies == ([5000] if has_token else [])
+
+
+async def test_a_body_in_large_chunks_waits_for_no_turn(tmp_path: Path, loop: ManualLoop) -> None:
+    limits = ConnectionLimits(tokenless_per_second=1)
+    async with (
+        served(tmp_path / "state", connections=limits) as (gateway, server),
+        connected(server) as (reader, writer),
+    ):
+        token = f"authorization: Bearer {gateway.auth.operator_token}"
+        chunk = b"%x\r\n%b\r\n" % (65536, bytes(65536))
+        for _ in range(3):
+            writer.write(anonymous(server, "/body", "POST", token, "transfer-encoding: chunked"))
+            writer.write(chunk * 16 + b"0\r\n\r\n")
+            assert b" 200 " in await read_answer(reader)
+        assert gateway.bodies == [16 * 65536] * 3
+        assert not loop.has_timer
+
+
+async def test_the_rest_of_a_body_after_its_answer_is_read_in_turns(tmp_path: Path, loop: ManualLoop) -> None:
+    limits = ConnectionLimits(tokenless_per_second=1)
+    async with (
+        served(tmp_path / "state", connections=limits) as (_, server),
+        connected(server) as (reader, writer),
+    ):
+        size = 16 * 1024 * 1024
+        writer.write(anonymous(server, "/body", "POST", f"content-length: {size}"))
+        assert b" 401 " in await read_answer(reader)
+        writer.write(bytes(size) + anonymous(server))
+        fired = 0
+        answer = asyncio.create_task(read_answer(reader))
+        while not answer.done():
+            await until(lambda: loop.has_timer or answer.done())
+            if loop.has_timer:
+                loop.fire()
+                fired += 1
+        assert b" 200 " in await answer
+        assert fired >= 16
 
 
 @pytest.mark.flood

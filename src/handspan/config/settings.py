@@ -387,6 +387,10 @@ class ConnectionLimits(Struct, frozen=True):
     """How long an answer waits for a client that does not read it; then the connection is closed."""
     pipelined: Count = 1000
     """How many requests a connection may send before it has the answer to the one before; then it is closed."""
+    tokenless_per_second: Count = 500
+    """How many requests without a valid token are read in a second, of all connections together; as many may come at
+    once. The others wait. The first request of a connection is not counted. A request that comes before the answer to
+    the one before is counted, also with a token."""
     frames_per_second: Count = 1000
     """How many WebSocket frames that are no whole text message a client may send: fragments, pings, pongs, binary
     frames. One that sends more is read more slowly; one that goes on is closed with 1008."""

@@ -34,10 +34,11 @@ if IS_FAST:
     put_off("uvicorn")  # the package itself only collects names, and starts and reloads processes
 
 from uvicorn.config import Config  # noqa: E402 - only now, see above
+from uvicorn.protocols.http.flow_control import FlowControl  # noqa: E402 - as above
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle  # noqa: E402 - as above
 from uvicorn.server import Server  # noqa: E402 - as above
 
 if IS_FAST:
     vars(sys.modules["uvicorn"])["Config"] = Config  # its modules read this name: the package need not run for that
 
-__all__ = ["Config", "HttpToolsProtocol", "RequestResponseCycle", "Server", "put_off"]
+__all__ = ["Config", "FlowControl", "HttpToolsProtocol", "RequestResponseCycle", "Server", "put_off"]

@@ -6,6 +6,7 @@ No token was checked at this point: a request that is refused here never reaches
 import asyncio
 import contextlib
 import re
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, cast
 from urllib.parse import unquote
@@ -13,10 +14,12 @@ from urllib.parse import unquote
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from handspan.config.settings import ConnectionLimits
+from handspan.gateway.entry.auth import is_let_in
 from handspan.gateway.entry.host_policy import address_of, is_local
 from handspan.gateway.fast_uvicorn import HttpToolsProtocol, RequestResponseCycle
 from handspan.gateway.http.refusals import Refusal, body_of, raw_headers, send_refusal
 from handspan.gateway.idle_connections import IdleConnections
+from handspan.gateway.reading_turns import ReadingFlow, ReadingTurns
 
 MAX_HEAD_BYTES: Final = 64 * 1024
 """The limit for a request's line and headers together, and for the trailers after a body. Bytes that arrive together
@@ -24,6 +27,8 @@ with the end of the head, or with the body, are not counted."""
 
 _AT_ONCE: Final = 2048
 """Bytes that are parsed at once where the end of a request can't be seen in advance."""
+_PIECES_AT_ONCE: Final = 200
+"""Pieces of a body that are parsed at once. A read can hold tens of thousands of small chunks: the rest waits."""
 _LINES: Final = {
     400: b"HTTP/1.1 400 Bad Request\r\n",
     408: b"HTTP/1.1 408 Request Timeout\r\n",
@@ -37,6 +42,7 @@ _NOT_IN_PATH: Final = re.compile(rb"^[a-z][a-z0-9+.-]*://[^/?#]*|[?#].*$", re.IG
 class HttpProtocol(HttpToolsProtocol):
     """uvicorn's connection with limits. While a request waits for its turn, no further bytes are parsed."""
 
+    flow: ReadingFlow
     url = b""
     """The address of the last request that has begun, as far as it has arrived."""
     _head_bytes = 0
@@ -45,6 +51,8 @@ class HttpProtocol(HttpToolsProtocol):
     """Whether arriving bytes belong to the request whose head is complete."""
     _body_left = 0
     """Bytes of the body that have not come; 0 also where its length is unknown."""
+    _body_pieces = 0
+    """Pieces of the body in the bytes that are parsed now."""
     _is_refused = False
     """Whether arriving bytes are ignored."""
     _is_upgraded = False
@@ -54,7 +62,9 @@ class HttpProtocol(HttpToolsProtocol):
     _at_work: RequestResponseCycle | None = None
     """The request that is being answered, or was answered last."""
     _unread = b""
-    """Bytes that wait until the requests before them are answered. At most two reads: reading is paused meanwhile."""
+    """Bytes that wait until the requests before them are answered, or for a turn. At most two reads."""
+    _is_waiting = False
+    """Whether the connection waits for its turn to be read."""
     _has_waited = False
     """Whether the bytes that are parsed now came before the last answer."""
     _pipelined = 0
@@ -69,10 +79,11 @@ class HttpProtocol(HttpToolsProtocol):
         prefix: str,
         limits: ConnectionLimits,
         idle: IdleConnections,
+        turns: ReadingTurns,
         on_made: Callable[[], None] | None = None,
         **parts: Any,
     ) -> None:
-        """`prefix`: the path prefix of the gateway. `idle`: the idle connections of the whole server.
+        """`prefix`: the path prefix of the gateway. `idle` and `turns` are those of the whole server.
 
         `on_made` is called when the connection is ready for requests.
         """
@@ -81,12 +92,14 @@ class HttpProtocol(HttpToolsProtocol):
         self._prefix = prefix
         self._limits = limits
         self._idle = idle
+        self._turns = turns
 
     # The connection.
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn does
         """Begin to wait for a request, or refuse the connection when there are too many."""
         super().connection_made(transport)
+        self.flow = ReadingFlow(transport)
         if self._on_made is not None:
             self._on_made()
             self._on_made = None
@@ -100,6 +113,7 @@ class HttpProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
         self._idle.remove(self, self._address)
+        self._turns.remove(self)
         self._unread = b""
         self._cancel_stall()
         super().connection_lost(exc)
@@ -152,29 +166,38 @@ class HttpProtocol(HttpToolsProtocol):
     # Bytes.
 
     def data_received(self, data: bytes) -> None:
-        """Parse bytes, but not beyond a request that waits for its turn."""
-        if self._unread:
+        """Parse bytes, but not beyond a request that waits, and not many small pieces of a body at once."""
+        if self._unread or self._is_waiting:
             self._unread += data
-            self.flow.pause_reading()
+            self.flow.hold()
             return
-        if self._is_refused and self._pipelined >= self._limits.pipelined:
-            self.flow.pause_reading()  # the rest of a flood is not even read
-            return
-        at, end = 0, len(data)
+        at, end, self._body_pieces = 0, len(data), 0
         while at < end and not self._is_refused and not self._is_upgraded:
-            if self.pipeline:
+            if self.pipeline or self._body_pieces > _PIECES_AT_ONCE:
                 self._unread = data[at:]
-                return  # uvicorn has paused reading when the request began to wait
+                break
             until = self._find_cut(data, at)
             self._parse(data if at == 0 and until >= end else data[at:until])
             at = until
+        if self._is_refused and self._pipelined >= self._limits.pipelined:
+            self.flow.hold()  # the rest of a flood is not even read
+        elif self._body_pieces > _PIECES_AT_ONCE or self._has_useless_bytes:
+            self._wait_for_turn()
+
+    @property
+    def _has_useless_bytes(self) -> bool:
+        """Whether arriving bytes are ignored, or are the rest of a body that its answer did not wait for."""
+        if self._is_upgraded or self.transport.is_closing():
+            return False
+        return self._is_refused or (self._is_in_body and self.cycle.response_complete)
 
     def _find_cut(self, data: bytes, at: int) -> int:
         """Return where the request that these bytes belong to ends, as far as that can be seen."""
-        if self._is_in_body:
-            return at + (self._body_left or _AT_ONCE)
-        head = data.find(b"\r\n\r\n", at, at + _AT_ONCE)
-        return at + _AT_ONCE if head < 0 else head + 4
+        if self._body_left:
+            return at + self._body_left
+        mark = b"0\r\n\r\n" if self._is_in_body else b"\r\n\r\n"
+        found = data.find(mark, at, at + _AT_ONCE)
+        return at + _AT_ONCE if found < 0 else found + len(mark)
 
     def _parse(self, data: bytes) -> None:
         """Parse bytes, and count those of a head."""
@@ -183,31 +206,45 @@ class HttpProtocol(HttpToolsProtocol):
         if self._head_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
             self._refuse(Refusal(431, "too_large", f"The headers have more than {MAX_HEAD_BYTES} bytes. Send less."))
 
-    def _parse_rest(self) -> None:
-        """Parse the bytes that waited, if nothing is before them any more."""
-        if self._unread and not self.pipeline and not self.transport.is_closing():
-            unread, self._unread = self._unread, b""
+    def _wait_for_turn(self) -> None:
+        self.flow.hold()
+        if not self._is_waiting:
+            self._is_waiting = True
+            self._turns.wait(self)
+
+    def read_on(self) -> None:
+        """Begin the request that waited, parse the bytes that waited, and read on if nothing waits any more."""
+        if self.transport.is_closing():
+            return
+        self._is_waiting = False
+        if self.pipeline:
+            self._unset_keepalive_if_required()
+            self._idle.remove(self, self._address)
+            self._start_asgi_task(*self.pipeline.pop())
+        unread, self._unread = self._unread, b""
+        if unread:
             self._has_waited = True
             self.data_received(unread)
             self._has_waited = False
-            if not self._unread and not self.pipeline:
-                self.flow.resume_reading()
+        if not (self.pipeline or self._unread or self._is_waiting):
+            self.flow.release()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._at_work = cycle
         super()._start_asgi_task(cycle, app)
 
     def on_response_complete(self) -> None:
-        """Begin the next request that has come, or wait for one."""
-        super().on_response_complete()
+        """Wait for a request, or for a turn: to begin the next one, to read it, or to read what nobody needs."""
+        is_known = self._at_work is not None and is_let_in(cast(Any, self._at_work.scope))
+        waiting, self.pipeline = self.pipeline, deque()
+        super().on_response_complete()  # it would begin the next request at once
+        self.pipeline = waiting
         if self.transport.is_closing():
             return
-        if self._unread:
-            self.flow.pause_reading()  # uvicorn has resumed it
-            if not self.pipeline:
-                self.loop.call_soon(self._parse_rest)  # the next request has its turn after other connections
-        if self.cycle.response_complete:
-            self._idle.add(self, self._address)
+        self._idle.add(self, self._address)
+        has_come = bool(self.pipeline or self._unread)
+        if has_come or self._has_useless_bytes or not (is_known or self._turns.take()):
+            self._wait_for_turn()
 
     def send_400_response(self, msg: str) -> None:
         """Refuse bytes that are no HTTP request."""
@@ -230,6 +267,7 @@ class HttpProtocol(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         """Take a piece of the body."""
         self._head_bytes = 0
+        self._body_pieces += 1
         self._body_left = max(0, self._body_left - len(body))
         super().on_body(body)
 

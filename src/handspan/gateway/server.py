@@ -23,6 +23,7 @@ from handspan.gateway.fast_uvicorn import Server as UvicornServer
 from handspan.gateway.http_protocol import Answering, HttpProtocol
 from handspan.gateway.idle_connections import IdleConnections
 from handspan.gateway.listening import TlsFiles, listen, url_of
+from handspan.gateway.reading_turns import ReadingTurns
 from handspan.gateway.tls_listener import TlsListener
 
 DRAIN_SECONDS: Final = 10.0
@@ -115,10 +116,10 @@ class Server:
 
     async def _start(self, tls: TlsFiles) -> UvicornServer:
         prefix, limits = self._settings.path_prefix, self._settings.connections
-        idle = IdleConnections(limits)
+        idle, turns = IdleConnections(limits), ReadingTurns(limits.tokenless_per_second)
         config = Config(
             cast(Any, Answering(self._gateway.asgi, prefix)),
-            http=cast(Any, partial(HttpProtocol, prefix, limits, idle)),
+            http=cast(Any, partial(HttpProtocol, prefix, limits, idle, turns)),
             ws=cast(Any, partial(_socket_protocol, limits)),
             ws_max_size=self._settings.limits.message_bytes,
             ws_ping_interval=20.0,

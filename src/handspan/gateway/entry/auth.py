@@ -43,6 +43,7 @@ __all__ = [
     "Auth",
     "TokenScope",
     "check_agent",
+    "is_let_in",
     "is_open",
     "let_in",
     "log_refusal",
@@ -309,6 +310,11 @@ async def let_in(auth: Auth, scope: Scope, receive: Receive, send: Send) -> tupl
         await send_refusal(refusal, scope, send)
         return None
     return receive, send
+
+
+def is_let_in(scope: Scope) -> bool:
+    """Whether `let_in` has found a valid token in this HTTP request."""
+    return "admitted" in scope["state"]
 
 
 def log_refusal(refusal: Refusal, scope: Scope) -> None:
