@@ -128,3 +128,22 @@ async def test_a_file_that_hangs_while_it_loads_holds_nothing_up(
         assert "still loading after 0.05 s" in opened.problems[0] and opened.tools == ["echo"]
     finally:
         release.set()
+
+
+async def test_a_file_whose_tool_is_refused_in_an_unforeseen_way_does_not_end_the_watch(opened: Opened) -> None:
+    opened.path.mkdir()
+    text = GOOD.format(name="strange").replace("@tool", "@tool(annotations={})")
+    (opened.path / "a.py").write_text(text, encoding="utf-8")
+    await until(lambda: opened.problems != [])
+    opened.write("b", "echo")
+    await until(lambda: opened.tools == ["echo"])
+
+
+async def test_after_a_fault_of_ours_the_folder_is_looked_at_again(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(folder, "_scan", None)
+        await until(lambda: "could not be updated" in caplog.text)
+    opened.write("b", "echo")
+    await until(lambda: opened.tools == ["echo"])

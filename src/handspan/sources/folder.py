@@ -18,12 +18,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final, TypeAlias
 
-from handspan.core.errors import DefinitionError
 from handspan.core.principals import Origin
 from handspan.core.sources import Broken, SourceState, SourceStatus
 from handspan.core.tool import Tool
 from handspan.registry.registry import Registry
-from handspan.sources.plugins import tools_in
+from handspan.sources.plugins import describe_problem, tools_in
 
 _Stamp: TypeAlias = tuple[int, int, int]
 """Time of change, size and inode of a file: together they change with its content."""
@@ -102,7 +101,10 @@ class FolderTools:
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(_SCAN_SECONDS)
-            await self._update_and_report()
+            try:
+                await self._update_and_report()
+            except Exception:  # the next look may succeed
+                _log.exception("The tools of %s could not be updated", self._folder)
 
     async def _update_and_report(self, *, is_forced: bool = False) -> None:
         """Update the registry, log what has changed, and call `changed`."""
@@ -133,7 +135,7 @@ class FolderTools:
                 text = f"it is still loading after {_LOAD_SECONDS:g} s: move what takes long into the tool's function"
                 self._exchange(path, stamp, [], text)
             case BaseException() as error:
-                self._exchange(path, stamp, [], f"{type(error).__name__}: {error}")
+                self._exchange(path, stamp, [], describe_problem(error))
             case tools:
                 self._exchange(path, stamp, tools, "" if tools else "has no tools: mark a function with @tool")
 
@@ -146,8 +148,8 @@ class FolderTools:
             try:
                 self._registry.register(tool, Origin("plugin", path.stem))
                 names.append(tool.spec.name)
-            except DefinitionError as error:
-                broken.append(Broken(str(path), str(error)))
+            except Exception as error:  # code that is not ours made the tool
+                broken.append(Broken(str(path), describe_problem(error)))
         self._stamps[path], self._tools[path] = stamp, names
         if broken:
             self._broken[path] = broken
