@@ -76,6 +76,7 @@ class FolderTools:
         self._waiting = None
         for path in list(self._stamps):
             self._forget(path)
+        self._broken.clear()
 
     async def refresh(self, *, is_forced: bool = False) -> None:
         """Read the files that are new or changed, and forget those that are gone. `is_forced`: read all again.
@@ -118,7 +119,11 @@ class FolderTools:
         """Make the registry match the folder. Return the files that were read or forgotten."""
         async with self._lock:
             self._waiting = None
-            found = _scan(self._folder)
+            try:
+                found = _scan(self._folder)
+            except OSError as error:  # what the files hold is not known: their tools stay
+                return self._report_folder(error)
+            self._broken.pop(self._folder, None)
             gone = [path for path in self._stamps if path not in found]
             stale = {path for path, stamp in found.items() if is_forced or self._stamps.get(path) != stamp}
             if gone or stale:
@@ -128,6 +133,13 @@ class FolderTools:
             for path in sorted(stale):
                 await self._read(path, found[path])
             return [*gone, *sorted(stale)]
+
+    def _report_folder(self, error: OSError) -> list[Path]:
+        """Store why the folder can't be read. Return it when that is new."""
+        broken = [Broken(str(self._folder), f"it can't be read, so its tools stay as they were: {error.strerror}")]
+        is_known = self._broken.get(self._folder) == broken
+        self._broken[self._folder] = broken
+        return [] if is_known else [self._folder]
 
     async def _read(self, path: Path, stamp: _Stamp) -> None:
         match await _load_aside(path):
@@ -162,21 +174,33 @@ class FolderTools:
 
 
 def _scan(folder: Path) -> dict[Path, _Stamp]:
-    """Return the files with tools, each with its stamp; none when the folder is not there or can't be read."""
+    """Return the files with tools, each with its stamp; none when the folder is not there.
+
+    Raises `OSError` when the folder can't be read.
+    """
     found: dict[Path, _Stamp] = {}
-    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+    with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
         for entry in entries:
             if entry.name.endswith(".py") and not entry.name.startswith(("_", ".")):
                 with contextlib.suppress(FileNotFoundError):
-                    status = entry.stat()
-                    found[folder / entry.name] = (status.st_mtime_ns, status.st_size, status.st_ino)
+                    found[folder / entry.name] = _stamp(entry)
     return found
+
+
+def _stamp(entry: os.DirEntry[str]) -> _Stamp:
+    try:
+        status = entry.stat()
+    except FileNotFoundError:
+        raise
+    except OSError as error:  # such as a link to itself: reading the file will say what is wrong with it
+        return (-1, -1, error.errno or 0)
+    return (status.st_mtime_ns, status.st_size, status.st_ino)
 
 
 def _log_change(path: Path, tools: list[str] | None, broken: list[Broken]) -> None:
     for one in broken:
         _log.warning("%s can't be used: %s", one.where, one.problem)
-    if tools is None:
+    if tools is None and not broken:
         _log.info("%s is gone, and its tools with it", path)
     elif tools:
         _log.info("%s was read: %s", path, ", ".join(tools))
