@@ -51,6 +51,24 @@ async def test_every_call_and_its_end_are_in_the_file_for_its_owner_alone(make_k
     assert stat.S_IMODE((state / "audit.jsonl").stat().st_mode) == 0o600
 
 
+async def test_a_call_that_a_hook_changed_has_one_line_for_its_begin_and_one_for_the_change(
+    make_kit: MakeKit, tmp_path: Path
+) -> None:
+    chain = [HookSettings("audit_log", {"arguments": True}), HookSettings("path_prefix", {"prefix": "sub"})]
+    kit = make_kit(hooks=Hooks(make_hooks(chain, tmp_path)))
+
+    async def read_file(path: str) -> str:
+        return path
+
+    kit.add(read_file)
+    await kit.value("read_file", {"path": "a"})
+    assert [(line["event"], line.get("arguments")) for line in lines(tmp_path / "audit.jsonl")] == [
+        ("call", {"path": "a"}),
+        ("change", {"path": "sub/a"}),
+        ("result", None),
+    ]
+
+
 async def test_arguments_are_written_when_the_settings_say_so(make_kit: MakeKit, tmp_path: Path) -> None:
     await audited(make_kit, tmp_path, arguments=True, file="own.log").value("half", {"of": 4})
     assert [line.get("arguments") for line in lines(tmp_path / "own.log")] == [{"of": 4}, None]

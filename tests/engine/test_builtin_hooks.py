@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from handspan.config.settings import HookSettings
+from handspan.core.agents import Agent
 from handspan.core.errors import ConfigError
+from handspan.core.questions import Answer, Question
 from handspan.core.values import JsonObject
 from handspan.engine.builtin_hooks import (
     PathPrefixConfig,
@@ -15,7 +17,8 @@ from handspan.engine.builtin_hooks import (
     RateLimitConfig,
     make_hooks,
 )
-from handspan.engine.hooks import CancelCall, HookedCall, ModifyCall
+from handspan.engine.hooks import CancelCall, HookedCall, Hooks, ModifyCall
+from tests.engine.conftest import MakeKit
 
 pytestmark = pytest.mark.anyio
 
@@ -40,6 +43,46 @@ async def test_the_rate_limit_cancels_the_call_too_many_and_forgets_after_a_minu
 async def test_a_rate_limit_of_nought_lets_nothing_through() -> None:
     hook = RateLimit(RateLimitConfig(per_minute=0))
     assert isinstance(await hook.before(call()), CancelCall)
+
+
+@pytest.mark.parametrize("chain", [["rate_limit", "path_prefix"], ["path_prefix", "rate_limit"]], ids="-".join)
+async def test_a_call_that_a_hook_changed_counts_once(make_kit: MakeKit, tmp_path: Path, chain: list[str]) -> None:
+    config: dict[str, JsonObject] = {"rate_limit": {"per_minute": 2}, "path_prefix": {"prefix": "sub"}}
+    kit = make_kit(hooks=Hooks(make_hooks([HookSettings(name, config[name]) for name in chain], tmp_path)))
+
+    async def read_file(path: str) -> str:
+        return path
+
+    kit.add(read_file)
+    assert [await kit.value("read_file", {"path": "a"}) for _ in range(2)] == ["sub/a", "sub/a"]
+    assert "2 calls a minute" in (await kit.failure("read_file", {"path": "a"})).message
+
+
+async def test_the_path_prefix_lets_no_edit_out(make_kit: MakeKit, tmp_path: Path) -> None:
+    edits = [Answer("allow", arguments={"path": path}) for path in ("sub/b", "other/b", "/etc")]
+    questions = EditedBy(edits)
+    kit = make_kit(
+        hooks=Hooks(make_hooks([HookSettings("path_prefix", {"prefix": "sub"})], tmp_path)), questions=questions
+    )
+
+    async def read_file(path: str) -> str:
+        return path
+
+    kit.add(read_file)
+    caller = kit.caller(Agent("Careful", mode="ask_always"))
+    assert await kit.value("read_file", {"path": "a"}, caller=caller) == "sub/b"
+    for _ in range(2):
+        assert (await kit.failure("read_file", {"path": "a"}, caller=caller)).code == "hook_cancelled"
+
+
+class EditedBy:
+    """A person who approves each call with other arguments."""
+
+    def __init__(self, answers: list[Answer]) -> None:
+        self._answers = answers
+
+    async def ask(self, question: Question) -> Answer:
+        return self._answers.pop(0)
 
 
 async def test_the_path_prefix_changes_paths_of_its_tools_only() -> None:

@@ -2,12 +2,13 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
 from handspan.core.agents import GENERAL, Agent
+from handspan.core.calls import ToolCall
 from handspan.core.context import Deadline
 from handspan.core.function_tool import tool
 from handspan.core.principals import BUILTIN, Origin, Principal
@@ -15,7 +16,9 @@ from handspan.core.questions import Answer, Question, find_waiting_note
 from handspan.core.results import Failure, Pending, Success, ToolResult, encode_envelope, envelope
 from handspan.core.tool import Annotations, Handling, ToolSpec
 from handspan.core.values import Json, encode
-from handspan.engine.hooks import HookedCall, Hooks, NamedHook
+from handspan.engine.caller import Caller
+from handspan.engine.hooks import BeforeVerdict, CancelCall, HookedCall, Hooks, ModifyCall, NamedHook
+from handspan.engine.policy import Ask, Deny, Verdict
 from handspan.engine.questions import OpenQuestions, RuleAnswers
 from tests.engine.conftest import MakeKit
 from tests.engine.engine_kit import EngineKit, outcome_of
@@ -309,6 +312,64 @@ async def test_an_edit_that_does_not_fit_the_schema_is_refused(make_kit: MakeKit
     kit = photo_kit(make_kit, Person(Answer("allow", arguments={"flash": "bright"})), ())
     failure = await kit.failure("photo", caller=kit.caller(CAREFUL))
     assert failure.code == "invalid_arguments" and "'flash'" in failure.message
+
+
+class Guard:
+    """A hook that answers each call with what a function gives, and keeps what it has seen."""
+
+    def __init__(self, verdict: Callable[[HookedCall], BeforeVerdict]) -> None:
+        self._verdict = verdict
+        self.seen: list[HookedCall] = []
+
+    async def before(self, call: HookedCall) -> BeforeVerdict:
+        self.seen.append(call)
+        return self._verdict(call)
+
+    async def after(self, call: HookedCall, result: ToolResult) -> None:
+        return None
+
+
+def _no_flash(call: HookedCall) -> BeforeVerdict:
+    return CancelCall("no flash here") if call.arguments.get("flash") else None
+
+
+async def test_hooks_may_cancel_a_call_that_the_person_edited(make_kit: MakeKit) -> None:
+    guard = Guard(_no_flash)
+    person = Person(Answer("allow", arguments={"flash": True}))
+    kit = photo_kit(make_kit, person, (), hooks=Hooks([NamedHook("guard", guard)]))
+    failure = await kit.failure("photo", {"flash": False}, caller=kit.caller(CAREFUL))
+    assert failure == Failure("hook_cancelled", "Cancelled by hook 'guard': no flash here")
+    assert [(call.arguments, call.is_changed) for call in guard.seen] == [
+        ({"flash": False}, False),
+        ({"flash": True}, True),
+    ]
+
+
+async def test_hooks_may_cancel_an_edited_call_whose_answer_came_later(make_kit: MakeKit) -> None:
+    person = Person(None, Answer("allow", arguments={"flash": True}))
+    kit = photo_kit(make_kit, person, (), hooks=Hooks([NamedHook("guard", Guard(_no_flash))]))
+    caller = kit.caller(CAREFUL)
+    assert isinstance(await kit.call("photo", caller=caller, call_id="call-1"), Pending)
+    assert await kit.engine.resume("call-1", caller) == Failure(
+        "hook_cancelled", "Cancelled by hook 'guard': no flash here"
+    )
+
+
+async def test_a_hook_that_would_change_what_the_person_approved_refuses_the_call(make_kit: MakeKit) -> None:
+    guard = Guard(lambda call: ModifyCall(call.name, {"flash": False}))
+    person = Person(Answer("allow", arguments={"flash": True}), Answer("allow", arguments={}))
+    kit = photo_kit(make_kit, person, (), hooks=Hooks([NamedHook("guard", guard)]))
+    failure = await kit.failure("photo", caller=kit.caller(CAREFUL))
+    assert failure.code == "hook_cancelled" and "the arguments that the user gave" in failure.message
+
+
+async def test_the_policy_may_deny_a_call_that_the_person_edited(make_kit: MakeKit) -> None:
+    class NoFlash:
+        def decide(self, spec: ToolSpec, call: ToolCall, caller: Caller) -> Verdict:
+            return Deny("no flash here") if call.arguments == {"flash": True} else Ask("a photo")
+
+    kit = photo_kit(make_kit, Person(Answer("allow", arguments={"flash": True})), (), policy=NoFlash())
+    assert await kit.failure("photo", {"flash": False}) == Failure("policy_denied", "no flash here")
 
 
 async def test_permission_comes_before_approval_and_both_are_needed(make_kit: MakeKit) -> None:

@@ -12,11 +12,13 @@ from handspan.core.agents import Agent
 from handspan.core.calls import ToolCall, new_call_id
 from handspan.core.context import Deadline, ToolContext
 from handspan.core.errors import ToolError
+from handspan.core.function_tool import tool
+from handspan.core.principals import Origin
 from handspan.core.results import Attachment, Failure, Pending, Success, encode_envelope
-from handspan.core.tool import Annotations, ToolSpec
+from handspan.core.tool import Annotations, Tool, ToolSpec
 from handspan.core.values import Arguments, Json
 from handspan.engine.concurrency import SlotsByOrigin
-from handspan.registry.registry import RegistryRules
+from handspan.registry.registry import Registry, RegistryRules
 from tests.engine.conftest import MakeKit
 from tests.engine.engine_kit import EngineKit, outcome_of, soon
 from tests.waiting import WAIT, until
@@ -415,6 +417,53 @@ async def test_serial_tools_run_one_after_another_in_the_order_of_the_calls(kit:
     kit.add(one_by_one, annotations=SERIAL)
     tasks = [kit.start("one_by_one", {"number": number}) for number in range(5)]
     assert [result.value for result in await outcome_of(tasks)] == order == [0, 1, 2, 3, 4]
+
+
+DEVICE = Origin("device", "phone", "connection-1")
+
+
+def _exchange(registry: Registry, again: Tool) -> None:
+    """What the tools folder does with a file that was read again."""
+    registry.unregister(again.spec.name)
+    registry.register(again, DEVICE)
+
+
+@pytest.mark.parametrize(
+    "register",
+    [
+        lambda registry, again: registry.register_or_replace(again, DEVICE),
+        lambda registry, again: registry.replace(DEVICE, [again]),
+        _exchange,
+    ],
+    ids=["register_or_replace", "replace", "exchange"],
+)
+@pytest.mark.parametrize("description", ["Take a picture.", "Take a better picture."])
+async def test_a_serial_tool_that_is_registered_again_waits_for_the_call_that_runs(
+    kit: EngineKit, register: Callable[[Registry, Tool], None], description: str
+) -> None:
+    begun, release = asyncio.Queue[None](), asyncio.Event()
+
+    async def shot() -> None:
+        begun.put_nowait(None)
+        await release.wait()
+
+    def make(description: str) -> Tool:
+        return tool(name="phone_shot", description=description, annotations=SERIAL)(shot)
+
+    async def beside() -> None: ...
+
+    kit.add(beside)
+    kit.registry.register(make("Take a picture."), DEVICE)
+    first = kit.start("phone_shot")
+    async with asyncio.timeout(WAIT):
+        await begun.get()
+    register(kit.registry, make(description))
+    second = kit.start("phone_shot")
+    await kit.start("beside")  # it begins after the second call, which has come as far as it can by now
+    assert begun.empty()
+    release.set()
+    await outcome_of([first, second])
+    assert begun.qsize() == 1
 
 
 async def test_a_call_waits_for_its_turn_longer_than_its_tool_may_run(make_kit: MakeKit) -> None:

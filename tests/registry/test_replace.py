@@ -4,7 +4,7 @@ import pytest
 
 from handspan.core.agents import GENERAL
 from handspan.core.principals import GLOBAL
-from handspan.core.tool import Annotations, Handling
+from handspan.core.tool import Handling
 from handspan.registry.registry import Registry
 from tests.registry.class_tools import ADA, FOR_ADA, GIT, IN_ONE, PHONE, PLUGIN, ClassTool
 
@@ -77,21 +77,6 @@ def test_it_is_one_change_that_is_told_once_and_with_its_owner() -> None:
     assert box.specs() is before
     registry.replace(GIT, [])
     assert [spec.name for spec in box.specs()] == ["phone__camera"]
-
-
-def test_a_tool_that_is_still_the_same_keeps_its_gate(registry: Registry) -> None:
-    one_by_one = Annotations(serial=True)
-    registry.replace(GIT, [ClassTool("git__push", annotations=one_by_one)])
-    box = registry.toolbox(GENERAL, ADA)
-    first = box.find("git__push")
-    assert first is not None
-    first.slots = object()
-    registry.replace(GIT, [ClassTool("git__push", annotations=one_by_one)])
-    second = box.find("git__push")
-    assert second is not None and second is not first and second.slots is first.slots
-    registry.replace(GIT, [ClassTool("git__push", annotations=one_by_one, version="2.0.0")])
-    third = box.find("git__push")
-    assert third is not None and third.slots is None
 
 
 def test_the_source_says_how_the_calls_of_its_tools_are_handled(registry: Registry) -> None:

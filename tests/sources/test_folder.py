@@ -128,3 +128,54 @@ async def test_a_file_that_hangs_while_it_loads_holds_nothing_up(
         assert "still loading after 0.05 s" in opened.problems[0] and opened.tools == ["echo"]
     finally:
         release.set()
+
+
+async def test_a_file_whose_tool_is_refused_in_an_unforeseen_way_does_not_end_the_watch(opened: Opened) -> None:
+    opened.path.mkdir()
+    text = GOOD.format(name="strange").replace("@tool", "@tool(annotations={})")
+    (opened.path / "a.py").write_text(text, encoding="utf-8")
+    await until(lambda: opened.problems != [])
+    opened.write("b", "echo")
+    await until(lambda: opened.tools == ["echo"])
+
+
+async def test_after_a_fault_of_ours_the_folder_is_looked_at_again(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(folder, "_scan", None)
+        await until(lambda: "could not be updated" in caplog.text)
+    opened.write("b", "echo")
+    await until(lambda: opened.tools == ["echo"])
+
+
+async def test_a_link_that_can_not_be_followed_is_reported_and_takes_no_other_tool_away(opened: Opened) -> None:
+    tools = [f"tool_{letter}" for letter in "abcdef"]
+    for name in tools:
+        opened.write(name, name)
+    await opened.source.refresh()
+    (opened.path / "loop.py").symlink_to("loop.py")
+    await opened.source.refresh()
+    (problem,) = opened.problems
+    assert "symbolic links" in problem
+    assert opened.tools == tools
+
+
+async def test_while_the_folder_can_not_be_read_its_tools_stay(
+    opened: Opened, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    opened.write("one", "first")
+    await opened.source.refresh()
+    aside = opened.path.rename(opened.path.with_name("aside"))
+    opened.path.symlink_to(opened.path.name)  # a link to itself
+    await opened.source.refresh()
+    assert opened.tools == ["first"]
+    (problem,) = opened.problems
+    assert "its tools stay as they were" in problem
+    await opened.source.refresh()
+    assert caplog.text.count("its tools stay") == 1 and "is gone" not in caplog.text
+    opened.path.unlink()
+    aside.rename(opened.path)
+    await opened.source.refresh()
+    assert (opened.tools, opened.problems) == (["first"], [])

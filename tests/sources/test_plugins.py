@@ -69,6 +69,9 @@ async def test_every_decorated_function_of_the_folder_is_a_tool(tmp_path: Path) 
         ("from handspan import tool\n@tool\ndef f(x) -> int:\n    'Do.'\n    return 1", "has no type"),
         ("x = 1", "has no tools: mark a function with @tool"),
         (GOOD.format(name="fine").replace("fine", "notSnake"), "snake_case"),
+        (GOOD.format(name="fine").replace("@tool", '@tool(timeout="30")'), "must be a number of seconds, not '30'"),
+        (GOOD.format(name="fine").replace("@tool", '@tool(permissions="camera")'), "permissions=('camera',)"),
+        (GOOD.format(name="fine").replace("@tool", "@tool(annotations={})"), "AttributeError: 'dict' object"),
     ],
 )
 async def test_a_broken_file_is_reported_and_the_others_work(tmp_path: Path, content: str, problem: str) -> None:
@@ -131,9 +134,24 @@ async def test_an_entry_point_names_a_tool_a_module_a_class_or_a_function_that_g
         assert len(registry) == 0
 
 
-@pytest.mark.parametrize("value", ["nowhere:tool", "brought_bad:number", "brought_bad:raises"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        "nowhere:tool",
+        "brought_bad:number",
+        "brought_bad:raises",
+        "brought_bad:nothing",
+        "brought_bad:no_tools",
+        "brought_bad:Late",
+    ],
+)
 async def test_a_broken_plugin_is_reported_and_skipped(package: Path, value: str) -> None:
-    (package / "brought_bad.py").write_text("number = 3\ndef raises():\n    raise ValueError('x')\n", encoding="utf-8")
+    (package / "brought_bad.py").write_text(
+        "from handspan import ToolSpec\nnumber = 3\ndef raises():\n    raise ValueError('x')\n"
+        "def nothing():\n    pass\ndef no_tools():\n    return [print]\n"
+        "class Late:\n    spec = ToolSpec('late', 'Do.', {}, timeout='30')\n    run = print\n",
+        encoding="utf-8",
+    )
     registry = Registry()
     (broken,) = await opened(PluginTools(registry, [point("brought", value)]))
     assert "plugin 'brought'" in broken.where

@@ -17,7 +17,7 @@ from handspan.core.context import ToolContext
 from handspan.core.errors import DefinitionError
 from handspan.core.names import check_own_name
 from handspan.core.signature import AnyFunction, Signature
-from handspan.core.tool import DEFAULT_TIMEOUT, NO_CLAIMS, Annotations, Handling, Placement, ToolSpec
+from handspan.core.tool import DEFAULT_TIMEOUT, NO_CLAIMS, Annotations, Handling, Placement, ToolSpec, check_timeout
 from handspan.core.values import Arguments
 
 P = ParamSpec("P")
@@ -111,11 +111,18 @@ def tool(
             annotations=annotations,
         )
         check_own_name(spec.name)
+        check_timeout(spec.name, timeout)
+        _check_permissions(spec.name, permissions)
         if not spec.description:
             raise DefinitionError(f"{spec.name!r} has no description: give it a docstring of one sentence")
         return FunctionTool(function, spec, signature, _choose_placement(function, thread, isolated))
 
     return define if function is None else define(function)
+
+
+def _check_permissions(name: str, permissions: object) -> None:
+    if isinstance(permissions, str):  # a tuple of it would be a permission for each letter
+        raise DefinitionError(f"{name!r} needs a tuple of permissions: write permissions=({permissions!r},)")
 
 
 def _choose_placement(function: AnyFunction, thread: bool, isolated: bool) -> Placement:

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from handspan.core.context import ToolContext
+from handspan.core.errors import DefinitionError
 from handspan.core.values import Arguments, JsonObject
 
 if TYPE_CHECKING:  # worker processes load this file, but neither of these
@@ -125,6 +126,16 @@ class Tool(Protocol):
 def is_tool(thing: object) -> TypeGuard[Tool]:
     """Whether this is a tool: an object with a spec that can be run, not a class of such objects."""
     return not isinstance(thing, type) and isinstance(getattr(thing, "spec", None), ToolSpec) and hasattr(thing, "run")
+
+
+def check_timeout(name: str, timeout: object) -> None:
+    """Raise `DefinitionError` when this can't be a tool's timeout."""
+    if timeout is None:
+        return
+    if not isinstance(timeout, int | float) or isinstance(timeout, bool):
+        raise DefinitionError(f"Tool {name!r} is refused: its timeout must be a number of seconds, not {timeout!r}")
+    if not timeout > 0:  # this form refuses NaN, too
+        raise DefinitionError(f"Tool {name!r} is refused: its timeout must be above 0 seconds, not {timeout!r}")
 
 
 class HandledTool(Tool, Protocol):

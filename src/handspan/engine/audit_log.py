@@ -41,9 +41,9 @@ class AuditLog:
         self._file = RotatedFile(state / config.file, config.max_bytes, config.backups)
 
     async def before(self, call: HookedCall) -> BeforeVerdict:
-        """Write that the call begins."""
+        """Write that the call begins, or that a hook or a person has changed it."""
         more: dict[str, Json] = {"arguments": dict(call.arguments)} if self._config.arguments else {}
-        self._write("call", call, more)
+        self._write("change" if call.is_changed else "call", call, more)
         return None
 
     async def after(self, call: HookedCall, result: ToolResult) -> None:

@@ -46,21 +46,24 @@ class RateLimit:
     def __init__(self, config: RateLimitConfig, clock: Callable[[], float] = time.monotonic) -> None:
         self._config = config
         self._clock = clock
-        self._calls: dict[str, deque[float]] = {}
+        self._calls: dict[str, deque[tuple[float, str]]] = {}
+        """Of each owner: when a call came, and its id."""
 
     async def before(self, call: HookedCall) -> BeforeVerdict:
         """Cancel a call above the limit."""
         if not matches_any(self._config.tools, call.name):
             return None
         now, calls = self._clock(), self._calls.setdefault(call.owner, deque())
-        while calls and calls[0] <= now - 60:
+        while calls and calls[0][0] <= now - 60:
             calls.popleft()
+        if call.is_changed and any(counted == call.id for _, counted in calls):
+            return None
         if len(calls) >= self._config.per_minute:
-            wait = 60 - (now - calls[0]) if calls else 60
+            wait = 60 - (now - calls[0][0]) if calls else 60
             return CancelCall(
                 f"the rate limit of {self._config.per_minute} calls a minute is reached; try again in {wait:.0f} s"
             )
-        calls.append(now)
+        calls.append((now, call.id))
         return None
 
     async def after(self, call: HookedCall, result: ToolResult) -> None:
@@ -83,12 +86,14 @@ class PathPrefixHook:
         self._prefix = config.prefix.strip("/") + "/"
 
     async def before(self, call: HookedCall) -> BeforeVerdict:
-        """Put the prefix before the path."""
+        """Put the prefix before the path. A call that was changed since then may have it already."""
         path = call.arguments.get(self._config.parameter)
         if not matches_any(self._config.tools, call.name) or not isinstance(path, str):
             return None
         if path.startswith("/") or ".." in path.split("/"):
             return CancelCall(f"the path {path[:80]!r} has to be relative and without '..'")
+        if call.is_changed and path.startswith(self._prefix):
+            return None
         return ModifyCall(call.name, {**call.arguments, self._config.parameter: self._prefix + path})
 
     async def after(self, call: HookedCall, result: ToolResult) -> None:

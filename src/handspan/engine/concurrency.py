@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from weakref import WeakValueDictionary
 
 from handspan.core.errors import ToolError
-from handspan.core.principals import Origin, OriginKind
+from handspan.core.principals import Origin, OriginKind, ToolScope
 from handspan.registry.entry import Entry
 
 DEFAULT_CAPACITY = 64
@@ -100,6 +100,8 @@ class SlotsByOrigin:
     def __init__(self, capacities: Mapping[OriginKind, int] | None = None) -> None:
         self._capacities = capacities or {}
         self._by_origin: WeakValueDictionary[Origin, Slots] = WeakValueDictionary()
+        self._of_serial: WeakValueDictionary[tuple[Origin, ToolScope, str], Slots] = WeakValueDictionary()
+        """The slot of each serial tool. While a call holds it, a tool that is registered again finds it here."""
 
     def use(self, capacities: Mapping[OriginKind, int]) -> None:
         """Let so many calls run at once from now on. Calls that run go on, and waiting ones begin as others end."""
@@ -110,15 +112,21 @@ class SlotsByOrigin:
     def of_tool(self, entry: Entry) -> Slots:
         """Return the slots that calls of this tool take."""
         slots = self._of_origin(entry.origin)
-        if entry.spec.annotations.serial:
-            slots = Slots(1, f"Tool {entry.spec.name!r}, which runs one call at a time,", next_slots=slots)
-        return slots
+        return self._of_serial_tool(entry, slots) if entry.spec.annotations.serial else slots
 
     def is_busy(self) -> bool:
         """Whether any call is running."""
         # The watchdog's thread calls this: `valuerefs` is atomic, a loop over the dictionary is not.
         origins = (ref() for ref in self._by_origin.valuerefs())
         return any(slots is not None and slots.taken for slots in origins)
+
+    def _of_serial_tool(self, entry: Entry, of_origin: Slots) -> Slots:
+        key = (entry.origin, entry.scope, entry.spec.name)
+        slots = self._of_serial.get(key)
+        if slots is None:
+            what = f"Tool {entry.spec.name!r}, which runs one call at a time,"
+            slots = self._of_serial[key] = Slots(1, what, next_slots=of_origin)
+        return slots
 
     def _of_origin(self, origin: Origin) -> Slots:
         slots = self._by_origin.get(origin)

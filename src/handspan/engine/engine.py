@@ -41,6 +41,10 @@ _EDITED: Final = "The user changed the arguments before approving this call. It 
 _LONGEST_EDIT: Final = 1000
 _LAST_SECONDS: Final = 3.0
 """How long `close` waits for calls that end: the grace time of a tool, and the ledger's writes."""
+_CHANGED_AFTER_APPROVAL: Final = (
+    "A hook wants to change the arguments that the user gave with the approval, so the call did not run: "
+    "call again with the arguments that the user wants."
+)
 
 
 class Engine:
@@ -315,13 +319,13 @@ class Engine:
         self, hooks: Hooks, call: ToolCall, entry: Entry, arguments: Arguments, caller: Caller
     ) -> tuple[ToolCall, Entry, Arguments]:
         """Return the call after the before-hooks. A call that they changed goes from *find* to *hooks* once more."""
-        seen = HookedCall(call.id, entry.spec.name, arguments, caller.who.owner, caller.session, caller.agent.name)
+        seen = _hooked_call(call.id, entry, arguments, caller)
         hooked = await hooks.before(seen, may_modify=True)
         if hooked is seen:
             return call, entry, arguments
         entry = find_tool(hooked.name, caller)
         arguments = read_arguments(entry, hooked.arguments)
-        await hooks.before(hooked, may_modify=False)
+        await hooks.before(_hooked_call(call.id, entry, arguments, caller, is_changed=True), may_modify=False)
         return ToolCall(hooked.name, arguments, call.id, call.deadline), entry, arguments
 
     async def _start_with_consent(self, started: Started, verdict: Verdict, call: ToolCall) -> Started | Pending:
@@ -355,6 +359,8 @@ class Engine:
         if consent.waited:
             started.entry = recheck_approved(started.entry, started.caller)
             record.tool = started.entry.facts
+        if consent.is_edited:
+            await self._check_edited(call, started.entry, consent.arguments, started.caller)
         if started.entry.is_new:  # T5: the person who approves the first call agrees to the tool
             started.caller.box.accept(started.entry)
         record.arguments = started.arguments = consent.arguments
@@ -381,6 +387,17 @@ class Engine:
         # Arguments that a person edited are checked like all others.
         edited, waited = read_arguments(entry, approved.arguments), consent.waited + approved.waited
         return Consent(edited, approved.is_edited, waited)
+
+    async def _check_edited(self, call: ToolCall, entry: Entry, arguments: Arguments, caller: Caller) -> None:
+        """Raise `ToolError` when hooks or the policy refuse the arguments that a person gave: they are new to both."""
+        if self._hooks is not None:
+            edited = _hooked_call(call.id, entry, arguments, caller, is_changed=True)
+            hooked = await self._hooks.before(edited, may_modify=True)
+            if (hooked.name, hooked.arguments) != (edited.name, edited.arguments):
+                raise ToolError("hook_cancelled", _CHANGED_AFTER_APPROVAL)
+        verdict = self._policy.decide(entry.effects(arguments), ToolCall(call.name, arguments, call.id), caller)
+        if isinstance(verdict, Deny):
+            raise ToolError("policy_denied", verdict.reason)
 
     async def _refuse(self, record: CallRecord, failure: Failure) -> ToolResult:
         """Store the failure of a call that goes no further, and return it."""
@@ -486,6 +503,13 @@ class Engine:
             hooks.close()
         await self._pending.close()
         await self.runner.close()
+
+
+def _hooked_call(
+    call_id: str, entry: Entry, arguments: Arguments, caller: Caller, *, is_changed: bool = False
+) -> HookedCall:
+    owner, session, agent = caller.who.owner, caller.session, caller.agent.name
+    return HookedCall(call_id, entry.spec.name, arguments, owner, session, agent, is_changed)
 
 
 def _reason_for_approval(entry: Entry, verdict: Verdict) -> str | None:

@@ -42,6 +42,8 @@ class HookedCall(Struct, frozen=True):
     owner: str
     session: str
     agent: str
+    is_changed: bool = False
+    """Whether hooks have seen this call before: since then, a hook or the person who approved it has changed it."""
 
 
 class CancelCall(Struct, frozen=True):

@@ -13,7 +13,7 @@ from handspan.core.names import matches
 from handspan.core.principals import Origin, ToolScope
 from handspan.core.schema import Validator
 from handspan.core.signature import AnyFunction
-from handspan.core.tool import DEFAULT_TIMEOUT, Handling, Placement, Tool, ToolSpec, handling_of
+from handspan.core.tool import DEFAULT_TIMEOUT, Handling, Placement, Tool, ToolSpec, check_timeout, handling_of
 from handspan.core.values import Arguments
 from handspan.registry.pins import DefinitionChange
 
@@ -189,8 +189,7 @@ def _find_timeout(tool: Tool, handling: Handling, timeouts: Mapping[str, float |
         if matches(pattern, name):
             return timeouts[pattern], f"the setting tools.timeouts.{pattern}"
     timeout = tool.spec.timeout if isinstance(handling.longest, UnsetType) else handling.longest
-    if timeout is not None and not timeout > 0:  # this form refuses NaN, too
-        raise DefinitionError(f"Tool {name!r} is refused: its timeout must be above 0 seconds, not {timeout!r}")
+    check_timeout(name, timeout)
     return timeout, _describe_own_limit(tool.spec.timeout, timeout)
 
 

@@ -108,8 +108,6 @@ class Registry:
         changes = self._pins.compare(pins, origin, scope, specs) if isinstance(pins, str) else pins or {}
         for name, entry in entries.items():
             entry.mark(changes.get(name))
-            if name in before and before[name].spec == entry.spec:
-                entry.slots = before[name].slots  # a serial tool stays serial while its calls run
         scoped.replace(before, entries)
         self._index_origin(origin, scoped, before, entries)
         self._notify(scope)

@@ -18,12 +18,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final, TypeAlias
 
-from handspan.core.errors import DefinitionError
 from handspan.core.principals import Origin
 from handspan.core.sources import Broken, SourceState, SourceStatus
 from handspan.core.tool import Tool
 from handspan.registry.registry import Registry
-from handspan.sources.plugins import tools_in
+from handspan.sources.plugins import describe_problem, tools_in
 
 _Stamp: TypeAlias = tuple[int, int, int]
 """Time of change, size and inode of a file: together they change with its content."""
@@ -77,6 +76,7 @@ class FolderTools:
         self._waiting = None
         for path in list(self._stamps):
             self._forget(path)
+        self._broken.clear()
 
     async def refresh(self, *, is_forced: bool = False) -> None:
         """Read the files that are new or changed, and forget those that are gone. `is_forced`: read all again.
@@ -102,7 +102,10 @@ class FolderTools:
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(_SCAN_SECONDS)
-            await self._update_and_report()
+            try:
+                await self._update_and_report()
+            except Exception:  # the next look may succeed
+                _log.exception("The tools of %s could not be updated", self._folder)
 
     async def _update_and_report(self, *, is_forced: bool = False) -> None:
         """Update the registry, log what has changed, and call `changed`."""
@@ -116,7 +119,11 @@ class FolderTools:
         """Make the registry match the folder. Return the files that were read or forgotten."""
         async with self._lock:
             self._waiting = None
-            found = _scan(self._folder)
+            try:
+                found = _scan(self._folder)
+            except OSError as error:  # what the files hold is not known: their tools stay
+                return self._report_folder(error)
+            self._broken.pop(self._folder, None)
             gone = [path for path in self._stamps if path not in found]
             stale = {path for path, stamp in found.items() if is_forced or self._stamps.get(path) != stamp}
             if gone or stale:
@@ -127,13 +134,20 @@ class FolderTools:
                 await self._read(path, found[path])
             return [*gone, *sorted(stale)]
 
+    def _report_folder(self, error: OSError) -> list[Path]:
+        """Store why the folder can't be read. Return it when that is new."""
+        broken = [Broken(str(self._folder), f"it can't be read, so its tools stay as they were: {error.strerror}")]
+        is_known = self._broken.get(self._folder) == broken
+        self._broken[self._folder] = broken
+        return [] if is_known else [self._folder]
+
     async def _read(self, path: Path, stamp: _Stamp) -> None:
         match await _load_aside(path):
             case None:
                 text = f"it is still loading after {_LOAD_SECONDS:g} s: move what takes long into the tool's function"
                 self._exchange(path, stamp, [], text)
             case BaseException() as error:
-                self._exchange(path, stamp, [], f"{type(error).__name__}: {error}")
+                self._exchange(path, stamp, [], describe_problem(error))
             case tools:
                 self._exchange(path, stamp, tools, "" if tools else "has no tools: mark a function with @tool")
 
@@ -146,8 +160,8 @@ class FolderTools:
             try:
                 self._registry.register(tool, Origin("plugin", path.stem))
                 names.append(tool.spec.name)
-            except DefinitionError as error:
-                broken.append(Broken(str(path), str(error)))
+            except Exception as error:  # code that is not ours made the tool
+                broken.append(Broken(str(path), describe_problem(error)))
         self._stamps[path], self._tools[path] = stamp, names
         if broken:
             self._broken[path] = broken
@@ -160,21 +174,33 @@ class FolderTools:
 
 
 def _scan(folder: Path) -> dict[Path, _Stamp]:
-    """Return the files with tools, each with its stamp; none when the folder is not there or can't be read."""
+    """Return the files with tools, each with its stamp; none when the folder is not there.
+
+    Raises `OSError` when the folder can't be read.
+    """
     found: dict[Path, _Stamp] = {}
-    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+    with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
         for entry in entries:
             if entry.name.endswith(".py") and not entry.name.startswith(("_", ".")):
                 with contextlib.suppress(FileNotFoundError):
-                    status = entry.stat()
-                    found[folder / entry.name] = (status.st_mtime_ns, status.st_size, status.st_ino)
+                    found[folder / entry.name] = _stamp(entry)
     return found
+
+
+def _stamp(entry: os.DirEntry[str]) -> _Stamp:
+    try:
+        status = entry.stat()
+    except FileNotFoundError:
+        raise
+    except OSError as error:  # such as a link to itself: reading the file will say what is wrong with it
+        return (-1, -1, error.errno or 0)
+    return (status.st_mtime_ns, status.st_size, status.st_ino)
 
 
 def _log_change(path: Path, tools: list[str] | None, broken: list[Broken]) -> None:
     for one in broken:
         _log.warning("%s can't be used: %s", one.where, one.problem)
-    if tools is None:
+    if tools is None and not broken:
         _log.info("%s is gone, and its tools with it", path)
     elif tools:
         _log.info("%s was read: %s", path, ", ".join(tools))

@@ -58,13 +58,13 @@ class PluginTools:
         try:
             tools = list(tools_in(load()))
         except (Exception, SystemExit) as error:  # code that is not ours
-            self._broken.append(Broken(where, f"{type(error).__name__}: {error}"))
+            self._broken.append(Broken(where, describe_problem(error)))
             return
         for tool in tools:
             try:
                 self._registry.register(tool, origin)
-            except DefinitionError as error:
-                self._broken.append(Broken(where, str(error)))
+            except Exception as error:  # code that is not ours made the tool
+                self._broken.append(Broken(where, describe_problem(error)))
 
 
 def tools_in(found: Any) -> Iterator[Tool]:
@@ -78,9 +78,21 @@ def tools_in(found: Any) -> Iterator[Tool]:
         yield from (thing for thing in public if is_tool(thing))
         yield from (thing() for thing in public if _is_tool_class(thing) and thing.__module__ == found.__name__)
     elif callable(found):
-        yield from (thing for given in [found()] for thing in (given if isinstance(given, Iterable) else [given]))
+        given = found()
+        yield from map(_check_tool, given if isinstance(given, Iterable) else [given])
     else:
         raise DefinitionError(f"{found!r} is neither a tool, nor a module with tools, nor a function that gives some")
+
+
+def describe_problem(error: BaseException) -> str:
+    """Return why something can't be used: our own words for a wrong definition, else what its code has raised."""
+    return str(error) if isinstance(error, DefinitionError) else f"{type(error).__name__}: {error}"
+
+
+def _check_tool(thing: object) -> Tool:
+    if not is_tool(thing):
+        raise DefinitionError(f"its function gives {thing!r:.200}, which is no tool: let it return tools")
+    return thing
 
 
 def _is_tool_class(thing: Any) -> bool:
