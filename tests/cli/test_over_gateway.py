@@ -605,3 +605,14 @@ def test_a_gateway_with_a_certificate_of_its_own_is_trusted_by_that_alone(run: S
 def test_a_token_of_the_environment_is_no_setting_and_is_never_shown(run: Shell) -> None:
     done = run("tools", HANDSPAN_TOKEN="secret-token", HANDSPAN_URL="http://127.0.0.1:1")
     assert done.returncode == 1 and "secret-token" not in done.stderr and "does not answer" in done.stderr
+
+
+def test_forgetting_a_device_says_whether_its_token_is_still_valid(run: Shell, gateway: Terminal) -> None:
+    with device(run):
+        pass
+    said = run("devices", "forget", "laptop").stdout
+    assert "'laptop' is forgotten, and its token is still valid. It used a token with the scope 'admin'" in said
+    made = json.loads(run("tokens", "new", "lamp", "--scope", "device", "--json").stdout)["token"]
+    with device(run, "--url", address(run), "--token", made):
+        pass
+    assert run("devices", "forget", "laptop").stdout == "The device 'laptop' is forgotten, and its token is revoked.\n"
