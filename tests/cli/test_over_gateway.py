@@ -625,3 +625,14 @@ async def test_a_call_whose_question_can_not_be_answered_ends_with_the_reason() 
     async with asyncio.timeout(30):
         with pytest.raises(GatewayUnreachable):
             await calls.call("write_file", b"{}")
+
+
+def test_forgetting_a_device_says_whether_its_token_is_still_valid(run: Shell, gateway: Terminal) -> None:
+    with device(run):
+        pass
+    said = run("devices", "forget", "laptop").stdout
+    assert "'laptop' is forgotten, and its token is still valid. It used a token with the scope 'admin'" in said
+    made = json.loads(run("tokens", "new", "lamp", "--scope", "device", "--json").stdout)["token"]
+    with device(run, "--url", address(run), "--token", made):
+        pass
+    assert run("devices", "forget", "laptop").stdout == "The device 'laptop' is forgotten, and its token is revoked.\n"

@@ -13,7 +13,8 @@ from tests.waiting import soon
 
 pytestmark = pytest.mark.anyio
 
-PHONE = DeviceRow("ann", "phone", "pixel", "Ann's phone", 5000.0, {"camera": "f1"}, {"torch": "f2"}, ("camera",))
+TOOLS = ({"camera": "f1"}, {"torch": "f2"}, ("camera",))
+PHONE = DeviceRow("ann", "phone", "pixel", "Ann's phone", 5000.0, *TOOLS, "a1b2")
 
 
 async def test_forgetting_one_that_was_never_kept_does_nothing(store: Store) -> None:

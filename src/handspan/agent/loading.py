@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from datetime import date, datetime
-from typing import Final
+from typing import Final, NamedTuple
 from weakref import WeakValueDictionary
 
 from msgspec import structs
@@ -19,7 +19,7 @@ from handspan.core.bus import Bus
 from handspan.core.context import Progress, no_progress
 from handspan.core.errors import ToolError
 from handspan.core.images import ImageReader
-from handspan.core.messages import Message
+from handspan.core.messages import AssistantMessage, Message
 from handspan.core.principals import OPERATOR, Principal
 from handspan.core.records import SessionRecord, Total, UsageSum
 from handspan.core.store import Store
@@ -33,6 +33,17 @@ from handspan.skills.use_skill import UseSkill, skills_switched_on
 
 LAST: Final = "last"
 """In place of an id: the owner's last active session."""
+
+
+class ActiveSkills(NamedTuple):
+    """The skills that are on in a session."""
+
+    skills: tuple[Skill, ...]
+    """Those of the session, and those that the model has switched on for the turn that is not over."""
+    notes: tuple[str, ...]
+    """Notes for the person, such as a skill that can't be used."""
+    open_calls: frozenset[str]
+    """The ids of the calls that the turn waits for."""
 
 
 class ConversationLoader:
@@ -135,6 +146,23 @@ class ConversationLoader:
         agent = agent_in_session(agent, session_id)
         box = self._registry.toolbox(agent, who, session_id, in_turn=in_turn, skill_tools=skill_tools)
         return Caller(who, agent, box, session_id, progress)
+
+    async def active_skills(self, record: SessionRecord, agent: Agent) -> ActiveSkills:
+        """Return the skills with which this agent acts in the session now. Change nothing in it."""
+        await self._skills.refresh()
+        chosen = _chosen_skills(record) if record.agent == agent.name else None
+        on, notes = self._skills.select(agent.skills if chosen is None else chosen)
+        loaded = self._loaded.get(record.id)
+        of_turn: tuple[Skill, ...] = ()
+        messages = await self._store.conversations.load(record.id, owner=record.owner)
+        last = messages[-1] if messages else None
+        calls = last.calls if isinstance(last, AssistantMessage) else ()
+        if loaded is not None:
+            of_turn = loaded.turn_skills
+        elif calls or (last is not None and type(last) is not AssistantMessage):  # a turn that is not over
+            of_turn = self._find_turn_skills(messages)
+        skills = {skill.name: skill for skill in (*on, *of_turn)}
+        return ActiveSkills(tuple(skills.values()), notes, frozenset(call.id for call in calls))
 
     # Sessions that a program has begun itself.
 

@@ -64,7 +64,8 @@ def rename(label: str, new_label: str, as_json: bool) -> None:
 @json_option
 @place_options
 def forget(label: str, as_json: bool) -> None:
-    """Let the device LABEL in no more: it has to be paired again."""
+    """Forget the device LABEL and revoke its token: it has to be paired again. An admin token stays valid."""
     path = f"/api/devices/{segment(label)}"
     done = ask_gateway(lambda requests: requests.change("DELETE", path, ForgottenDevice), says=not as_json)
-    print_done(done, f"The device {done.label!r} is forgotten.", as_json=as_json)
+    token = "its token is revoked" if done.revoked else f"its token is still valid. {done.still_valid}"
+    print_done(done, f"The device {done.label!r} is forgotten, and {token.removesuffix('.')}.", as_json=as_json)

@@ -151,6 +151,8 @@ class DeviceRow(Struct, frozen=True):
     """The fingerprints of tools that it offered earlier: so a tool that comes back changed is noticed."""
     changed: tuple[str, ...] = ()
     """Tools whose definition has changed, and which no person has looked at yet."""
+    token: str = ""
+    """The hash of the access token that it connected with last. Empty: it has not connected since this is stored."""
 
 
 class Pin(Struct, frozen=True):

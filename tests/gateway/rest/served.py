@@ -31,6 +31,7 @@ from handspan.gateway.sessions.questions import AwaitedQuestions
 from handspan.gateway.sessions.resumable_calls import ResumableCalls
 from handspan.models.choice import Choice
 from handspan.models.scripted import Scripted, ScriptTurn
+from handspan.wire.rest.devices import ForgottenDevice
 from tests.gateway.entry.entering import Guarded
 from tests.stores import open_artifacts
 
@@ -84,7 +85,7 @@ class Rest:
             sessions=self.sessions,
             questions=self.questions,
             devices=self.devices,
-            forget_device=self.devices.forget,
+            forget_device=self._forget_device,
             pairing=Pairing(auth),
             live=Live(),
             metrics=Metrics(),
@@ -97,6 +98,9 @@ class Rest:
         self.device_token = await auth.issue(OPERATOR.owner, ("device",))
         self.chat_token = await auth.issue(OPERATOR.owner, ("chat",))
         self.asgi = Guarded(router(self.parts), auth)
+
+    async def _forget_device(self, label: str, owner: str) -> ForgottenDevice | None:
+        return ForgottenDevice(True, label) if await self.devices.forget(label, owner) else None
 
     async def drain(self, seconds: float) -> None:
         await self.parts.drain(0)

@@ -47,7 +47,7 @@ async def test_a_device_is_shown_looked_at_renamed_and_forgotten(client: RestCli
     rest.devices.end(OPERATOR.owner, phone)
     assert (await client.ask("PUT", "/api/devices/phone", {"label": "old_phone"})).json() == {"label": "old_phone"}
     gone = await client.ask("DELETE", "/api/devices/old_phone")
-    assert gone.json() == {"revoked": True, "label": "old_phone"}
+    assert gone.json() == {"revoked": True, "label": "old_phone", "still_valid": ""}
     assert (await client.get("/api/devices")).json() == {"devices": []}
 
 

@@ -86,6 +86,8 @@ async def test_a_stored_key_answers_is_private_and_is_never_shown(
     assert (await client.get("/api/status")).json()["model"] == "mine"
     again = (await client.put("/api/models/mine", json=model(server, model="tiny-2"))).json()
     assert again["listed"][0]["key"] == "stored", "an empty key keeps the stored one"
+    slashed = (await client.put("/api/models/mine", json=model(f"{server}/"))).json()
+    assert slashed["listed"][0]["key"] == "stored", "the address with a slash at its end is the same server"
     assert (await client.delete("/api/models/mine")).status_code == 200
     assert KEY not in file.read_text()
     assert (await client.get("/api/status")).json()["model"] != "mine"

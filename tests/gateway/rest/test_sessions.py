@@ -166,3 +166,16 @@ async def test_a_session_that_is_not_kept_yet_disturbs_no_list(
         may_answer.set()
         assert (await turn).status_code == 200
     assert (answer.status_code, answer.json()) == (200, {"sessions": []})
+
+
+async def test_a_look_at_the_skills_of_a_session_as_another_agent_changes_nothing(
+    client: RestClient, rest: Rest
+) -> None:
+    await client.post("/api/agents", {"name": "Reader", "tools": ["read_file"]})
+    session = await session_of(rest)
+    before = (await client.get(f"/api/sessions/{session}")).json()
+    seen = (await client.get(f"/api/sessions/{session}/skills?agent=Reader")).json()
+    assert [tool["name"] for tool in seen["tools"]] == ["read_file"]
+    assert (await client.get(f"/api/sessions/{session}")).json() == before
+    own = (await client.get(f"/api/sessions/{session}/skills")).json()
+    assert len(own["tools"]) > 1

@@ -12,6 +12,7 @@ import pytest
 
 from handspan import ToolContext, tool
 from handspan.agent.turn_events import QuestionOver
+from handspan.core.agents import Agent
 from handspan.core.bus import QuestionEnded
 from handspan.core.calls import ToolCall, new_call_id
 from handspan.core.errors import DefinitionError, InvalidAnswer, StoreError
@@ -32,6 +33,18 @@ pytestmark = pytest.mark.anyio
 ALLOW, DENY = Answer("allow"), Answer("deny")
 OWNER = OPERATOR.owner
 ROOT = Path(__file__).parents[3]
+OUTSIDE = Origin("mcp", "outside")
+FETCHING = "---\nname: fetching\ndescription: Fetches.\nallowed-tools: [outside__fetch]\n---\nFetch.\n"
+
+
+class Fetch:
+    """A tool that models do not see, unless a skill shows it."""
+
+    spec = ToolSpec("outside__fetch", "Fetch.", {"type": "object"}, annotations=Annotations(destructive=True))
+
+    async def run(self, arguments: Any, ctx: ToolContext) -> str:
+        ctx.progress("half \u202eway")
+        return "fetched"
 
 
 @pytest.fixture
@@ -423,6 +436,43 @@ async def test_a_tool_that_only_reads_and_asked_goes_on_after_a_restart(tmp_path
             await until(lambda: watcher.ends)
             assert '"result":"red"' in watcher.of(CallFinished)[0].envelope
             assert watcher.ends == [Ended("done", "thanks")]
+    finally:
+        await kit.sessions.drain(0)
+        await kit.app.close()
+
+
+@pytest.mark.parametrize("by_model", [False, True])
+async def test_a_call_of_a_tool_that_a_skill_shows_runs_when_it_is_approved_after_a_restart(
+    tmp_path: Path, by_model: bool
+) -> None:
+    folder = tmp_path / "ws" / ".handspan" / "skills" / "fetching"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text(FETCHING, encoding="utf-8")
+    script = [call("use_skill", name="fetching"), call("outside__fetch")] if by_model else [call("outside__fetch")]
+    first = SessionKit(tmp_path, script)
+    await first.app.open()
+    await first.app.skills.refresh()
+    await first.app.skills.enable("fetching", first.app.skills.find_any("fetching").fingerprint)
+    skills = () if by_model else ("fetching",)
+    await first.app.agents.create(Agent("Fetcher", mode="ask_destructive", skills=skills))
+    first.app.registry.register(Fetch(), OUTSIDE, handling=Handling("loop", internal=True))
+    turn = first.start("fetch it", agent="Fetcher")
+    assert [question.tool for question in await asked(first)] == ["outside__fetch"]
+    await first.store.close()  # as if it were killed: nothing more is written
+    turn.cancel()
+    await first.sessions.drain(0)
+    await first.app.close()
+    kit, recovery = await reborn(tmp_path)
+    kit.app.registry.register(Fetch(), OUTSIDE, handling=Handling("loop", internal=True))
+    watcher = RecordingListener()
+    try:
+        kit.sessions.get("s", OWNER).listen(watcher)
+        await soon(kit.resumable.recover(recovery))
+        (question,) = await asked(kit, 1)
+        assert await answered(kit, question)
+        await until(lambda: watcher.ends)
+        assert watcher.of(CallFinished)[-1].envelope == '{"status":"success","result":"fetched"}'
+        assert [event.value for event in watcher.of(CallProgress)] == ["half way"], "without invisible characters (S4)"
     finally:
         await kit.sessions.drain(0)
         await kit.app.close()

@@ -12,7 +12,7 @@ import { Dialog } from '../parts/dialog.tsx';
 import { Empty, Problem } from '../parts/empty.tsx';
 import { Icon } from '../parts/icon.tsx';
 import { Badge, List, Row, Sheet } from '../parts/list.tsx';
-import { attempt } from '../parts/toast.tsx';
+import { attempt, toast } from '../parts/toast.tsx';
 import { go, href } from '../router.ts';
 import { Field, groupBy, IconButton, plural } from './shared.tsx';
 
@@ -89,9 +89,12 @@ function DeviceRow({ device, usable, onRename }: DeviceProps) {
   const { label, name, connected, tools, changed } = device;
   const path = { label };
   const revoke = async () => {
-    const text = 'Its token is revoked and its tools go. It has to be paired again.';
+    const text = 'Its token is revoked and its tools go. It has to be paired again. An admin token stays valid.';
     if (!(await confirm(`Revoke ${label}?`, text, 'Revoke'))) return;
-    await attempt(() => rest.delete('/api/devices/{label}', { path }), `${label} is revoked.`);
+    await attempt(async () => {
+      const { still_valid } = await rest.delete('/api/devices/{label}', { path });
+      toast(still_valid ? `${label} is forgotten, and its token is still valid. ${still_valid}` : `${label} is revoked.`);
+    });
   };
   return (
     <Row

@@ -358,10 +358,11 @@ export interface Finding {
   remedy: string;
 }
 
-/** The device is forgotten. It has to be paired again. */
+/** The device is forgotten. It has to be paired again, unless its token stays valid. */
 export interface ForgottenDevice {
   revoked: boolean;
   label: string;
+  still_valid: string;
 }
 
 /** The rules of a tool are forgotten. The person is asked again. */

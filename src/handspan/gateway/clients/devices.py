@@ -70,6 +70,7 @@ class _Device:
         "last_seen",
         "name",
         "notes",
+        "token",
         "tools",
     )
 
@@ -82,6 +83,8 @@ class _Device:
         self.gone = none
         self.changed: tuple[str, ...] = ()
         self.notes = NO_NOTES
+        self.token = ""
+        """The hash of the access token that it connected with last."""
         self.label_now = ""
         """The label while it is connected, or may come back. A new `label` is for its next connection."""
         self.is_connected = False
@@ -152,7 +155,7 @@ class Devices:
             owned = self._owners.setdefault(row.owner, _Owned())
             device = _Device(row.id, owned.unused_label(row.label, row.id), row.name, row.last_seen, self._none)
             device.tools, device.gone = self._share(row.tools), self._share(row.gone)
-            device.changed = row.changed
+            device.changed, device.token = row.changed, row.token
             owned.add(device)
 
     async def close(self) -> None:
@@ -165,8 +168,11 @@ class Devices:
 
     # Connections. Nothing here waits.
 
-    def connect(self, owner: str, wanted: str, name: str) -> str:
-        """Return the label of a device that has just connected. No other device gets it before `end`."""
+    def connect(self, owner: str, wanted: str, name: str, token: str = "") -> str:
+        """Return the label of a device that has just connected. No other device gets it before `end`.
+
+        `token`: the hash of its access token.
+        """
         owned = self._owners.setdefault(owner, _Owned())
         device_id, device = owned.match(clean_label(wanted, name))
         if device is None:
@@ -177,17 +183,20 @@ class Devices:
         device.is_connected, device.is_elsewhere = True, False
         self._note_seen(owner, device)
         name = strip_invisible(name)[:_LONGEST_NAME]
-        if device.name != name:
-            device.name = name
+        if (device.name, device.token) != (name, token):
+            device.name, device.token = name, token
             self._keep(owner, device)
         return device.label
 
-    def reconnect(self, owner: str, label: str) -> None:
-        """Note that its link is back."""
+    def reconnect(self, owner: str, label: str, token: str = "") -> None:
+        """Note that its link is back, with this access token (its hash)."""
         device = self._find_connected(owner, label)
         if device is not None:
             device.is_connected = True
             self._note_seen(owner, device)
+            if device.token != token:
+                device.token = token
+                self._keep(owner, device)
 
     def disconnect(self, owner: str, label: str) -> None:
         """Note that its link is gone. It keeps its label, because it may come back."""
@@ -259,7 +268,7 @@ class Devices:
                 owned.taken.clear()
             device.changed = row.changed
             if not device.label_now or device.is_elsewhere:
-                device.gone, device.name = self._share(row.gone), row.name
+                device.gone, device.name, device.token = self._share(row.gone), row.name, row.token
                 device.tools = device.tools if device.label_now else self._share(row.tools)
                 device.last_seen = max(device.last_seen, row.last_seen)
 
@@ -333,6 +342,13 @@ class Devices:
         device = self._find(owner, label)
         return "" if device is None else device.label_now
 
+    async def find_token(self, label: str, owner: str) -> str | None:
+        """Return the hash of the token that this device connected with last. Empty: unknown; None: no such device."""
+        if owner in self._stale:
+            await self._read_again(owner)
+        device = self._find(owner, label)
+        return None if device is None else device.token
+
     async def forget(self, label: str, owner: str) -> bool:
         """Forget it. Return False when the owner has no such device. A device that is here is listed until it ends."""
         device = self._find(owner, label)
@@ -397,7 +413,7 @@ class Devices:
 
 def _row(owner: str, device: _Device) -> DeviceRow:
     state = (device.last_seen, device.tools, device.gone, device.changed)
-    return DeviceRow(owner, device.id, device.label, device.name, *state)
+    return DeviceRow(owner, device.id, device.label, device.name, *state, device.token)
 
 
 def _info(device: _Device, now: float) -> DeviceInfo:

@@ -411,13 +411,15 @@ class Peers:
             close_replaced(peer, older)
         peer.token = token
         if peer.role == "device":
-            self._devices.reconnect(peer.who.owner, peer.label)
+            self._devices.reconnect(peer.who.owner, peer.label, token)
             self._bus.publish(DeviceChanged(peer.who.owner))
 
     def _new(self, peer_id: str, frame: Connect, can: frozenset[str], who: Principal, token: str, session: str) -> Peer:
         is_device = frame.role == "device"
         before = None if self.others is None else self.others.take_calls(peer_id)  # first: this frees its label
-        label = self._devices.connect(who.owner, frame.label or "", frame.device_name or "") if is_device else ""
+        label = ""
+        if is_device:
+            label = self._devices.connect(who.owner, frame.label or "", frame.device_name or "", token)
         peer = self._peers[peer_id] = Peer(peer_id, who, token, frame.role, label, session)
         peer.calls, questions = before or (RemoteCalls(can), None)
         peer.calls.capabilities = can

@@ -1,8 +1,12 @@
 """Questions of devices to their owner: do you trust this? A bridge asks before it first starts an app (ws.md 7.5)."""
 
 import asyncio
+import hashlib
 import logging
 from typing import Final
+
+import msgspec
+from msgspec import Struct
 
 from handspan.core.errors import HandspanError
 from handspan.core.questions import Question, QuestionAction
@@ -18,48 +22,57 @@ _MOST_OPEN: Final = 256
 _MOST_SHOWN: Final = 1000
 
 
+class _Asked(Struct):
+    """A question that waits for its answer."""
+
+    peer: Peer
+    """The device that gets the answer: that of the newest link."""
+    task: "asyncio.Task[None] | None" = None
+
+
 class DeviceTrust:
     """Asks for devices. The question has no call, so it outlives the device's link, and the gateway's process too."""
 
     def __init__(self, questions: AwaitedQuestions) -> None:
         self._questions = questions
-        self._asking: dict[str, asyncio.Task[None]] = {}
-        self._peers: dict[str, Peer] = {}
-        """The device that gets the answer, by the id of the question."""
+        self._asked: dict[str, _Asked] = {}
+        """The open questions of devices of this process, by the id of the question."""
 
     def ask(self, peer: Peer, frame: TrustRequest) -> None:
         """Ask the owner of this device, and send it the answer. A question that is open already is not asked twice."""
         question = _question(peer, frame)
-        self._peers[question.id] = peer
-        if question.id in self._asking:
-            return
-        if len(self._asking) >= _MOST_OPEN:
+        asked = self._asked.get(question.id)
+        if asked is not None:
+            asked.peer = peer
+        elif len(self._asked) >= _MOST_OPEN:
             peer.send(TrustAnswer(frame.id, "expired"))
-            return
-        task = self._asking[question.id] = asyncio.create_task(self._ask(question, frame.id))
-        task.add_done_callback(lambda _: self._asking.pop(question.id, None))
+        else:
+            asked = self._asked[question.id] = _Asked(peer)
+            asked.task = asyncio.create_task(self._ask(question, asked, frame.id))
 
     async def close(self) -> None:
         """Stop waiting. The questions stay open in the store."""
-        tasks = list(self._asking.values())
+        tasks = [asked.task for asked in self._asked.values() if asked.task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _ask(self, question: Question, asked_as: str) -> None:
+    async def _ask(self, question: Question, asked: _Asked, asked_as: str) -> None:
         try:
             answer = await self._questions.ask(question)
         except HandspanError as error:
             _log.warning("A question of the device %r could not be asked: %s", question.tool, error)
             return
         finally:
-            peer = self._peers.pop(question.id)
-        peer.send(TrustAnswer(asked_as, answer.decision))
+            self._asked.pop(question.id, None)
+        asked.peer.send(TrustAnswer(asked_as, answer.decision))
 
 
 def _question(peer: Peer, frame: TrustRequest) -> Question:
+    # The owner is part of the id: devices of two owners may have the same label, and choose the same id.
+    asked = hashlib.sha256(msgspec.json.encode((peer.who.owner, peer.label, frame.id))).hexdigest()
     return Question(
-        id=f"trust/{peer.label}/{frame.id}",
+        id=f"trust/{asked[:32]}",
         kind="trust",
         call_id="",
         tool=f"device({peer.label})",

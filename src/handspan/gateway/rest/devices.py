@@ -28,11 +28,15 @@ async def rename_device(request: RestRequest, label: str, body: NewLabel) -> Rel
 
 @family.delete("/api/devices/{label}")
 async def forget_device(request: RestRequest, label: str) -> ForgottenDevice:
-    """Forget a device: its token is revoked, its connection closes, its tools go."""
-    if not await request.parts.forget_device(label, request.owner):
+    """Forget a device, connected or away: its token is revoked, its connection closes, its tools go.
+
+    `revoked` is false where its token stays valid; `still_valid` says why: an admin token serves more than one device.
+    """
+    forgotten = await request.parts.forget_device(label, request.owner)
+    if forgotten is None:
         raise not_found("device", label)
     request.publish("devices", label=label, change="revoked")
-    return ForgottenDevice(True, label)
+    return forgotten
 
 
 @family.post("/api/devices/{label}/looked")

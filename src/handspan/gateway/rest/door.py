@@ -9,6 +9,7 @@ from msgspec import Struct
 from starlette.types import Receive, Scope, Send
 
 from handspan.core.bus import TokenRevoked
+from handspan.gateway.entry.auth import ADMIN
 from handspan.gateway.http.idempotency import AnswerCodec
 from handspan.gateway.http.message import AsgiRequest, AsgiResponse
 from handspan.gateway.http.routing import Endpoint, Envelope, Router, Table
@@ -16,6 +17,7 @@ from handspan.gateway.parts import Door, GatewayParts
 from handspan.gateway.rest.errors import as_response, refusal_of
 from handspan.gateway.rest.parts import BodyLimits, RestParts
 from handspan.gateway.rest.route import Family, Operation
+from handspan.wire.rest.devices import ForgottenDevice
 
 _FOLDER: Final = "handspan.gateway.rest"
 _MODULES: Final = (
@@ -63,6 +65,12 @@ _MODULES_BELOW: Final = {
     "usage": ("calls",),
 }
 """The modules with the routes below `/api/NAME`. The first such request loads them: a command needs two or three."""
+
+_REVOKE: Final = "`handspan tokens` lists all tokens, and `handspan tokens revoke ID` revokes one."
+_ADMIN_TOKEN: Final = f"It used a token with the scope 'admin', which serves more than this device. {_REVOKE}"
+_UNKNOWN_TOKEN: Final = (
+    f"Which token it used is not known: it has not connected since the gateway keeps that. {_REVOKE}"
+)
 
 
 def operations(modules: Sequence[str] = _MODULES) -> Iterator[Operation]:
@@ -153,17 +161,33 @@ def modules_for(path: str) -> tuple[str, ...]:
     return _MODULES_BELOW.get(parts[2], _MODULES) if len(parts) > 2 and parts[1] == "api" else _MODULES
 
 
-async def forget_device(gateway: GatewayParts, label: str, owner: str) -> bool:
-    """Forget a device, close its connection and revoke its token. Return False when the owner has no such device.
-
-    An admin token is not revoked: the operator would lose access.
-    """
+async def forget_device(gateway: GatewayParts, label: str, owner: str) -> ForgottenDevice | None:
+    """Forget a device, connected or away, close its connection and revoke its token. Return None when there is none."""
+    token = await gateway.devices.find_token(label, owner)
+    if token is None:
+        return None
+    still_valid = await _revoke_token_of_device(gateway, token, owner)
     label_now = gateway.devices.label_now(label, owner) or label
     for peer in gateway.peers:
         if (peer.role, peer.label, peer.who.owner) == ("device", label_now, owner):
-            if "admin" not in peer.who.scopes:
-                await gateway.auth.revoke(peer.token, owner)
             gateway.peers.dismiss(peer)
     if gateway.cluster is not None:
         gateway.cluster.dismiss(owner, label_now, "it was forgotten here")
-    return await gateway.devices.forget(label, owner)
+    await gateway.devices.forget(label, owner)
+    return ForgottenDevice(not still_valid, label, still_valid)
+
+
+async def _revoke_token_of_device(gateway: GatewayParts, token: str, owner: str) -> str:
+    """Revoke the token (its hash) that a device connected with last. Return why it is still valid; empty: it is not.
+
+    An admin token is not revoked: the operator would lose access.
+    """
+    if not token:
+        return _UNKNOWN_TOKEN
+    known = next((one for one in await gateway.store.tokens.all(owner=owner) if one.hash == token), None)
+    if known is None or known.revoked is not None:
+        return ""
+    if ADMIN in known.scopes:
+        return _ADMIN_TOKEN
+    await gateway.auth.revoke(token, owner)
+    return ""

@@ -182,14 +182,14 @@ def _with_model(request: RestRequest, name: str, body: NewModel) -> Settings:
     if key.startswith(("env:", "file:")):
         text = "A key can't begin with 'env:' or 'file:'. Name a variable in `key_variable`, or use the settings file."
         raise Refusal(409, "settings", text)
-    before = known.models.get(name)
+    before, base_url = known.models.get(name), body.base_url.rstrip("/")
     if body.key_variable:
         key = f"env:{body.key_variable}"
-    elif not key and before is not None and (before.api, before.base_url) == (body.api, body.base_url):
+    elif not key and before is not None and (before.api, before.base_url.rstrip("/")) == (body.api, base_url):
         key = before.key
     if body.base_url and not body.base_url.startswith(("http://", "https://")):
         raise Refusal(409, "settings", f"{body.base_url!r} is no address: it begins with http:// or https://.")
-    added = ModelSettings(api=body.api, base_url=body.base_url.rstrip("/"), key=key, model=body.model.strip())
+    added = ModelSettings(api=body.api, base_url=base_url, key=key, model=body.model.strip())
     return structs.replace(known, models={**known.models, name: added})
 
 

@@ -23,6 +23,7 @@ from handspan.gateway.metrics import Metrics
 from handspan.gateway.parts import OtherGateways
 from handspan.gateway.sessions.questions import AwaitedQuestions
 from handspan.models.choice import Choice
+from handspan.wire.rest.devices import ForgottenDevice
 
 if TYPE_CHECKING:
     from handspan.gateway.channels.door import ChannelDoor
@@ -68,8 +69,8 @@ class RestParts(Struct, kw_only=True):
     sessions: Sessions
     questions: AwaitedQuestions
     devices: Devices
-    forget_device: Callable[[str, str], Awaitable[bool]]
-    """Forgets a device by label and owner, with its connection and its token. Returns False when there is none."""
+    forget_device: Callable[[str, str], Awaitable[ForgottenDevice | None]]
+    """Forgets a device by label and owner, with its connection and its token. Returns None when there is none."""
     pairing: Pairing
     live: Live
     metrics: Metrics

@@ -61,13 +61,14 @@ async def allow_skill(request: RestRequest, name: str, body: SkillConsent) -> Sk
 async def session_skills(request: RestRequest, session_id: str, query: ActingQuery) -> SessionSkills:
     """The skills that are on in a session, and the tools that its agent may call now."""
     record = await request.parts.store.conversations.find(session_id, owner=request.owner)
-    if record is not None:
-        return _render(await _open(request, session_id, query.agent))
-    agent, app = await find_agent(request, query.agent), request.parts.app
-    await app.skills.refresh()
-    on, notes = app.skills.select(agent.skills)
-    box = app.registry.toolbox(agent, request.who, session_id, skill_tools=tools_of_skills(on))
-    return SessionSkills([skill.name for skill in on], _tools(box), list(notes))
+    agent, app = await find_agent(request, query.agent or (record.agent if record else "")), request.parts.app
+    if record is None:
+        await app.skills.refresh()
+        on, notes = app.skills.select(agent.skills)
+    else:
+        on, notes, _ = await app.loader().active_skills(record, agent)
+    caller = app.loader().caller(agent, request.who, session_id, skill_tools=tools_of_skills(on))
+    return SessionSkills([skill.name for skill in on], _tools(caller.box), list(notes))
 
 
 @family.post("/api/sessions/{session_id}/skills", also_refuses=(409,))

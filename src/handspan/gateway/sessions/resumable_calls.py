@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from handspan.agent.agents import Agents
 from handspan.agent.loading import ConversationLoader
 from handspan.agent.sessions import Sessions
-from handspan.core.agents import Agent
+from handspan.core.agents import Agent, SkillTools
 from handspan.core.calls import CallRecord
 from handspan.core.errors import ConfigError, HandspanError
 from handspan.core.events import CallProgress
@@ -17,9 +17,10 @@ from handspan.core.principals import Principal
 from handspan.core.questions import Question
 from handspan.core.records import Recovery
 from handspan.core.store import Store
-from handspan.core.values import Json
+from handspan.core.values import Json, strip_all
 from handspan.engine.caller import Caller
 from handspan.engine.engine import Engine
+from handspan.skills.skills import tools_of_skills
 
 _log = logging.getLogger(__name__)
 
@@ -104,8 +105,18 @@ class ResumableCalls:
         def report(value: Json) -> None:
             session = self._sessions.find(record.session, record.owner)
             if session is not None:
-                session.tell(CallProgress(record.id, record.name, value))
+                session.tell(CallProgress(record.id, record.name, strip_all(value)))  # S4
 
         # The toolbox has the page's tools only for a call of the page: another run may use them by now.
         in_turn = record.tool.answered_by == "request"
-        return self._loader.caller(agent, Principal(record.owner), record.session, report, in_turn=in_turn)
+        tools = await self._tools_of_skills(record, agent)
+        who = Principal(record.owner)
+        return self._loader.caller(agent, who, record.session, report, in_turn=in_turn, skill_tools=tools)
+
+    async def _tools_of_skills(self, record: CallRecord, agent: Agent) -> SkillTools | None:
+        """Return the tools of the skills with which a call of a turn was made. A request calls without skills."""
+        session = await self._store.conversations.find(record.session, owner=record.owner) if record.session else None
+        if session is None:
+            return None
+        active = await self._loader.active_skills(session, agent)
+        return tools_of_skills(active.skills) if record.id in active.open_calls else None

@@ -303,6 +303,9 @@ DROP FUNCTION message_moves_its_session CASCADE;
 _SENT_PARTS: Final = """
 ALTER TABLE channel_inbox ADD COLUMN sent BIGINT NOT NULL DEFAULT 0;
 """
+_DEVICE_TOKENS: Final = """
+ALTER TABLE devices ADD COLUMN token TEXT NOT NULL DEFAULT '';
+"""
 
 MIGRATIONS: Final = tuple(
     step.replace(" TEXT", ' TEXT COLLATE "C"')
@@ -325,5 +328,6 @@ MIGRATIONS: Final = tuple(
         SERVERS,
         CLIENTS_SINCE,
         _SENT_PARTS,
+        _DEVICE_TOKENS,
     )
 )

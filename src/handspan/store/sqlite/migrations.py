@@ -270,6 +270,9 @@ DROP TRIGGER message_moves_its_session;  -- the statement that adds a message mo
 _SENT_PARTS: Final = """
 ALTER TABLE channel_inbox ADD COLUMN sent BIGINT NOT NULL DEFAULT 0;  -- parts of a long answer that have gone out
 """
+_DEVICE_TOKENS: Final = """
+ALTER TABLE devices ADD COLUMN token TEXT NOT NULL DEFAULT '';  -- the hash of the token that it connected with last
+"""
 _FOR_NODES: Final = ""  # for several nodes, so in PostgreSQL alone; the numbers of the steps stay the same
 
 MIGRATIONS: Final = (
@@ -289,4 +292,5 @@ MIGRATIONS: Final = (
     _NO_TRIGGER,
     *(_FOR_NODES,) * 3,
     _SENT_PARTS,
+    _DEVICE_TOKENS,
 )

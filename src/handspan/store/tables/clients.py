@@ -13,8 +13,8 @@ from handspan.core.values import encode, sanitize
 from handspan.store.tables.database import Database, TableConnection, join_unit
 from handspan.store.tables.rows import ALL_ROWS, Row, replace_columns
 
-_DEVICE: Final = "owner, id, label, name, last_seen, tools, gone, changed"
-_SAVE_DEVICE: Final = f"INSERT INTO devices ({_DEVICE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)" + replace_columns(
+_DEVICE: Final = "owner, id, label, name, last_seen, tools, gone, changed, token"
+_SAVE_DEVICE: Final = f"INSERT INTO devices ({_DEVICE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)" + replace_columns(
     "owner, id", _DEVICE
 )
 _SAVE_TOOLS: Final = "INSERT INTO browser_tools (client, set_id, tools, at) VALUES (?, ?, ?, ?)" + replace_columns(
@@ -50,13 +50,13 @@ class StoredDevices:
 
 def _encode_device(row: DeviceRow) -> Row:
     texts = (sanitize(row.owner), row.id, row.label, sanitize(row.name))
-    return (*texts, row.last_seen, encode(row.tools), encode(row.gone), encode(row.changed))
+    return (*texts, row.last_seen, encode(row.tools), encode(row.gone), encode(row.changed), row.token)
 
 
 def _decode_device(row: Row) -> DeviceRow:
-    owner, device_id, label, name, last_seen, tools, gone, changed = row
+    owner, device_id, label, name, last_seen, tools, gone, changed, token = row
     known = (msgspec.json.decode(tools), msgspec.json.decode(gone), tuple(msgspec.json.decode(changed)))
-    return DeviceRow(owner, device_id, label, name, last_seen, *known)
+    return DeviceRow(owner, device_id, label, name, last_seen, *known, token)
 
 
 class StoredBrowserTools:

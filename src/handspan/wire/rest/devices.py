@@ -60,7 +60,10 @@ class SeenDevice(Struct, frozen=True):
 
 
 class ForgottenDevice(Struct, frozen=True):
-    """The device is forgotten. It has to be paired again."""
+    """The device is forgotten. It has to be paired again, unless its token stays valid."""
 
     revoked: bool
+    """Whether its token is not valid any more."""
     label: str
+    still_valid: str = ""
+    """Why its token stays valid, and how it can be revoked. Empty where it is revoked."""
