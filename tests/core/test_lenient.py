@@ -97,3 +97,40 @@ def test_nothing_ambiguous_is_guessed_and_the_refusal_is_about_what_was_sent(sen
     with pytest.raises(ToolError) as checked:
         validator.check(sent)
     assert refused.value.message == checked.value.message
+
+
+FORMS: JsonObject = {
+    "type": "object",
+    "properties": {
+        "filter": {
+            "anyOf": [
+                {"type": "object", "properties": {"name": {"type": "string"}, "folder": {"type": "string"}}},
+                {"type": "null"},
+            ]
+        },
+        "ids": {"oneOf": [{"type": "array", "items": {"type": "string"}}, {"type": "null"}]},
+        "where": {"anyOf": [{"type": "object", "properties": {"id": {"type": "integer"}}}, {"type": "integer"}]},
+        "nested": {"anyOf": [{"anyOf": [{"type": "array", "items": {"type": "integer"}}]}, {"type": "boolean"}]},
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("sent", "read"),
+    [
+        ({"filter": {"name": "old*", "folder": None}}, {"filter": {"name": "old*"}}),
+        ({"where": {"id": "5"}}, {"where": {"id": 5}}),
+        ({"where": "5"}, {"where": 5}),
+        ({"nested": [1, "2"]}, {"nested": [1, 2]}),
+    ],
+)
+def test_a_part_of_a_value_with_several_forms_is_read_and_the_rest_of_it_stays(
+    sent: JsonObject, read: JsonObject
+) -> None:
+    assert Validator(FORMS).read(sent) == read
+
+
+@pytest.mark.parametrize("sent", [{"ids": ["a", None]}, {"filter": {"name": 5}}, {"nested": [None]}])
+def test_a_value_with_several_forms_is_never_left_out_for_a_part_of_it(sent: JsonObject) -> None:
+    with pytest.raises(ToolError, match="Invalid arguments"):
+        Validator(FORMS).read(sent)

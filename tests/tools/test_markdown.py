@@ -1,5 +1,9 @@
 """A page as Markdown: what is kept, what is dropped, and what a hostile page can't do."""
 
+import re
+from collections.abc import Iterator
+
+import markdownify
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -124,3 +128,72 @@ PIECES = (
 @given(st.lists(st.sampled_from(PIECES), max_size=40))
 def test_no_page_is_too_broken_and_none_brings_a_script(pieces: list[str]) -> None:
     assert "<script" not in html_to_markdown("".join(pieces)).text
+
+
+class BlankCounter:
+    """Stands for a pattern of markdownify that needs quadratic time, and notes the longest run of blanks it gets."""
+
+    def __init__(self, pattern: "re.Pattern[str]") -> None:
+        self._pattern = pattern
+        self.longest = 0
+
+    def sub(self, replacement: str, text: str) -> str:
+        self.longest = max([self.longest, *map(len, re.findall(r"[\t \r\n]++", text))])
+        return self._pattern.sub(replacement, text)
+
+
+@pytest.fixture(scope="module")
+def quadratic_patterns() -> Iterator[list[BlankCounter]]:
+    names = ("re_newline_whitespace", "re_pre_lstrip", "re_pre_rstrip", "re_pre_lstrip1", "re_pre_rstrip1")
+    with pytest.MonkeyPatch.context() as patches:
+        counters = [BlankCounter(getattr(markdownify, name)) for name in names]
+        for name, counter in zip(names, counters, strict=True):
+            patches.setattr(markdownify, name, counter)
+        yield counters
+
+
+BLANKS = (
+    " ",
+    "\t",
+    "\n",
+    "\r",
+    "&#32;",
+    "&#x20",
+    "&#10;",
+    "&Tab;",
+    " <x>",
+    "\n</i>",
+    "<nav> </nav>",
+    "<!-- -->",
+    "<br>",
+)
+
+
+@given(
+    before=st.sampled_from(
+        ["", "<p>", "<pre>", "<pre><b>", "<code>", "<ul><li>", "<table><tr><td>", "<blockquote><pre>"]
+    ),
+    units=st.lists(st.sampled_from(BLANKS), min_size=1, max_size=3),
+    after=st.sampled_from(["world", "", "</b>world", "</pre>world"]),
+)
+def test_a_long_run_of_blanks_never_reaches_a_pattern_that_needs_quadratic_time(
+    quadratic_patterns: list[BlankCounter], before: str, units: list[str], after: str
+) -> None:
+    text = markdown(before + "Hello" + "".join(units) * 50 + after)
+    assert "Hello" in text
+    assert max(counter.longest for counter in quadratic_patterns) <= 1
+
+
+@pytest.mark.parametrize(
+    ("page", "expected"),
+    [
+        (f"<p>Hello{' ' * 20_000}world", "Hello world"),
+        (f"<p>Hello{' <x>' * 20_000}world", "Hello world"),
+        (f"<p>Hello{' ' * 20_000}\n\t world", "Hello\nworld"),
+        (f"<pre>x{' ' * 20_000}y</pre>", f"```\nx{' ' * 20_000}y\n```"),
+        ("<pre>\n \n  x\n    y\n\n</pre>", "```\n  x\n    y\n```"),
+        ("before<pre> \n </pre>after", "before\n\nafter"),
+    ],
+)
+def test_a_run_of_blanks_is_one_blank_outside_of_preformatted_text(page: str, expected: str) -> None:
+    assert markdown(page) == expected

@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
+from msgspec import Struct
+
 from handspan.core.values import Json, JsonObject
 
 if TYPE_CHECKING:
@@ -29,16 +31,37 @@ _UNREAD: Final = _Unread()
 
 def read_leniently(arguments: Json, errors: "Iterable[jsonschema_rs.ValidationError]") -> Json:
     """Return the repaired arguments: each error that has a remedy is repaired. Without any, return the same object."""
-    remedies = [(error.instance_path, _find_remedy(error)) for error in errors]
-    for path, remedy in remedies:
-        if path and not isinstance(remedy, _Unread):
-            arguments = _replace(arguments, path, remedy)
+    remedies = [_find_remedy(error) for error in errors]
+    for remedy in remedies:
+        if remedy is not None and remedy.path:
+            arguments = _replace(arguments, remedy.path, remedy.value)
     return arguments
 
 
-def _find_remedy(error: "jsonschema_rs.ValidationError") -> Json | _Unread:
-    """Return the value that was meant; None to leave it out."""
+class _Remedy(Struct, frozen=True):
+    """The value that was meant at this path; None to leave it out."""
+
+    path: list[str | int]
+    value: Json
+
+
+def _find_remedy(error: "jsonschema_rs.ValidationError") -> _Remedy | None:
+    """Return the remedy of an error. That of a value with several forms may be for a part of the value."""
     from jsonschema_rs import ValidationErrorKind as Kind  # noqa: PLC0415 - loaded by now: it has found the error
+
+    match error.kind:
+        case Kind.AnyOf(context=context) | Kind.OneOfNotValid(context=context) if error.instance is not None:
+            found = [_find_remedy(branch[0]) for branch in context if len(branch) == 1]
+            remedies = [remedy for remedy in found if remedy is not None]
+            return remedies[0] if len(remedies) == 1 else None
+        case _:
+            value = _read_value(error)
+            return None if isinstance(value, _Unread) else _Remedy(error.instance_path, value)
+
+
+def _read_value(error: "jsonschema_rs.ValidationError") -> Json | _Unread:
+    """Return the value that was meant; None to leave it out."""
+    from jsonschema_rs import ValidationErrorKind as Kind  # noqa: PLC0415 - as above
 
     if error.instance is None:
         return None  # only a property is left out, and if it is required, the schema still refuses the arguments
@@ -49,10 +72,6 @@ def _find_remedy(error: "jsonschema_rs.ValidationError") -> Json | _Unread:
             return _read_as_option(error.instance, options)
         case Kind.Constant(expected_value=expected):
             return _read_as_option(error.instance, [expected])
-        case Kind.AnyOf(context=context) | Kind.OneOfNotValid(context=context):
-            found = [_find_remedy(branch[0]) for branch in context if len(branch) == 1]
-            readings = [value for value in found if not isinstance(value, _Unread)]
-            return readings[0] if len(readings) == 1 else _UNREAD
         case _:
             return _UNREAD
 

@@ -1,8 +1,9 @@
 """A web page as Markdown: `html_to_markdown`.
 
-The library markdownify writes the Markdown. Before that, our own pass cleans the page, for two reasons: Python's HTML
-parser needs quadratic time for broken tags (45 s for 64 KB of `<a `), and markdownify recurses as deep as the page
-nests. Our pass takes linear time. It drops what is not content, closes open tags, and limits depth and length.
+The library markdownify writes the Markdown (`markdown_writer.py`). Before that, our own pass cleans the page, for two
+reasons: Python's HTML parser needs quadratic time for broken tags (45 s for 64 KB of `<a `), and markdownify recurses
+as deep as the page nests. Our pass takes linear time. It drops what is not content, closes open tags, and limits depth
+and length.
 """
 
 import re
@@ -74,16 +75,11 @@ class Markdown(Struct, frozen=True):
 
 def html_to_markdown(page: str, base_url: str = "") -> Markdown:
     """Return the content of a page with absolute links, without scripts, styles and navigation."""
-    from bs4 import BeautifulSoup  # noqa: PLC0415 - loaded with the first page, not with the gateway
-    from markdownify import MarkdownConverter  # noqa: PLC0415 - the same
+    from handspan.tools.markdown_writer import write_markdown  # noqa: PLC0415 - loads its libraries with the first page
 
     content = _Content(base_url)
     truncated = content.take(page)
-    soup = BeautifulSoup(content.finish(), "html.parser")
-    writer = MarkdownConverter(
-        heading_style="atx", bullets="-", escape_asterisks=False, escape_underscores=False, table_infer_header=True
-    )
-    text: str = writer.convert_soup(soup)
+    text = write_markdown(content.finish())
     return Markdown(re.sub(_BLANK_LINES, "\n\n", re.sub(_TRAILING_BLANKS, "\n", text)).strip(), truncated)
 
 

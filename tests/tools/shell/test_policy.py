@@ -3,6 +3,7 @@
 import asyncio
 import os
 import random
+import re
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from handspan.core.errors import ToolError
 from handspan.tools.shell.parser import MAX_NESTING, MAX_PARTS, read_script
-from handspan.tools.shell.policy import DANGEROUS_PATTERNS, DEFAULT_ALLOWLIST, CommandPolicy
+from handspan.tools.shell.policy import DANGEROUS_PATTERNS, DEFAULT_ALLOWLIST, MAX_BYTES, CommandPolicy
 from handspan.tools.shell.script import Unreadable
 
 DEFAULT = CommandPolicy()
@@ -503,6 +504,19 @@ def test_a_shell_as_a_program_is_judged_by_its_text() -> None:
 )
 def test_one_command_of_literal_words_needs_no_shell(command: str, plain: bool) -> None:
     assert read_script(command).is_literal is plain
+
+
+@given(st.text("*?[]{},.~=ab", max_size=12))
+def test_a_word_is_literal_where_a_shell_leaves_it_as_it_is(word: str) -> None:
+    is_expanded = re.search(r"[*?]|\[.*\]|^~|=~|\{.*(,|\.\.).*\}", word)
+    assert read_script(f"echo {word}").is_literal == (is_expanded is None)
+
+
+# The first of these took a pattern hours, and the event loop waited for it.
+@pytest.mark.parametrize("units", ["{,", "{.", "[", "{", "x", "{},", "\n"])
+def test_the_longest_command_is_judged_in_bounded_time(units: str) -> None:
+    rest = MAX_BYTES - len("echo x")
+    IN_SANDBOX.judge_text("echo x" + "".join(unit * (rest // len(units)) for unit in units))
 
 
 @given(st.text(alphabet=st.sampled_from("ab $(){}`'\"\\\n;&|<>#=*?!~-0E\t[],.")))

@@ -18,7 +18,6 @@ _WORD_ENDS: Final = frozenset(" \t\n;&|<>()")
 _OPERATOR: Final = r"&&|\|\||;;|\|&|[;&|]"
 _REDIRECTION: Final = r"<<<|<<-|<<|<&|<>|<|>>|>&|>\||>"
 _ARITHMETIC: Final = r"[\w\s+\-*/%<>=!&|^~?:,()$]*"
-_EXPANDED_LATER: Final = r"(?s)[*?]|\[.*\]|^~|=~|\{.*(,|\.\.).*\}"
 _SPECIAL_PARAMETERS: Final = frozenset("@*#?-$!0123456789")
 
 
@@ -52,8 +51,19 @@ class _WordBuilder:
         self.is_literal = False
 
     def build(self) -> Word:
-        literal = self.is_literal and not re.search(_EXPANDED_LATER, self.unquoted)
+        literal = self.is_literal and not _is_expanded_later(self.unquoted)
         return Word(self.text, literal, self.is_bare, assigned_variable(self.unquoted))
+
+
+def _is_expanded_later(unquoted: str) -> bool:
+    """Whether a shell computes something of these characters: a glob, braces or a tilde."""
+    if "*" in unquoted or "?" in unquoted or unquoted.startswith("~") or "=~" in unquoted:
+        return True
+    # A pattern with several `.*` would need cubic time: 64 KB are judged on the event loop.
+    in_brackets = unquoted.find("["), unquoted.rfind("]")
+    first, last = unquoted.find("{"), unquoted.rfind("}")
+    in_braces = unquoted[first + 1 : last] if 0 <= first < last else ""
+    return 0 <= in_brackets[0] < in_brackets[1] or "," in in_braces or ".." in in_braces
 
 
 class _Reader:
@@ -62,6 +72,7 @@ class _Reader:
     def __init__(self, text: str, parts: list[SimpleCommand], nesting: int) -> None:
         self.text = text
         self.at = 0
+        self._last_end = len(text.rstrip())
         self.parts = parts
         self.nesting = nesting
         self.is_literal = True
@@ -171,7 +182,7 @@ class _Reader:
             self._documents.append((target.text, operator == "<<-", not target.is_bare))
 
     def _read_line_end(self) -> None:
-        self.is_literal = self.is_literal and not self.text[self.at :].strip()
+        self.is_literal = self.is_literal and self.at >= self._last_end
         self.at += 1
         self._finish_part()
         documents, self._documents = self._documents, []
