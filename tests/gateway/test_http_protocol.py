@@ -183,6 +183,21 @@ async def test_a_head_that_is_too_large_is_refused_in_json(gateway: RunningGatew
     assert code_of(answer) == code
 
 
+@pytest.mark.parametrize(
+    "lines",
+    [(b"cookie: " + b"a" * 9000,), (b"x: y",) * 200, (b"content-length: 5",)],
+    ids=["long line", "many headers", "body"],
+)
+async def test_an_upgrade_that_cannot_be_read_is_answered_and_ends_the_connection(
+    gateway: RunningGateway, lines: tuple[bytes, ...]
+) -> None:
+    upgrade = (b"upgrade: websocket", b"connection: upgrade", b"sec-websocket-version: 13")
+    key = b"sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA=="
+    answer = await said(gateway, request(gateway, b"/ws/chat", *upgrade, key, *lines))
+    assert re.match(rb"HTTP/1.1 4\d\d ", answer)
+    assert code_of(answer) in ("bad_request", "too_large")
+
+
 async def test_below_a_prefix_it_is_the_path_behind_it_that_counts(tmp_path: Path) -> None:
     async with running_gateway(tmp_path, gateway={"path_prefix": "/here"}) as gateway:
         for path, code in (("/here/v1/threads", "VALIDATION_ERROR"), ("/here/v1x", "bad_request")):

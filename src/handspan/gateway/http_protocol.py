@@ -8,7 +8,7 @@ import contextlib
 import re
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import unquote
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -20,6 +20,9 @@ from handspan.gateway.fast_uvicorn import HttpToolsProtocol, RequestResponseCycl
 from handspan.gateway.http.refusals import Refusal, body_of, raw_headers, send_refusal
 from handspan.gateway.idle_connections import IdleConnections
 from handspan.gateway.reading_turns import ReadingFlow, ReadingTurns
+
+if TYPE_CHECKING:
+    from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 MAX_HEAD_BYTES: Final = 64 * 1024
 """The limit for a request's line and headers together, and for the trailers after a body. Bytes that arrive together
@@ -145,6 +148,11 @@ class HttpProtocol(HttpToolsProtocol):
         self._is_upgraded = True
         self._idle.remove(self, self._address)
         super().handle_websocket_upgrade()
+        socket = cast("WebSocketsSansIOProtocol", self.transport.get_protocol())
+        if not socket.handshake_initiated:  # nothing else would ever answer it, or end it
+            text = "This request can't become a WebSocket: send no body, and headers as short as other programs do."
+            self._write(Refusal(400, "bad_request", text))
+            self.transport.close()
         self.parser = self.cycle = cast(Any, None)  # each refers to this object: it would wait for the collector
 
     def pause_writing(self) -> None:
