@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from handspan.gateway.http_protocol import MAX_HEAD_BYTES
+from handspan.gateway.request_heads import MAX_ADDRESS_BYTES, MAX_HEAD_BYTES, MAX_HEADERS, MAX_LIST_BYTES
 from handspan.testing.gateway import RunningGateway, running_gateway
 from tests.gateway.test_server import ask, served
 
@@ -181,6 +181,59 @@ async def test_a_head_that_is_too_large_is_refused_in_json(gateway: RunningGatew
     answer = await said(gateway, begin + b"a" * (MAX_HEAD_BYTES + 1000))
     assert answer.startswith(b"HTTP/1.1 431 Request Header Fields Too Large\r\n")
     assert code_of(answer) == code
+
+
+async def test_as_many_headers_as_the_limit_are_taken_and_one_more_is_refused(gateway: RunningGateway) -> None:
+    last = b"connection: close"
+    most = request(gateway, b"/health", *[b"x: y"] * (MAX_HEADERS - 2), last)  # beside its host
+    assert (await said(gateway, most)).startswith(b"HTTP/1.1 200 ")
+    more = request(gateway, b"/health", *[b"x: y"] * (MAX_HEADERS - 1), last)
+    assert (await said(gateway, more)).startswith(b"HTTP/1.1 431 ")
+    few_bytes_each = b"GET /v1/threads HTTP/1.1\r\n" + b"a:\r\n" * 1000  # they are refused before they end
+    answer = await said(gateway, few_bytes_each)
+    assert answer.startswith(b"HTTP/1.1 431 ") and code_of(answer) == "VALIDATION_ERROR"
+
+
+async def test_trailers_count_as_headers(gateway: RunningGateway) -> None:
+    token = f"authorization: Bearer {gateway.token}".encode()
+    post = request(gateway, b"/v1/graph/stop", token, b"transfer-encoding: chunked", method=b"POST")
+    answer = await said(gateway, post + b"0\r\n" + b"x: y\r\n" * MAX_HEADERS)
+    assert answer.startswith(b"HTTP/1.1 431 ")
+
+
+@pytest.mark.parametrize(("begin", "code"), [(b"/health?", "too_large"), (b"/v1/threads?", "VALIDATION_ERROR")])
+async def test_an_address_that_is_too_long_is_refused(gateway: RunningGateway, begin: bytes, code: str) -> None:
+    address = begin + b"%41" * 3000
+    longest = request(gateway, address[:MAX_ADDRESS_BYTES], b"connection: close")
+    assert re.match(rb"HTTP/1.1 (200|401) ", await said(gateway, longest))
+    answer = await said(gateway, request(gateway, address))
+    assert answer.startswith(b"HTTP/1.1 414 URI Too Long\r\n") and code_of(answer) == code
+
+
+@pytest.mark.parametrize("name", [b"connection", b"sec-websocket-protocol", b"sec-websocket-extensions", b"upgrade"])
+async def test_an_upgrade_with_long_lists_is_refused_before_they_are_taken_apart(
+    gateway: RunningGateway, name: bytes
+) -> None:
+    upgrade = (b"upgrade: websocket", b"connection: upgrade", b"sec-websocket-version: 13")
+    key = b"sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA=="
+    more = name + b": " + b"a," * (MAX_LIST_BYTES // 2) + b"a"
+    answer = await said(gateway, request(gateway, b"/ws/chat", *upgrade, key, more))
+    assert answer.startswith(b"HTTP/1.1 431 ") and code_of(answer) == "too_large"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [(b"cookie: " + b"a" * 9000,), (b"x: y",) * 200, (b"content-length: 5",)],
+    ids=["long line", "many headers", "body"],
+)
+async def test_an_upgrade_that_cannot_be_read_is_answered_and_ends_the_connection(
+    gateway: RunningGateway, lines: tuple[bytes, ...]
+) -> None:
+    upgrade = (b"upgrade: websocket", b"connection: upgrade", b"sec-websocket-version: 13")
+    key = b"sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA=="
+    answer = await said(gateway, request(gateway, b"/ws/chat", *upgrade, key, *lines))
+    assert re.match(rb"HTTP/1.1 4\d\d ", answer)
+    assert code_of(answer) in ("bad_request", "too_large")
 
 
 async def test_below_a_prefix_it_is_the_path_behind_it_that_counts(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import contextlib
 import re
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import unquote
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -20,18 +20,21 @@ from handspan.gateway.fast_uvicorn import HttpToolsProtocol, RequestResponseCycl
 from handspan.gateway.http.refusals import Refusal, body_of, raw_headers, send_refusal
 from handspan.gateway.idle_connections import IdleConnections
 from handspan.gateway.reading_turns import ReadingFlow, ReadingTurns
+from handspan.gateway.request_heads import MAX_HEAD_BYTES, MAX_HEADERS, TOO_MANY_HEADERS, find_excess, find_length
 
-MAX_HEAD_BYTES: Final = 64 * 1024
-"""The limit for a request's line and headers together, and for the trailers after a body. Bytes that arrive together
-with the end of the head, or with the body, are not counted."""
+if TYPE_CHECKING:
+    from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 _AT_ONCE: Final = 2048
 """Bytes that are parsed at once where the end of a request can't be seen in advance."""
 _PIECES_AT_ONCE: Final = 200
 """Pieces of a body that are parsed at once. A read can hold tens of thousands of small chunks: the rest waits."""
+_ENOUGH: Final = 500
+"""Bytes of an address that show which API it belongs to."""
 _LINES: Final = {
     400: b"HTTP/1.1 400 Bad Request\r\n",
     408: b"HTTP/1.1 408 Request Timeout\r\n",
+    414: b"HTTP/1.1 414 URI Too Long\r\n",
     431: b"HTTP/1.1 431 Request Header Fields Too Large\r\n",
     503: b"HTTP/1.1 503 Service Unavailable\r\n",
 }
@@ -93,6 +96,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._limits = limits
         self._idle = idle
         self._turns = turns
+        self.headers = []
 
     # The connection.
 
@@ -145,6 +149,11 @@ class HttpProtocol(HttpToolsProtocol):
         self._is_upgraded = True
         self._idle.remove(self, self._address)
         super().handle_websocket_upgrade()
+        socket = cast("WebSocketsSansIOProtocol", self.transport.get_protocol())
+        if not socket.handshake_initiated:  # nothing else would ever answer it, or end it
+            text = "This request can't become a WebSocket: send no body, and headers as short as other programs do."
+            self._write(Refusal(400, "bad_request", text))
+            self.transport.close()
         self.parser = self.cycle = cast(Any, None)  # each refers to this object: it would wait for the collector
 
     def pause_writing(self) -> None:
@@ -200,11 +209,19 @@ class HttpProtocol(HttpToolsProtocol):
         return at + _AT_ONCE if found < 0 else found + len(mark)
 
     def _parse(self, data: bytes) -> None:
-        """Parse bytes, and count those of a head."""
+        """Parse bytes, and count those of a head. The headers are counted before they have all come."""
         self._head_bytes += len(data)
         super().data_received(data)
-        if self._head_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
+        if self.transport.is_closing():
+            return
+        if self._head_bytes > MAX_HEAD_BYTES:
             self._refuse(Refusal(431, "too_large", f"The headers have more than {MAX_HEAD_BYTES} bytes. Send less."))
+        elif len(self.headers) > MAX_HEADERS:
+            self._refuse(TOO_MANY_HEADERS)
+
+    def _find_excess(self) -> Refusal | None:
+        """Return the refusal of a head that would cost too much; None for all others."""
+        return find_excess(self.url, self.headers, is_upgrade=self.parser.should_upgrade())
 
     def _wait_for_turn(self) -> None:
         self.flow.hold()
@@ -247,17 +264,20 @@ class HttpProtocol(HttpToolsProtocol):
             self._wait_for_turn()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse bytes that are no HTTP request."""
-        self._refuse(Refusal(400, "bad_request", "This is no HTTP request that can be read. Look at what you send."))
+        """Refuse bytes that are no HTTP request, and heads beyond a limit."""
+        text = "This is no HTTP request that can be read. Look at what you send."
+        self._refuse(self._find_excess() or Refusal(400, "bad_request", text))
 
     def on_headers_complete(self) -> None:
-        """Begin a request: its head is complete."""
+        """Begin a request: its head is complete. Raises `ValueError`, which ends the parsing, if it is too large."""
+        if self._find_excess() is not None:
+            raise ValueError("the head is too large")
         self._head_bytes = 0
         before: RequestResponseCycle | None = self.cycle
         self._before = None if before is None or before.response_complete else before
         super().on_headers_complete()
         self._is_in_body = True
-        self._body_left = _find_length(self.headers)
+        self._body_left = find_length(self.headers)
         self._idle.remove(self, self._address)
         if self._before is not None or self._has_waited:
             self._pipelined += 1
@@ -300,20 +320,12 @@ class HttpProtocol(HttpToolsProtocol):
         self.transport.close()
 
     def _write(self, refused: Refusal) -> None:
-        path = unquote(_NOT_IN_PATH.sub(b"", self.url).decode("latin-1"))
+        path = unquote(_NOT_IN_PATH.sub(b"", self.url[:_ENOUGH]).decode("latin-1"))
         body = body_of(refused, {"path": path, "root_path": self._prefix})
         length = (b"content-length", b"%d" % len(body))
         headers = [*self.server_state.default_headers, *raw_headers(refused), length, (b"connection", b"close")]
         lines = b"".join(b"%b: %b\r\n" % header for header in headers)
         self.transport.write(_LINES[refused.status] + lines + b"\r\n" + body)
-
-
-def _find_length(headers: list[tuple[bytes, bytes]]) -> int:
-    """Return the length of the body; 0 where it is unknown."""
-    for name, value in headers:
-        if name == b"content-length" and value.isdigit() and len(value) < 16:
-            return int(value)
-    return 0
 
 
 class Answering:

@@ -26,7 +26,7 @@ _KINDS: Final = {
     ".css": b"text/css; charset=utf-8",
     ".html": b"text/html; charset=utf-8",
 }
-_IS_PATH: Final = re.compile(r"[a-z0-9_]+(/[a-z0-9_]+)*(/|\.js|\.css|\.html)?|")
+_IS_PATH: Final = re.compile(r"[a-z0-9_]{1,64}(/[a-z0-9_]{1,64}){0,8}(/|\.js|\.css|\.html)?|")
 _VARY: Final = (b"vary", b"Accept-Encoding")
 _INLINE: Final = re.compile(rb"<script[^>]*>(.+?)</script>", re.DOTALL)
 

@@ -60,6 +60,27 @@ def test_the_cookie_of_another_gateway_is_not_ours(cookie: str) -> None:
     assert find_token(scope(cookie=cookie)) is None
 
 
+@pytest.mark.parametrize(
+    "cookie",
+    [
+        "a=b;handspan_page_42617=page.t4",
+        "handspan_page_42617=; \t handspan_page_42617= page.t4 ;a=b",
+        "xhandspan_page_42617=page.t5; handspan_page_42617=page.t4",
+        "x=handspan_page_42617=page.t5; handspan_page_42617=page.t4",
+    ],
+)
+def test_the_cookie_is_found_by_its_whole_name(cookie: str) -> None:
+    assert find_token(scope(cookie=cookie)) == ("page.t4", "cookie")
+
+
+def test_of_very_many_places_for_a_token_only_the_first_ones_are_looked_at() -> None:
+    assert find_token(scope(sec_websocket_protocol="x," * 1000 + "bearer.t2")) is None
+    assert find_token(scope(query="token=&" * 1000 + "token=t3")) is None
+    assert find_token(scope(cookie="handspan_page_42617=;" * 1000 + "handspan_page_42617=page.t4")) is None
+    assert find_token(scope(query="a=b&" * 1000 + "token=t3")) == ("t3", "query")
+    assert find_token(scope(cookie="a=b;" * 1000 + "handspan_page_42617=page.t4")) == ("page.t4", "cookie")
+
+
 def test_two_headers_are_as_good_as_none() -> None:
     asked = scope(authorization="Bearer t1")
     asked["headers"].append((b"authorization", b"Bearer t2"))

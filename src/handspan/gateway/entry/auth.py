@@ -320,7 +320,7 @@ def is_let_in(scope: Scope) -> bool:
 def log_refusal(refusal: Refusal, scope: Scope) -> None:
     """Log a request that is not let in: where it comes from, and why not. Its query may hold a token: never that."""
     method, path, address = scope.get("method", "WebSocket"), scope["path"][:_LONGEST_PATH], address_of(scope)
-    client = strip_invisible(header_of(scope, b"user-agent") or "")[:_LONGEST_CLIENT]
+    client = strip_invisible((header_of(scope, b"user-agent") or "")[:_LONGEST_CLIENT])
     about = {"event": "refused", "path": path, "address": address, "status": refusal.status, "code": refusal.code}
     named = f", client {client!r}" if client else ""
     text = "%s %s from %s refused: %d %s%s"

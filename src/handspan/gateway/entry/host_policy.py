@@ -27,6 +27,8 @@ LOCAL: Final = "local"
 _AUTHORITY: Final = r"(\[[^\[\]]*\]|[^\[\]:]+)(?::([0-9]{1,5}))?"
 _ORIGIN: Final = r"([a-z][a-z0-9+.-]*)://([^/?#@\\\s]+)"
 _MAX_QUOTED: Final = 100
+_MAX_NAME: Final = 300
+"""Longer hosts and origins are unknown: those that were read are kept in memory."""
 
 
 class Authority(NamedTuple):
@@ -97,7 +99,7 @@ class HostPolicy:
 
     def _check_host(self, scope: Scope) -> Authority:
         text = header_of(scope, b"host")
-        host = None if text is None else _read_authority(text)
+        host = None if text is None or len(text) > _MAX_NAME else _read_authority(text)
         if host is not None and self._knows(host, scope):
             return host
         name = "no host" if text is None else f"{text[:_MAX_QUOTED]!r}"
@@ -203,8 +205,12 @@ def _origin(text: str) -> WebOrigin:
     return WebOrigin(scheme, Authority(host, port or DEFAULT_PORTS[scheme]))
 
 
-@lru_cache(maxsize=256)
 def _read_origin(text: str) -> WebOrigin | None:
+    return _parse_origin(text) if len(text) <= _MAX_NAME else None
+
+
+@lru_cache(maxsize=256)
+def _parse_origin(text: str) -> WebOrigin | None:
     try:
         return _origin(text)
     except ValueError:  # such as `null`: a page that hides its origin

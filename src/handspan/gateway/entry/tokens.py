@@ -5,7 +5,7 @@ import hmac
 import secrets
 from itertools import pairwise
 from typing import Final, Literal, NamedTuple, TypeAlias
-from urllib.parse import parse_qsl
+from urllib.parse import unquote_plus
 
 from starlette.types import Scope
 
@@ -22,6 +22,8 @@ AGENTFLOW: Final = "agentflow-bearer"
 
 _SUBPROTOCOL: Final = "bearer."
 _BEARER: Final = "bearer"
+_MOST_LOOKED_AT: Final = 16
+"""Sub-protocols, tokens in a query and cookies of our name that are looked at: a header has room for thousands."""
 
 
 class PresentedToken(NamedTuple):
@@ -79,7 +81,7 @@ def _of_subprotocols(scope: Scope) -> str:
         entry.strip()
         for name, value in scope["headers"]
         if name == b"sec-websocket-protocol"
-        for entry in value.decode("latin-1").split(",")
+        for entry in value.decode("latin-1").split(",", _MOST_LOOKED_AT)[:_MOST_LOOKED_AT]
     ]
     if token := next((rest for entry in offered if (rest := _after(entry, _SUBPROTOCOL))), ""):
         return token
@@ -87,21 +89,20 @@ def _of_subprotocols(scope: Scope) -> str:
 
 
 def _of_query(scope: Scope) -> str:
-    query: bytes = scope.get("query_string", b"")
-    if b"token=" not in query:
-        return ""
-    return next((value for name, value in parse_qsl(query.decode("latin-1")) if name == "token"), "")
+    _, *given = (b"&" + scope.get("query_string", b"")).split(b"&token=", _MOST_LOOKED_AT)
+    token = next((value for rest in given if (value := rest.partition(b"&")[0])), b"")
+    return unquote_plus(token.decode("latin-1"))
 
 
 def _of_cookie(scope: Scope) -> str:
-    name = f"{_cookie_name(scope)}="
-    pairs = (
-        pair.strip()
-        for key, value in scope["headers"]
-        if key == b"cookie"
-        for pair in value.decode("latin-1").split(";")
-    )
-    return next((rest for pair in pairs if (rest := _after(pair, name))), "")
+    name = f"{_cookie_name(scope)}=".encode()
+    for key, value in scope["headers"]:
+        if key == b"cookie":
+            for before, rest in pairwise((b";" + value).split(name, _MOST_LOOKED_AT)):
+                token: bytes = rest.partition(b";")[0].strip()
+                if token and before.rstrip().endswith(b";"):
+                    return token.decode("latin-1")
+    return ""
 
 
 def _after(text: str, beginning: str) -> str:
