@@ -141,10 +141,10 @@ class Toolbox:
             return (specs := tuple(usable)), specs
         if 0 < self._selection.shown < len(usable) - 1:
             kept = {*self._selection.never_hidden(), *self._session.entries, *self._turn.entries}
-            base = tuple(spec for spec in usable if spec.name in kept)
+            base = tuple([spec for spec in usable if spec.name in kept])
             if len(base) < len(usable):
                 return tuple(usable), base
-        return (specs := tuple(spec for spec in usable if spec is not search.spec)), specs
+        return (specs := tuple([spec for spec in usable if spec is not search.spec])), specs
 
     def _usable_specs(self) -> list[ToolSpec]:
         near, lasting = self._session.entries | self._turn.entries, self._selection.specs()
