@@ -328,3 +328,20 @@ def test_an_exported_session_has_the_texts_that_were_sent_with_its_messages(run:
     assert expected in run("sessions", "export", "last").stdout
     assert expected in run("sessions", "show", "last").stdout
     assert list(json.loads(run("sessions", "export", "last", "--json").stdout)["texts"].values()) == [notes.read_text()]
+
+
+def test_a_narrow_terminal_shortens_ids_and_texts_and_keeps_every_column(run: Shell) -> None:
+    run("chat", TIME)
+    (call,) = json.loads(run("calls", "--json").stdout)
+    (session,) = json.loads(run("sessions", "--json").stdout)
+    heading, row = run.on_screen("calls", "--embedded", COLUMNS="80").splitlines()[-2:]
+    assert heading.split() == ["id", "tool", "origin", "agent", "status", "at", "took"]
+    assert row.startswith(f"{call['id'][:8]}… ") and " success " in row and " ms" in row and len(row) <= 80
+    listed = run.on_screen("sessions", COLUMNS="60").splitlines()[-1]
+    assert listed.startswith(f"{session['session_id'][:8]}…") and session["name"][:8] in listed and len(listed) <= 60
+    setting = next(line for line in run.on_screen("config", COLUMNS="60").splitlines() if line.startswith("workspace"))
+    assert re.fullmatch(r"workspace +/\S+…  default", setting) and len(setting) <= 60
+    assert call["id"] in run("calls").stdout, "a pipe gets all"
+    for words, whole in ((("calls", "show"), call["id"]), (("sessions", "show"), session["session_id"])):
+        assert run(*words, f"{whole[:8]}…").returncode == run(*words, whole[:8]).returncode == 0
+        assert run(*words, whole[:7]).returncode == 1, "too little to be sure"

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import re
+import ssl
 from datetime import datetime, timedelta
 
 import pytest
@@ -122,3 +123,33 @@ def test_a_link_signs_one_browser_in(run: Shell) -> None:
             with asking(run) as remote, pytest.raises(RemoteRefused) as refused:
                 remote.send("GET", path)
             assert refused.value.status == status
+
+
+def test_a_computer_pairs_over_https_with_the_root_of_the_gateway(run: Shell) -> None:
+    elsewhere = Shell(run.home / "elsewhere")
+    elsewhere.home.mkdir()
+    with serving(run, "--lan", "--tls"):
+        made = json.loads(run("pair", "--json").stdout)
+        assert f"with --ca FILE, from {made['url']}/device/root.crt\n" in run("pair").stdout
+        refused = elsewhere("device", "--pair", made["link"])
+        assert refused.returncode == 1 and "--ca FILE: `tls/root.crt` in the state folder" in refused.stderr
+        root = run.home / "root.der"
+        root.write_bytes(ssl.PEM_cert_to_DER_cert((run.state / "tls" / "root.crt").read_text(encoding="ascii")))
+        with device(elsewhere, "--pair", made["link"], "--ca", str(root)):
+            assert run("call", "laptop__device_info").returncode == 0
+        with device(elsewhere, "--url", made["url"]):  # the certificate is remembered with the token
+            assert run("call", "laptop__device_info").returncode == 0
+
+
+def test_the_computer_of_the_gateway_trusts_its_root_by_itself(run: Shell) -> None:
+    with serving(run, "--lan", "--tls"):
+        link = json.loads(run("pair", "--json").stdout)["link"]
+        with device(run, "--pair", link) as laptop:
+            assert "as 'laptop'" in laptop.seen
+
+
+def test_what_is_no_certificate_is_refused_with_its_name(run: Shell) -> None:
+    wrong = run.home / "wrong.crt"
+    wrong.write_bytes(b"no certificate")
+    done = run("tools", "--url", "https://127.0.0.1:1", "--token", "t", "--ca", str(wrong))
+    assert done.returncode == 2 and f"--ca: '{wrong}' can't be used" in done.stderr

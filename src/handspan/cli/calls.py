@@ -11,7 +11,7 @@ import msgspec
 from handspan.cli.door import ask_gateway, find_gateway, place_options
 from handspan.cli.options import ListingGroup, completes, json_option
 from handspan.cli.render import print_json, print_line, print_rows, render_columns, render_time
-from handspan.cli.requests import Requests, segment
+from handspan.cli.requests import RemoteRefused, Requests, find_id, segment
 from handspan.core.errors import HandspanError
 from handspan.core.values import Json, describe_seconds, escape_invisible, strip_invisible
 from handspan.wire.rest.calls import CallPage, CallRecordView, ListedCall, TimingList
@@ -61,7 +61,7 @@ def command(ctx: click.Context, /, limit: int, follow: bool, as_json: bool, **fi
         (call.id, call.tool, call.origin, call.agent, call.status, render_time(call.at, seconds=True), *_times(call))
         for call in found.calls
     ]
-    print_rows(_COLUMNS, rows, _NO_CALLS)
+    print_rows(_COLUMNS, rows, _NO_CALLS, short_ids=True)
 
 
 @command.command("timings")
@@ -89,13 +89,22 @@ def timings(session: str, tool: str, as_json: bool) -> None:
 @place_options
 def show(call_id: str, as_json: bool) -> None:
     """Print all that is known of the call ID: who called what, with which arguments, and its result."""
-    path = f"/api/calls/{segment(call_id)}"
-    record = ask_gateway(lambda requests: requests.get(path, CallRecordView), says=not as_json)
+    record = ask_gateway(lambda requests: _find_call(requests, call_id), says=not as_json)
     if as_json:
         print_json(record)
         return
     for line in _lines(record):
         click.echo(line)
+
+
+async def _find_call(requests: Requests, call_id: str) -> CallRecordView:
+    """Return the call of this id, or of the beginning of one."""
+    try:
+        return await requests.get(f"/api/calls/{segment(call_id)}", CallRecordView)
+    except RemoteRefused as refused:
+        listed = (await requests.get("/api/calls", CallPage, limit="1000")).calls
+        whole = find_id(call_id, (call.id for call in listed), refused)
+        return await requests.get(f"/api/calls/{segment(whole)}", CallRecordView)
 
 
 def _lines(call: CallRecordView) -> Iterator[str]:

@@ -16,6 +16,7 @@ from handspan.cli.http_request import certificate_of, own_tls
 from handspan.cli.options import config_folder, read_settings, settings_options
 from handspan.cli.requests import GatewayAnswer, Method, OnLine, Requests, UploadBody, check_answer
 from handspan.cli.running import find_running
+from handspan.cli.trust import CA, named_tls, read_certificate
 from handspan.config.settings import Settings
 from handspan.core.errors import ConfigError, HandspanError
 
@@ -39,6 +40,7 @@ _TOKEN: Final = "HANDSPAN_TOKEN"
 def gateway_options(function: F) -> F:
     """Let a command take the options that name a gateway: its address, or the settings with its state folder."""
     for name, text in (
+        ("ca", f"A file (PEM or DER) with the certificate to trust at --url; or {CA}."),
         ("token", f"A token of the gateway; {_TOKEN} says it where no other user sees it."),
         ("url", f"The gateway's address (or {_URL}); default: the one that serves the state folder."),
     ):
@@ -194,13 +196,20 @@ def _check_workspace(remote: "Remote", settings: Settings) -> str:
     )
 
 
-def named_gateway(token: str = "") -> "Remote | None":
-    """Return the gateway of --url; None without --url. `token` counts when no token is given."""
+def given_certificate() -> str:
+    """Return the certificate of --ca or its variable, as PEM; empty without one."""
+    file = str(_given_options(click.get_current_context()).get("ca") or os.environ.get(CA, ""))
+    return read_certificate(file) if file else ""
+
+
+def named_gateway(token: str = "", certificate: str = "") -> "Remote | None":
+    """Return the gateway of --url; None without --url. `token` and `certificate` (PEM) count when none is given."""
     url = given_url()
     if not url:
         return None
     settings = read_settings()
-    remote = remote_at(url, given_token() or token)
+    tls = named_tls(settings, url, given_certificate() or certificate)
+    remote = remote_at(url, given_token() or token, tls)
     running = None if remote.token else running_gateway(settings)
     if running is not None and running.url == remote.url:
         return running

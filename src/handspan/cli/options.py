@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 CompleteWord: TypeAlias = "Callable[[click.Context, click.Parameter, str], list[CompletionItem]]"
 
-OF_COMMANDS: Final = frozenset(("HANDSPAN_URL", "HANDSPAN_TOKEN", "HANDSPAN_DEVICE_INFO_DELAY"))
+OF_COMMANDS: Final = frozenset(("HANDSPAN_URL", "HANDSPAN_TOKEN", "HANDSPAN_CA", "HANDSPAN_DEVICE_INFO_DELAY"))
 """Variables that commands read themselves: they are no settings."""
 _COMPLETION: Final = "handspan.cli.completion"
 json_option: Final = click.option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -69,6 +69,8 @@ def _code(remote: Remote, scopes: tuple[str, ...], as_json: bool) -> None:
         click.echo("         phones can't reach this address: start the gateway with --lan --tls to let them")
         return
     click.echo(f"         a computer: handspan device --pair '{pairing_url(place, made.code)}'")
+    if place.startswith("https:"):
+        click.echo(f"         that does not trust its certificate: with --ca FILE, from {place}/device/root.crt")
     click.echo(f"         a phone: {pairing_url(place, made.code)}")
     if sys.stdout.isatty():
         click.echo(qr_text(pairing_url(place, made.code)))

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from handspan.cli.requests import GatewayAnswer, Method, OnLine, UploadBody, check_answer, read_answer, with_query
+from handspan.cli.trust import HOW_TO_TRUST
 from handspan.client.address import Address
 from handspan.client.errors import GatewayUnreachable
 
@@ -130,6 +131,11 @@ class Remote:
         return http.client.HTTPSConnection(parts.hostname, parts.port, timeout=_SECONDS, context=tls)
 
     def _unreachable(self, error: Exception) -> GatewayUnreachable:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return GatewayUnreachable(
+                f"This computer does not trust the certificate of {self.url} ({error.verify_message}): "
+                f"{HOW_TO_TRUST.format(url=self.url)}."
+            )
         why = str(error) or type(error).__name__
         return GatewayUnreachable(
             f"The gateway at {self.url} does not answer: {why}. Is the gateway running (`handspan serve`)?"

@@ -11,6 +11,7 @@ import click
 import msgspec
 from msgspec import structs
 
+from handspan.cli.requests import SHORT_ID
 from handspan.cli.wrapping import wrap_for
 from handspan.core.agents import GENERAL, Agent
 from handspan.core.principals import Origin
@@ -21,6 +22,9 @@ from handspan.wire.rest.tokens import MadeToken, TokenView
 from handspan.wire.rest.tools import ToolCosts, ToolView, Why
 
 _KEPT: Final[dict[KeptWhere, str]] = {"settings": "settings", "built_in": "built in", "store": "kept"}
+_WHOLE: Final = frozenset(("id", "status", "state", "at", "took", "source", "last active", "last seen"))
+"""Headings of columns that a narrow terminal gets whole: half of such a text says nothing."""
+_NARROWEST: Final = 4
 _TOKEN_COLUMNS: Final = ("id", "label", "scopes", "made", "last seen", "")
 
 
@@ -47,21 +51,57 @@ def _pad(text: str, width: int) -> str:
     return text + " " * (width - width_of(text))
 
 
-def print_rows(columns: Sequence[str], rows: Sequence[Sequence[object]], empty: str = "(none)") -> None:
+def print_rows(
+    columns: Sequence[str], rows: Sequence[Sequence[object]], empty: str = "(none)", *, short_ids: bool = False
+) -> None:
     """Print a table: one line a row, no wider than the terminal.
 
-    `empty`: what a person at a terminal reads in place of a table without rows.
+    `empty`: what a person at a terminal reads in place of a table without rows. `short_ids`: commands take the
+    beginning of an `id`, so that a narrow terminal gets no more of it.
     """
     if not rows and sys.stdout.isatty():
         click.echo(empty, err=True)
         return
-    for line in render_columns([columns, *([one_line(strip_invisible(str(cell))) for cell in row] for row in rows)]):
+    cells = [[one_line(strip_invisible(str(cell))) for cell in row] for row in rows]
+    print_table([columns, *cells], short_ids=short_ids)
+
+
+def print_table(lines: Sequence[Sequence[str]], *, short_ids: bool = False) -> None:
+    """Print these lines, the first of which has the headings. A file or a program gets every text whole."""
+    shown = fit_columns(lines, _columns(), short_ids=short_ids) if sys.stdout.isatty() else lines
+    for line in render_columns(shown):
         print_line(line)
+
+
+def fit_columns(lines: Sequence[Sequence[str]], width: int, *, short_ids: bool = False) -> list[list[str]]:
+    """Return the table with texts shortened until it fits: columns without a text go first, then the widest shrink."""
+    filled = [column for column in zip(*lines, strict=True) if any(column[1:])]
+    if not filled or _width_of_table(lines) <= width:
+        return [list(line) for line in lines]
+    widths = [max(map(width_of, column)) for column in filled]
+    may_shrink = [number for number, column in enumerate(filled) if column[0] not in _WHOLE]
+    if short_ids and filled[0][0] == "id":
+        widths[0] = min(widths[0], SHORT_ID + 1)
+    while sum(widths) + 2 * (len(widths) - 1) > width and may_shrink:
+        widest = max(may_shrink, key=widths.__getitem__)
+        if widths[widest] <= _NARROWEST:
+            break
+        widths[widest] -= 1
+    cut = [[shorten_line(text, wide) for text in column] for column, wide in zip(filled, widths, strict=True)]
+    return [list(line) for line in zip(*cut, strict=True)]
+
+
+def _width_of_table(lines: Sequence[Sequence[str]]) -> int:
+    return max(map(width_of, render_columns(lines)))
+
+
+def _columns() -> int:
+    return shutil.get_terminal_size((120, 24)).columns
 
 
 def print_line(text: str) -> None:
     """Print one line. A terminal gets no more than fits; a file or a program gets all of it."""
-    click.echo(shorten_line(text, shutil.get_terminal_size((120, 24)).columns) if sys.stdout.isatty() else text)
+    click.echo(shorten_line(text, _columns()) if sys.stdout.isatty() else text)
 
 
 def shorten_line(text: str, width: int) -> str:
@@ -120,8 +160,7 @@ def print_tools(tools: Sequence[ToolView]) -> None:
     ]
     words = [_remark_on(tool) + one_line(tool.description) for tool in tools]
     rows = [(*cell, description) for cell, description in zip(cells, words, strict=True)]
-    for line in render_columns([("name", "origin", "version", "permissions", "description"), *rows]):
-        print_line(line)
+    print_table([("name", "origin", "version", "permissions", "description"), *rows])
 
 
 def _remark_on(tool: ToolView) -> str:
@@ -135,8 +174,7 @@ def print_costs(costs: ToolCosts) -> None:
     """Print one line a tool, the most expensive first, and the sum."""
     ranked = sorted(costs.tools, key=lambda tool: (-tool.tokens, tool.name))
     cells = [(tool.name, f"{tool.tokens:,}", "always" if tool.shown else "when found") for tool in ranked]
-    for line in render_columns([("name", "tokens", "sent"), *cells]):
-        print_line(line)
+    print_table([("name", "tokens", "sent"), *cells])
     shown = sum(tool.shown for tool in costs.tools)
     click.echo(
         f"Each request of the agent {costs.agent!r} has {shown} of its {len(costs.tools)} tools: about "
@@ -177,8 +215,7 @@ def print_agents(agents: Sequence[AgentView], as_json: bool) -> None:
         print_json(rows)
         return
     columns = list(rows[0])
-    for line in render_columns([columns, *([one_line(str(row[column])) for column in columns] for row in rows)]):
-        print_line(line)
+    print_table([columns, *([one_line(str(row[column])) for column in columns] for row in rows)])
 
 
 def print_agent(agent: AgentView, boxes: Sequence[Checkbox], as_json: bool) -> None:

@@ -1,6 +1,6 @@
 """Requests of a command to a gateway, running or inside this process, and its typed answers."""
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 LAST: Final = "last"
 """In place of the id of the session that was active last."""
+SHORT_ID: Final = 8
+"""Characters of an id that are enough to name what has it, if they are the id of one thing alone."""
 _PIECE: Final = 256 * 1024
+_MOST: Final = "1000"
+"""Sessions among which the beginning of an id is looked for: the most that the gateway lists at once."""
 Method: TypeAlias = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 
@@ -143,12 +147,29 @@ async def find_agent(requests: Requests, name: str) -> AgentView:
     return await requests.get(f"/api/agents/{segment(name)}", AgentView)
 
 
+def find_id(given: str, ids: Iterable[str], refused: RemoteRefused) -> str:
+    """Return the id that begins with what was given, as a table shows it. Raises `refused` if it is not one alone."""
+    start = given.removesuffix("…")
+    found = [one for one in ids if one.startswith(start)]
+    if refused.status != 404 or len(start) < SHORT_ID or len(found) != 1:
+        raise refused
+    return found[0]
+
+
 async def find_session(requests: Requests, session_id: str) -> "SessionView":
-    """Return the session of this id; 'last' is the one that was active last. Raises when there is none."""
+    """Return the session of this id, or of the beginning of one; 'last' is the one that was active last.
+
+    Raises when there is none.
+    """
     from handspan.wire.rest.sessions import SessionList, SessionView  # noqa: PLC0415 - a new conversation needs neither
 
     if session_id != LAST:
-        return await requests.get(f"/api/sessions/{segment(session_id)}", SessionView)
+        try:
+            return await requests.get(f"/api/sessions/{segment(session_id)}", SessionView)
+        except RemoteRefused as refused:
+            listed = (await requests.get("/api/sessions", SessionList, limit=_MOST)).sessions
+            named = {one.session_id: one for one in listed}
+            return named[find_id(session_id, named, refused)]
     found = (await requests.get("/api/sessions", SessionList, limit="1")).sessions
     if not found:
         raise HandspanError("There is no session yet to go on with: begin one.")

@@ -33,7 +33,8 @@ def command(ctx: click.Context, limit: int, as_json: bool) -> None:
         (one.session_id, one.persona, one.message_count, render_time(one.last_activity), one.name)
         for one in found.sessions
     ]
-    print_rows(("id", "agent", "messages", "last active", "name"), rows, "No session yet: `handspan chat` begins one.")
+    columns = ("id", "agent", "messages", "last active", "name")
+    print_rows(columns, rows, "No session yet: `handspan chat` begins one.", short_ids=True)
 
 
 @command.command("search")
@@ -49,7 +50,7 @@ def search(words: str, as_json: bool) -> None:
         print_json(found.found)
         return
     rows = [(one.session.session_id, one.session.name, one.excerpt) for one in found.found]
-    print_rows(("id", "name", "words"), rows, "No session has these words.")
+    print_rows(("id", "name", "words"), rows, "No session has these words.", short_ids=True)
 
 
 @command.command("show")

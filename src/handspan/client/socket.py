@@ -6,6 +6,7 @@ The library opens it (TLS, proxies, the handshake), reads and writes frames, ans
 
 import asyncio
 import contextlib
+from ssl import SSLCertVerificationError
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from websockets.asyncio.client import ClientConnection, connect
@@ -154,6 +155,10 @@ async def open_socket(
     except InvalidStatus as error:
         status = error.response.status_code
         raise NotOpened(f"HTTP {status}", status, bytes(error.response.body or b"")) from None
+    except SSLCertVerificationError as error:
+        raise NotOpened(
+            f"its certificate is not trusted here ({error.verify_message}); give its root as `tls`, or with --ca FILE"
+        ) from None
     except (OSError, InvalidHandshake, ConnectionClosed) as error:
         raise NotOpened(str(error) or type(error).__name__) from None
     assert isinstance(socket, ClientSocket)

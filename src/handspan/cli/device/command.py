@@ -11,16 +11,17 @@ from collections.abc import Callable
 from typing import Final
 
 import click
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from handspan.cli.device.consent import Choices, DeviceConsent, DeviceFile
+from handspan.cli.device.consent import DeviceConsent, DeviceFile
 from handspan.cli.device.log import DeviceJson, DeviceLines, DeviceLog
 from handspan.cli.device.phone import PHONE_PERMISSIONS, phone_tools
 from handspan.cli.device.tools import DELAY, PERMISSIONS, DeviceTool, device_tools
-from handspan.cli.door import gateway_options, given_url, named_gateway, remote_at, running_gateway
+from handspan.cli.door import gateway_options, given_certificate, given_url, named_gateway, remote_at, running_gateway
 from handspan.cli.options import read_settings
 from handspan.cli.remote import Remote
 from handspan.cli.terminal_questions import TerminalQuestions
+from handspan.cli.trust import named_tls
 from handspan.client import PermissionQuestion
 from handspan.client.builder import Callbacks
 from handspan.client.client import Client
@@ -75,7 +76,7 @@ def join_gateway(settings: Settings, name: str, label: str, pair: str | None) ->
     url, code = (given_url(), "") if pair is None else _read_code(pair)
     name = name_files(name, url)
     file = DeviceFile(settings.state / f"{name}.choices.json")
-    return _pair(file, url, code, label) if code else _find_gateway(settings, file), file, name
+    return _pair(settings, file, url, code, label) if code else _find_gateway(settings, file), file, name
 
 
 def name_files(name: str, url: str) -> str:
@@ -85,7 +86,8 @@ def name_files(name: str, url: str) -> str:
 
 def _find_gateway(settings: Settings, file: DeviceFile) -> Remote:
     """Return the gateway of --url or, without it, of the state folder. Raises `ConfigError` when there is none."""
-    remote = named_gateway(file.read().token) or running_gateway(settings)
+    choices = file.read()
+    remote = named_gateway(choices.token, choices.certificate) or running_gateway(settings)
     if remote is None:
         raise ConfigError(
             f"No gateway serves the state folder {str(settings.state)!r}: start one with `handspan serve`, or name one "
@@ -94,13 +96,16 @@ def _find_gateway(settings: Settings, file: DeviceFile) -> Remote:
     return remote
 
 
-def _pair(file: DeviceFile, url: str, code: str, label: str) -> Remote:
-    """Exchange the code for a token, and keep that for the next time."""
-    remote = remote_at(url, "")
+def _pair(settings: Settings, file: DeviceFile, url: str, code: str, label: str) -> Remote:
+    """Exchange the code for a token, and keep that for the next time, with the certificate of --ca."""
+    choices = file.read()
+    certificate = given_certificate() or choices.certificate
+    tls = named_tls(settings, url, certificate)
+    remote = remote_at(url, "", tls)
     paired = remote.change("POST", "/pair", _Paired, {"code": code, "label": label})
     remote.close()
-    file.write(Choices(token=paired.token, permissions=file.read().permissions))
-    return remote_at(url, paired.token)
+    file.write(structs.replace(choices, token=paired.token, certificate=certificate))
+    return remote_at(url, paired.token, tls)
 
 
 def _read_code(given: str) -> tuple[str, str]:

@@ -25,6 +25,8 @@ class Choices(Struct, frozen=True):
     v: int = 1
     token: str = ""
     """From pairing."""
+    certificate: str = ""
+    """The one to trust at that gateway, in PEM; empty: as this computer trusts."""
     permissions: dict[str, Literal["always", "never"]] = {}
 
     def __repr__(self) -> str:
