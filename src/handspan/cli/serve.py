@@ -25,7 +25,7 @@ from handspan.gateway.entry.pairing import pairing_url, qr_text, sign_in_url
 from handspan.gateway.listening import TLS_FOLDER, has_own_root, url_for_others
 from handspan.gateway.log.events import EventLog
 from handspan.gateway.log.setup import open_log
-from handspan.gateway.server import DRAIN_SECONDS, find_uvloop, serve
+from handspan.gateway.server import DRAIN_SECONDS, find_uvloop, serve, use_one_heap
 
 if TYPE_CHECKING:
     from handspan.gateway.gateway import Gateway
@@ -98,6 +98,7 @@ def command(
     if ready_file is not None:
         _forget(ready_file)
     try:
+        use_one_heap()
         loop = find_uvloop()
         with claim_state(settings.state), open_log(settings), asyncio.Runner(loop_factory=loop) as runner:
             runner.run(_serve(_with_certificate(loaded), model or "", ready_file, is_quiet=quiet))

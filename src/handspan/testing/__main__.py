@@ -20,7 +20,7 @@ from handspan.config.private_files import replace_private
 from handspan.config.settings import Settings
 from handspan.core.values import Json
 from handspan.gateway.gateway import Gateway
-from handspan.gateway.server import find_uvloop, serve
+from handspan.gateway.server import find_uvloop, serve, use_one_heap
 from handspan.testing.spoken import Spoken
 
 
@@ -30,6 +30,7 @@ def main(words: Sequence[str] | None = None) -> None:
     given.ready_file.unlink(missing_ok=True)  # an old one must not be mistaken for this gateway's
     with _folder(given) as folder:
         settings = _settings(given, Path(folder))
+        use_one_heap()
         with asyncio.Runner(loop_factory=find_uvloop()) as runner:
             runner.run(_serve(settings, given))
 
