@@ -134,17 +134,18 @@ class Toolbox:
     def _divide(self, usable: list[ToolSpec]) -> tuple[tuple[ToolSpec, ...], tuple[ToolSpec, ...]]:
         """Return the specs that are listed, and those of them that are never hidden. A model that can't search has all.
 
-        `search_tools` is left out if no tool is hidden.
+        `search_tools` is left out if no tool is hidden. The tuples are made of lists: one of a generator is allocated
+        longer and cut, so it never fits a tuple that Python kept for reuse, and Python keeps 2,000 of each length.
         """
         search = self.find(SEARCH_TOOLS)
         if search is None or not search.origin.is_builtin:
             return (specs := tuple(usable)), specs
         if 0 < self._selection.shown < len(usable) - 1:
             kept = {*self._selection.never_hidden(), *self._session.entries, *self._turn.entries}
-            base = tuple(spec for spec in usable if spec.name in kept)
+            base = tuple([spec for spec in usable if spec.name in kept])
             if len(base) < len(usable):
                 return tuple(usable), base
-        return (specs := tuple(spec for spec in usable if spec is not search.spec)), specs
+        return (specs := tuple([spec for spec in usable if spec is not search.spec])), specs
 
     def _usable_specs(self) -> list[ToolSpec]:
         near, lasting = self._session.entries | self._turn.entries, self._selection.specs()
