@@ -1,6 +1,7 @@
 """SPEC R4, R7, R8: what a toolbox lists is what it can call, and it has no tools of other owners or sessions."""
 
 import gc
+import sys
 import weakref
 from typing import TypeAlias
 
@@ -289,6 +290,20 @@ def test_a_removed_tool_is_let_go(registry: Registry) -> None:
     assert box.find("camera") is None
     gc.collect()
     assert gone() is None
+
+
+def test_lists_of_toolboxes_that_are_gone_take_no_memory(registry: Registry) -> None:
+    registry.register(ClassTool("search_tools"))
+
+    def list_tools(times: int) -> int:
+        before = sys.getallocatedblocks()
+        for _ in range(times):
+            assert "torch" in names(registry.toolbox(GENERAL, ADA, "one"))
+        return sys.getallocatedblocks() - before
+
+    gc.collect()  # this empties Python's lists of tuples for reuse, too
+    list_tools(10)
+    assert list_tools(400) < 200  # a tuple for each list stayed: one of a generator is cut to its length
 
 
 # Everything at once.

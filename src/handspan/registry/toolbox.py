@@ -134,7 +134,8 @@ class Toolbox:
     def _divide(self, usable: list[ToolSpec]) -> tuple[tuple[ToolSpec, ...], tuple[ToolSpec, ...]]:
         """Return the specs that are listed, and those of them that are never hidden. A model that can't search has all.
 
-        `search_tools` is left out if no tool is hidden.
+        `search_tools` is left out if no tool is hidden. The tuples are made of lists: one of a generator is allocated
+        longer and cut, so it never fits a tuple that Python kept for reuse, and Python keeps 2,000 of each length.
         """
         search = self.find(SEARCH_TOOLS)
         if search is None or not search.origin.is_builtin:

@@ -69,6 +69,7 @@ def _read_slot(name: str, schema: Json, is_required: bool) -> Slot:
     kinds, enum, words = inner.get("type"), inner.get("enum"), frozenset(split_words(name))
     kind = next((one for one in kinds if one != "null"), "") if isinstance(kinds, list) else kinds
     text = next((text for text, known in _KINDS.items() if words & known), "text")
+    # Of a list, as the words of a `Clause`.
     choices = tuple([value for value in enum if isinstance(value, str)]) if isinstance(enum, list) else ()
     hint = f"one of {', '.join(choices)}" if choices else str(outer.get("description", ""))[:120].rstrip(". ")
     return Slot(name, "choice" if "enum" in inner else _TYPES.get(str(kind), text), is_required, words, choices, hint)
