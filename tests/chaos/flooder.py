@@ -21,7 +21,15 @@ _FRAMES: Final = {
     "pings": b"\x89\x80" + _MASK,
     "small messages": b"\x81\x82" + _MASK + bytes(a ^ b for a, b in zip(b"{}", _MASK, strict=False)),
 }
-KINDS: Final = ("pipelined requests", *_FRAMES, "idle sockets")
+_PIPELINED: Final = "pipelined requests"
+_CHUNKS: Final = "tiny chunks"
+_POURED: Final = {_PIPELINED: b"GET / HTTP/1.1\r\nHost: unknown\r\n\r\n", _CHUNKS: b"1\r\nx\r\n", **_FRAMES}
+_ASKED: Final = "requests on many connections"
+_UPGRADES: Final = "refused upgrades"
+_ASKING: Final = {_ASKED: 100, _UPGRADES: 50}
+"""How many connections ask at once. None of them shows a token."""
+_IDLE: Final = "idle sockets"
+KINDS: Final = (_PIPELINED, _CHUNKS, _ASKED, _UPGRADES, *_FRAMES, _IDLE)
 
 
 class Flood:
@@ -42,21 +50,15 @@ class Flood:
         """Flood until the time is over, or enough was sent."""
         while not self._is_over:
             try:
-                with self._connect() as connection:
-                    self._pour(connection)
+                if self._kind == _IDLE:
+                    self._hold()
+                elif self._kind in _ASKING:
+                    self._ask()
+                else:
+                    with self._connect() as connection:
+                        self._pour(connection)
             except OSError:  # the gateway has closed it
                 time.sleep(0.01)
-
-    def hold(self) -> None:
-        """Keep idle sockets open until the time is over; each that is closed is opened again."""
-        held: list[socket.socket] = []
-        while not self._is_over:
-            while len(held) < IDLE_SOCKETS:
-                held.append(self._connect())
-            readable, _, _ = select.select(held, [], [], 0.1)
-            for one in readable:
-                held.remove(one)
-                one.close()
 
     @property
     def _is_over(self) -> bool:
@@ -65,19 +67,33 @@ class Flood:
     def _connect(self) -> socket.socket:
         connection = socket.create_connection(self._place, timeout=10)
         self.connections += 1
-        if self._kind in _FRAMES:
-            connection.sendall(
-                f"GET /ws/chat HTTP/1.1\r\nHost: {self._place[0]}:{self._place[1]}\r\nUpgrade: websocket\r\n"
-                f"Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\nAuthorization: Bearer {self._token}\r\n"
-                "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n".encode()
-            )
+        return connection
+
+    def _head(self, request: str, *lines: str) -> bytes:
+        host = f"Host: {self._place[0]}:{self._place[1]}"
+        return "\r\n".join((f"{request} HTTP/1.1", host, *lines, "", "")).encode()
+
+    def _upgrade(self, *lines: str) -> bytes:
+        key = "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA=="
+        return self._head(
+            "GET /ws/chat", "Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13", key, *lines
+        )
+
+    # Bytes without end on one connection.
+
+    def _begin(self, connection: socket.socket) -> None:
+        """Send what has to come before the flood."""
+        if self._kind == _CHUNKS:
+            connection.sendall(self._head("POST /api/tools/echo/call", "Transfer-Encoding: chunked"))
+        elif self._kind in _FRAMES:
+            connection.sendall(self._upgrade(f"Authorization: Bearer {self._token}"))
             connection.recv(4096)
             if "fragments" in self._kind:
                 connection.sendall(b"\x01\x80" + _MASK)  # the beginning of the endless message
-        return connection
 
     def _pour(self, connection: socket.socket) -> None:
-        one = _FRAMES.get(self._kind, b"GET / HTTP/1.1\r\nHost: unknown\r\n\r\n")
+        self._begin(connection)
+        one = _POURED[self._kind]
         piece = one * (_PIECE // len(one))
         connection.setblocking(False)
         left = b""
@@ -91,15 +107,44 @@ class Flood:
                 self.sent += count
                 left = left[count:]
 
+    # Many connections.
+
+    def _ask(self) -> None:
+        """Ask on every connection, and again after each answer; one that is closed is opened again."""
+        request = self._upgrade() if self._kind == _UPGRADES else self._head("GET /health")
+        asking: list[socket.socket] = []
+        while not self._is_over:
+            while len(asking) < _ASKING[self._kind]:
+                asking.append(self._connect())
+                asking[-1].sendall(request)
+            readable, _, _ = select.select(asking, [], [], 0.1)
+            for one in readable:
+                try:
+                    if not one.recv(1 << 16):
+                        raise ConnectionError
+                    one.sendall(request)
+                    self.sent += len(request)
+                except OSError:  # the gateway has closed it
+                    asking.remove(one)
+                    one.close()
+
+    def _hold(self) -> None:
+        """Keep idle sockets open; each that is closed is opened again."""
+        held: list[socket.socket] = []
+        while not self._is_over:
+            while len(held) < IDLE_SOCKETS:
+                held.append(self._connect())
+            readable, _, _ = select.select(held, [], [], 0.1)
+            for one in readable:
+                held.remove(one)
+                one.close()
+
 
 def main() -> None:
     """Flood, and print what was done."""
     url, token, kind, seconds = sys.argv[1:]
     flood = Flood(url, token, kind, float(seconds))
-    if kind == "idle sockets":
-        flood.hold()
-    else:
-        flood.run()
+    flood.run()
     sys.stdout.write(json.dumps({"sent": flood.sent, "connections": flood.connections}))
 
 

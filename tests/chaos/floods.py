@@ -1,7 +1,7 @@
 """Floods beside one client that does its work: what it saw meanwhile, and what they cost in memory (SPEC S7).
 
-The floods of frames have a valid token, the pipelined requests and the idle sockets have none. Promised: the good
-client loses no call, waits not much longer than in calm, and memory comes back.
+The floods of frames have a valid token, all others have none. Promised: the good client loses no call, waits not much
+longer than in calm, and memory comes back.
 """
 
 import asyncio

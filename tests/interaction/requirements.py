@@ -314,6 +314,10 @@ REQUIREMENTS: Final = {
         "No client can stop the gateway, with a token or without: what it may hold up is counted, and comes back.",
         (
             "gateway/test_http_floods.py::test_requests_that_wait_for_others_are_not_all_parsed",
+            "gateway/test_http_floods.py::test_pipelined_requests_have_a_few_turns_at_once_and_then_each_waits",
+            "gateway/test_http_floods.py::test_the_next_request_of_a_connection_without_a_token_waits_for_its_turn",
+            "gateway/test_http_floods.py::test_a_body_in_tiny_chunks_is_read_in_turns",
+            "gateway/test_http_protocol.py::test_an_upgrade_that_cannot_be_read_is_answered_and_ends_the_connection",
             "gateway/test_http_floods.py::test_idle_connections_lock_no_client_out",
             "gateway/test_http_floods.py::test_a_head_that_does_not_come_in_time_ends_the_connection",
             "gateway/clients/test_socket.py::test_floods_of_frames_are_read_in_small_parts_and_then_closed",
