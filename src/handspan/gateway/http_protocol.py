@@ -5,6 +5,7 @@ No token was checked at this point: a request that is refused here never reaches
 
 import asyncio
 import contextlib
+import logging
 import re
 from collections.abc import Callable
 from typing import Any, Final, cast
@@ -18,6 +19,8 @@ from handspan.gateway.fast_uvicorn import HttpToolsProtocol, RequestResponseCycl
 from handspan.gateway.http.refusals import Refusal, body_of, raw_headers, send_refusal
 from handspan.gateway.idle_connections import IdleConnections
 
+_log = logging.getLogger(__name__)
+
 MAX_HEAD_BYTES: Final = 64 * 1024
 """The limit for a request's line and headers together, and for the trailers after a body. Bytes that arrive together
 with the end of the head, or with the body, are not counted."""
@@ -30,8 +33,17 @@ _LINES: Final = {
     431: b"HTTP/1.1 431 Request Header Fields Too Large\r\n",
     503: b"HTTP/1.1 503 Service Unavailable\r\n",
 }
+_INVALID: Final = "Invalid HTTP request received."
 _NOT_IN_PATH: Final = re.compile(rb"^[a-z][a-z0-9+.-]*://[^/?#]*|[?#].*$", re.IGNORECASE | re.DOTALL)
 """The parts of an address that are not its path: the host before it, the query after it."""
+
+
+def _may_log(record: logging.LogRecord) -> bool:
+    """Whether a line of uvicorn is logged. The one about bytes that are no request does not say whose they are."""
+    return record.msg != _INVALID
+
+
+logging.getLogger("uvicorn.error").addFilter(_may_log)
 
 
 class HttpProtocol(HttpToolsProtocol):
@@ -210,7 +222,14 @@ class HttpProtocol(HttpToolsProtocol):
             self._idle.add(self, self._address)
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse bytes that are no HTTP request."""
+        """Refuse bytes that are no HTTP request, and say in the log from where they came."""
+        address = address_of({"client": self.client})
+        if self._idle.should_log_invalid(address):
+            _log.warning(
+                "What %s sends is no HTTP request: a client of https, or of something else, probably tried plain HTTP. "
+                "It is logged once a minute.",
+                address or "a client",
+            )
         self._refuse(Refusal(400, "bad_request", "This is no HTTP request that can be read. Look at what you send."))
 
     def on_headers_complete(self) -> None:
