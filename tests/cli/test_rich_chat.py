@@ -198,6 +198,11 @@ def test_another_model_and_another_agent_can_be_chosen_on_the_way(run: Shell) ->
     assert "  m (x), because" in done.stdout and "there is no model 'nope'" in done.stdout
     assert "agent 'blind'" in done.stdout and "get_current_time: ok" in done.stdout and "  1  " in done.stdout
     assert done.stdout.splitlines()[-1].startswith("  m, because it was chosen")
+    assert "\n  *  blind" in done.stdout and "\n     General" in done.stdout, "/agent lists the others, too"
+    back = run("chat", given="/model offline\nhi\n/model auto\n")
+    assert "/model auto` takes that back" in back.stdout and "OPENAI_API_KEY" not in back.stdout
+    assert back.stdout.splitlines()[-1].startswith("  m (x), because"), "the choice is forgotten"
+    assert "chosen" not in run("model", "which").stdout
     forced = run("chat", "--model", "offline", given="/model m\n")
     assert "was begun with --model" in forced.stdout
 

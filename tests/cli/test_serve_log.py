@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import socket
+import ssl
 import stat
 import subprocess
 import time
@@ -17,6 +18,7 @@ import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
+from tests.cli.gateways import address, serving
 from tests.cli.shell import COMMAND, Shell
 from tests.waiting import WAIT
 
@@ -205,7 +207,7 @@ def test_of_a_chat_that_ends_the_log_does_not_say_that_it_may_come_back(run: She
 def test_quiet_says_nothing_while_all_is_well(run: Shell, tmp_path: Path) -> None:
     with logging_gateway(run, tmp_path / "c", "--quiet") as gateway:
         gateway.call("echo", text="x")
-        assert gateway.end() == "" and gateway.out.read_text() == ""
+        assert gateway.end() == "" and gateway.out.read_text() == f"Gateway  {gateway.url}\n", "the port was 0"
 
 
 def test_wrong_options_are_told_with_a_remedy(run: Shell, tmp_path: Path) -> None:
@@ -215,3 +217,15 @@ def test_wrong_options_are_told_with_a_remedy(run: Shell, tmp_path: Path) -> Non
     blocked.write_text("")
     done = run("serve", "--port", "0", "--log-file", str(blocked / "log"))
     assert done.returncode == 1 and "log.file" in done.stderr and "Name another file" in done.stderr
+
+
+def test_a_client_of_https_at_plain_http_is_named_in_the_log_once(run: Shell) -> None:
+    with serving(run) as gateway:
+        port = int(address(run).rpartition(":")[2])
+        for _ in range(2):
+            with socket.create_connection(("127.0.0.1", port)) as client, pytest.raises(OSError):
+                ssl.create_default_context().wrap_socket(client, server_hostname="localhost")
+        gateway.until(r"What 127\.0\.0\.1 sends is no HTTP request: a client of https")
+        gateway.type("\x03")
+        assert gateway.ended() == 0
+        assert gateway.seen.count("no HTTP request") == 1 and "Invalid HTTP request" not in gateway.seen

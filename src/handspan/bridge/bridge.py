@@ -9,6 +9,7 @@ from handspan.bridge.bridged_app import BridgedApp
 from handspan.bridge.memory import AppSwitches, BridgeMemory, start_id
 from handspan.bridge.transport import ProviderApp, Transport
 from handspan.client import Client, LoginRequest
+from handspan.client.address import Locate
 from handspan.client.builder import Callbacks
 from handspan.client.connection import State
 from handspan.client.ws import Backoff, OpenLink
@@ -43,6 +44,7 @@ class Bridge:
         trusts_all: bool = False,
         backoff: Backoff = Backoff(),  # noqa: B008 - frozen
         tls: "ssl.SSLContext | None" = None,
+        locate: Locate | None = None,
         open_link: OpenLink | None = None,
     ) -> None:
         """`trusts_all`: apps are started without a question to the person."""
@@ -53,6 +55,7 @@ class Bridge:
         self._trusts_all = trusts_all
         self._backoff = backoff
         self._tls = tls
+        self._locate = locate
         self._open_link = open_link
         self._transports: list[Transport] = []
         self._apps: dict[str, BridgedApp] = {}
@@ -185,6 +188,7 @@ class Bridge:
             device_name=name,
             backoff=self._backoff,
             tls=self._tls,
+            locate=self._locate,
             open_link=self._open_link,
             start_login=start_login,
             on_state=on_state,

@@ -92,6 +92,7 @@ async def _run(remote: Remote, memory: Path, trusts_all: bool, phones: BridgeSet
         switches=_switches(memory),
         trusts_all=trusts_all,
         tls=remote.tls,
+        locate=remote.locate,
     )
     bridge.add(DesktopTransport(os.environ, bridge.may_start))
     if phones is not None:

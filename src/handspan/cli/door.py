@@ -117,7 +117,7 @@ def _remote_requests(remote: "Remote", threads: "CallThreads") -> Requests:
     def client() -> "Client":
         from handspan.client.client import Client
 
-        return Client(remote.url, remote.token, tls=remote.tls)
+        return Client(remote.url, remote.token, tls=remote.tls, locate=remote.locate)
 
     return Requests(remote.url, send, client)
 
@@ -212,6 +212,7 @@ def named_gateway(token: str = "", certificate: str = "") -> "Remote | None":
     remote = remote_at(url, given_token() or token, tls)
     running = None if remote.token else running_gateway(settings)
     if running is not None and running.url == remote.url:
+        running.find_again = None  # the person named this address: it is kept
         return running
     if not remote.token:
         raise click.UsageError(f"The gateway at {remote.url} wants a token: --token, or the variable {_TOKEN}.")
@@ -230,10 +231,15 @@ def remote_at(url: str, token: str, tls: "ssl.SSLContext | None" = None, workspa
 
 def running_gateway(settings: Settings, *, may_embed: bool = False) -> "Remote | None":
     """Return the gateway that serves the state folder; None when there is none."""
+    return _find_running(settings, given_token(), may_embed)
+
+
+def _find_running(settings: Settings, given: str, may_embed: bool) -> "Remote | None":
+    """Return the same, with the token that was given. It reads no options, so that any thread may find it again."""
     running = find_running(settings.state)
     if running is None:
         return None
-    token = given_token() or running.token
+    token = given or running.token
     if not token:
         raise ConfigError(
             f"A gateway runs at {running.url}, but its token is not in {str(settings.state)!r}: give one with --token"
@@ -243,7 +249,9 @@ def running_gateway(settings: Settings, *, may_embed: bool = False) -> "Remote |
         tls = own_tls(certificate_of(settings))
     except OSError as error:
         raise ConfigError(f"gateway.tls_cert: {str(settings.gateway.tls_cert)!r} can't be read: {error}.") from None
-    return remote_at(running.url, token, tls, running.workspace)
+    remote = remote_at(running.url, token, tls, running.workspace)
+    remote.find_again = lambda: _find_running(settings, given, may_embed)
+    return remote
 
 
 def given_token() -> str:

@@ -4,7 +4,7 @@ import contextlib
 import select
 import ssl
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
@@ -13,7 +13,8 @@ import msgspec
 from handspan.cli.requests import GatewayAnswer, Method, OnLine, UploadBody, check_answer, read_answer, with_query
 from handspan.cli.trust import HOW_TO_TRUST
 from handspan.client.address import Address
-from handspan.client.errors import GatewayUnreachable
+from handspan.client.errors import GatewayUnreachable, explain_scheme
+from handspan.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from http.client import HTTPConnection
@@ -30,6 +31,8 @@ class Remote:
 
     def __init__(self, url: str, token: str, tls: ssl.SSLContext | None = None, workspace: str = "") -> None:
         """Raise `ValueError` when the address is not valid. `tls` replaces what this computer trusts."""
+        self.find_again: Callable[[], Remote | None] | None = None
+        """Finds the gateway of the state folder, which may move; None for one that was named by its address."""
         self.url = str(Address(url))
         self.token = token
         self.tls = tls
@@ -42,6 +45,21 @@ class Remote:
     def __repr__(self) -> str:
         """Without the token: a repr ends up in logs."""
         return f"Remote(url={self.url!r})"
+
+    def locate(self) -> tuple[str, ssl.SSLContext | None]:
+        """Return where the gateway is now, and the TLS to use there."""
+        self._follow()
+        return self.url, self.tls
+
+    def _follow(self) -> bool:
+        """Take the address that the gateway of the state folder has now. Return whether that is another one."""
+        found = None
+        with contextlib.suppress(ConfigError):  # it is about to start, or to end: the next attempt finds it
+            found = self.find_again() if self.find_again is not None else None
+        if found is None or found.url == self.url:
+            return False
+        self.url, self.token, self.tls = found.url, found.token, found.tls
+        return True
 
     def get(self, path: str, form: type[T], **query: str) -> T:
         """Return the answer, read as `form`."""
@@ -79,8 +97,10 @@ class Remote:
                     return self._exchange(method, path, data, given)
                 except (OSError, http.client.HTTPException) as error:
                     self.close()
-                    # The gateway may have closed a kept connection long ago. Then it did not get the request.
-                    if not (again and was_open and may_repeat):
+                    # The gateway may have closed a kept connection long ago, or have moved. A request that a gateway
+                    # may have got is not sent again.
+                    has_moved = self._follow()
+                    if not (again and (may_repeat if was_open else has_moved)):
                         raise self._unreachable(error) from None
         raise AssertionError("the second try ends it")  # pragma: no cover
 
@@ -136,7 +156,7 @@ class Remote:
                 f"This computer does not trust the certificate of {self.url} ({error.verify_message}): "
                 f"{HOW_TO_TRUST.format(url=self.url)}."
             )
-        why = str(error) or type(error).__name__
+        why = f"{str(error) or type(error).__name__}{explain_scheme(self.url, error)}"
         return GatewayUnreachable(
             f"The gateway at {self.url} does not answer: {why}. Is the gateway running (`handspan serve`)?"
         )

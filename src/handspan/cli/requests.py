@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 LAST: Final = "last"
 """In place of the id of the session that was active last."""
+AUTO: Final = "auto"
+"""In place of the name of a model: forget which one was chosen."""
 SHORT_ID: Final = 8
 """Characters of an id that are enough to name what has it, if they are the id of one thing alone."""
 _PIECE: Final = 256 * 1024

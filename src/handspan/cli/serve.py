@@ -162,6 +162,8 @@ async def _serve(loaded: LoadedSettings, model: str, ready_file: Path | None, *,
             _log.info("handspan %s serves %s (process %d)", VERSION, url, os.getpid())
             if not is_quiet:
                 saying.append(asyncio.create_task(_say(gateway, settings, url)))
+            elif not settings.gateway.port:
+                click.echo(f"Gateway  {url}")  # nothing else says which port the system chose
             if (certificates := _own_certificates(settings)) is not None:
                 saying.append(asyncio.create_task(_renew(certificates)))
 

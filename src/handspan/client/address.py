@@ -1,7 +1,15 @@
 """The gateway's address: one form that people write, and the WebSocket and HTTP URLs made from it."""
 
-from typing import Final
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, TypeAlias
 from urllib.parse import SplitResult, urlencode, urlsplit
+
+if TYPE_CHECKING:
+    import ssl
+
+Locate: TypeAlias = Callable[[], "tuple[str, ssl.SSLContext | None]"]
+"""Returns the gateway's address, and the TLS to use there; None: as this computer trusts. It may block."""
 
 _SOCKET: Final = "/ws/chat"
 _SCHEMES: Final = {"http": "ws", "ws": "ws", "https": "wss", "wss": "wss"}
@@ -42,6 +50,21 @@ class Address:
     def http(self, path: str) -> str:
         """Return the URL of a path below the prefix."""
         return f"{'https' if self._is_secure else 'http'}://{self._netloc}{self._prefix}{path}"
+
+
+class GatewayPlace:
+    """Where the gateway is now, and the TLS to use there. It may move: `locate` says where it is after a drop."""
+
+    def __init__(self, address: Address, tls: "ssl.SSLContext | None" = None, locate: Locate | None = None) -> None:
+        self.address = address
+        self.tls = tls
+        self._locate = locate
+
+    async def refresh(self) -> None:
+        """Ask where the gateway is now. It may read files and ask the network, so it runs on a thread."""
+        if self._locate is not None:
+            url, self.tls = await asyncio.to_thread(self._locate)
+            self.address = Address(url)
 
 
 def _without_secrets(parts: SplitResult) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
-from handspan.client.address import Address
+from handspan.client.address import Address, GatewayPlace, Locate
 from handspan.client.builder import Callbacks, ClientBuilder
 from handspan.client.calls import AskPermission, BeginLogin
 from handspan.client.chat import AnswerInChat, ChannelListener, Chat, ChatListeners
@@ -87,6 +87,7 @@ class Client:
         backoff: Backoff = Backoff(),  # noqa: B008 - frozen
         callbacks: Callbacks | None = None,
         tls: "ssl.SSLContext | None" = None,
+        locate: Locate | None = None,
         open_link: OpenLink | None = None,
         start_login: BeginLogin | None = None,
         resume_token: str = "",
@@ -96,19 +97,19 @@ class Client:
 
         `state`: a file with which the client resumes even after it was killed. `concurrency`: how many calls run at
         once. `ask_permission(question)` asks the person here; without it the answer is no. `tls`
-        replaces the certificates that this computer trusts. `open_link` opens each connection in place of a WebSocket.
+        replaces the certificates that this computer trusts. `locate()` returns the address and `tls` of a gateway that
+        may move; it is called before each further attempt. `open_link` opens each connection in place of a WebSocket.
         `start_login(request)` begins a login for a tool that raised `LoginRequired`; without it the model gets that
         error. `resume_token`: what the gateway gave an earlier process of this device in `connected`.
         `on_channel_message(message)` gets what agents write to the person with the tool `message`.
         """
         self._options = ClientOptions(
-            Address(url),
+            GatewayPlace(Address(url), tls, locate),
             token,
             device_name or os.uname().nodename,
             concurrency,
             ask_permission,
             backoff,
-            tls,
             open_link,
             start_login,
         )

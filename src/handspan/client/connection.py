@@ -7,7 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Sequence
-from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
@@ -25,7 +25,7 @@ from handspan.client.actions import (
     StopAsking,
     StopCall,
 )
-from handspan.client.address import Address
+from handspan.client.address import Address, GatewayPlace
 from handspan.client.calls import AskPermission, BeginLogin, CallRunner
 from handspan.client.client_state import ClientState
 from handspan.client.errors import GatewayRefused
@@ -55,9 +55,6 @@ from handspan.wire.ws_frames import (
     WireLimits,
 )
 
-if TYPE_CHECKING:
-    import ssl
-
 State: TypeAlias = Literal["disconnected", "connecting", "connected", "reconnecting"]
 
 _DEPTH: Final = 128
@@ -82,17 +79,20 @@ _Step: TypeAlias = Action | _Dropped | _Close
 class ClientOptions(Struct, frozen=True):
     """The gateway's address, and how the client connects to it."""
 
-    address: Address
+    place: GatewayPlace
     token: str
     device_name: str
     concurrency: int
     ask_permission: AskPermission | None
     backoff: Backoff
-    tls: "ssl.SSLContext | None" = None
-    """Used instead of the certificates that this computer trusts."""
     open_link: OpenLink | None = None
     """Used instead of a WebSocket: to a gateway inside the same process."""
     start_login: BeginLogin | None = None
+
+    @property
+    def address(self) -> Address:
+        """The address where the gateway is now."""
+        return self.place.address
 
 
 class ConnectionOwner(Protocol):
@@ -139,10 +139,7 @@ class ClientConnection:
         self._threads = CallThreads()
         asks = (options.ask_permission, self, options.start_login)
         self._runner = CallRunner(tools, ResultEncoder(self._upload), self._threads, *asks)
-        address = options.address
-        self._link = Link(
-            owner.url, options.token, address.is_local, options.backoff, self, options.tls, options.open_link
-        )
+        self._link = Link(owner.url, options.token, options.place, options.backoff, self, options.open_link)
         self._state: State = "disconnected"
         self._flushing: asyncio.TimerHandle | None = None
         self._queue: deque[_Step] = deque()
@@ -437,5 +434,5 @@ class ClientConnection:
         from handspan.client.upload import upload  # noqa: PLC0415 - only for large results: start-up counts
 
         to = self._options
-        artifact: str = await self._threads.run(upload, to.address, to.token, data, media_type, name, to.tls)
+        artifact: str = await self._threads.run(upload, to.address, to.token, data, media_type, name, to.place.tls)
         return artifact

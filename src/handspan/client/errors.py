@@ -1,6 +1,11 @@
 """Errors of the connection to the gateway. Each message says what to do."""
 
+from typing import Final
+
 from handspan.core.errors import HandspanError, ToolError
+
+_NO_TLS: Final = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNEXPECTED_EOF")
+_NO_HTTP: Final = ("did not receive a valid HTTP response", "BadStatusLine", "RemoteDisconnected", "ConnectionReset")
 
 
 class GatewayRefused(HandspanError):
@@ -32,6 +37,14 @@ class LoginRequired(ToolError):
         super().__init__("auth_required", message)
         self.hint = hint
         self.intent = intent
+
+
+def explain_scheme(url: str, error: Exception) -> str:
+    """Return a hint where a client of http met a server of https, or the other way round; else an empty text."""
+    text = f"{type(error).__name__} {error}"
+    if url.startswith(("https:", "wss:")):
+        return " (is it http there?)" if any(word in text for word in _NO_TLS) else ""
+    return " (is it https there?)" if any(word in text for word in _NO_HTTP) else ""
 
 
 class NotOpened(Exception):

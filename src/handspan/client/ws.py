@@ -6,17 +6,15 @@ import logging
 import random
 import re
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
+from handspan.client.address import GatewayPlace
 from handspan.client.errors import GatewayRefused, GatewayUnreachable, NotOpened
 from handspan.core.fast import IS_FAST
 from handspan.core.values import strip_invisible
-
-if TYPE_CHECKING:
-    import ssl
 
 _DELIBERATE: Final = 1000
 _UNAVAILABLE: Final = 503
@@ -98,23 +96,21 @@ class Link:
         self,
         url: Callable[[], str],
         token: str,
-        is_local: bool,
+        place: GatewayPlace,
         backoff: Backoff,
         listener: LinkListener,
-        tls: "ssl.SSLContext | None" = None,
         open_link: OpenLink | None = None,
     ) -> None:
-        """`url()` is called before every attempt, so that a new link continues the session.
+        """`url()` is called before every attempt, so that a new link continues the session where the gateway is now.
 
         `open_link` opens each connection in place of a WebSocket.
         """
         self._open_link = open_link
         self._url = url
         self._token = token
-        self._is_local = is_local
+        self._place = place
         self._backoff = backoff
         self._listener = listener
-        self._tls = tls
         self._socket: LinkSocket | None = None
         self._scope: asyncio.Timeout | None = None
         self._is_closed = False
@@ -136,6 +132,7 @@ class Link:
                     delay = self._backoff.delay(self._attempt, random.random())
                     self._attempt += 1
                     await asyncio.sleep(delay)
+                    await self._place.refresh()
         except TimeoutError:
             if not self._is_closed:  # pragma: no cover - only `close` moves the end of the scope
                 raise
@@ -213,7 +210,7 @@ class Link:
         from handspan.client.socket import ClientSocket, open_socket  # noqa: PLC0415 - as above
 
         kind = FastSocket if IS_FAST else ClientSocket
-        return await open_socket(self._url(), self._token, self._is_local, self._tls, kind)
+        return await open_socket(self._url(), self._token, self._place.address.is_local, self._place.tls, kind)
 
     @property
     def _address(self) -> str:

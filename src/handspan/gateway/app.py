@@ -42,7 +42,7 @@ from handspan.gateway.listening import browser_url
 from handspan.gateway.setting_notes import setting_notes
 from handspan.media.attachments import OwnerImages
 from handspan.media.workers import MediaWorkers
-from handspan.models.choice import Choice, choose, falls_back_to_offline, find_ollama
+from handspan.models.choice import CHOSEN_OFFLINE, NAMED_OFFLINE, Choice, choose, falls_back_to_offline, find_ollama
 from handspan.models.model import Model
 from handspan.net.guard import NetGuard
 from handspan.registry.pins import PinnedSpecs
@@ -291,11 +291,12 @@ class App:
 
     def choose_at_once(self, named: str = "") -> Choice:
         """Return the model to use, and why, without asking a local server for its models."""
-        chosen = choose(self.models.settings, self.guard, os.environ, named)
-        if not named and self.models.chosen:
-            chosen = structs.replace(
-                chosen, why=f"{chosen.model.name}, because it was chosen on the page or by /model."
-            )
+        is_chosen = bool(not named and self.models.chosen)
+        advice = CHOSEN_OFFLINE if is_chosen else NAMED_OFFLINE
+        chosen = choose(self.models.settings, self.guard, os.environ, named, advice=advice)
+        if is_chosen:
+            why = f"{chosen.model.name}, because it was chosen on the page or by /model; `/model auto` takes that back."
+            chosen = structs.replace(chosen, why=why)
         return self._close_at_end(chosen)
 
     async def choose_model(self, named: str = "") -> Choice:

@@ -5,6 +5,7 @@ No token was checked at this point: a request that is refused here never reaches
 
 import asyncio
 import contextlib
+import logging
 import re
 from collections import deque
 from collections.abc import Callable
@@ -25,6 +26,8 @@ from handspan.gateway.request_heads import MAX_HEAD_BYTES, MAX_HEADERS, TOO_MANY
 if TYPE_CHECKING:
     from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
+_log = logging.getLogger(__name__)
+
 _AT_ONCE: Final = 2048
 """Bytes that are parsed at once where the end of a request can't be seen in advance."""
 _PIECES_AT_ONCE: Final = 200
@@ -38,8 +41,17 @@ _LINES: Final = {
     431: b"HTTP/1.1 431 Request Header Fields Too Large\r\n",
     503: b"HTTP/1.1 503 Service Unavailable\r\n",
 }
+_INVALID: Final = "Invalid HTTP request received."
 _NOT_IN_PATH: Final = re.compile(rb"^[a-z][a-z0-9+.-]*://[^/?#]*|[?#].*$", re.IGNORECASE | re.DOTALL)
 """The parts of an address that are not its path: the host before it, the query after it."""
+
+
+def _may_log(record: logging.LogRecord) -> bool:
+    """Whether a line of uvicorn is logged. The one about bytes that are no request does not say whose they are."""
+    return record.msg != _INVALID
+
+
+logging.getLogger("uvicorn.error").addFilter(_may_log)
 
 
 class HttpProtocol(HttpToolsProtocol):
@@ -264,9 +276,21 @@ class HttpProtocol(HttpToolsProtocol):
             self._wait_for_turn()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse bytes that are no HTTP request, and heads beyond a limit."""
+        """Refuse bytes that are no HTTP request, and heads beyond a limit. The log says from where the bytes came."""
+        excess = self._find_excess()
+        if excess is None:
+            self._log_invalid()
         text = "This is no HTTP request that can be read. Look at what you send."
-        self._refuse(self._find_excess() or Refusal(400, "bad_request", text))
+        self._refuse(excess or Refusal(400, "bad_request", text))
+
+    def _log_invalid(self) -> None:
+        address = address_of({"client": self.client})
+        if self._idle.should_log_invalid(address):
+            _log.warning(
+                "What %s sends is no HTTP request: a client of https, or of something else, probably tried plain HTTP. "
+                "It is logged once a minute.",
+                address or "a client",
+            )
 
     def on_headers_complete(self) -> None:
         """Begin a request: its head is complete. Raises `ValueError`, which ends the parsing, if it is too large."""

@@ -27,6 +27,11 @@ class IdleConnection(Protocol):
         ...
 
 
+_INVALID_SECONDS: Final = 60.0
+_MOST_INVALID: Final = 100
+"""Addresses with such a line in a minute: a flood from many must not fill the log."""
+
+
 class IdleConnections:
     """Keeps idle connections in the order in which they became idle."""
 
@@ -37,6 +42,18 @@ class IdleConnections:
         self._since: dict[IdleConnection, float] = {}
         self._by_address: dict[str, dict[IdleConnection, None]] = {}
         """Only addresses of other computers: programs and proxies on this one share an address."""
+
+        self._invalid: dict[str, float] = {}
+        """When a request of an address that can't be read was logged last."""
+
+    def should_log_invalid(self, address: str) -> bool:
+        """Whether the log gets a line about bytes of this address that are no request: once a minute."""
+        now = self._clock()
+        self._invalid = {one: at for one, at in self._invalid.items() if now - at < _INVALID_SECONDS}
+        if address in self._invalid or len(self._invalid) >= _MOST_INVALID:
+            return False
+        self._invalid[address] = now
+        return True
 
     def __len__(self) -> int:
         return len(self._since)

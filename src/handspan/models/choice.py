@@ -33,6 +33,11 @@ if TYPE_CHECKING:
 
 OFFLINE: Final = "offline"
 OLLAMA: Final = "ollama"
+NAMED_OFFLINE: Final = (
+    "It answers because it was named: for a real model, name another one where that was done (the settings, an agent, "
+    "--model, or the program); `handspan model which` says more."
+)
+CHOSEN_OFFLINE: Final = "It was chosen on the page or by /model: for a real model, `/model auto` takes that back."
 
 # Loaded when a model is chosen, so that the other adapters cost nothing.
 CODECS: Final[dict[Api, str]] = {
@@ -65,15 +70,18 @@ class Choice(Struct, frozen=True):
     """The price that the settings give."""
 
 
-def choose(settings: Settings, guard: NetGuard, environ: Environ, named: str = "") -> Choice:
+def choose(
+    settings: Settings, guard: NetGuard, environ: Environ, named: str = "", *, advice: str = NAMED_OFFLINE
+) -> Choice:
     """Return the named model, else that of the settings, else the first whose key is set, else `offline`.
 
     Send no request and never wait. Raises `NoModel` for an unknown name. When the choice falls back to `offline`
-    (`falls_back_to_offline`), `find_ollama` may find a better one.
+    (`falls_back_to_offline`), `find_ollama` may find a better one. `advice`: what an `offline` that was named tells a
+    person who wants a real model.
     """
     wanted = named or settings.model or next(iter(settings.models), "")
     if wanted:
-        return _resolve(wanted, settings, guard, environ)
+        return _resolve(wanted, settings, guard, environ, advice)
     for vendor in VENDORS:
         if variable := first_set(vendor.key_variables, environ):
             model = environ.get(vendor.model_variable, "").strip() or vendor.model
@@ -125,12 +133,12 @@ def target_for(api: Api, *, strict: bool = False) -> "Target":
             return api
 
 
-def _resolve(wanted: str, settings: Settings, guard: NetGuard, environ: Environ) -> Choice:
+def _resolve(wanted: str, settings: Settings, guard: NetGuard, environ: Environ, advice: str) -> Choice:
     """Return the model of this name. Raises `NoModel` when there is none."""
     if wanted in settings.models:
         return _from_settings(wanted, settings, guard, environ)
     if wanted == OFFLINE:
-        return Choice(_load(_OFFLINE_MODEL)(), "offline, a rule-based stand-in, because it is named so.")
+        return Choice(_load(_OFFLINE_MODEL)(advice), "offline, a rule-based stand-in, because it is named so.")
     prefix, _, model = wanted.partition(":")
     nicknames = {name: vendor_at_address(vendor, environ) for name, vendor in _BY_NICKNAME.items()}
     vendors: dict[str, Vendor] = {vendor.api: vendor for vendor in _BY_API.values()} | nicknames

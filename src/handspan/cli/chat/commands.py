@@ -15,7 +15,7 @@ from handspan.cli.chat.prompt import PromptReader
 from handspan.cli.ctrl_c import hear_ctrl_c
 from handspan.cli.files import write_new_file
 from handspan.cli.render import one_line, render_columns, render_time, width_of
-from handspan.cli.requests import Requests, find_session, segment
+from handspan.cli.requests import AUTO, Requests, find_session, segment
 from handspan.cli.session_text import export_text, load_document
 from handspan.cli.wrapping import wrap_for
 from handspan.core.errors import HandspanError
@@ -49,7 +49,9 @@ COMMANDS: Final = {
     "/new": SlashCommand("[AGENT]", "begin another session", "agents"),
     "/sessions": SlashCommand("[ID]", "list sessions; with an id or a number of the list, go on with it", "sessions"),
     "/agent": SlashCommand("[NAME]", "which agent answers; with a name, let that one go on", "agents"),
-    "/model": SlashCommand("[NAME]", "which model answers; with a name, let agents without their own use it", "models"),
+    "/model": SlashCommand(
+        "[NAME]", "which model answers; with a name, let agents without their own use it; auto: as by default", "models"
+    ),
     "/skills": SlashCommand("[NAME]", "list skills; with a name, switch that one on, with -NAME off", "skills"),
     "/tools": SlashCommand("", "what tools this agent may use"),
     "/why": SlashCommand("TOOL", "why this agent can or can't use a tool", "tools"),
@@ -174,7 +176,11 @@ class SlashCommands:
                 listed = (await requests.get("/api/sessions", SessionList, limit="50")).sessions
                 return [(one.session_id, one.name) for one in listed]
             case "models":
-                return [("offline", ""), *((name, "") for name in (await requests.get("/api/models", Models)).models)]
+                return [
+                    (AUTO, "forget the choice"),
+                    ("offline", ""),
+                    *((name, "") for name in (await requests.get("/api/models", Models)).models),
+                ]
             case "skills":
                 return [(one.name, one.description) for one in (await requests.get("/api/skills", SkillList)).skills]
             case _:
@@ -207,7 +213,11 @@ class SlashCommands:
     async def _agent(self, argument: str) -> Sequence[str]:
         if argument:
             await self._partner.enter(self._partner.session_id, argument)
-        return [self._partner.agent_name]
+            return [self._partner.agent_name]
+        own, known = self._partner.agent_name, await self.names("agents")
+        return _render_table(
+            [("*" if name == own else "", name, one_line(strip_invisible(text))) for name, text in known]
+        )
 
     async def _model(self, argument: str) -> Sequence[str]:
         return [(await self._partner.choose_model(argument)).why]

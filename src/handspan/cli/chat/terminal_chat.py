@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from handspan.cli.chat.lines import Show
 from handspan.cli.ctrl_c import hear_ctrl_c
-from handspan.cli.requests import RemoteRefused, Requests, find_agent, find_session, segment
+from handspan.cli.requests import AUTO, RemoteRefused, Requests, find_agent, find_session, segment
 from handspan.cli.terminal_questions import TerminalQuestions, ask_here
 from handspan.client.chat import Chat, EventStream
 from handspan.client.connection import State
@@ -124,11 +124,14 @@ class TerminalChat:
         await self._connect(session_id, agent)
 
     async def choose_model(self, name: str) -> ChosenModel:
-        """Return the model that answers; with a name, after all agents that name none were given that one."""
+        """Return the model that answers; with a name, after all agents that name none were given that one.
+
+        The name `auto` forgets the choice: the settings, a key or Ollama decide again.
+        """
         if name and self._model:
             raise HandspanError("This conversation was begun with --model: leave that out to choose another one here.")
         if name:
-            await self.requests.change("POST", "/api/models/use", ChosenModel, {"model": name})
+            await self.requests.change("POST", "/api/models/use", ChosenModel, {"model": "" if name == AUTO else name})
         if self._choosing is not None:
             await _cancel(self._choosing)
             self._choosing = None

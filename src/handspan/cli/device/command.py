@@ -16,7 +16,7 @@ from msgspec import Struct, structs
 from handspan.cli.device.consent import DeviceConsent, DeviceFile
 from handspan.cli.device.log import DeviceJson, DeviceLines, DeviceLog
 from handspan.cli.device.phone import PHONE_PERMISSIONS, phone_tools
-from handspan.cli.device.tools import DELAY, PERMISSIONS, DeviceTool, device_tools
+from handspan.cli.device.tools import PERMISSIONS, DeviceTool, device_tools
 from handspan.cli.door import gateway_options, given_certificate, given_url, named_gateway, remote_at, running_gateway
 from handspan.cli.options import read_settings
 from handspan.cli.remote import Remote
@@ -42,7 +42,7 @@ _LINK: Final = "handspan.client.ws"
 """The logger that says why there is no link."""
 
 
-@click.command("device", epilog=f"{DELAY}=SECONDS makes device_info slow, to see what becomes of a call meanwhile.")
+@click.command("device")
 @click.option("--label", help="What its tools' names begin with; default: the name of this computer.")
 @click.option("--pair", metavar="CODE|LINK", help="Pair by the code of the gateway at --url, or by a link of `pair`.")
 @click.option(
@@ -154,6 +154,7 @@ class Device:
             backoff=_Backoff(tell=self._log_wait),
             callbacks=_RegistrationListener(lambda: self._log_connected(client)),
             tls=self._remote.tls,
+            locate=self._remote.locate,
             on_channel_message=self._log.log_message if self._shows_messages else None,
         )
         for tool in self._tools:
