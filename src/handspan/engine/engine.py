@@ -231,6 +231,14 @@ class Engine:
             self._pending.finish(call_id, result)
         return result
 
+    async def cancel(self, call_id: str) -> None:
+        """Cancel a call that waits for an outcome from elsewhere or, since an earlier process, for a person."""
+        found = await self._ledger.find(call_id)
+        if found is not None and found.state == "accepted":
+            await self._refuse(structs.replace(found), self._cancellation(found.name))
+        elif found is not None:
+            await self.settle(call_id, self._cancellation(found.name))
+
     async def result(self, call_id: str) -> ToolResult | None:
         """Wait for the result of a call that is pending here. Return None when it waits elsewhere."""
         result = await self._pending.result(call_id)
