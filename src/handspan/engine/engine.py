@@ -29,7 +29,7 @@ from handspan.engine.ledger import MemoryLedger, publish_when_stored
 from handspan.engine.outcome import describe_error
 from handspan.engine.policy import ALLOW, Ask, Deny, ModePolicy, Policy, Verdict
 from handspan.engine.questions import QUESTION_TIMEOUT, AnswerComesLater, Asker, Consent, OpenQuestions
-from handspan.engine.records import CallAtWork, PendingCalls, new_record, refused_record, take_over
+from handspan.engine.records import CallAtWork, PendingCalls, find_facts, new_record, refused_record, take_over
 from handspan.engine.result_limit import RESULT_LIMIT, ResultCutter, cut_message
 from handspan.engine.runner import Runner, Started, find_expiry
 from handspan.engine.watchdog import Watchdog
@@ -315,7 +315,7 @@ class Engine:
         entry = find_tool(hooked.name, caller)
         arguments = read_arguments(entry, hooked.arguments)
         await hooks.before(hooked, may_modify=False)
-        return ToolCall(hooked.name, arguments, call.id, call.deadline), entry, arguments
+        return ToolCall(hooked.name, arguments, call.id, call.deadline, call.request), entry, arguments
 
     async def _start_with_consent(self, started: Started, verdict: Verdict, call: ToolCall) -> Started | Pending:
         """Ask for consent where that is needed, then start the call. Return `Pending` when the answer comes later."""
@@ -347,7 +347,7 @@ class Engine:
                 started.began += took
         if consent.waited:
             started.entry = recheck_approved(started.entry, started.caller)
-            record.tool = started.entry.facts
+            record.tool = find_facts(started.entry, record.tool.request)
         if started.entry.is_new:  # T5: the person who approves the first call agrees to the tool
             started.caller.box.accept(started.entry)
         record.arguments = started.arguments = consent.arguments
