@@ -28,6 +28,8 @@ class ToolCall(Struct, frozen=True, gc=False):
     """Unique for ever and impossible to guess: see `new_call_id`. A model's own id for the call is a different one."""
     deadline: Deadline | None = None
     """The caller's own limit, if it has one."""
+    request: str = ""
+    """The fingerprint of the request that began the call under an idempotency key; empty without one."""
 
 
 class ToolFacts(Struct, frozen=True, omit_defaults=True):
@@ -41,6 +43,11 @@ class ToolFacts(Struct, frozen=True, omit_defaults=True):
     answered_by: AnsweredBy = "tool"
     internal: bool = False
     """The tool is hidden from models: a skill showed it for this call, or the operator called it by `mcp call`."""
+    request: str = ""
+    """The fingerprint of the request that began the call (`ToolCall.request`): a repeated request is compared with it.
+
+    The arguments can't be compared: a lenient reading (A6), a hook or a person may have changed them.
+    """
 
 
 UNKNOWN_TOOL = ToolFacts(None, "", False)

@@ -30,7 +30,7 @@ from handspan.engine.open_work import OpenWork
 from handspan.engine.outcome import describe_error
 from handspan.engine.policy import ALLOW, Ask, Deny, ModePolicy, Policy, Verdict
 from handspan.engine.questions import QUESTION_TIMEOUT, AnswerComesLater, Asker, Consent, OpenQuestions
-from handspan.engine.records import CallAtWork, PendingCalls, new_record, refused_record, take_over
+from handspan.engine.records import CallAtWork, PendingCalls, find_facts, new_record, refused_record, take_over
 from handspan.engine.result_limit import RESULT_LIMIT, ResultCutter, cut_message
 from handspan.engine.runner import Runner, Started, closed_error, find_expiry
 from handspan.engine.watchdog import Watchdog
@@ -250,6 +250,14 @@ class Engine:
             self._pending.finish(call_id, result)
         return result
 
+    async def cancel(self, call_id: str) -> None:
+        """Cancel a call that waits for an outcome from elsewhere or, since an earlier process, for a person."""
+        found = await self._ledger.find(call_id)
+        if found is not None and found.state == "accepted":
+            await self._refuse(structs.replace(found), self._cancellation(found.name))
+        elif found is not None:
+            await self.settle(call_id, self._cancellation(found.name))
+
     async def result(self, call_id: str) -> ToolResult | None:
         """Wait for the result of a call that is pending here. Return None when it waits elsewhere."""
         result = await self._pending.result(call_id)
@@ -326,7 +334,7 @@ class Engine:
         entry = find_tool(hooked.name, caller)
         arguments = read_arguments(entry, hooked.arguments)
         await hooks.before(_hooked_call(call.id, entry, arguments, caller, is_changed=True), may_modify=False)
-        return ToolCall(hooked.name, arguments, call.id, call.deadline), entry, arguments
+        return ToolCall(hooked.name, arguments, call.id, call.deadline, call.request), entry, arguments
 
     async def _start_with_consent(self, started: Started, verdict: Verdict, call: ToolCall) -> Started | Pending:
         """Ask for consent where that is needed, then start the call. Return `Pending` when the answer comes later."""
@@ -358,7 +366,7 @@ class Engine:
                 started.began += took
         if consent.waited:
             started.entry = recheck_approved(started.entry, started.caller)
-            record.tool = started.entry.facts
+            record.tool = find_facts(started.entry, record.tool.request)
         if consent.is_edited:
             await self._check_edited(call, started.entry, consent.arguments, started.caller)
         if started.entry.is_new:  # T5: the person who approves the first call agrees to the tool

@@ -10,7 +10,7 @@ from typing import Any, final
 
 from msgspec import UnsetType, structs
 
-from handspan.core.calls import UNKNOWN_TOOL, CallRecord, ToolCall
+from handspan.core.calls import UNKNOWN_TOOL, CallRecord, ToolCall, ToolFacts
 from handspan.core.results import Failure, Pending, ToolResult
 from handspan.core.values import Arguments
 from handspan.engine.caller import Caller
@@ -33,7 +33,7 @@ def new_record(
     return CallAtWork(
         call.id,
         call.name if entry is None else entry.spec.name,
-        UNKNOWN_TOOL if entry is None else entry.facts,
+        find_facts(entry, call.request),
         arguments,
         caller.who.owner,
         caller.session,
@@ -41,6 +41,12 @@ def new_record(
         at,
         len(raw) if isinstance(raw, (bytes, str)) else 0,
     )
+
+
+def find_facts(entry: Entry | None, request: str) -> ToolFacts:
+    """Return what the record says about the tool, with the request that began the call, if that has a fingerprint."""
+    facts = UNKNOWN_TOOL if entry is None else entry.facts
+    return structs.replace(facts, request=request) if request else facts
 
 
 def refused_record(call: ToolCall, caller: Caller, entry: Entry | None, at: float) -> CallAtWork:

@@ -165,6 +165,34 @@ async def test_a_key_holds_after_a_restart(tmp_path: Path) -> None:
     assert ((tmp_path / "st" / "idempotency.key").stat().st_mode & 0o777) == 0o600
 
 
+async def test_after_a_restart_a_request_is_compared_with_what_was_asked_not_with_what_ran(tmp_path: Path) -> None:
+    async with serving(Rest(settings(tmp_path))) as before:
+        Counting(before.rest)
+        first = await before.post("/api/tools/counting/call", {"args": {"n": "1"}}, headers=KEY)
+        assert first.json()["result"]["n"] == 1, "the text was read as a number (A6)"
+    async with serving(Rest(settings(tmp_path))) as after:
+        tool = Counting(after.rest)
+        again = await after.post("/api/tools/counting/call", {"args": {"n": "1"}}, headers=KEY)
+        other = await after.post("/api/tools/counting/call", {"args": {"n": 1}}, headers=KEY)
+    assert again.json() == first.json() and tool.runs == 0
+    assert is_error(other, 409, "idempotency_conflict")
+
+
+async def test_after_a_restart_a_request_whose_arguments_a_person_edited_gets_its_result(tmp_path: Path) -> None:
+    body = {"args": {"n": 1}, "agent": "Asking"}
+    async with serving(Rest(settings(tmp_path))) as before:
+        Counting(before.rest)
+        await before.rest.app.agents.create(Agent("Asking", mode="ask_always"), owner=OPERATOR.owner)
+        waiting = await before.post("/api/tools/counting/call", body, headers=KEY)
+        place = quote(waiting.json()["questions"][0], safe="")
+        await before.post(f"/api/questions/{place}/answer", {"decision": "allow", "arguments": {"n": 2}})
+        ran = (await before.get(f"{waiting.headers['location']}?wait=10")).json()
+        assert ran["arguments"] == {"n": 2}
+    async with serving(Rest(settings(tmp_path))) as after:
+        again = await after.post("/api/tools/counting/call", body, headers=KEY)
+    assert again.json() == ran["result"]
+
+
 async def test_a_call_that_takes_long_is_pending_and_found_later(client: RestClient, rest: Rest) -> None:
     tool = Counting(rest)
     tool.may_end.clear()

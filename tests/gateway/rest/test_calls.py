@@ -2,17 +2,21 @@
 
 import asyncio
 from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
-from handspan.core.calls import ToolCall
+from handspan.core.agents import Agent
+from handspan.core.bus import QuestionEnded
+from handspan.core.calls import ToolCall, new_call_id
 from handspan.core.context import ToolContext
 from handspan.core.principals import OPERATOR, Principal
-from handspan.core.results import Attachment, Pending, Success
+from handspan.core.results import Attachment, Failure, Pending, Success
 from handspan.core.values import Arguments
-from tests.gateway.rest.served import STRANGER, Rest, RestClient, TestTool, is_error, session_of
+from tests.gateway.rest.served import STRANGER, Rest, RestClient, TestTool, is_error, serving, session_of, settings
+from tests.waiting import soon, until
 
 pytestmark = pytest.mark.anyio
 
@@ -172,3 +176,47 @@ async def test_arguments_that_were_none_are_shown_as_they_came(
 async def test_waiting_has_bounds(client: RestClient, rest: Rest, query: str) -> None:
     await make_calls(rest, 1)
     assert is_error(await client.get(f"/api/calls/operator--0?{query}"), 422, "invalid_request")
+
+
+async def test_a_call_that_waits_for_a_person_since_an_earlier_process_is_cancelled_with_its_question(
+    tmp_path: Path,
+) -> None:
+    body = {"args": {"path": "a.txt", "content": "hello"}, "agent": "Asking"}
+    async with serving(Rest(settings(tmp_path))) as before:
+        store = before.rest.app.store
+        assert store is not None
+        await before.rest.app.agents.create(Agent("Asking", mode="ask_always"), owner=OPERATOR.owner)
+        waiting = (await before.post("/api/tools/write_file/call", body)).json()
+        await store.close()  # as if it were killed: nothing more is written
+    async with serving(Rest(settings(tmp_path))) as after:
+        ended: list[QuestionEnded] = []
+        after.rest.bus.subscribe(QuestionEnded, ended.append)
+        (question,) = (await after.get("/api/questions")).json()["questions"]
+        cancelled = (await after.post(f"/api/calls/{waiting['call_id']}/cancel")).json()
+        assert cancelled["status"] == cancelled["result"]["code"] == "cancelled"
+        assert (await after.get("/api/questions")).json()["questions"] == []
+        assert [(one.id, one.decision) for one in ended] == [(question["id"], None)]
+        place = quote(question["id"], safe="")
+        answered = await after.post(f"/api/questions/{place}/answer", {"decision": "allow"})
+        assert is_error(answered, 404, "not_found")
+        assert (await after.post(f"/api/calls/{waiting['call_id']}/cancel")).json() == cancelled
+        assert not (after.rest.settings.workspace / "a.txt").exists()
+
+
+async def test_a_call_of_another_door_that_waits_for_a_person_is_cancelled_at_once(
+    client: RestClient, rest: Rest
+) -> None:
+    caller = rest.app.caller(Agent("Asking", mode="ask_always"), OPERATOR)
+    arguments = {"path": "a.txt", "content": "hello"}
+    call = asyncio.create_task(rest.app.engine.call(ToolCall("write_file", arguments, new_call_id()), caller))
+
+    async def is_asked() -> bool:
+        return bool((await client.get("/api/questions")).json()["questions"])
+
+    await until(is_asked)
+    (question,) = (await client.get("/api/questions")).json()["questions"]
+    cancelled = (await client.post(f"/api/calls/{question['call_id']}/cancel")).json()
+    assert cancelled["status"] == "cancelled"
+    assert isinstance(await soon(call), Failure)
+    assert (await client.get(f"/api/calls/{question['call_id']}")).json()["status"] == "cancelled"
+    assert not (rest.settings.workspace / "a.txt").exists()

@@ -24,7 +24,7 @@ from handspan.gateway.http.refusals import Refusal
 
 _MAX_ENTRIES: Final = 10_000
 _MAX_ASKED: Final = 1000
-"""Calls whose exact request is remembered. Of older ones the stored record is compared."""
+"""Calls whose exact request is remembered. Of older ones the record in the ledger has it."""
 _MAX_SHARED: Final = 16 * 1024 * 1024
 """Bytes of an answer that other nodes can give, too."""
 _LOOK_SECONDS: Final = 0.25

@@ -61,9 +61,10 @@ async def call_tool(
         await parts.sessions.find_record(body.session, request.owner)
     found: RunningCall | CallRecord | None = None
     call_id, key = new_call_id(), headers.idempotency_key
+    asked = (name, body.args, agent.name, body.session)
     if key:
         call_id = await parts.store.idempotency.call_id(request.owner, key)
-        found = await _same_call(request, call_id, key, (name, body.args, agent.name, body.session))
+        found = await _same_call(request, call_id, key, asked)
     if found is None:
         if not parts.at_work.is_open:
             raise Refusal(503, "stopping", "The gateway is being stopped: come back in a moment.")
@@ -73,7 +74,8 @@ async def call_tool(
         if known is None or known.origin.kind == "plugin":
             await parts.app.refresh_tools()  # its file may have come, or changed, a moment ago
         caller = Caller(request.who, agent, box, body.session, found.report, found.ask)
-        found.task = asyncio.create_task(parts.app.engine.call(ToolCall(name, body.args, call_id), caller))
+        call = ToolCall(name, body.args, call_id, request=fingerprint(list(asked)).hex() if key else "")
+        found.task = asyncio.create_task(parts.app.engine.call(call, caller))
         parts.at_work.add(found)
     kind = preferred_stream(request.asgi.headers.get("accept", ""))
     if kind is not None:
@@ -89,14 +91,20 @@ async def _same_call(request: RestRequest, call_id: str, key: str, asked: _Asked
     record = await request.parts.store.ledger.find(call_id)
     running = request.parts.at_work.find(call_id)
     before = known.find(call_id)
-    if (before is not None and before != wanted) or (
-        before is None and record is not None and asked != (record.name, record.arguments, record.agent, record.session)
-    ):
+    is_same = before == wanted if before is not None else record is None or _is_request_of(record, asked, wanted)
+    if not is_same:
         text = f"The key {key!r} was used for another call. Use a new one for this."
         raise Refusal(409, "idempotency_conflict", text)
     if running is None and record is None:
         known.remember(call_id, wanted)
     return running or record
+
+
+def _is_request_of(record: CallRecord, asked: _Asked, wanted: bytes) -> bool:
+    """Whether this request began the call of the record. Records of earlier versions have only what ran."""
+    if record.tool.request:
+        return record.tool.request == wanted.hex()
+    return asked == (record.name, record.arguments, record.agent, record.session)
 
 
 async def _wait_for_result(request: RestRequest, record: CallRecord) -> CallRecord:

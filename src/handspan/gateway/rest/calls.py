@@ -89,7 +89,7 @@ async def call_file(request: RestRequest, call_id: str, index: str) -> AsgiRespo
 
 @family.post("/api/calls/{call_id}/cancel", also_refuses=(409,))
 async def cancel(request: RestRequest, call_id: str) -> CallRecordView:
-    """Cancel a call that a request began. A call that is over stays as it ended.
+    """Cancel a call that a request began, also while it waits for a person. A call that is over stays as it ended.
 
     The call of a turn is refused (409): it ends with its turn, which `/api/sessions/{session_id}/abort` stops.
     """
@@ -103,10 +103,11 @@ async def cancel(request: RestRequest, call_id: str) -> CallRecordView:
         text = f"The call {call_id} belongs to a turn: stop that with POST /api/sessions/{record.session}/abort."
         raise Refusal(409, "call_of_a_turn", text)
     if isinstance(record.result, UnsetType):
-        await request.parts.app.engine.settle(
-            call_id, Failure("cancelled", f"The call of {record.name!r} was cancelled.")
-        )
+        open_questions = await request.parts.questions.open_for(owner=request.owner, session="")
+        await request.parts.app.engine.cancel(call_id)
         record = await ledger.get(call_id, owner=request.owner)
+        if record.state == "done":
+            request.parts.questions.withdraw([one for one in open_questions if one.call_id == call_id])
     return await _render_record(request, record)
 
 

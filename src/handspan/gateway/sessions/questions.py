@@ -32,6 +32,7 @@ class _Waiting:
         self.is_stored = asyncio.Event()
         self.is_answered = asyncio.Event()
         self.is_answered_elsewhere = asyncio.Event()
+        self.is_withdrawn = False
 
 
 class AwaitedQuestions:
@@ -107,6 +108,15 @@ class AwaitedQuestions:
             waiting.is_answered.set()
         return True
 
+    def withdraw(self, questions: Sequence[Question]) -> None:
+        """End these questions: their call has its result, and the store accepts no answer to them any more."""
+        for question in questions:
+            waiting = self._waiting.get(question.id)
+            if waiting is not None:
+                waiting.is_withdrawn = True
+                waiting.is_answered.set()
+            self._publish_end(question, None, "")
+
     def wake(self, question_id: str) -> None:
         """Look for the answer of a question: another node says that there is one."""
         waiting = self._waiting.get(question_id)
@@ -138,7 +148,8 @@ class AwaitedQuestions:
                             await waiting.is_answered.wait()
                 else:
                     await self._wait_for_any_node(waiting, min(seconds, self.poll_seconds))
-                answer = await self._book.ask(question)  # the store decides whether an answer was in time
+                # The store decides whether an answer was in time.
+                answer = Answer("expired") if waiting.is_withdrawn else await self._book.ask(question)
                 seconds = _CHECK_SECONDS
             return answer
         finally:
