@@ -173,3 +173,28 @@ not_a_tool = 5
 def divide_by_nothing() -> int:
     """Fail in a process."""
     return 1 // 0
+
+
+_leave_behind, _reported = threading.Event(), threading.Event()
+
+
+@tool(isolated=True)
+def report_late(ctx: ToolContext) -> str:
+    """Leave a thread behind that reports when the next call is at work."""
+
+    def say() -> None:
+        _leave_behind.wait()
+        ctx.progress("late")
+        _reported.set()
+
+    threading.Thread(target=say, daemon=True).start()
+    return "left"
+
+
+@tool(isolated=True)
+def let_report(ctx: ToolContext) -> int:
+    """Let the thread of the earlier call report, then report too."""
+    _leave_behind.set()
+    assert _reported.wait(60)
+    ctx.progress("own")
+    return os.getpid()

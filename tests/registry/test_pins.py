@@ -129,3 +129,10 @@ def test_an_acceptance_is_told() -> None:
     offer(registry, ClassTool("git__log", version="2.0.0"))
     registry.accept("git__log", ClassTool("git__log", version="2.0.0").spec.fingerprint)
     assert told == ["", "", ""]
+
+
+def test_permissions_and_timeout_of_the_settings_are_no_change_of_the_tool(registry: Registry) -> None:
+    offer(registry, ClassTool("git__log", timeout=60.0, permissions=("network",)), ClassTool("git__diff"))
+    assert names(registry) == ["git__diff", "git__log"]
+    assert all(entry.change is None for entry in registry)
+    assert entry_of(registry, "git__log").timeout == 60.0

@@ -476,6 +476,11 @@ class Engine:
         """Begin to watch for tools that block the event loop."""
         self.watchdog.open()
 
+    @property
+    def has_hooks(self) -> bool:
+        """Whether a call may run another tool than the one that it names: a hook can choose."""
+        return self._hooks is not None
+
     def use_hooks(self, hooks: Hooks | None) -> None:
         """Check calls that begin from now on with these hooks."""
         if self._hooks is not None:

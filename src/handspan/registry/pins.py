@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from handspan.core.errors import HandspanError
 from handspan.core.principals import Origin, ToolScope
@@ -67,7 +67,7 @@ class PinnedSpecs:
         changes = {
             name: DefinitionChange(known[name], policy)
             for name, spec in specs.items()
-            if name in known and known[name].fingerprint != spec.fingerprint
+            if name in known and _identity(known[name]) != _identity(spec)
         }
         if known and policy == "blocks":
             return changes | {spec.name: DefinitionChange(None, policy) for spec in new}
@@ -88,6 +88,11 @@ class PinnedSpecs:
             task = asyncio.create_task(_write(self._store, pins))
             self._writing.add(task)
             task.add_done_callback(self._writing.discard)
+
+
+def _identity(spec: ToolSpec) -> str:
+    """Return the fingerprint of what the source says. The operator's own settings give permissions and timeout."""
+    return structs.replace(spec, permissions=(), timeout=None).fingerprint
 
 
 async def _write(store: Pins, pins: Sequence[Pin]) -> None:

@@ -58,7 +58,7 @@ def test_a_file_that_can_not_be_loaded_is_named() -> None:
 
 
 def test_a_reply_that_makes_no_sense_is_an_error() -> None:
-    assert decode_reply(msgspec.msgpack.encode(ProgressReported(1))) == ProgressReported(1)
+    assert decode_reply(msgspec.msgpack.encode(ProgressReported("c", 1))) == ProgressReported("c", 1)
     for nonsense in (b"", b"\xc1", msgspec.msgpack.encode({"type": "other"})):
         with pytest.raises(msgspec.DecodeError):
             decode_reply(nonsense)

@@ -13,6 +13,7 @@ import pytest
 from handspan.core.context import ToolContext
 from handspan.core.errors import ToolError
 from handspan.core.function_tool import FunctionTool, tool
+from handspan.core.principals import Principal
 from handspan.core.results import Failure, Pending, Success
 from handspan.core.values import Json
 from handspan.engine.workers.pool import Worker, Workers, describe_exit
@@ -144,6 +145,15 @@ async def test_progress_comes_while_it_runs_whole_even_from_several_threads(kit:
     assert len(seen) == 80
     for number in range(4):
         assert [said["step"] for said in seen if said["thread"] == number] == list(range(20))
+
+
+async def test_progress_of_an_earlier_call_does_not_reach_the_next_one_in_the_same_worker(kit: EngineKit) -> None:
+    isolated(kit, isolated_tools.report_late, isolated_tools.let_report)
+    anns: list[Json] = []
+    bobs: list[Json] = []
+    assert await kit.value("report_late", caller=kit.caller(who=Principal("ann"), progress=anns.append)) == "left"
+    await kit.value("let_report", caller=kit.caller(who=Principal("bob"), session="s2", progress=bobs.append))
+    assert (anns, bobs) == ([], ["own"])
 
 
 async def test_an_async_function_has_a_loop_of_its_own_there(kit: EngineKit) -> None:

@@ -116,7 +116,7 @@ class _Replies:
 
 def _run(job: Job, replies: _Replies) -> ToolResult | Pending:
     def progress(value: Json) -> None:
-        replies.send(ProgressReported(value))
+        replies.send(ProgressReported(job.call_id, value))
 
     deadline = None if job.seconds is None else Deadline(time.monotonic() + job.seconds, "the engine's deadline")
     ctx = ToolContext(job.call_id, job.who, job.session, deadline, progress, _NoArtifacts(), Path(job.workspace))

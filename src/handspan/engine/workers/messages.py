@@ -88,8 +88,9 @@ class Job(Struct, frozen=True):
 
 
 class ProgressReported(Struct, frozen=True, tag="progress"):
-    """The tool reports progress."""
+    """The tool reports progress. A thread that a tool leaves behind may report when the worker has its next job."""
 
+    call_id: str
     progress: Json
 
 

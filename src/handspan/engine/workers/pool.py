@@ -103,7 +103,8 @@ class Worker:
                 reply = decode_reply(await self._process.stdout.readexactly(length))
                 match reply:
                     case ProgressReported():
-                        ctx.progress(reply.progress)
+                        if reply.call_id == job.call_id:  # else it is of an earlier call, perhaps of another owner
+                            ctx.progress(reply.progress)
                     case FaultReported():
                         log_fault(job.tool, job.call_id, reply.traceback)
                     case _:
