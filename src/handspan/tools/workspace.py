@@ -159,6 +159,18 @@ class Workspace:
         with self._lock_for_change(path, deadline) as parts:
             self._replace(path, parts, (data,), None, deadline)
 
+    def check_writable(self, path: str) -> None:
+        """Raise what `write` would raise for this path now, and change nothing."""
+        with self._explain_refusals(path), contextlib.suppress(FileNotFoundError):
+            parts = self._locate_for_change(path)
+            folder = self._opener(self._descriptor, parts[:-1], DIRECTORY)
+            try:
+                if not os.access(b".", os.W_OK | os.X_OK, dir_fd=folder):
+                    raise PermissionError(errno.EACCES, "")
+                _check_replaceable(folder, parts[-1], path)
+            finally:
+                os.close(folder)
+
     def append(self, path: str, data: bytes, deadline: Deadline | None = None) -> None:
         """Add data to the end of the file, and creates the file if it is missing.
 
