@@ -352,6 +352,15 @@ def test_a_pattern_that_backtracks_ends(pattern: str) -> None:
     assert isinstance(Validator(an_object(a={"pattern": pattern})).problems({"a": "a" * 5000 + "!"}), list)
 
 
+def test_a_pattern_goes_back_so_often_as_a_long_path_needs_and_not_much_more() -> None:
+    """The steps add up over all texts of a list, and the event loop waits for them."""
+    validator = Validator(an_object(a={"type": "array", "items": {"pattern": r"^(?:(?!\.\.).)+$"}}))
+    assert validator.problems({"a": ["p" * 4096] * 3}) == []
+    assert validator.problems({"a": ["p" * 10_000]}) == [
+        "parameter 'a[0]' takes too long to be compared with its pattern: send a shorter text"
+    ]
+
+
 # What a model is told.
 
 

@@ -4,6 +4,7 @@ import asyncio
 import os
 import shutil
 import socket
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -310,6 +311,8 @@ async def test_git_hooks_and_settings_are_read_only_and_the_rest_of_git_works(fo
         "mv .git other",
         "mv .git/hooks other",
         "rm -r .git/hooks",
+        "rm .git/commondir",
+        "echo ../evil >.git/commondir",
     ):
         assert (await within(sandbox, command)).exit_code != 0, command
     assert (folder / ".git" / "config").read_text() == "[core]\n"
@@ -324,6 +327,67 @@ async def test_hooks_can_not_be_planted_in_a_repository_that_has_no_folder_for_t
     finished = await within(sandbox, "echo evil >.git/hooks/pre-commit || mkdir -p .git/hooks/x")
     assert finished.exit_code != 0
     assert list((folder / ".git" / "hooks").iterdir()) == []
+
+
+@pytest.mark.parametrize("removed", [(), ("config",)])
+async def test_no_file_that_a_command_adds_makes_the_persons_git_run_a_program(
+    folder: Path, removed: tuple[str, ...]
+) -> None:
+    git(folder, "init", "-q")
+    for name in removed:
+        (folder / ".git" / name).unlink()
+    all_owned_by_commands(folder)
+    sandbox = await probed(folder)
+    await within(
+        sandbox,
+        "mkdir -p evil/objects evil/refs; cp .git/HEAD evil/; "
+        "git config -f evil/config core.repositoryformatversion 0; "
+        f"git config -f evil/config core.fsmonitor 'touch {folder}/ran'; "
+        "echo ../evil >.git/commondir; cp evil/config .git/config",
+    )
+    assert (folder / "evil" / "config").exists()
+    git(folder, "status")
+    assert not (folder / "ran").exists()
+    assert (await within(sandbox, "touch a && git add a && git status --short -- a")).stdout == "A  a\n"
+    git(folder, "gc", "-q")
+
+
+async def test_a_repository_with_its_work_tree_elsewhere_keeps_it(folder: Path) -> None:
+    git(folder, "init", "-q")
+    (folder / "files").mkdir()
+    git(folder, "config", "core.worktree", "../files")
+    all_owned_by_commands(folder)
+    await within(await probed(folder), "true")
+    assert git(folder, "rev-parse", "--show-toplevel").strip() == str(folder / "files")
+
+
+async def test_settings_and_hooks_of_submodules_are_read_only(folder: Path) -> None:
+    module = folder / ".git" / "modules" / "libs" / "one"
+    git(folder, "init", "-q")
+    git(folder, "init", "-q", "--bare", str(module))
+    all_owned_by_commands(folder)
+    before = (module / "config").read_text()
+    sandbox = await probed(folder)
+    for command in (
+        "echo evil >>.git/modules/libs/one/config",
+        "echo evil >.git/modules/libs/one/hooks/pre-commit",
+        "mv .git/modules/libs other",
+    ):
+        assert (await within(sandbox, command)).exit_code != 0, command
+    assert (module / "config").read_text() == before
+
+
+def all_owned_by_commands(folder: Path) -> None:
+    for path in (folder, *folder.rglob("*")):
+        owned_by_commands(path)
+
+
+def git(folder: Path, *arguments: str) -> str:
+    """Return what git says outside of the sandbox, as a person runs it."""
+    line = ("git", "-c", "safe.directory=*", "-C", str(folder), *arguments)
+    trusted = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
+    ran = subprocess.run(line, capture_output=True, text=True, env=os.environ | trusted, check=True)
+    return ran.stdout + ran.stderr
 
 
 async def test_the_git_file_of_a_worktree_is_read_only(folder: Path) -> None:

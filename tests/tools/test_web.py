@@ -156,6 +156,32 @@ async def test_a_file_is_saved_nowhere_but_in_the_workspace(ctx: ToolContext, gu
         await failure("invalid_path", web_fetch(guard, ctx), ctx, url=site.url(), save_to="../x")
 
 
+@pytest.mark.parametrize("path", ["../receipt.json", "/receipt.json", "notes/", "notes", "locked.json", ".git/config"])
+async def test_a_request_whose_answer_can_not_be_saved_is_not_sent(
+    ctx: ToolContext, guard: NetGuard, path: str
+) -> None:
+    (ctx.workspace / "notes").mkdir()
+    (ctx.workspace / "locked.json").touch(mode=0o444)
+    async with Site({"/": response(b"{}", status="201 Created")}) as site:
+        for tool in (web_fetch(guard, ctx), http_request(guard, ctx)):
+            with pytest.raises(ToolError):
+                await tool.run({"url": site.url(), "method": "POST", "save_to": path}, ctx)
+        assert site.seen == []
+
+
+async def test_an_answer_that_can_not_be_saved_any_more_is_returned(ctx: ToolContext, guard: NetGuard) -> None:
+    async def answer_late(writer: asyncio.StreamWriter) -> None:
+        (ctx.workspace / "receipt.json").mkdir(exist_ok=True)
+        writer.write(response(b'{"order": 1}', status="201 Created"))
+        await writer.drain()
+
+    async with Site({"/": answer_late}) as site:
+        answer = await run(http_request(guard, ctx), ctx, url=site.url(), method="POST", save_to="receipt.json")
+    assert (answer["status"], answer["body"]) == (201, '{"order": 1}')
+    assert "The request was sent (201); its answer was not saved: 'receipt.json' is a directory" in str(answer["note"])
+    assert "saved_to" not in answer
+
+
 async def test_a_redirect_to_what_is_no_web_page_is_the_servers_fault(ctx: ToolContext, guard: NetGuard) -> None:
     async with Site({"/": redirect("file:///etc/passwd")}) as site:
         text = await failure("network_error", web_fetch(guard, ctx), ctx, url=site.url())

@@ -778,3 +778,20 @@ def test_neither_way_follows_a_link_nor_leaves_descriptors_behind(
         assert len(os.listdir("/proc/self/fd")) == before
     finally:
         os.close(root)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [".git/config", ".git/hooks/pre-commit", ".git/commondir", "sub/.git/config", ".GIT/config", "link/config", ".git"],
+)
+def test_nothing_is_written_into_a_repository_of_git(tmp_path: Path, path: str) -> None:
+    (tmp_path / "repository" / ".git").mkdir(parents=True)
+    (tmp_path / "repository" / "link").symlink_to(".git")
+    with Workspace(tmp_path / "repository") as workspace:
+        for change in (workspace.write, workspace.append):
+            with pytest.raises(ToolError, match="belongs to git") as caught:
+                change(path, b"evil")
+            assert caught.value.code == "invalid_path"
+        workspace.write(".gitignore", b"ordinary")
+        workspace.write("git/config", b"ordinary")
+    assert list((tmp_path / "repository" / ".git").iterdir()) == []

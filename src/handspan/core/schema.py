@@ -33,6 +33,12 @@ _MAX_BRANCHES: Final = 3000
 """Steps through a schema at registration. If it has more, the steps are counted at every call, too."""
 _MAX_STEPS: Final = 5000
 """Steps of one call's check, if they are counted."""
+_MAX_BACKTRACKS: Final = 5000
+"""Steps back of one pattern in one text. Others than patterns with look-around and back-references take linear time.
+
+A look-ahead before each character of a path of 4096 bytes fits. The library's own limit of a million takes up to 20 ms
+for each text of a list, and the event loop waits for the whole list.
+"""
 _FIRST_ITEMS: Final = 20
 _TOO_DEEP: Final = f"the schema is nested deeper than {MAX_DEPTH} levels"
 _MASK: Final = "\ufffc"
@@ -169,6 +175,8 @@ class Validator:
                 | jsonschema_rs.ValidationErrorKind.OneOfNotValid(context=context)
             ):
                 return self._describe_forms(error, context)
+            case jsonschema_rs.ValidationErrorKind.BacktrackLimitExceeded():
+                return f"{self._name_of(where)} takes too long to be compared with its pattern: send a shorter text"
             case _:
                 # The message has a placeholder for the value, which could be long.
                 return _clip(f"{self._name_of(where)}: {error.message.replace(_MASK, _quote(error.instance))}", 300)
@@ -210,7 +218,12 @@ def _compile(schema: JsonObject) -> "jsonschema_rs.Validator":
     import jsonschema_rs  # noqa: PLC0415 - slow to load, and a chat without calls does not need it
 
     try:
-        return jsonschema_rs.validator_for(schema, retriever=_refuse_fetch, mask=_MASK)
+        return jsonschema_rs.validator_for(
+            schema,
+            retriever=_refuse_fetch,
+            mask=_MASK,
+            pattern_options=jsonschema_rs.FancyRegexOptions(backtrack_limit=_MAX_BACKTRACKS),
+        )
     except (ValueError, jsonschema_rs.ReferencingError) as error:
         raise DefinitionError(f"the schema can't be used: {_reason(error)}{_where_in_schema(error)}") from None
 

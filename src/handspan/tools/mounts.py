@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from handspan.tools.git_files import folders_without_hooks, protected_files
+
 WORKSPACE: Final = "/workspace"
 SANDBOX_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -17,7 +19,6 @@ _CERTIFICATES: Final = (
 )
 _NAME_LOOKUP: Final = ("resolv.conf", "hosts", "nsswitch.conf", "services", "protocols")
 _TAKEN: Final = frozenset((*_LINKS_TO_USR, "usr", "etc", "dev", "proc", "sys", WORKSPACE[1:]))
-_READ_ONLY_IN_GIT: Final = ("hooks", "config", "config.worktree")
 
 
 class Mounts:
@@ -44,12 +45,12 @@ class Mounts:
     def _cover_options(self, real: str) -> Iterator[str]:
         """Yield the options that make git's files read-only and hidden paths empty."""
         hidden = [os.path.realpath(path) for path in self._hidden]
-        protected = list(_git_files(real))
-        yield from _pin_folders(real, [*hidden, *protected, f"{real}/.git/hooks"])
+        protected, no_hooks = list(protected_files(real)), list(folders_without_hooks(real))
+        yield from _pin_folders(real, [*hidden, *protected, *no_hooks, f"{real}/.git/hooks"])
         for path in protected:
             yield from ("--ro-bind", path, _inside(path, real))
-        if _can_create_hooks(f"{real}/.git"):
-            yield from _empty_folder(f"{WORKSPACE}/.git/hooks")
+        for path in no_hooks:
+            yield from _empty_folder(_inside(path, real))
         for path in hidden:
             if _is_below(path, real):
                 yield from _cover(path, _inside(path, real))
@@ -82,23 +83,6 @@ def _link_real_path(real: str) -> Iterator[str]:
         yield from ("--perms", "0755", "--dir", folder)
         folder = f"{folder}/{name}"
     yield from ("--symlink", WORKSPACE, real)
-
-
-def _git_files(real: str) -> Iterator[str]:
-    """Yield the files that make a person's git run programs. In a worktree `.git` itself is such a file."""
-    git = f"{real}/.git"
-    if os.path.isfile(git) and not os.path.islink(git):
-        yield git
-    for name in _READ_ONLY_IN_GIT:
-        path = f"{git}/{name}"
-        if os.path.realpath(path) == path and os.path.exists(path):
-            yield path
-
-
-def _can_create_hooks(git: str) -> bool:
-    """Whether a command could create `.git/hooks`: then an empty read-only folder is mounted there."""
-    is_own_folder = os.path.isdir(git) and not os.path.islink(git)
-    return is_own_folder and not os.path.lexists(f"{git}/hooks") and os.access(git, os.W_OK)
 
 
 def _pin_folders(real: str, paths: Iterable[str]) -> Iterator[str]:

@@ -138,7 +138,7 @@ class HiddenPaths:
         # A hidden link is hidden, and its target too.
         spellings = {path.parent.resolve() / path.name for path in given} | {path.resolve() for path in given}
         self._paths = tuple(spellings)
-        self._names = tuple(_caseless(_split(os.fsencode(p.relative_to(root)))) for p in spellings if root in p.parents)
+        self._names = tuple(caseless(_split(os.fsencode(p.relative_to(root)))) for p in spellings if root in p.parents)
         self.has_root = root in spellings
 
     def __bool__(self) -> bool:
@@ -146,7 +146,7 @@ class HiddenPaths:
 
     def has_name(self, parts: Parts) -> bool:
         """Whether this is a hidden path, or lies below one."""
-        names = _caseless(parts) if self._names else ()
+        names = caseless(parts) if self._names else ()
         return any(names[: len(hidden)] == hidden for hidden in self._names)
 
     def identities(self) -> frozenset[Identity]:
@@ -165,7 +165,7 @@ def _split(path: bytes) -> Parts:
     return tuple(part for part in path.split(b"/") if part)
 
 
-def _caseless(parts: Parts) -> tuple[str, ...]:
+def caseless(parts: Parts) -> tuple[str, ...]:
     """Return a form that is equal for all spellings that a case-insensitive file system treats as one name."""
     return tuple(
         unicodedata.normalize("NFD", unicodedata.normalize("NFD", part.decode("utf-8", "surrogateescape")).casefold())

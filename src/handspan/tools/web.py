@@ -99,6 +99,7 @@ class WebFetch:
         """Return status, type and size of the page, and its body or where that was saved."""
         request = OutgoingRequest(_text(arguments, "url"), _text(arguments, "method", "GET"), _headers(arguments))
         limits = _limits(ctx)
+        await self._downloads.check(arguments)
         fetched = await self._guard.fetch(request, limits)
         about: JsonObject = {
             "status": fetched.status,
@@ -154,8 +155,9 @@ class HttpRequest:
 
     async def run(self, arguments: Arguments, ctx: ToolContext) -> Json:
         """Return status, headers and body of the answer. Raises `network_error` for a 5xx status (SPEC B)."""
-        limits = _limits(ctx)
-        fetched = await self._guard.fetch(_request_with_body(arguments), limits)
+        request, limits = _request_with_body(arguments), _limits(ctx)
+        await self._downloads.check(arguments)
+        fetched = await self._guard.fetch(request, limits)
         about: JsonObject = {"status": fetched.status, "url": fetched.url, "headers": dict(fetched.headers)}
         if fetched.status >= 500:
             raise _server_error(fetched, await asyncio.to_thread(_add_body, {}, fetched, limits))
@@ -170,6 +172,11 @@ class _Downloads:
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
 
+    async def check(self, arguments: Arguments) -> None:
+        """Raise `ToolError` when nothing could be saved at `save_to`: before the request, which may change things."""
+        if "save_to" in arguments:
+            await asyncio.to_thread(self._workspace.check_writable, _text(arguments, "save_to"))
+
     async def save(self, fetched: Fetched, path: str, limits: RequestLimits, ctx: ToolContext) -> JsonObject:
         """Return where the body was saved, or why it was not. Raises `file_too_large` when it is cut."""
         if not 200 <= fetched.status < 300:
@@ -180,7 +187,10 @@ class _Downloads:
                 f"The body of {fetched.url} is longer than {limits.body_bytes} bytes, so nothing was saved. "
                 "Ask for a smaller file.",
             )
-        await asyncio.to_thread(self._workspace.write, path, fetched.body, ctx.deadline)
+        try:
+            await asyncio.to_thread(self._workspace.write, path, fetched.body, ctx.deadline)
+        except ToolError as error:
+            return {"note": f"The request was sent ({fetched.status}); its answer was not saved: {error.message}"}
         return {"saved_to": path, "bytes": len(fetched.body)}
 
 

@@ -22,6 +22,7 @@ from msgspec import Struct
 from handspan.core.context import Deadline
 from handspan.core.errors import ConfigError, ToolError
 from handspan.tools.directories import DIRECTORY, Listing, OpenBeneath, choose_opener, list_children, open_child
+from handspan.tools.git_files import is_in_repository
 from handspan.tools.new_file import NewFile, lock_folder
 from handspan.tools.paths import (
     HiddenPaths,
@@ -158,6 +159,18 @@ class Workspace:
         with self._lock_for_change(path, deadline) as parts:
             self._replace(path, parts, (data,), None, deadline)
 
+    def check_writable(self, path: str) -> None:
+        """Raise what `write` would raise for this path now, and change nothing."""
+        with self._explain_refusals(path), contextlib.suppress(FileNotFoundError):
+            parts = self._locate_for_change(path)
+            folder = self._opener(self._descriptor, parts[:-1], DIRECTORY)
+            try:
+                if not os.access(b".", os.W_OK | os.X_OK, dir_fd=folder):
+                    raise PermissionError(errno.EACCES, "")
+                _check_replaceable(folder, parts[-1], path)
+            finally:
+                os.close(folder)
+
     def append(self, path: str, data: bytes, deadline: Deadline | None = None) -> None:
         """Add data to the end of the file, and creates the file if it is missing.
 
@@ -211,6 +224,15 @@ class Workspace:
             raise invalid_path(path, "belongs to the gateway itself and is out of reach. Use another one.")
         return parts
 
+    def _locate_for_change(self, path: str) -> Parts:
+        """Return the names below the root of a file that may be written. Raises `ToolError` for others."""
+        parts = self._locate(path)
+        if not parts or _names_directory(path):
+            raise wrong_kind_error(path, stat.S_IFDIR)
+        if is_in_repository(parts):
+            raise invalid_path(path, "belongs to git, which runs programs that its files name. Use git in exec_shell.")
+        return parts
+
     def _is_hidden_by_identity(self, parts: Parts) -> bool:
         """Whether this is another name of a hidden file: a hard link, a mount, a short name of another file system."""
         hidden = self._hidden.identities()
@@ -245,9 +267,7 @@ class Workspace:
     def _lock_for_change(self, path: str, deadline: Deadline | None) -> Iterator[Parts]:
         """Return the names of the file for this path. Other threads and processes can't write it during the block."""
         with self._explain_refusals(path):
-            parts = self._locate(path)
-            if not parts or _names_directory(path):
-                raise wrong_kind_error(path, stat.S_IFDIR)
+            parts = self._locate_for_change(path)
             folder = parts[:-1]
             with self._locks[hash(folder) % _LOCK_COUNT], self._open_to_lock(folder) as descriptor:
                 if descriptor is None or not self._is_shared:

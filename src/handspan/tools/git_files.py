@@ -1,0 +1,88 @@
+"""The files of a repository that make a person's git run programs: settings, hooks, and files that name other settings.
+
+Commands in the sandbox find them read-only (`mounts.py`), and file tools write nothing below `.git`. SECURITY.md says
+what this does not cover.
+"""
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+from handspan.tools.paths import Parts, caseless
+
+_MAX_MODULES: Final = 100
+_SETTINGS: Final = ("hooks", "config", "config.worktree", "commondir")
+_HAS_OWN_WORKTREE: Final = rb"(?im)worktree\s*=|bare\s*(?:=\s*(?:true|yes|on|1)\s*)?$"
+_LONGEST_CONFIG: Final = 1024 * 1024
+_THIS_FOLDER: Final = b".\n"
+
+
+def is_in_repository(parts: Parts) -> bool:
+    """Whether this is `.git`, or lies below it, in any folder and any spelling."""
+    return ".git" in caseless(parts)
+
+
+def protected_files(root: str) -> Iterator[str]:
+    """Yield what commands in this folder find read-only. In a worktree `.git` itself is such a file."""
+    git = f"{root}/.git"
+    if os.path.isfile(git) and not os.path.islink(git):
+        yield git
+    _create_missing(root)
+    for folder in _repository_folders(root):
+        for name in _SETTINGS:
+            path = f"{folder}/{name}"
+            if os.path.realpath(path) == path and os.path.exists(path):
+                yield path
+
+
+def folders_without_hooks(root: str) -> Iterator[str]:
+    """Yield the paths where a command could create a folder with hooks."""
+    for folder in _repository_folders(root):
+        if not os.path.lexists(f"{folder}/hooks") and os.access(folder, os.W_OK):
+            yield f"{folder}/hooks"
+
+
+def _repository_folders(root: str) -> Iterator[str]:
+    """Yield `.git`, and the folders of submodules in it."""
+    git = f"{root}/.git"
+    if os.path.isdir(git) and not os.path.islink(git):
+        yield git
+        yield from islice(_modules(f"{git}/modules"), _MAX_MODULES)
+
+
+def _modules(folder: str) -> Iterator[str]:
+    """Yield the repositories below this folder. The name of a module may have slashes."""
+    for path, names, files in os.walk(folder):
+        if "HEAD" in files:
+            yield path
+            names[:] = [name for name in names if name == "modules"]
+
+
+def _create_missing(root: str) -> None:
+    """Create the settings that are missing, with a content that changes nothing for git.
+
+    Otherwise a command could create them: bubblewrap can't cover a name that is missing. `commondir` names the folder
+    with the settings; git refuses an empty one. While there is one, git does not read `core.worktree` and `core.bare`:
+    so a repository that has set these gets none.
+    """
+    with contextlib.ExitStack() as stack, contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+        # By descriptors: another command may put a link in the place of a folder meanwhile.
+        folder = os.open(f"{root}/.git", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        stack.callback(os.close, folder)
+        _create(folder, "config", b"")
+        config = os.open("config", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+        stack.callback(os.close, config)
+        if not re.search(_HAS_OWN_WORKTREE, os.read(config, _LONGEST_CONFIG)):
+            _create(folder, "commondir", _THIS_FOLDER)
+
+
+def _create(folder: int, name: str, content: bytes) -> None:
+    with contextlib.suppress(FileExistsError):
+        created = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=folder)
+        try:
+            os.write(created, content)
+        finally:
+            os.close(created)
