@@ -4,6 +4,7 @@ import pytest
 
 from handspan.core.agents import GENERAL
 from handspan.core.principals import GLOBAL
+from handspan.core.values import JsonObject
 from handspan.registry.entry import Entry
 from handspan.registry.pins import PinnedSpecs, PinPolicy
 from handspan.registry.registry import Registry
@@ -136,3 +137,15 @@ def test_permissions_and_timeout_of_the_settings_are_no_change_of_the_tool(regis
     assert names(registry) == ["git__diff", "git__log"]
     assert all(entry.change is None for entry in registry)
     assert entry_of(registry, "git__log").timeout == 60.0
+
+
+def test_a_definition_that_was_stored_with_invisible_characters_has_not_changed() -> None:
+    def schema(description: str) -> JsonObject:
+        return {"type": "object", "properties": {"p": {"type": "string", "description": description}}}
+
+    registry = Registry()
+    offer(registry, ClassTool("git__log", parameters=schema("a\u202eb")))
+    offer(registry, ClassTool("git__log", parameters=schema("ab")))
+    assert entry_of(registry, "git__log").change is None
+    offer(registry, ClassTool("git__log", parameters=schema("abc")))
+    assert entry_of(registry, "git__log").change is not None

@@ -57,6 +57,33 @@ def strip_all(value: Json) -> Json:
             return value
 
 
+def strip_schema(schema: JsonObject) -> JsonObject:
+    """Return a JSON Schema without invisible characters in its words for the reader.
+
+    Names of properties, and values such as those of `enum`, stay: arguments have to match them.
+    """
+    return {key: _strip_keyword(key, value) for key, value in schema.items()}
+
+
+def _strip_keyword(key: str, value: Json) -> Json:
+    if key in _SCHEMA_VALUES:
+        return value
+    if isinstance(value, str):
+        return strip_invisible(value) if key in _SCHEMA_TEXTS else value
+    if isinstance(value, dict) and key in _SCHEMAS_BY_NAME:
+        return {name: _strip_keyword("", below) for name, below in value.items()}
+    if isinstance(value, dict):
+        return strip_schema(value)
+    return [_strip_keyword("", below) for below in value] if isinstance(value, list) else value
+
+
+_SCHEMA_TEXTS: Final = frozenset({"title", "description", "$comment"})
+_SCHEMA_VALUES: Final = frozenset({"enum", "const", "default", "examples", "required", "dependentRequired"})
+_SCHEMAS_BY_NAME: Final = frozenset(
+    {"properties", "patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions"}
+)
+
+
 def _escape(character: str) -> str:
     """Return the character as JSON escapes it: one that needs two UTF-16 units as a pair."""
     units = character.encode("utf-16-be").hex()

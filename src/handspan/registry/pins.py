@@ -17,6 +17,7 @@ from handspan.core.principals import Origin, ToolScope
 from handspan.core.records import Pin
 from handspan.core.store import Pins
 from handspan.core.tool import ToolSpec
+from handspan.core.values import strip_schema
 
 _log = logging.getLogger(__name__)
 
@@ -91,8 +92,11 @@ class PinnedSpecs:
 
 
 def _identity(spec: ToolSpec) -> str:
-    """Return the fingerprint of what the source says. The operator's own settings give permissions and timeout."""
-    return structs.replace(spec, permissions=(), timeout=None).fingerprint
+    """Return the fingerprint of what the source says. The operator's own settings give permissions and timeout.
+
+    Definitions that an earlier version of ours stored may have invisible characters.
+    """
+    return structs.replace(spec, parameters=strip_schema(spec.parameters), permissions=(), timeout=None).fingerprint
 
 
 async def _write(store: Pins, pins: Sequence[Pin]) -> None:

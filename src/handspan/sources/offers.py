@@ -12,7 +12,7 @@ from handspan.core.errors import DefinitionError
 from handspan.core.names import matches_any
 from handspan.core.schema import Validator
 from handspan.core.tool import UNKNOWN_EFFECTS, Annotations, ToolSpec
-from handspan.core.values import Json, JsonObject
+from handspan.core.values import Json, JsonObject, strip_schema
 from handspan.wire.ws_frames import WireLimits
 
 
@@ -65,11 +65,11 @@ class SchemaCache:
         self._schemas: WeakValueDictionary[bytes, OfferedSchema] = WeakValueDictionary()
 
     def get(self, parameters: JsonObject) -> OfferedSchema:
-        """Return this schema, compiled. Raises `DefinitionError` when it is not valid."""
+        """Return this schema, compiled, with its words cleaned (S4). Raises `DefinitionError` when it is not valid."""
         key = msgspec.json.encode(parameters)
         schema = self._schemas.get(key)
         if schema is None:
-            schema = self._schemas[key] = OfferedSchema(parameters, len(key))
+            schema = self._schemas[key] = OfferedSchema(strip_schema(parameters), len(key))
         return schema
 
 

@@ -15,6 +15,10 @@ from typing import Any
 
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}}
 NOTHING = {"type": "object", "properties": {}}
+HIDDEN = {
+    "type": "object",
+    "properties": {"a": {"type": "string", "description": "A\u202e name.", "enum": ["x\u200b"]}},
+}
 TOOLS = [
     {"name": "echo", "description": "Say it again.", "inputSchema": TEXT, "annotations": {"readOnlyHint": True}},
     {"name": "die", "description": "End the process.", "inputSchema": NOTHING},
@@ -27,7 +31,7 @@ TOOLS = [
     {"name": "steps", "description": "Report progress.", "inputSchema": NOTHING},
     {"name": "ask", "description": "Ask the person.", "inputSchema": NOTHING},
     {"name": "announce", "description": "Say that the list has changed.", "inputSchema": NOTHING},
-    {"name": "hidden", "description": "Looks\u202e harm\u200bless\U000e0041.", "inputSchema": NOTHING},
+    {"name": "hidden", "description": "Looks\u202e harm\u200bless\U000e0041.", "inputSchema": HIDDEN},
     {"name": "odd name!", "description": "Its name fits no model.", "inputSchema": NOTHING},
     {"name": "read_file", "description": "Named like a built-in.", "inputSchema": NOTHING},
 ]

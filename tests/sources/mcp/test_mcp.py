@@ -70,6 +70,9 @@ async def test_invisible_characters_of_descriptions_are_removed(tmp_path: Path) 
         await ready(app)
         entry = app.caller().box.find("bad__hidden")
         assert entry is not None and entry.spec.description == "Looks harmless."
+        assert entry.spec.parameters["properties"] == {
+            "a": {"type": "string", "description": "A name.", "enum": ["x\u200b"]}
+        }
 
 
 async def test_a_server_sees_nothing_of_our_environment_but_four_variables_and_its_own(

@@ -9,14 +9,15 @@ import mcp_types as types
 from handspan.core.errors import ToolError
 from handspan.core.results import Attachment, AttachmentKind, Success
 from handspan.core.tool import UNKNOWN_EFFECTS, Annotations
-from handspan.core.values import Json, JsonObject, strip_invisible
+from handspan.core.values import Json, JsonObject, strip_invisible, strip_schema
 from handspan.sources.mcp.tools import ListedTool
 
 
 def read_tool(tool: types.Tool) -> ListedTool:
     """Return the server's tool as data of ours. Its texts are from outside: invisible characters are removed (S4)."""
     description = tool.description or tool.title or ""
-    return ListedTool(tool.name, strip_invisible(description), tool.input_schema, _annotations(tool.annotations))
+    parameters = strip_schema(tool.input_schema)
+    return ListedTool(tool.name, strip_invisible(description), parameters, _annotations(tool.annotations))
 
 
 def _annotations(hints: types.ToolAnnotations | None) -> Annotations:
