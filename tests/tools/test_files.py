@@ -370,6 +370,48 @@ def test_an_edit_keeps_line_endings_and_all_other_bytes(
     assert (workspace / "a.txt").read_bytes() == after
 
 
+@pytest.mark.parametrize(
+    ("before", "old", "new"),
+    [
+        ("Grüße, name=x".encode("latin-1"), "name=x", "name=Jürgen"),
+        ("Grüße, name=x".encode("latin-1"), "Grüße", "Gruss"),
+        ("表 C:\\x".encode("shift_jis"), "\\", "/"),
+    ],
+)
+def test_an_edit_that_would_mix_encodings_or_break_a_character_is_refused(
+    tools: Tools, workspace: Path, before: bytes, old: str, new: str
+) -> None:
+    (workspace / "a.txt").write_bytes(before)
+    code, message = tools.refusal("edit_file", path="a.txt", old_text=old, new_text=new, replace_all=True)
+    assert code == "execution_failed" and "is not UTF-8 text" in message
+    assert (workspace / "a.txt").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("before", "content"),
+    [
+        ("abc\n".encode("utf-16"), "more"),
+        ("abc\n".encode("utf-32"), "more"),
+        (codecs.BOM_UTF16_BE, "more"),
+        ("Grüße\n".encode("latin-1"), "ü"),
+    ],
+)
+def test_nothing_is_appended_to_text_of_another_encoding(
+    tools: Tools, workspace: Path, before: bytes, content: str
+) -> None:
+    (workspace / "a.txt").write_bytes(before)
+    code, message = tools.refusal("write_file", path="a.txt", content=content, mode="append")
+    assert code == "execution_failed" and "nothing was changed" in message
+    assert (workspace / "a.txt").read_bytes() == before
+
+
+@pytest.mark.parametrize("before", ["Grüße\n".encode(), "Grüße\n".encode("latin-1"), codecs.BOM_UTF8, b"\0\1"])
+def test_what_fits_the_encoding_of_a_file_is_appended(tools: Tools, workspace: Path, before: bytes) -> None:
+    (workspace / "a.txt").write_bytes(before)
+    tools("write_file", path="a.txt", content="more", mode="append")
+    assert (workspace / "a.txt").read_bytes() == before + b"more"
+
+
 # list_directory
 
 
