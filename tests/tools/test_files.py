@@ -331,6 +331,13 @@ def test_an_edit_that_changes_nothing_is_refused(tools: Tools, workspace: Path) 
     assert tools.refusal("edit_file", path="a.txt", old_text="same", new_text="same")[0] == "invalid_arguments"
 
 
+def test_an_edit_of_line_endings_that_the_file_does_not_have_is_refused(tools: Tools, workspace: Path) -> None:
+    (workspace / "a.txt").write_bytes(b"one\r\n")
+    assert tools.refusal("edit_file", path="a.txt", old_text="one\n", new_text="one\r\n")[0] == "invalid_arguments"
+    assert tools("edit_file", path="a.txt", old_text="\r\n", new_text="\n", replace_all=True)["replaced"] == 1
+    assert (workspace / "a.txt").read_bytes() == b"one\n"
+
+
 def test_an_empty_old_text_does_not_fit_the_schema(tools: Tools) -> None:
     with pytest.raises(jsonschema_rs.ValidationError):
         tools("edit_file", path="a.txt", old_text="", new_text="new")
@@ -357,6 +364,8 @@ def test_what_is_no_utf_8_text_or_too_large_is_not_edited(tools: Tools, workspac
         (b"one\rtwo\r", "two", "2", b"one\r2\r"),
         (codecs.BOM_UTF8 + b"one", "one", "1", codecs.BOM_UTF8 + b"1"),
         (b"caf\xe9 one", "one", "1", b"caf\xe9 1"),
+        (b"one\ntwo\n", "one\n", "one\r\n", b"one\r\ntwo\n"),
+        (b"one\r\ntwo\r\n", "one\r\n", "one\n", b"one\ntwo\r\n"),
         (b"one", "one", "", b""),
         (b"no end", "end", "end\n", b"no end\n"),
     ],

@@ -269,8 +269,13 @@ def _line_of(data: bytes, place: int) -> int:
 
 
 def _match_line_endings(data: bytes, old: bytes, new: bytes) -> tuple[bytes, bytes]:
-    """Return both texts with the line endings of the file. A mixed file: old_text is tried unchanged first."""
+    """Return both texts with the line endings of the file. A mixed file: old_text is tried unchanged first.
+
+    Texts that differ in nothing but line endings stay as they are: the edit is about those.
+    """
     all_lines, windows_lines = data.count(b"\n"), data.count(b"\r\n")
+    if _unix_lines(old) == _unix_lines(new):
+        return old, new
     if windows_lines == 0:
         return _unix_lines(old), _unix_lines(new)
     if windows_lines < all_lines and old in data:
