@@ -1,6 +1,7 @@
 """SPEC B: read_file, write_file, edit_file and list_directory."""
 
 import codecs
+import json
 import os
 import shutil
 import tempfile
@@ -18,7 +19,7 @@ from handspan.core.context import Deadline, ToolContext
 from handspan.core.errors import ToolError
 from handspan.core.results import succeed
 from handspan.core.tool import READS_WORKSPACE
-from handspan.core.values import Json
+from handspan.core.values import Json, strip_invisible
 from handspan.tools.files import EDIT_LIMIT, LIST_LIMIT, file_tools
 from handspan.tools.workspace import Workspace
 from tests.recorded import odd_texts
@@ -324,6 +325,20 @@ def test_a_refused_edit_tells_the_lines(tools: Tools, workspace: Path) -> None:
     assert "replace_all" in tools.refusal("edit_file", path="a.py", old_text="return 1", new_text="x")[1]
     wrong = "  return 1\n\n\ndef g"
     assert "first line is in line 2" in tools.refusal("edit_file", path="a.py", old_text=wrong, new_text="x")[1]
+
+
+def test_a_refused_edit_names_the_invisible_characters_that_the_model_could_not_see(
+    tools: Tools, workspace: Path
+) -> None:
+    (workspace / "a.txt").write_text("first\n  price\u200b list\u2066\nlast\n")
+    seen = strip_invisible(tools("read_file", path="a.txt"))
+    code, message = tools.refusal("edit_file", path="a.txt", old_text="price list\nlast", new_text="prices")
+    assert "price list\nlast" in seen and code == "invalid_arguments"
+    assert "Line 2 holds invisible characters (U+200B, U+2066)" in message
+    copied = json.loads(message.partition("as JSON: ")[2])
+    tools("edit_file", path="a.txt", old_text=copied, new_text="prices")
+    assert (workspace / "a.txt").read_text() == "first\nprices\n"
+    assert "leave them out" in tools.refusal("edit_file", path="a.txt", old_text="pri\u200bces", new_text="x")[1]
 
 
 def test_an_edit_that_changes_nothing_is_refused(tools: Tools, workspace: Path) -> None:

@@ -1,5 +1,6 @@
 """The file tools (SPEC B): read, write, edit and list files of one `Workspace`."""
 
+import json
 import re
 from typing import Final, cast
 
@@ -7,7 +8,7 @@ from handspan.core.context import ToolContext
 from handspan.core.errors import ToolError
 from handspan.core.results import Success
 from handspan.core.tool import READS_WORKSPACE, Annotations, Tool, ToolSpec
-from handspan.core.values import Arguments, JsonObject
+from handspan.core.values import Arguments, JsonObject, escape_invisible, strip_invisible
 from handspan.media.workers import MediaWorkers
 from handspan.tools.decoding import HEAD, detect_encoding, find_encoding, is_utf8
 from handspan.tools.directories import DirectoryEntry
@@ -241,6 +242,8 @@ class _Replacement:
 
     def _missing(self, data: bytes, old: bytes) -> str:
         text = f"old_text was not found in {quote_path(self._path)} (0 matches)."
+        if invisible := _find_invisible(data.decode("utf-8", "replace"), old.decode()):
+            return f"{text} {invisible}"
         first = next((line.strip() for line in old.splitlines() if line.strip()), b"")
         place = data.find(first) if first else -1
         if place >= 0:
@@ -262,6 +265,31 @@ class _Replacement:
 
 
 _MAX_PLACES: Final = 10
+_LONGEST_PASSAGE: Final = 1000
+
+
+def _find_invisible(text: str, old: str) -> str:
+    """Return which invisible characters keep `old` from being found, and where; empty when that is not the reason.
+
+    They are removed from what a model reads (SPEC S4): so a copy of the text can't match.
+    """
+    wanted, seen = strip_invisible(old), strip_invisible(text)
+    place = seen.find(wanted) if wanted else -1
+    if place < 0:
+        return ""
+    first = seen.count("\n", 0, place)
+    passage = "\n".join(text.split("\n", first + wanted.count("\n") + 1)[first : first + wanted.count("\n") + 1])
+    codes = sorted({f"U+{ord(character):04X}" for character in passage if not strip_invisible(character)})
+    if not codes:  # they are in old_text itself
+        return "Without invisible characters it would be found: leave them out of old_text."
+    return (
+        f"Line {first + 1} holds invisible characters ({', '.join(codes[:_MAX_PLACES])}), which were removed from what "
+        f"you read. It is, as JSON: {_clip(escape_invisible(json.dumps(passage, ensure_ascii=False)))}"
+    )
+
+
+def _clip(text: str) -> str:
+    return text if len(text) <= _LONGEST_PASSAGE else f"{text[:_LONGEST_PASSAGE]}…"
 
 
 def _line_of(data: bytes, place: int) -> int:
