@@ -1,6 +1,7 @@
 """SPEC B: read_file, write_file, edit_file and list_directory."""
 
 import codecs
+import json
 import os
 import shutil
 import tempfile
@@ -18,7 +19,7 @@ from handspan.core.context import Deadline, ToolContext
 from handspan.core.errors import ToolError
 from handspan.core.results import succeed
 from handspan.core.tool import READS_WORKSPACE
-from handspan.core.values import Json
+from handspan.core.values import Json, strip_invisible
 from handspan.tools.files import EDIT_LIMIT, LIST_LIMIT, file_tools
 from handspan.tools.workspace import Workspace
 from tests.recorded import odd_texts
@@ -326,9 +327,30 @@ def test_a_refused_edit_tells_the_lines(tools: Tools, workspace: Path) -> None:
     assert "first line is in line 2" in tools.refusal("edit_file", path="a.py", old_text=wrong, new_text="x")[1]
 
 
+def test_a_refused_edit_names_the_invisible_characters_that_the_model_could_not_see(
+    tools: Tools, workspace: Path
+) -> None:
+    (workspace / "a.txt").write_text("first\n  price\u200b list\u2066\nlast\n")
+    seen = strip_invisible(tools("read_file", path="a.txt"))
+    code, message = tools.refusal("edit_file", path="a.txt", old_text="price list\nlast", new_text="prices")
+    assert "price list\nlast" in seen and code == "invalid_arguments"
+    assert "Line 2 holds invisible characters (U+200B, U+2066)" in message
+    copied = json.loads(message.partition("as JSON: ")[2])
+    tools("edit_file", path="a.txt", old_text=copied, new_text="prices")
+    assert (workspace / "a.txt").read_text() == "first\nprices\n"
+    assert "leave them out" in tools.refusal("edit_file", path="a.txt", old_text="pri\u200bces", new_text="x")[1]
+
+
 def test_an_edit_that_changes_nothing_is_refused(tools: Tools, workspace: Path) -> None:
     (workspace / "a.txt").write_text("same")
     assert tools.refusal("edit_file", path="a.txt", old_text="same", new_text="same")[0] == "invalid_arguments"
+
+
+def test_an_edit_of_line_endings_that_the_file_does_not_have_is_refused(tools: Tools, workspace: Path) -> None:
+    (workspace / "a.txt").write_bytes(b"one\r\n")
+    assert tools.refusal("edit_file", path="a.txt", old_text="one\n", new_text="one\r\n")[0] == "invalid_arguments"
+    assert tools("edit_file", path="a.txt", old_text="\r\n", new_text="\n", replace_all=True)["replaced"] == 1
+    assert (workspace / "a.txt").read_bytes() == b"one\n"
 
 
 def test_an_empty_old_text_does_not_fit_the_schema(tools: Tools) -> None:
@@ -357,6 +379,8 @@ def test_what_is_no_utf_8_text_or_too_large_is_not_edited(tools: Tools, workspac
         (b"one\rtwo\r", "two", "2", b"one\r2\r"),
         (codecs.BOM_UTF8 + b"one", "one", "1", codecs.BOM_UTF8 + b"1"),
         (b"caf\xe9 one", "one", "1", b"caf\xe9 1"),
+        (b"one\ntwo\n", "one\n", "one\r\n", b"one\r\ntwo\n"),
+        (b"one\r\ntwo\r\n", "one\r\n", "one\n", b"one\ntwo\r\n"),
         (b"one", "one", "", b""),
         (b"no end", "end", "end\n", b"no end\n"),
     ],
@@ -368,6 +392,48 @@ def test_an_edit_keeps_line_endings_and_all_other_bytes(
     answer = tools("edit_file", path="a.txt", old_text=old, new_text=new)
     assert answer == {"message": "Successfully edited a.txt", "path": "a.txt"}
     assert (workspace / "a.txt").read_bytes() == after
+
+
+@pytest.mark.parametrize(
+    ("before", "old", "new"),
+    [
+        ("Grüße, name=x".encode("latin-1"), "name=x", "name=Jürgen"),
+        ("Grüße, name=x".encode("latin-1"), "Grüße", "Gruss"),
+        ("表 C:\\x".encode("shift_jis"), "\\", "/"),
+    ],
+)
+def test_an_edit_that_would_mix_encodings_or_break_a_character_is_refused(
+    tools: Tools, workspace: Path, before: bytes, old: str, new: str
+) -> None:
+    (workspace / "a.txt").write_bytes(before)
+    code, message = tools.refusal("edit_file", path="a.txt", old_text=old, new_text=new, replace_all=True)
+    assert code == "execution_failed" and "is not UTF-8 text" in message
+    assert (workspace / "a.txt").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("before", "content"),
+    [
+        ("abc\n".encode("utf-16"), "more"),
+        ("abc\n".encode("utf-32"), "more"),
+        (codecs.BOM_UTF16_BE, "more"),
+        ("Grüße\n".encode("latin-1"), "ü"),
+    ],
+)
+def test_nothing_is_appended_to_text_of_another_encoding(
+    tools: Tools, workspace: Path, before: bytes, content: str
+) -> None:
+    (workspace / "a.txt").write_bytes(before)
+    code, message = tools.refusal("write_file", path="a.txt", content=content, mode="append")
+    assert code == "execution_failed" and "nothing was changed" in message
+    assert (workspace / "a.txt").read_bytes() == before
+
+
+@pytest.mark.parametrize("before", ["Grüße\n".encode(), "Grüße\n".encode("latin-1"), codecs.BOM_UTF8, b"\0\1"])
+def test_what_fits_the_encoding_of_a_file_is_appended(tools: Tools, workspace: Path, before: bytes) -> None:
+    (workspace / "a.txt").write_bytes(before)
+    tools("write_file", path="a.txt", content="more", mode="append")
+    assert (workspace / "a.txt").read_bytes() == before + b"more"
 
 
 # list_directory

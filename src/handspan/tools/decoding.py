@@ -2,7 +2,7 @@
 
 import codecs
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from msgspec import Struct
@@ -65,6 +65,18 @@ def detect_encoding(head: bytes, asked: str) -> FileEncoding:
     if asked in _WITHOUT_MARK:
         return FileEncoding(marked or _WITHOUT_MARK[asked], len(mark))
     return FileEncoding(asked, len(mark) if marked == asked else 0)
+
+
+def is_utf8(chunks: Iterable[bytes]) -> bool:
+    """Whether these bytes are UTF-8 text."""
+    decoder = codecs.getincrementaldecoder("utf-8")("strict")
+    try:
+        for chunk in chunks:
+            decoder.decode(chunk)
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def decode_chunks(file: OpenedFile, encoding: FileEncoding, path: str) -> Iterator[str]:

@@ -1,19 +1,21 @@
 """The file tools (SPEC B): read, write, edit and list files of one `Workspace`."""
 
+import json
+import re
 from typing import Final, cast
 
 from handspan.core.context import ToolContext
 from handspan.core.errors import ToolError
 from handspan.core.results import Success
 from handspan.core.tool import READS_WORKSPACE, Annotations, Tool, ToolSpec
-from handspan.core.values import Arguments, JsonObject
+from handspan.core.values import Arguments, JsonObject, escape_invisible, strip_invisible
 from handspan.media.workers import MediaWorkers
-from handspan.tools.decoding import HEAD, detect_encoding, find_encoding
+from handspan.tools.decoding import HEAD, detect_encoding, find_encoding, is_utf8
 from handspan.tools.directories import DirectoryEntry
 from handspan.tools.media_files import MediaFiles, is_media
 from handspan.tools.paths import quote_path
 from handspan.tools.text_pages import PageReader
-from handspan.tools.workspace import Workspace
+from handspan.tools.workspace import REWRITE_LIMIT, Workspace
 
 RESULT_LIMIT: Final = 64 * 1024
 EDIT_LIMIT: Final = 16 * 1024 * 1024
@@ -123,14 +125,35 @@ class WriteFile:
         path = cast(str, arguments["path"])
         data = encode_argument(arguments, "content")
         mode = cast(str, arguments.get("mode", "overwrite"))
-        write = self._workspace.append if mode == "append" else self._workspace.write
-        write(path, data, ctx.deadline)
+        if mode == "append":
+            self._check_encoding(path, data)
+            self._workspace.append(path, data, ctx.deadline)
+        else:
+            self._workspace.write(path, data, ctx.deadline)
         return {
             "message": f"Successfully wrote {len(data)} byte{'' if len(data) == 1 else 's'} to {path}",
             "path": path,
             "bytes_written": len(data),
             "mode": mode,
         }
+
+    def _check_encoding(self, path: str, data: bytes) -> None:
+        """Raise `execution_failed` when UTF-8 added to this file would be no text in it."""
+        try:
+            with self._workspace.open_file(path) as file:
+                is_wide = detect_encoding(file.read(0, HEAD), "utf-8").unit > 1
+                is_mixed = is_wide or not (data.isascii() or file.size > REWRITE_LIMIT or is_utf8(file.chunks()))
+        except ToolError as error:
+            if error.code == "file_not_found":
+                return
+            raise
+        if is_mixed:
+            kind = "UTF-16 or UTF-32 text" if is_wide else "not UTF-8 text"
+            raise ToolError(
+                "execution_failed",
+                f"{quote_path(path)} is {kind}, and content is written as UTF-8; nothing was changed. Write to another "
+                "file, or convert this one first, such as with iconv in exec_shell.",
+            )
 
 
 class EditFile:
@@ -195,6 +218,8 @@ class _Replacement:
                 f"{quote_path(self._path)} is a binary file or UTF-16 text; only UTF-8 text can be edited.",
             )
         old, new = _match_line_endings(data, self._old, self._new)
+        if not is_utf8((data,)):
+            self._check_ascii(data, old, new)
         place = data.find(old)
         if place < 0:
             raise ToolError("invalid_arguments", self._missing(data, old))
@@ -203,8 +228,22 @@ class _Replacement:
         self.count = data.count(old) if self._is_for_all else 1
         return data.replace(old, new, self.count)
 
+    def _check_ascii(self, data: bytes, old: bytes, new: bytes) -> None:
+        """Raise `execution_failed` where an edit of text in an unknown encoding could break a character.
+
+        In some encodings, as Shift JIS, the second byte of a character looks like ASCII.
+        """
+        if not (old + new).isascii() or re.search(rb"[\x80-\xff]" + re.escape(old), data):
+            raise ToolError(
+                "execution_failed",
+                f"{quote_path(self._path)} is not UTF-8 text: only ASCII text that follows ASCII text can be edited in "
+                "it. Convert it first, such as with iconv in exec_shell.",
+            )
+
     def _missing(self, data: bytes, old: bytes) -> str:
         text = f"old_text was not found in {quote_path(self._path)} (0 matches)."
+        if invisible := _find_invisible(data.decode("utf-8", "replace"), old.decode()):
+            return f"{text} {invisible}"
         first = next((line.strip() for line in old.splitlines() if line.strip()), b"")
         place = data.find(first) if first else -1
         if place >= 0:
@@ -226,6 +265,31 @@ class _Replacement:
 
 
 _MAX_PLACES: Final = 10
+_LONGEST_PASSAGE: Final = 1000
+
+
+def _find_invisible(text: str, old: str) -> str:
+    """Return which invisible characters keep `old` from being found, and where; empty when that is not the reason.
+
+    They are removed from what a model reads (SPEC S4): so a copy of the text can't match.
+    """
+    wanted, seen = strip_invisible(old), strip_invisible(text)
+    place = seen.find(wanted) if wanted else -1
+    if place < 0:
+        return ""
+    first = seen.count("\n", 0, place)
+    passage = "\n".join(text.split("\n", first + wanted.count("\n") + 1)[first : first + wanted.count("\n") + 1])
+    codes = sorted({f"U+{ord(character):04X}" for character in passage if not strip_invisible(character)})
+    if not codes:  # they are in old_text itself
+        return "Without invisible characters it would be found: leave them out of old_text."
+    return (
+        f"Line {first + 1} holds invisible characters ({', '.join(codes[:_MAX_PLACES])}), which were removed from what "
+        f"you read. It is, as JSON: {_clip(escape_invisible(json.dumps(passage, ensure_ascii=False)))}"
+    )
+
+
+def _clip(text: str) -> str:
+    return text if len(text) <= _LONGEST_PASSAGE else f"{text[:_LONGEST_PASSAGE]}…"
 
 
 def _line_of(data: bytes, place: int) -> int:
@@ -233,8 +297,13 @@ def _line_of(data: bytes, place: int) -> int:
 
 
 def _match_line_endings(data: bytes, old: bytes, new: bytes) -> tuple[bytes, bytes]:
-    """Return both texts with the line endings of the file. A mixed file: old_text is tried unchanged first."""
+    """Return both texts with the line endings of the file. A mixed file: old_text is tried unchanged first.
+
+    Texts that differ in nothing but line endings stay as they are: the edit is about those.
+    """
     all_lines, windows_lines = data.count(b"\n"), data.count(b"\r\n")
+    if _unix_lines(old) == _unix_lines(new):
+        return old, new
     if windows_lines == 0:
         return _unix_lines(old), _unix_lines(new)
     if windows_lines < all_lines and old in data:
