@@ -10,10 +10,12 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+import asyncpg
 import pytest
 
 from handspan.core.errors import ConfigError, StoreError
-from handspan.store.postgres.connections import StoreAddress, number_values
+from handspan.store.postgres import connections
+from handspan.store.postgres.connections import Connector, Raw, StoreAddress, number_values
 from handspan.store.postgres.database import PostgresDatabase
 from handspan.store.postgres.migrations import MIGRATIONS
 from handspan.store.sqlite.migrations import MIGRATIONS as SQLITE_MIGRATIONS
@@ -30,15 +32,35 @@ pytestmark = pytest.mark.anyio
     ("change", "told"),
     [
         (("/postgres?", "/nothing?"), "there is no such database"),
-        (("postgres@", "stranger:SECRET@"), "refuses this user"),
-        ((":5", ":1"), "can't be used"),
+        (("postgres@", "stranger:secret@"), "refuses this user"),
+        (("?", "?sslmode=require&"), "it offers no TLS"),
+        (("?", "?sslmode=verify-full&"), "root certificate file"),
+        (("?", "?sslmod=require&"), "an option that it does not know"),
+        (("?", "?sslmode=always&"), "`sslmode` parameter must be one of"),
+        (("127.0.0.1", "nothing.invalid"), "the name of its computer is not known"),
     ],
 )
-async def test_an_address_that_does_not_work_is_said_without_its_password(
-    state: Path, change: tuple[str, str], told: str
+async def test_an_address_that_does_not_work_is_said(
+    state: Path, change: tuple[str, str], told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    url = schema_url(state).replace(*change) if change[0] != ":5" else "postgresql://a:SECRET@127.0.0.1:1/x"
+    monkeypatch.setenv("HOME", str(state))  # no certificate is there
     with pytest.raises(StoreError, match=told) as refused:
+        await soon(store_at(schema_url(state).replace(*change), state).open())
+    assert "\n" not in str(refused.value) and ".." not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://a:SECRET@127.0.0.1:1/x",
+        "postgresql://a:SECRET#SECRET@127.0.0.1:1/x",
+        "postgresql://a:SECRET/SECRET@127.0.0.1:1/x",
+        "postgresql://a:SECRET?SECRET@127.0.0.1:1/x",
+        "postgresql://127.0.0.1:1/x?user=a&password=SECRET@SECRET",
+    ],
+)
+async def test_no_error_has_a_part_of_the_password(state: Path, url: str) -> None:
+    with pytest.raises(StoreError, match="can't be used") as refused:
         await soon(store_at(url, state, timeout=1.0).open())
     assert "SECRET" not in str(refused.value)
     assert "SECRET" not in repr(StoreAddress(url))
@@ -82,6 +104,23 @@ async def test_a_process_whose_lease_was_taken_writes_nothing_any_more(state: Pa
         await until(store.check_writes)
         with pytest.raises(StoreError, match="Another process has taken over"):
             await soon(store.conversations.create(owner="ann"))
+
+
+async def test_a_connection_whose_maker_is_cancelled_is_closed(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    address, made, connect = StoreAddress(schema_url(state)), list[Raw](), asyncpg.connect
+
+    async def connect_and_note(*given: object, **options: object) -> Raw:
+        made.append(await connect(*given, **options))
+        return made[-1]
+
+    monkeypatch.setattr(asyncpg, "connect", connect_and_note)
+    monkeypatch.setattr(connections, "_settings_statement", lambda timeout: "SELECT pg_sleep(60)")
+    connecting = asyncio.create_task(Connector(address).connect("reader"))
+    await until(lambda: made)
+    connecting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await soon(connecting)
+    assert made[0].is_closed()
 
 
 async def test_two_starts_at_once_make_the_tables_once(state: Path) -> None:

@@ -63,7 +63,7 @@ class PostgresDatabase:
         raw = await self.connector.connect("reader")
         try:
             await self._migrate(raw)
-        except Exception as error:
+        except BaseException as error:
             await close_quietly(raw)
             if not is_database_error(error):
                 raise

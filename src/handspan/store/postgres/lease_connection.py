@@ -80,7 +80,7 @@ class LeaseConnection:
         try:
             await self._check_sessions(raw)
             await join(raw)
-        except Exception as error:
+        except BaseException as error:
             await close_quietly(raw)
             if is_database_error(error):
                 raise store_error(error, self._connector.address) from error
