@@ -66,7 +66,7 @@ class _Looking:
         answered = self._ask("/ready")
         if answered.status == 200:
             return Finding("gateway store", True, "takes writes")
-        remedy = "make room on the disk, or end the program that holds the database; the gateway's log says which"
+        remedy = "the check `store` says why, and what to do; so does the gateway's log"
         return Finding("gateway store", False, f"a look at /ready {_describe_answer(answered)}", remedy)
 
     def _host_check(self) -> Finding:
@@ -81,11 +81,12 @@ class _Looking:
         )
 
     def _token_check(self) -> Finding:
-        right = self._ask("/api/status", {"Authorization": f"Bearer {self._token}"})
-        without = self._ask("/api/status")  # a wrong one would count as an attempt to guess: ten lock this address out
+        right = self._ask("/api/me", {"Authorization": f"Bearer {self._token}"})  # it needs no store
+        without = self._ask("/api/me")  # a wrong one would count as an attempt to guess: ten lock this address out
         if right.status not in (200, 403):  # 403: it is known, but for something else
-            remedy = "pair again, or give another one with --token"
-            return Finding("gateway token", False, f"the token {_describe_answer(right)}", remedy)
+            is_away = right.status == 503  # the store; the operator's token is known without it
+            remedy = "give the operator's" if is_away else "pair again, or give another"
+            return Finding("gateway token", False, f"the token {_describe_answer(right)}", f"{remedy} one with --token")
         if without.status != 401:
             text = f"a request without a token {_describe_answer(without)}"
             return Finding("gateway token", False, text, "a proxy in between may add a token of its own: take it out")

@@ -357,7 +357,8 @@ async def check_store(settings: Settings) -> "StoreCheck":
     if not settings.store.url:
         database = SqliteDatabase(settings.state)
         if not database.file.exists():
-            raise ConfigError(f"There is no database {str(database.file)!r}: name the right folder with --state.")
+            missing = f"There is no database {str(database.file)!r}"
+            raise ConfigError(f"{missing}: name the right folder with --state, or PostgreSQL with `store.url`.")
         return await check_database(database)
     opener = _load_postgres(_POSTGRES)
     checked = await check_database(opener.database_of(settings))

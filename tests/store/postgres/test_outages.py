@@ -4,7 +4,9 @@ What was acknowledged is there; everything else got an error that says so; the l
 """
 
 import asyncio
+import os
 import signal
+import sys
 from pathlib import Path
 
 import httpx2
@@ -15,7 +17,7 @@ from handspan.core.messages import Message
 from handspan.core.results import Success, succeed
 from handspan.core.store import Store
 from handspan.testing import FaultProxy
-from handspan.testing.gateway import running_gateway
+from handspan.testing.gateway import RunningGateway, running_gateway
 from tests.postgres_engine import PostgresEngine, run_sql_at, schema_url
 from tests.store.postgres.conftest import store_at
 from tests.store.things import call, finished, started, user
@@ -196,6 +198,35 @@ async def test_a_standby_is_refused_with_what_to_do(state: Path) -> None:
         await soon(store.conversations.create(owner="ann"))
     with pytest.raises(StoreError, match="this is a standby"):
         await soon(store_at(f"{url}&default_transaction_read_only=on", state).open())
+
+
+async def run_doctor(gateway: RunningGateway, folder: Path) -> str:
+    """What `handspan doctor` says of this gateway."""
+    program = Path(sys.executable).with_name("handspan")
+    environ = {**os.environ, "HOME": str(folder), "HANDSPAN_TOKEN": gateway.token}
+    doctor = await asyncio.create_subprocess_exec(
+        program, "doctor", "--url", gateway.url, env=environ, stdout=asyncio.subprocess.PIPE
+    )
+    told, _ = await soon(doctor.communicate())
+    return " ".join(told.decode().split())
+
+
+async def test_doctor_at_a_terminal_says_why_the_database_is_away_and_doubts_no_token(
+    proxy: FaultProxy, broken_way: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running_gateway(tmp_path, store={"url": broken_way, "timeout": 1.0}) as gateway:
+        assert "FAIL" not in (await run_doctor(gateway, tmp_path)).replace("FAIL sandbox", "")
+        proxy.refuse()
+        proxy.cut()
+        await until(gateway.gateway.store.check_writes)
+        told = await run_doctor(gateway, tmp_path)
+        assert "FAIL store: The database" in told and "can't be used" in told
+        assert "ok gateway token" in told and "agent" not in told
+        async with httpx2.AsyncClient(trust_env=False, timeout=WAIT, base_url=gateway.url) as client:
+            refused = await client.get("/api/sessions", headers={"authorization": f"Bearer {gateway.token}"})
+        assert refused.status_code == 503
+        [line] = [line for line in caplog.records if "could not be answered" in line.getMessage()]
+        assert "can't be used" in line.getMessage() and line.exc_info is None
 
 
 async def test_the_gateway_says_what_is_wrong_and_heals(

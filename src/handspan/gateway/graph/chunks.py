@@ -13,7 +13,7 @@ from handspan.core.values import Json, JsonObject
 from handspan.gateway.graph.envelope import refusal_of
 from handspan.gateway.graph.listener import INTERRUPTED, MODEL, TOOLS
 from handspan.gateway.graph.runs import RunState
-from handspan.gateway.http.refusals import is_own_fault
+from handspan.gateway.http.refusals import log_own_fault
 from handspan.wire.graph.answers import ChunkEvent, GraphChunk, GraphMessage, GraphState, Meta
 from handspan.wire.graph.faults import error_code
 from handspan.wire.graph.requests import Granularity
@@ -53,8 +53,7 @@ class RunLocation(Struct):
 def error_chunk(error: Exception, place: RunLocation) -> bytes:
     """An error as a chunk, with a code of graph.md 1.3. Unexpected errors are logged, and the chunk hides them."""
     refusal = refusal_of(error)
-    if is_own_fault(error, refusal):
-        _log.error("A run of the graph API failed", exc_info=error)
+    log_own_fault(_log, "A run of the graph API failed", error, refusal)
     data: JsonObject = {"reason": refusal.message, "code": error_code(refusal.status, refusal.code)}
     return _encode(place.chunk("error", None, data))
 

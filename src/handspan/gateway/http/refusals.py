@@ -1,5 +1,6 @@
 """`Refusal`, the error type of every door, and its form on the wire."""
 
+import logging
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -9,7 +10,7 @@ import msgspec
 from starlette.types import Scope, Send
 
 from handspan.core.calls import new_call_id
-from handspan.core.errors import HandspanError
+from handspan.core.errors import HandspanError, StoreError
 
 if TYPE_CHECKING:
     from handspan.wire.graph.faults import Detail
@@ -55,9 +56,14 @@ class Refusal(HandspanError):
         return msgspec.json.encode(fields)
 
 
-def is_own_fault(error: Exception, refusal: Refusal) -> bool:
-    """Whether the error is a fault of ours, of which the log needs the details."""
-    return refusal.status >= 500 and refusal.code != "stopping" and not isinstance(error, Refusal)
+def log_own_fault(log: logging.Logger, what: str, error: Exception, refusal: Refusal) -> None:
+    """Log an error that is no refusal of the client. A store that is away is said in one line, and often."""
+    if refusal.status < 500 or refusal.code == "stopping" or isinstance(error, Refusal):
+        return
+    if isinstance(error, StoreError):
+        log.error("%s: %s", what, error)
+    else:
+        log.error("%s", what, exc_info=error)
 
 
 async def send_refusal(refusal: Refusal, scope: Scope, send: Send) -> None:

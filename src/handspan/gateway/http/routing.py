@@ -10,7 +10,7 @@ from msgspec import Struct
 from starlette.types import Receive, Scope, Send
 
 from handspan.gateway.http.message import AsgiRequest, AsgiResponse
-from handspan.gateway.http.refusals import Refusal, is_own_fault
+from handspan.gateway.http.refusals import Refusal, log_own_fault
 
 JSON: Final = "application/json"
 PRIVATE: Final = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
@@ -49,8 +49,7 @@ class Envelope(Struct, frozen=True):
     def refusal(self, request: AsgiRequest, error: Exception) -> AsgiResponse:
         """Return the response for an error. A fault of ours is logged, and its details stay out of the response."""
         refusal = self.translate(error)
-        if is_own_fault(error, refusal):
-            _log.error("%s %s could not be answered", request.method, request.path, exc_info=error)
+        log_own_fault(_log, f"{request.method} {request.path} could not be answered", error, refusal)
         return self.refuse(refusal)
 
 

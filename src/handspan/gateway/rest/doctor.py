@@ -12,7 +12,7 @@ from typing import Final
 
 from handspan.config.listing import setting_rows, shorten_keys
 from handspan.core.calls import new_call_id
-from handspan.core.errors import ConfigError, HandspanError
+from handspan.core.errors import ConfigError, HandspanError, StoreError
 from handspan.core.sources import SourceState, describe_state
 from handspan.gateway.app import App
 from handspan.gateway.http.refusals import Refusal
@@ -132,6 +132,8 @@ async def _agent_and_model(request: RestRequest) -> AsyncIterator[Finding]:
         agent = (await request.parts.app.agents.find(owner=request.owner)).agent
         model = agent.model
         yield Finding("agent", True, f"{agent.name!r} is meant where none is named")
+    except StoreError:
+        pass  # the check `store` says what to do
     except HandspanError as error:
         remedy = "correct default_agent, or make that agent: `handspan agents create NAME`"
         yield Finding("agent", False, str(error), remedy)
