@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import os
 import re
+import socket
 import ssl
 import time
 from collections.abc import Sequence
@@ -58,6 +59,7 @@ _ADVICE: Final = {
     "28": "it refuses this user. Correct name and password in `store.url`",
     "3D000": "there is no such database. Create it: `createdb NAME`",
     "3F000": "its `search_path` names no schema that exists. Create the schema, or correct `store.url`",
+    "42704": "its address has an option that it does not know ({}). Correct what stands behind `?` in `store.url`",
     "42501": "this user lacks a right ({}). Let the user own the database, or its schema",
     "53100": "its disk is full. Make room; nothing that was acknowledged is lost",
     "53300": "it takes no more connections. Raise its `max_connections`, or lower `store.connections`",
@@ -81,6 +83,8 @@ _DATABASE_ERRORS: Final = (
     asyncpg.InternalClientError,  # also of a connection on which a server that stops has said so, and not closed it yet
 )
 """What is raised when the database or the way to it fails."""
+_NO_TLS: Final = "rejected SSL upgrade"
+"""What asyncpg says then; it has no type for this."""
 _AGAIN: Final = ("40001", "40P01", "23505")
 """A transaction met another one: it can be tried again. The last one: both have added the same key."""
 
@@ -101,8 +105,10 @@ class StoreAddress(Struct, frozen=True):
     @property
     def name(self) -> str:
         """The address for people: without user, password and options."""
-        parts = urlsplit(self.url)
-        return f"postgresql://{parts.netloc.rpartition('@')[2]}{parts.path}"
+        # A password may hold any character that should have been encoded: only what follows the last `@` is shown.
+        place, _, options = self.url.partition("://")[2].partition("?")
+        is_clear = "@" not in options  # else the password may hold the `?`
+        return f"postgresql://{place.rpartition('@')[2] if is_clear else '…'}"
 
     def check(self) -> None:
         """Raise `ConfigError` for an address that can't be meant."""
@@ -137,8 +143,10 @@ class Connector:
             raise failure from error
         try:
             await raw.execute(_settings_statement(timeout))
-        except _DATABASE_ERRORS as error:
+        except BaseException as error:
             raw.terminate()
+            if not is_database_error(error):
+                raise
             raise store_error(error, self.address) from error
         self._down_since, self.problem = None, ""
         return raw
@@ -278,4 +286,12 @@ def _advice(error: BaseException) -> str:
         return "it refuses connections. Start it, or correct `store.url`"
     if type(error) is asyncpg.InternalClientError:
         return "the connection to it broke. It is tried again"
+    if isinstance(error, socket.gaierror):
+        return "the name of its computer is not known here. Correct `store.url`, or look after the network"
+    if isinstance(error, asyncpg.ClientConfigurationError):
+        return f"{str(error).splitlines()[0]}. Correct `store.url`"  # the other lines explain the library
+    if isinstance(error, ValueError):  # its text may hold a part of the password
+        return "its address can't be read. In a password, %23 stands for #, %2F for /, %3F for ?, %40 for @"
+    if _NO_TLS in str(error):
+        return "it offers no TLS, and `sslmode` in `store.url` asks for that. Switch it on there, or change `sslmode`"
     return f"{error}. Start it, or correct `store.url`"
