@@ -118,7 +118,9 @@ def test_a_restore_is_refused_while_a_gateway_runs_and_for_other_files(run: Shel
     run("backup", str(file))
     with serving(run):
         refused = run("restore", str(file), "--replace", "--json")
-        assert refused.returncode == 1 and "serves the state folder" in json.loads(refused.stdout)["error"]
+        error = json.loads(refused.stdout)["error"]
+        assert refused.returncode == 1 and "serves the state folder" in error and "End it first" in error
+        assert "--state" not in error, "another folder does not help here"
     (tmp_path / "text").write_text("no archive")
     assert "can't be put back" in run("restore", str(tmp_path / "text")).stderr
     half = tmp_path / "half.tar.gz"

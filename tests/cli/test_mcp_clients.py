@@ -151,7 +151,7 @@ def test_config_makes_a_token_for_an_agent_and_prints_entries_that_work(run: She
         token, url = printed["token"], f"{address(run)}/mcp/General"
         desktop = json.loads(printed["clients"]["claude-desktop"])["mcpServers"]["handspan"]
         assert desktop["args"] == ["mcp", "serve", "--agent", "General"]
-        assert desktop["env"] == {"HANDSPAN_URL": address(run), "HANDSPAN_TOKEN": token}
+        assert desktop["env"] == {"HANDSPAN_STATE": str(run.state), "HANDSPAN_TOKEN": token}
         header = {"Authorization": f"Bearer {token}"}
         assert json.loads(printed["clients"]["cursor"])["mcpServers"]["handspan"] == {"url": url, "headers": header}
         in_code = json.loads(printed["clients"]["vscode"])["servers"]["handspan"]
@@ -190,3 +190,18 @@ def test_the_servers_of_other_programs_are_imported_and_what_means_nothing_here_
     cursor.write_text(json.dumps({"mcpServers": {"plain": {"command": 5}}}))
     refused = run("mcp", "import", str(cursor))
     assert refused.returncode == 2 and "'plain' can't be read" in refused.stderr
+
+
+def test_a_file_of_this_folder_is_added_with_its_full_path(run: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    (run.home / "server.py").write_text("", encoding="utf-8")
+    monkeypatch.chdir(run.home)
+    done = run.started("mcp", "add", "weather", "--", sys.executable, "server.py")
+    path = str(run.home / "server.py")
+    assert f"'server.py' becomes {path!r}: the program runs in the workspace" in done.stderr
+    kept = json.loads((run.home / ".config" / "handspan" / "mcp.json").read_text(encoding="utf-8"))
+    assert kept["mcpServers"]["weather"]["args"] == [path]
+
+
+def test_nothing_to_import_is_no_wrong_usage(run: Shell) -> None:
+    done = run("mcp", "import")
+    assert done.returncode == 0 and done.stdout.startswith("There is nothing to import: no other program")

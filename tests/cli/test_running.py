@@ -71,7 +71,7 @@ class TestClaims:
         state = tmp_path / "state"
         with (
             claim_state(state),
-            pytest.raises(StateInUse, match=r"Another gateway serves the state folder .*--state"),
+            pytest.raises(StateInUse, match=r"A gateway serves the state folder .*--state"),
             claim_state(state),
         ):
             raise AssertionError("two hold it")

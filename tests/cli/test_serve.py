@@ -179,7 +179,7 @@ def test_a_second_gateway_on_the_same_folder_is_refused_and_shows_a_new_link(run
     serving = serve("--model", "offline")
     second = run("serve", "--port", "0")
     assert second.returncode == 1
-    assert "Another gateway serves the state folder" in second.stderr and f"It is at {serving.url}" in second.stderr
+    assert "A gateway serves the state folder" in second.stderr and f"It is at {serving.url}" in second.stderr
     path = refused_at_terminal(run).partition("Page")[2].partition(serving.host)[2].split()[0]
     assert serving.ask(path).status == 303
 

@@ -35,21 +35,21 @@ def test_a_skill_of_the_workspace_is_off_until_a_person_has_seen_and_enabled_it(
     assert refused.returncode == 1 and "Say hello" in refused.stdout
     assert "can be used" in run("skills", "enable", "greet", given="y\n").stdout
     assert "already" in run("skills", "enable", "greet", "--yes").stdout
-    assert run("skills").stdout.startswith("on   greet")
+    assert run("skills").stdout.startswith("available  greet")
 
 
 def test_ctrl_c_at_the_question_ends_the_command_with_130(run: Shell) -> None:
     with run.at_terminal("skills", "enable", "greet") as terminal:
         terminal.until(r"Let agents follow 'greet'\? \[y/N\]: ")
         assert terminal.ended_by_ctrl_c() == 130
-    assert run("skills").stdout.startswith("off  greet")
+    assert run("skills").stdout.startswith("off        greet")
 
 
 def test_a_changed_skill_is_off_again_and_disable_takes_it_back(run: Shell) -> None:
     run("skills", "enable", "greet", "--yes")
     file = run.workspace / ".handspan" / "skills" / "greet" / "SKILL.md"
     file.write_text(GREET.replace("hello", "goodbye"), encoding="utf-8")
-    assert run("skills").stdout.startswith("off  greet")
+    assert run("skills").stdout.startswith("off        greet")
     run("skills", "enable", "greet", "--yes")
     assert "can't be used any more" in run("skills", "disable", "greet").stdout
-    assert run("skills").stdout.startswith("off  greet")
+    assert run("skills").stdout.startswith("off        greet")

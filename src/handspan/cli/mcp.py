@@ -126,6 +126,7 @@ def add(
     url = program[0] if program[0].startswith(("http://", "https://")) else ""
     if url and len(program) > 1:
         raise click.UsageError(f"{url!r} is an address: no arguments can follow it.")
+    program = program if url else tuple(map(_absolute, program))
     server = NewMcpServer(
         command="" if url else program[0],
         args=() if url else program[1:],
@@ -150,6 +151,14 @@ async def _add(requests: Requests, name: str, server: NewMcpServer) -> McpServer
     path, body = f"/api/mcp/{segment(name)}", msgspec.to_builtins(server)
     await requests.change("PUT", path, McpServerView, body)
     return await requests.change("POST", f"{path}/test", McpServerView)
+
+
+def _absolute(word: str) -> str:
+    """Return a relative name of a file that is here as its full path, and say so: the program runs in the workspace."""
+    if os.path.isabs(word) or not os.path.isfile(word):
+        return word
+    click.echo(f"{word!r} becomes {os.path.abspath(word)!r}: the program runs in the workspace.", err=True)
+    return os.path.abspath(word)
 
 
 def _pairs(given: tuple[str, ...]) -> dict[str, str]:
@@ -223,6 +232,12 @@ def call(name: str, tool: str, arguments: str) -> None:
     sys.exit(ask_gateway(run))
 
 
+_NOTHING_IN: Final = '{} has no servers below "mcpServers"'
+_NOTHING_HERE: Final = (
+    'no other program has MCP servers on this computer, and FILE, with "mcpServers" in it, was not named'
+)
+
+
 @command.command("import")
 @click.argument("file", required=False, type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @json_option
@@ -236,7 +251,9 @@ def import_servers(file: Path | None, as_json: bool) -> None:
     files = [file] if file is not None else _files_of_others()
     found = {name: server for one in files for name, server in read_servers(one).items()}
     if not found:
-        raise click.UsageError('No other program has MCP servers here. Name a file with "mcpServers" in it.')
+        text = f"There is nothing to import: {_NOTHING_IN.format(file) if file else _NOTHING_HERE}."
+        print_done([], text, as_json=as_json)
+        return
     wanted = {name: _convert(name, server) for name, server in found.items()}
     _print_servers(ask_gateway(lambda requests: _add_all(requests, wanted), says=not as_json), as_json=as_json)
 

@@ -12,7 +12,7 @@ import msgspec
 
 from handspan.cli.door import find_gateway, gateway_options, make_inside, place_options
 from handspan.cli.operator import as_operator
-from handspan.cli.options import json_option
+from handspan.cli.options import json_option, read_settings
 from handspan.cli.render import print_json
 from handspan.cli.requests import segment
 from handspan.client.errors import GatewayUnreachable
@@ -102,11 +102,16 @@ def _http_entry(url: str, token: str) -> JsonObject:
     return {"type": "http", "url": url, "headers": {"Authorization": f"Bearer {token}"}}
 
 
-def _desktop(url: str, token: str, agent: str) -> str:
-    """Return an entry that starts a program: Claude Desktop does not take addresses with a header."""
+def _desktop(url: str, token: str, agent: str, state: str = "") -> str:
+    """Return an entry that starts a program: Claude Desktop does not take addresses with a header.
+
+    `state`: the folder of a gateway on this computer. The program finds it there, wherever it listens, and has the
+    tools itself while none runs.
+    """
     program = shutil.which("handspan") or sys.argv[0]
     args: list[Json] = ["mcp", "serve", *(["--agent", agent] if agent else [])]
-    environment: JsonObject = {"HANDSPAN_URL": url, "HANDSPAN_TOKEN": token}
+    where: JsonObject = {"HANDSPAN_STATE": state} if state else {"HANDSPAN_URL": url}
+    environment: JsonObject = {**where, "HANDSPAN_TOKEN": token}
     return _file("mcpServers", {"command": program, "args": args, "env": environment})
 
 
@@ -164,6 +169,8 @@ def config(agent: str, clients: tuple[str, ...], as_json: bool) -> None:
     with as_operator(says=not as_json) as remote:
         made = remote.change("POST", "/api/tokens", MadeToken, wanted_token)
         entries = {name: _CLIENTS[name][2](remote.url, made.token, agent) for name in wanted}
+        if remote.find_again is not None and "claude-desktop" in entries:
+            entries["claude-desktop"] = _desktop(remote.url, made.token, agent, str(read_settings().state))
         in_force = remote.get("/api/settings", SettingsInForce).settings
     if any(setting.key == "gateway.port" and setting.value == 0 for setting in in_force):
         click.echo(_RANDOM_PORT.format(url=remote.url), err=True)

@@ -18,6 +18,7 @@ from handspan.gateway.entry.operator_token import read_operator_token
 _FILE: Final = "gateway.json"
 _LOCK: Final = "gateway.lock"
 _SECONDS: Final = 3.0
+_OWN_FOLDER: Final = "End it first, or give this one a folder of its own: --state."
 
 
 class ServingGateway(Struct, frozen=True):
@@ -60,8 +61,8 @@ def find_running(state: Path) -> ServingGateway | None:
 
 
 @contextlib.contextmanager
-def claim_state(state: Path) -> Iterator[None]:
-    """A block in which this process alone serves the state folder; `StateInUse` when another one does.
+def claim_state(state: Path, remedy: str = _OWN_FOLDER) -> Iterator[None]:
+    """A block in which this process alone serves the state folder; `StateInUse` with `remedy` when another one does.
 
     The system lets go of the lock however the process ends.
     """
@@ -74,10 +75,7 @@ def claim_state(state: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise StateInUse(
-                f"Another gateway serves the state folder {str(state)!r} already. End it first, or give this one a "
-                "folder of its own: --state."
-            ) from None
+            raise StateInUse(f"A gateway serves the state folder {str(state)!r} already. {remedy}") from None
         yield
     finally:
         os.close(lock)

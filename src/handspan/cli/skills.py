@@ -24,10 +24,10 @@ def command(ctx: click.Context, as_json: bool) -> None:
         print_json(listed)
         return
     for skill in listed:
-        state = "on " if skill.enabled else "off"
-        print_line(f"{state}  {skill.name:<24} {skill.where:<10} {one_line(strip_invisible(skill.description))}")
+        state = "available" if skill.enabled else "off"
+        print_line(f"{state:<9}  {skill.name:<24} {skill.where:<10} {one_line(strip_invisible(skill.description))}")
         for problem in skill.problems:
-            click.echo(f"     {problem}")
+            click.echo(f"           {problem}")
 
 
 @command.command("show")

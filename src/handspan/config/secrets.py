@@ -26,7 +26,10 @@ def read_secret(reference: str, environ: Mapping[str, str], setting: str) -> str
 def _from_environment(name: str, environ: Mapping[str, str], setting: str) -> str:
     key = environ.get(name, "").strip()
     if not key:
-        raise ConfigError(f"{setting}: the environment variable {name!r} is not set. Set it, or change the setting.")
+        raise ConfigError(
+            f"{setting}: the environment variable {name!r} is not set. Set it where the gateway is started, and "
+            "start that again, or change the setting."
+        )
     return key
 
 
