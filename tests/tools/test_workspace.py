@@ -795,3 +795,41 @@ def test_nothing_is_written_into_a_repository_of_git(tmp_path: Path, path: str) 
         workspace.write(".gitignore", b"ordinary")
         workspace.write("git/config", b"ordinary")
     assert list((tmp_path / "repository" / ".git").iterdir()) == []
+
+
+WRITES_AS_ANOTHER_USER = """
+import os, sys
+from pathlib import Path
+from handspan.core.errors import ToolError
+from handspan.tools.workspace import Workspace
+workspace = Workspace(Path(sys.argv[1]))
+with workspace.open_file("shared.txt"):
+    pass  # loads what only root may read here
+os.setgroups([int(group) for group in sys.argv[2:]])
+os.setgid(1000)
+os.setuid(1000)
+try:
+    workspace.edit("shared.txt", lambda old: old + b"new", 1000)
+except ToolError as error:
+    print(error.message)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
+@pytest.mark.parametrize(
+    ("mode", "groups", "group", "is_written"),
+    [(0o660, ["2000"], 2000, True), (0o666, [], 1000, True), (0o676, [], 2000, False)],
+)
+def test_a_write_never_takes_a_file_from_its_group(
+    tmp_path: Path, mode: int, groups: list[str], group: int, is_written: bool
+) -> None:
+    shared = tmp_path / "shared.txt"
+    shared.write_bytes(b"old ")
+    os.chown(shared, 1001, 2000)
+    shared.chmod(mode)
+    tmp_path.chmod(0o777)
+    line = (sys.executable, "-c", WRITES_AS_ANOTHER_USER, str(tmp_path), *groups)
+    said = subprocess.run(line, capture_output=True, text=True, check=True).stdout
+    assert shared.read_bytes() == (b"old new" if is_written else b"old ")
+    assert (shared.stat().st_gid, shared.stat().st_mode & 0o777) == (group, mode)
+    assert ("would take it from that group" in said) is not is_written

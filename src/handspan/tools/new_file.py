@@ -5,13 +5,14 @@ import errno
 import fcntl
 import os
 import re
+import stat
 import time
 from collections.abc import Iterator
 from typing import Final
 
 from handspan.core.context import Deadline
 from handspan.core.errors import ToolError
-from handspan.tools.paths import check_deadline, quote_path
+from handspan.tools.paths import check_deadline, quote_path, wrong_kind_error
 
 _TEMPORARY: Final = r"\.handspan-[0-9a-f]{16}"
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -21,6 +22,11 @@ _ABANDONED_AFTER: Final = 60.0
 _LONGEST_WAIT: Final = 10.0
 _NEXT_TRY: Final = 0.005
 """Seconds between two tries for a lock that another process has. The system can't wake us before a deadline."""
+
+_LOST_GROUP: Final = (
+    "The file belongs to a group that the gateway is not in, and a write would take it from that group; nothing was "
+    "changed. Write to another file, or ask the person to change its permissions."
+)
 
 
 def is_temporary(name: str) -> bool:
@@ -103,3 +109,44 @@ def _try_lock(folder: int) -> bool:
     except OSError:
         return True
     return True
+
+
+def check_replaceable(folder: int, name: bytes, path: str) -> os.stat_result | None:
+    """Return the file that will be replaced, or None. Raises when it is no regular file or is read-only."""
+    try:
+        old = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(old.st_mode):
+        raise wrong_kind_error(path, old.st_mode)
+    # Replacing a name needs no permission for the file, and root may do everything: respect "read-only" anyway.
+    if not old.st_mode & 0o222 or not os.access(name, os.W_OK, dir_fd=folder):
+        raise ToolError(
+            "execution_failed", f"{quote_path(path)} is read-only; nothing was changed. Write to another file."
+        )
+    return old
+
+
+def keep_owner(descriptor: int, old: os.stat_result) -> None:
+    """Give the new file the owner and group of the old one. Raises when the group would lose its access.
+
+    Only root can set the owner. Others can set a group if they belong to it.
+    """
+    try:
+        os.fchown(descriptor, old.st_uid, old.st_gid)
+    except PermissionError:
+        try:
+            os.fchown(descriptor, -1, old.st_gid)
+        except PermissionError:
+            if old.st_mode >> 3 & ~old.st_mode & 0o7:  # the group may do what others may not
+                raise ToolError("execution_failed", _LOST_GROUP) from None
+
+
+def sync_folder(folder: int) -> None:
+    """Sync the new name to the disk. Errors are ignored: some file systems can't sync a directory."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(b".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

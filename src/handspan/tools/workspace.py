@@ -23,7 +23,7 @@ from handspan.core.context import Deadline
 from handspan.core.errors import ConfigError, ToolError
 from handspan.tools.directories import DIRECTORY, Listing, OpenBeneath, choose_opener, list_children, open_child
 from handspan.tools.git_files import is_in_repository
-from handspan.tools.new_file import NewFile, lock_folder
+from handspan.tools.new_file import NewFile, check_replaceable, keep_owner, lock_folder, sync_folder
 from handspan.tools.paths import (
     HiddenPaths,
     Parts,
@@ -167,7 +167,7 @@ class Workspace:
             try:
                 if not os.access(b".", os.W_OK | os.X_OK, dir_fd=folder):
                     raise PermissionError(errno.EACCES, "")
-                _check_replaceable(folder, parts[-1], path)
+                check_replaceable(folder, parts[-1], path)
             finally:
                 os.close(folder)
 
@@ -319,7 +319,7 @@ class Workspace:
         """Put a new file under this name. Raises when `expected` is given and is no longer the state of the file."""
         name = parts[-1]
         with self._open_folder(parts[:-1]) as folder:
-            old = _check_replaceable(folder, name, path)
+            old = check_replaceable(folder, name, path)
             new = NewFile(folder, self._file_mode if old is None else old.st_mode & 0o777)
             try:
                 self._write_chunks(new.descriptor, chunks, old, deadline)
@@ -331,7 +331,7 @@ class Workspace:
                 new.rename(name)
             finally:
                 new.close()
-            _sync_folder(folder)
+            sync_folder(folder)
 
     def _write_chunks(
         self, descriptor: int, chunks: Iterable[bytes], old: os.stat_result | None, deadline: Deadline | None
@@ -345,8 +345,7 @@ class Workspace:
             if old is None and self._file_owner is not None:
                 os.fchown(descriptor, *self._file_owner)
             if old is not None:
-                with contextlib.suppress(PermissionError):  # only root can set the owner
-                    os.fchown(descriptor, old.st_uid, old.st_gid)
+                keep_owner(descriptor, old)
                 os.fchmod(descriptor, old.st_mode & 0o777)
             os.fsync(descriptor)
         check_deadline(deadline)
@@ -408,22 +407,6 @@ def _names_directory(path: str) -> bool:
     return path.endswith(("/", "/.", "/.."))
 
 
-def _check_replaceable(folder: int, name: bytes, path: str) -> os.stat_result | None:
-    """Return the file that will be replaced, or None. Raises when it is no regular file or is read-only."""
-    try:
-        old = os.stat(name, dir_fd=folder, follow_symlinks=False)
-    except FileNotFoundError:
-        return None
-    if not stat.S_ISREG(old.st_mode):
-        raise wrong_kind_error(path, old.st_mode)
-    # Replacing a name needs no permission for the file, and root may do everything: respect "read-only" anyway.
-    if not old.st_mode & 0o222 or not os.access(name, os.W_OK, dir_fd=folder):
-        raise ToolError(
-            "execution_failed", f"{quote_path(path)} is read-only; nothing was changed. Write to another file."
-        )
-    return old
-
-
 def _state_at(folder: int, name: bytes) -> _FileState:
     try:
         return _file_state(os.stat(name, dir_fd=folder, follow_symlinks=False))
@@ -433,13 +416,3 @@ def _state_at(folder: int, name: bytes) -> _FileState:
 
 def _file_state(status: os.stat_result) -> _FileState:
     return _FileState(status.st_ino, status.st_size, status.st_mtime_ns)
-
-
-def _sync_folder(folder: int) -> None:
-    """Sync the new name to the disk. Errors are ignored: some file systems can't sync a directory."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(b".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -113,6 +113,18 @@ async def test_one_file_is_searched_by_its_path(tools: Tools) -> None:
     assert caught.value.code == "invalid_path"
 
 
+@pytest.mark.parametrize("where", [{"path": "large.txt"}, {"glob": "large.txt"}])
+async def test_a_file_of_which_only_the_beginning_was_searched_is_named(
+    tools: Tools, workspace: Path, where: dict[str, Json]
+) -> None:
+    with (workspace / "large.txt").open("wb") as file:
+        file.truncate(64 * 1024 * 1024 + 1)
+        file.seek(0, os.SEEK_END)
+        file.write(b"\nneedle\n")
+    answer = await tools.search("needle", **where)
+    assert "only the beginning was searched: large.txt. Use grep in exec_shell." in answer
+
+
 async def test_context_shows_the_lines_around_once(tools: Tools, workspace: Path) -> None:
     (workspace / "n.txt").write_text("".join(f"line {number}\n" for number in range(1, 21)))
     assert await tools.search(r"line (3|5|15)$", glob="n.txt", context=1) == "\n".join(

@@ -109,7 +109,7 @@ class _Search:
 
     def search_folders(self) -> None:
         """Search all files of the walk, until there are enough matches. Raises `ToolError` without a folder."""
-        glob, find, stop = self._request.glob, self._request.matcher.find, self._stop
+        glob, stop = self._request.glob, self._stop
         base: int | None = None  # patterns count from the first folder
         for folder in self._walk.folders():
             base = len(folder.path) if base is None else base
@@ -123,15 +123,13 @@ class _Search:
                     data = folder.read(name, _LARGEST_FILE)
                 except OSError:  # removed meanwhile, or not ours to read
                     continue
-                self._searched += 1
-                if len(data) > _LARGEST_FILE:
-                    self._too_large.append(show_path(path))
-                if find(data, 0) >= 0:
-                    self._add_file(show_path(path), data)
+                self.search_file(path, data)
 
     def search_file(self, path: str, data: bytes) -> None:
-        """Search one file."""
+        """Search one file. `data` may be longer than the largest file that is searched as a whole."""
         self._searched += 1
+        if len(data) > _LARGEST_FILE:
+            self._too_large.append(show_path(path))
         if self._request.matcher.find(data, 0) >= 0:
             self._add_file(show_path(path), data)
 
@@ -152,7 +150,10 @@ class _Search:
             notes.append(f"[The time was over after {self._searched} files. Narrow path or glob.]")
         if self._too_large:
             names = ", ".join(self._too_large[:5])
-            notes.append(f"[Of files above {_LARGEST_FILE} bytes only the beginning was searched: {names}.]")
+            notes.append(
+                f"[Of files above {_LARGEST_FILE} bytes only the beginning was searched: {names}. "
+                "Use grep in exec_shell.]"
+            )
         return "\n".join([*self._lines, *notes])
 
     def _add_file(self, path: str, data: bytes) -> None:
