@@ -12,18 +12,21 @@ from pathlib import Path
 
 import asyncpg
 import pytest
+from msgspec import structs
 
 from handspan.core.errors import ConfigError, StoreError
 from handspan.store.postgres import connections
 from handspan.store.postgres.connections import Connector, Raw, StoreAddress, number_values
 from handspan.store.postgres.database import PostgresDatabase
 from handspan.store.postgres.migrations import MIGRATIONS
+from handspan.store.postgres.store import postgres_store
 from handspan.store.sqlite.migrations import MIGRATIONS as SQLITE_MIGRATIONS
+from handspan.store.tables.database import TableConnection
 from handspan.testing.gateway import running_gateway
 from tests.postgres_engine import PostgresEngine, debian_programs, run_sql_at, schema_url, shared_url
 from tests.store.postgres.conftest import store_at
-from tests.stores import rows_in
-from tests.waiting import soon, until
+from tests.stores import LEASE_SECONDS, rows_in
+from tests.waiting import WAIT, soon, until
 
 pytestmark = pytest.mark.anyio
 
@@ -86,6 +89,41 @@ async def test_the_settings_of_the_gateway_reach_its_connections(tmp_path: Path,
     async with running_gateway(tmp_path, store=settings):
         names = rows_in(state, "SELECT application_name FROM pg_stat_activity")
         assert len([name for (name,) in names if str(name).startswith("my gateway ")]) in (2, 3)
+
+
+async def test_readers_wait_for_a_connection_and_are_told_when_all_are_in_use(state: Path) -> None:
+    held, released = asyncio.Event(), asyncio.Event()
+
+    async def hold(_: TableConnection) -> None:
+        held.set()
+        await released.wait()
+
+    address = StoreAddress(schema_url(state), connections=3, timeout=WAIT)  # one of them reads
+    async with postgres_store(address, state, lease_seconds=LEASE_SECONDS) as store:
+        holding = asyncio.create_task(store.database.read_few(hold))
+        await soon(held.wait())
+        waiting = [asyncio.create_task(store.tokens.all(owner="ann")) for _ in range(20)]
+        await asyncio.sleep(0)  # each of them begins to wait
+        store.database.address = structs.replace(address, timeout=0.01)
+        with pytest.raises(StoreError, match=r"all its connections are in use\. Raise `store.connections`"):
+            await soon(store.database.fetch_one("SELECT 1"))
+        released.set()
+        await soon(asyncio.gather(holding, *waiting))
+        used = rows_in(state, f"SELECT 1 FROM pg_stat_activity WHERE application_name LIKE 'handspan % {os.getpid()}'")
+        assert len(used) <= 3
+
+
+async def test_a_server_that_takes_no_more_connections_is_said(state: Path) -> None:
+    url, name = schema_url(state), f"limited_{os.getpid()}"
+    schema = url.rpartition("=")[2]
+    run_sql_at(url, f"CREATE ROLE {name} LOGIN CONNECTION LIMIT 1")
+    try:
+        run_sql_at(url, f"GRANT ALL ON SCHEMA {schema} TO {name}")
+        with pytest.raises(StoreError, match=r"it takes no more connections\. Raise its `max_connections`, or lower"):
+            await soon(store_at(url.replace("postgres@", f"{name}@"), state).open())
+    finally:
+        run_sql_at(url, f"DROP OWNED BY {name}")
+        run_sql_at(url, f"DROP ROLE {name}")
 
 
 async def test_a_second_gateway_is_refused_and_told_which_one_has_the_database(tmp_path: Path, state: Path) -> None:

@@ -14,14 +14,14 @@ import pytest
 
 from handspan.core.errors import StoreError
 from handspan.core.messages import Message
-from handspan.core.results import Success, succeed
+from handspan.core.results import Failure, Success, succeed
 from handspan.core.store import Store
 from handspan.testing import FaultProxy
 from handspan.testing.gateway import RunningGateway, running_gateway
 from tests.postgres_engine import PostgresEngine, run_sql_at, schema_url
 from tests.store.postgres.conftest import store_at
 from tests.store.things import call, finished, started, user
-from tests.stores import rows_in
+from tests.stores import refusing_writes, rows_in
 from tests.waiting import WAIT, soon, until
 
 pytestmark = pytest.mark.anyio
@@ -227,6 +227,26 @@ async def test_doctor_at_a_terminal_says_why_the_database_is_away_and_doubts_no_
         assert refused.status_code == 503
         [line] = [line for line in caplog.records if "could not be answered" in line.getMessage()]
         assert "can't be used" in line.getMessage() and line.exc_info is None
+
+
+async def test_a_full_disk_of_the_server_is_said_by_calls_ready_and_doctor_and_heals(
+    tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("handspan.store.postgres.database._PROOF_SECONDS", 0.0)
+    async with (
+        running_gateway(tmp_path, store={"url": schema_url(state)}) as gateway,
+        httpx2.AsyncClient(trust_env=False, timeout=WAIT, base_url=gateway.url) as client,
+    ):
+        client.headers["authorization"] = f"Bearer {gateway.token}"
+        with refusing_writes(state, 1):
+            told = await gateway.call("write_file", path="new", content="x")
+            assert isinstance(told, Failure) and told.code == "interrupted"
+            assert "its disk is full. Make room" in told.message
+            assert not (tmp_path / "workspace" / "new").exists()
+            assert (await client.get("/ready")).status_code == 503
+            assert "its disk is full. Make room" in (await client.get("/api/doctor")).text
+        assert isinstance(await gateway.call("write_file", path="new", content="x"), Success)
+        assert (await client.get("/ready")).status_code == 200
 
 
 async def test_the_gateway_says_what_is_wrong_and_heals(
