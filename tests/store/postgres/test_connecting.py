@@ -103,6 +103,7 @@ async def test_readers_wait_for_a_connection_and_are_told_when_all_are_in_use(st
         holding = asyncio.create_task(store.database.read_few(hold))
         await soon(held.wait())
         waiting = [asyncio.create_task(store.tokens.all(owner="ann")) for _ in range(20)]
+        await asyncio.sleep(0)  # each of them begins to wait
         store.database.address = structs.replace(address, timeout=0.01)
         with pytest.raises(StoreError, match=r"all its connections are in use\. Raise `store.connections`"):
             await soon(store.database.fetch_one("SELECT 1"))
