@@ -334,7 +334,7 @@ def test_the_doctor_says_how_to_install_the_program_of_an_mcp_server(run: Shell,
         "there is no program 'x-y': install it, or give its full path",
     ):
         assert line in done.stdout, done.stdout
-    assert done.stdout.count("do this: do what it says, or take it out") == 3
+    assert done.stdout.count("do this: do what the message says, or remove the source") == 3
 
 
 def test_the_doctor_has_a_remedy_for_a_workspace_that_can_not_be_used(run: Shell, tmp_path: Path) -> None:
