@@ -202,7 +202,7 @@ def test_lines_of_standard_input_are_turns_and_commands(run: Shell) -> None:
     done = run("chat", given=f"{TIME}\n\n/agent nope\n/agent\n/quit\nnever said\n")
     assert done.returncode == 0
     assert "get_current_time: ok" in done.stdout
-    assert "(There is no agent 'nope'." in done.stdout and "\n  General\n" in done.stdout
+    assert "(There is no agent 'nope'." in done.stdout and "\n  *  General\n" in done.stdout
     assert "> " not in done.stdout and "never said" not in done.stdout
     events = json_lines(run("chat", "--json", given=f"/usage\n{TIME}\n"))
     assert [event["type"] for event in events if event["type"] in ("session", "told", "ended")] == [
