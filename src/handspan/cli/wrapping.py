@@ -1,6 +1,5 @@
 """Lines that end at a word, where a terminal would break them anywhere. Loads nothing, so that every command can."""
 
-import shutil
 from typing import TextIO
 
 
@@ -9,7 +8,11 @@ def wrap_for(stream: TextIO, text: str, indent: int = 0, *, margin: int = 0) -> 
 
     `indent`: of each line that is added. `margin`: columns that the caller puts before each line.
     """
-    return wrap_text(text, shutil.get_terminal_size().columns - margin, indent) if stream.isatty() else text
+    if not stream.isatty():
+        return text
+    import shutil  # noqa: PLC0415 - it loads all kinds of archives, and only a terminal needs it
+
+    return wrap_text(text, shutil.get_terminal_size().columns - margin, indent)
 
 
 def wrap_text(text: str, width: int, indent: int = 0) -> str:
