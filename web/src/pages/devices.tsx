@@ -93,7 +93,9 @@ function DeviceRow({ device, usable, onRename }: DeviceProps) {
     if (!(await confirm(`Revoke ${label}?`, text, 'Revoke'))) return;
     await attempt(async () => {
       const { still_valid } = await rest.delete('/api/devices/{label}', { path });
-      toast(still_valid ? `${label} is forgotten, and its token is still valid. ${still_valid}` : `${label} is revoked.`);
+      toast(
+        still_valid ? `${label} is forgotten, and its token is still valid. ${still_valid}` : `${label} is revoked.`,
+      );
     });
   };
   return (
