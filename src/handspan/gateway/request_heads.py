@@ -1,4 +1,4 @@
-"""How large the head of a request may be, and what it says of its body. No token was checked at this point."""
+"""How large the head of a request may be, and what it says of its body. Nothing is known of its sender yet."""
 
 from typing import Final
 
