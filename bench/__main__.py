@@ -6,6 +6,7 @@ and the pictures of docs/pictures drawn anew.
 
 import argparse
 import asyncio
+import os
 import sys
 import tempfile
 import traceback
@@ -90,6 +91,7 @@ def main() -> None:
     given = parser.parse_args()
     if unknown := [name for name in given.family if name not in FAMILIES]:
         parser.error(f"there is no family {unknown[0]!r}: choose among {', '.join(FAMILIES)}")
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each process that starts would compile libraries anew
     figures, failed = asyncio.run(measure(given.family or list(FAMILIES)))
     if given.peers:
         figures = beside(figures)

@@ -236,7 +236,7 @@ class TestEnding:
 
 def _asked(server: Server) -> bool:
     """Whether a request is being answered."""
-    return bool(server._uvicorn and server._uvicorn.server_state.tasks)
+    return bool(server._state and server._state.tasks)
 
 
 class TestWhatCannotBeListenedOn:

@@ -93,7 +93,7 @@ def _compile_glob(pattern: str) -> re.Pattern[str]:
 
 def matches(pattern: str, name: str) -> bool:
     """Whether a glob (`*`, `?`) matches the whole name."""
-    return _compile_glob(pattern).fullmatch(name) is not None
+    return pattern == "*" or _compile_glob(pattern).fullmatch(name) is not None
 
 
 def matches_any(patterns: Iterable[str], name: str) -> bool:

@@ -42,7 +42,7 @@ _LINES: Final = {
     503: b"HTTP/1.1 503 Service Unavailable\r\n",
 }
 _INVALID: Final = "Invalid HTTP request received."
-_NOT_IN_PATH: Final = re.compile(rb"^[a-z][a-z0-9+.-]*://[^/?#]*|[?#].*$", re.IGNORECASE | re.DOTALL)
+_NOT_IN_PATH: Final = rb"(?is)^[a-z][a-z0-9+.-]*://[^/?#]*|[?#].*$"
 """The parts of an address that are not its path: the host before it, the query after it."""
 
 
@@ -344,7 +344,7 @@ class HttpProtocol(HttpToolsProtocol):
         self.transport.close()
 
     def _write(self, refused: Refusal) -> None:
-        path = unquote(_NOT_IN_PATH.sub(b"", self.url[:_ENOUGH]).decode("latin-1"))
+        path = unquote(re.sub(_NOT_IN_PATH, b"", self.url[:_ENOUGH]).decode("latin-1"))
         body = body_of(refused, {"path": path, "root_path": self._prefix})
         length = (b"content-length", b"%d" % len(body))
         headers = [*self.server_state.default_headers, *raw_headers(refused), length, (b"connection", b"close")]

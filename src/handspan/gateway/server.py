@@ -1,4 +1,4 @@
-"""The server: uvicorn with our own signals. The first signal stops it in order, a second one at once (SPEC G3)."""
+"""The server: uvicorn's connections, our listeners. The first signal stops it in order, a second at once (SPEC G3)."""
 
 import asyncio
 import contextlib
@@ -13,18 +13,17 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol
 
 from starlette.types import ASGIApp
 
 from handspan.config.settings import ConnectionLimits, GatewaySettings
 from handspan.core.errors import ConfigError
 from handspan.core.fast import IS_FAST
-from handspan.gateway.fast_uvicorn import Config
-from handspan.gateway.fast_uvicorn import Server as UvicornServer
 from handspan.gateway.http_protocol import Answering, HttpProtocol
 from handspan.gateway.idle_connections import IdleConnections
 from handspan.gateway.listening import TlsFiles, listen, url_of
+from handspan.gateway.protocol_config import ProtocolConfig, SharedState
 from handspan.gateway.reading_turns import ReadingTurns
 from handspan.gateway.tls_listener import TlsListener
 
@@ -35,6 +34,8 @@ _SAME_REQUEST_SECONDS: Final = 0.5
 _CLOSE_SECONDS: Final = 0.5
 _LAST_WORD_SECONDS: Final = 0.1
 _LOOK_SECONDS: Final = 0.005
+_BACKLOG: Final = 2048
+"""Connections that the kernel keeps for the server until it accepts them."""
 _TURNS_TO_ACCEPT: Final = 5
 """After so many turns of the event loop, uvicorn knows every connection that the kernel has accepted."""
 _M_ARENA_MAX: Final = -8
@@ -90,8 +91,9 @@ class Server:
         self._gateway = gateway
         self._settings = settings
         self._ticking: asyncio.Task[None] | None = None
-        self._uvicorn: UvicornServer | None = None
-        self._sockets: list[Any] = []
+        self._state: SharedState | None = None
+        self._listeners: list[asyncio.Server | TlsListener] = []
+        self._sockets: list[socket.socket] = []
         self.port = 0
         """The port; known after `open`."""
 
@@ -108,7 +110,7 @@ class Server:
         try:
             await self._gateway.open(self.url)
             try:
-                self._uvicorn = await self._start(tls)
+                await self._start(tls)
             except BaseException:
                 await self._gateway.close()
                 raise
@@ -118,45 +120,37 @@ class Server:
             raise
         return self.url
 
-    async def _start(self, tls: TlsFiles) -> UvicornServer:
+    async def _start(self, tls: TlsFiles) -> None:
         prefix, limits = self._settings.path_prefix, self._settings.connections
         idle, turns = IdleConnections(limits), ReadingTurns(limits.tokenless_per_second)
-        config = Config(
-            cast(Any, Answering(self._gateway.asgi, prefix)),
-            http=cast(Any, partial(HttpProtocol, prefix, limits, idle, turns)),
-            ws=cast(Any, partial(_socket_protocol, limits)),
-            ws_max_size=self._settings.limits.message_bytes,
-            ws_ping_interval=20.0,
-            ws_ping_timeout=20.0,
-            ws_per_message_deflate=False,  # it multiplies the memory of a connection
-            lifespan="off",
-            interface="asgi3",
-            log_config=None,
-            log_level="warning",  # SPEC S5: lower levels log addresses with their query, and so tokens
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
+        config = ProtocolConfig(
+            Answering(self._gateway.asgi, prefix),
+            partial(_socket_protocol, limits),
+            self._settings.limits.message_bytes,
         )
-        config.load()
-        config.ssl = tls.context
-        server = UvicornServer(config)
-        server.lifespan = config.lifespan_class(config)
-        await server.on_tick(0)  # the date is known before the first answer
-        server.servers = cast(Any, [await self._accept(server, idle, bound) for bound in self._sockets])
-        self._ticking = asyncio.create_task(_tick(server, idle, tls))
-        return server
+        _silence_uvicorn()
+        state = self._state = SharedState()
+        state.set_date(time.time())  # before the first answer
+        shared: dict[str, Any] = {"config": config, "server_state": state, "app_state": {}}
+        make = partial(HttpProtocol, prefix, limits, idle, turns, **shared)
+        self._listeners = [await self._accept(bound, make, tls, idle, state) for bound in self._sockets]
+        self._ticking = asyncio.create_task(_tick(state, idle, tls))
 
     async def _accept(
-        self, server: UvicornServer, idle: IdleConnections, bound: socket.socket
+        self,
+        bound: socket.socket,
+        make: Callable[..., HttpProtocol],
+        tls: TlsFiles,
+        idle: IdleConnections,
+        state: SharedState,
     ) -> asyncio.Server | TlsListener:
-        """Accept connections. uvicorn's own `startup` bounds neither the time nor the number of handshakes of TLS."""
-        config, state = server.config, server.server_state
-        make: Any = partial(cast(Any, config.http_protocol_class), config=config, server_state=state, app_state={})
-        if config.ssl is None:
-            return await asyncio.get_running_loop().create_server(make, sock=bound, backlog=config.backlog)
-        bound.listen(config.backlog)
-        seconds = self._settings.connections.head_seconds
-        listener = TlsListener(bound, config.ssl, seconds, idle, state.connections, make)
+        """Accept connections, with TLS if there is a certificate."""
+        if tls.context is None:
+            return await asyncio.get_running_loop().create_server(make, sock=bound, backlog=_BACKLOG)
+        bound.listen(_BACKLOG)
+        listener = TlsListener(
+            bound, tls.context, self._settings.connections.head_seconds, idle, state.connections, make
+        )
         listener.open()
         return listener
 
@@ -178,29 +172,25 @@ class Server:
             _log.warning("Some work did not end within %s s", seconds)
 
     async def _close_connections(self) -> None:
-        server, self._uvicorn = self._uvicorn, None
-        if server is None:
+        state, self._state = self._state, None
+        if state is None:
             return
         if self._ticking is not None:
             self._ticking.cancel()
             await asyncio.gather(self._ticking, return_exceptions=True)
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # that some had to be cut off is no error
-        left = set(server.server_state.tasks)
-        await self._end_connections(server)
+        left = set(state.tasks)
+        await self._end_connections(state)
         if left:
             await asyncio.wait(left, timeout=_LAST_WORD_SECONDS)  # cancelled requests still send their answer
-        for client in list(server.server_state.connections):
+        for client in list(state.connections):
             client.transport.abort()
         if left:
             await asyncio.wait(left, timeout=_CLOSE_SECONDS)
 
-    async def _end_connections(self, server: UvicornServer) -> None:
-        """Close listening sockets and idle connections, wait for the others, and cancel what takes too long.
-
-        uvicorn's own `shutdown` sleeps for a tenth of a second even if nothing runs.
-        """
-        state = server.server_state
-        for listening in (*server.servers, *self._sockets):
+    async def _end_connections(self, state: SharedState) -> None:
+        """Close listening sockets and idle connections, wait for the others, and cancel what takes too long."""
+        for listening in (*self._listeners, *self._sockets):
             listening.close()
         for _ in range(_TURNS_TO_ACCEPT):
             await asyncio.sleep(0)
@@ -215,11 +205,18 @@ class Server:
                 task.cancel()
 
 
-async def _tick(server: UvicornServer, idle: IdleConnections, tls: TlsFiles) -> None:
-    """Update uvicorn's date header, end connections that are too slow, take a new certificate: every second."""
+def _silence_uvicorn() -> None:
+    """Let uvicorn log no more than warnings: lower levels log addresses with their query, and so tokens (SPEC S5)."""
+    for name in ("uvicorn.error", "uvicorn.access", "uvicorn.asgi"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    logging.getLogger("uvicorn.access").propagate = False  # so it does not even put its lines together
+
+
+async def _tick(state: SharedState, idle: IdleConnections, tls: TlsFiles) -> None:
+    """Update the date header, end connections that are too slow, take a new certificate: every second."""
     while True:
         await asyncio.sleep(1.0)
-        await server.on_tick(0)
+        state.set_date(time.time())
         idle.end_late()
         try:
             tls.reload()

@@ -4,7 +4,7 @@ Holds:   `ws.py`, frames in and out (read it first); `peers.py`, a client across
          of a client, with `chat_frames.py`; `devices.py`, the devices of all owners; `unfinished_calls.py`, calls of an
          earlier process; `late_results.py`, results that no call waits for; `messages.py`, what agents write to the
          person; `socket.py`, a connection without ASGI, behind the Protocols of `transport.py`.
-Imports: gateway.entry, gateway.sessions, gateway.live, agent, engine, sources, channels, registry, wire,
-         config, core.
+Imports: gateway.entry, gateway.fast_uvicorn, gateway.sessions, gateway.live, agent, engine, sources, channels,
+         registry, wire, config, core.
 To add:  a frame is declared in `wire/ws_frames.py` and taken in `ws.py` or `chat.py`.
 """

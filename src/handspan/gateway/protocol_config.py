@@ -1,0 +1,55 @@
+"""What uvicorn's connections read of their server, in place of uvicorn's own `Config` and `Server`.
+
+Those also have a command line, processes, signals and a way to stop; our server has its own of each.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from starlette.types import ASGIApp
+
+_DATE: Final = "{}, %d {} %Y %H:%M:%S GMT"
+_DAYS: Final = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
+_MONTHS: Final = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+
+
+class ProtocolConfig:
+    """The members of uvicorn's `Config` that its connections read, under the same names."""
+
+    loaded = True
+    root_path = ""
+    asgi_version = "3.0"
+    limit_concurrency = None
+    timeout_keep_alive = 5
+    reset_contextvars = False
+    ws_ping_interval = 20.0
+    ws_ping_timeout = 20.0
+    ws_per_message_deflate = False  # it multiplies the memory of a connection
+
+    def __init__(self, app: ASGIApp, ws_protocol_class: Callable[..., Any], ws_max_size: int) -> None:
+        self.loaded_app = app
+        self.ws_protocol_class = ws_protocol_class
+        self.ws_max_size = ws_max_size
+
+
+class SharedState:
+    """The members of uvicorn's `ServerState`: what all connections of a server share."""
+
+    def __init__(self) -> None:
+        self.total_requests = 0
+        self.connections: set[Any] = set()
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.default_headers: list[tuple[bytes, bytes]] = []
+        """The headers of every response."""
+
+    def set_date(self, now: float) -> None:
+        """Let responses have the date of this moment, in seconds since 1970."""
+        self.default_headers = [(b"date", http_date(now).encode())]
+
+
+def http_date(now: float) -> str:
+    """Return a moment as HTTP writes it (RFC 9110, 5.6.7), in whichever language the system speaks."""
+    at = time.gmtime(now)
+    return time.strftime(_DATE.format(_DAYS[at.tm_wday], _MONTHS[at.tm_mon - 1]), at)
