@@ -1,6 +1,7 @@
 """Worker processes for isolated tools (SPEC T3)."""
 
 import asyncio
+import gc
 import os
 import signal
 import subprocess
@@ -83,6 +84,18 @@ async def test_a_worker_that_died_while_it_was_idle_is_replaced(kit: EngineKit) 
     await asyncio.wait_for(worker._process.wait(), WAIT)
     second = await kit.value("pid")
     assert second != first
+
+
+async def test_a_killed_worker_leaves_no_pipe_to_the_loop() -> None:
+    """What it has started holds the pipe for longer than the worker itself lives."""
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        *("sh", "-c", "sleep 100 & exit 0"), stdin=pipe, stdout=pipe, start_new_session=True
+    )
+    await asyncio.wait_for(process.wait(), WAIT)
+    await asyncio.wait_for(Worker(process, PATIENT).kill(), WAIT)
+    reading = [found for found in gc.get_objects() if isinstance(found, asyncio.ReadTransport)]
+    assert [transport for transport in reading if not transport.is_closing()] == []
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from handspan.engine.workers.process_tree import kill_group, kill_tree
 
 _LENGTH: Final = struct.Struct("!I")
 _MAX_REPLY: Final = 256 * 1024 * 1024
+_AT_ONCE: Final = 64 * 1024
 
 
 class Workers:
@@ -130,6 +131,17 @@ class Worker:
             kill_group(self._process.pid)
         await self._process.wait()
         self.close_pipe()
+        await self._read_to_end()
+
+    async def _read_to_end(self) -> None:
+        """Wait until the loop has seen the end of the pipe: else one that ends now would leave its transport open."""
+        assert self._process.stdout is not None
+        try:
+            async with asyncio.timeout(self._last_seconds):  # a process that got away may hold the pipe open
+                while await self._process.stdout.read(_AT_ONCE):
+                    pass
+        except TimeoutError:
+            pass
 
     def close_pipe(self) -> None:
         if self._process.stdin is not None:
