@@ -33,7 +33,7 @@ def test_cost_is_unknown_when_anything_it_needs_is(usage: Usage | None, price: M
 
 def test_a_date_in_the_name_makes_no_other_model() -> None:
     assert price_of("gpt-4o-2024-08-06") == price_of("gpt-4o") == ModelPrice(2.5, 10, 1.25)
-    assert price_of("claude-sonnet-4-5-20250929") == price_of("claude-sonnet-4-5") == ModelPrice(3, 15, 0.3)
+    assert price_of("claude-sonnet-4-5-20250929") == price_of("claude-sonnet-4-5") == ModelPrice(3, 15, 0.3, 3.75)
 
 
 def test_the_settings_win_even_with_a_price_of_nothing() -> None:
@@ -47,6 +47,13 @@ def test_cached_input_has_its_own_price_where_there_is_one() -> None:
     assert cost(usage, PRICE) == pytest.approx(1.2 + 0.2 + 1.0)
     assert cost(usage, ModelPrice(2.0, 10.0)) == pytest.approx(3.0)
     assert cost(Usage(10, 0, 99), PRICE) == pytest.approx(10 * 0.5 / 1e6)
+
+
+def test_input_that_is_written_to_a_cache_has_its_own_price_where_there_is_one() -> None:
+    usage = Usage(1_000_000, 0, 400_000, cache_written=500_000)
+    assert cost(usage, ModelPrice(2.0, 10.0, 0.5, 2.5)) == pytest.approx(0.2 + 0.2 + 1.25)
+    assert cost(usage, PRICE) == pytest.approx(0.2 + 0.2 + 1.0)
+    assert cost(Usage(10, 0, 4, cache_written=99), ModelPrice(2.0, 10.0, 0.5, 2.5)) == pytest.approx(17e-6)
 
 
 def test_what_costs_nothing_is_known_to_cost_nothing() -> None:

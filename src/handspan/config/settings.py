@@ -296,6 +296,8 @@ class ModelPrice(Struct, frozen=True):
     """For what the model writes."""
     cached: Dollars | None = None
     """For input that is read from a cache; unset: as other input."""
+    cache_write: Dollars | None = None
+    """For input that is written to a cache; unset: as other input."""
 
 
 class ModelSettings(Struct, frozen=True):

@@ -79,6 +79,8 @@ class Usage(Struct, frozen=True):
     """The part of `input` that was read from a cache."""
     reasoning: int | None = None
     """The part of `output` that was spent on thinking."""
+    cache_written: int | None = None
+    """The part of `input` that was written to a cache."""
 
 
 @final

@@ -13,9 +13,9 @@ from handspan.core.messages import Usage
 AS_OF: Final = "2025-12"
 
 _PRICES: Final[dict[str, ModelPrice]] = {
-    "claude-opus-4-5": ModelPrice(5, 25, 0.5),
-    "claude-sonnet-4-5": ModelPrice(3, 15, 0.3),
-    "claude-haiku-4-5": ModelPrice(1, 5, 0.1),
+    "claude-opus-4-5": ModelPrice(5, 25, 0.5, 6.25),
+    "claude-sonnet-4-5": ModelPrice(3, 15, 0.3, 3.75),
+    "claude-haiku-4-5": ModelPrice(1, 5, 0.1, 1.25),
     "gpt-5": ModelPrice(1.25, 10, 0.125),
     "gpt-5-mini": ModelPrice(0.25, 2, 0.025),
     "gpt-5-nano": ModelPrice(0.05, 0.4, 0.005),
@@ -43,8 +43,13 @@ def cost(usage: Usage | None, price: ModelPrice | None) -> float | None:
     if usage is None or price is None or usage.input is None or usage.output is None:
         return None
     cached = min(usage.cached or 0, usage.input)
-    cached_price = price.input if price.cached is None else price.cached
-    amounts = ((usage.input - cached, price.input), (cached, cached_price), (usage.output, price.output))
+    written = min(usage.cache_written or 0, usage.input - cached)
+    amounts = (
+        (usage.input - cached - written, price.input),
+        (cached, price.input if price.cached is None else price.cached),
+        (written, price.input if price.cache_write is None else price.cache_write),
+        (usage.output, price.output),
+    )
     if any(tokens and dollars is None for tokens, dollars in amounts):
         return None
     return sum(tokens * (dollars or 0.0) for tokens, dollars in amounts) / 1_000_000

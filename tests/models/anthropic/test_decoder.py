@@ -419,7 +419,7 @@ def test_calls_count_whatever_the_reason_says(reason: Json) -> None:
 def test_usage_counts_what_came_from_the_cache_as_input() -> None:
     counts: JsonObject = {"input_tokens": 10, "cache_creation_input_tokens": 100, "cache_read_input_tokens": 1000}
     answer = message([start(counts), *end(output_tokens_details={"thinking_tokens": 3})])
-    assert answer.usage == Usage(input=1110, output=5, cached=1000, reasoning=3)
+    assert answer.usage == Usage(input=1110, output=5, cached=1000, reasoning=3, cache_written=100)
 
 
 def test_later_counts_replace_earlier_ones() -> None:

@@ -121,6 +121,7 @@ export interface Usage {
   output?: number | null | undefined;
   cached?: number | null | undefined;
   reasoning?: number | null | undefined;
+  cache_written?: number | null | undefined;
 }
 
 /** What a reply used. */

@@ -236,6 +236,7 @@ def _usage(counts: JsonObject) -> Usage | None:
         output=_count_of(counts.get("output_tokens")),
         cached=cached,
         reasoning=_count_of(json_object(counts.get("output_tokens_details")).get("thinking_tokens")),
+        cache_written=written,
     )
     return None if usage == Usage() else usage
 
