@@ -118,3 +118,13 @@ async def test_the_root_can_not_sign_for_the_internet(tmp_path: Path) -> None:
         "local",
         "localhost",
     }
+
+
+@pytest.mark.parametrize("name", ["192.168.1.7", "fd00::2", "pc.local", "localhost"])
+def test_the_root_signs_for_a_private_network(name: str) -> None:
+    assert LanCertificates.may_sign(name)
+
+
+@pytest.mark.parametrize("name", ["192.0.2.2", "2001:db8::1", "pc.example.com", ""])
+def test_the_root_signs_for_no_other_network(name: str) -> None:
+    assert not LanCertificates.may_sign(name)

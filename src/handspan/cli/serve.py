@@ -8,6 +8,7 @@ import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 import click
 import msgspec
@@ -253,8 +254,13 @@ def _say_how_to_trust(settings: Settings, url: str) -> None:
     certificates = _own_certificates(settings)
     if certificates is None:
         return
-    _tell(f"TLS      a phone loads the root once, from {_address_for_others(settings, url) or url}/device")
+    address = _address_for_others(settings, url) or url
+    _tell(f"TLS      a phone loads the root once, from {address}/device")
     _tell(f"         its SHA-256: {certificates.fingerprint()}")
+    host = urlsplit(address).hostname or ""
+    if not certificates.may_sign(host):
+        _tell(f"         the certificate is not for {host}: our root signs only for private networks.")
+        _tell("         Name a certificate of yours in `gateway.tls_cert`.")
 
 
 def _tell(line: str) -> None:

@@ -150,8 +150,12 @@ class LanCertificates:
         replace_private(self.certificate, _pem(signed) + _pem(root) + _pem_of_key(key))
 
     @staticmethod
-    def _read(path: Path) -> Certificate | None:
+    def may_sign(name: str) -> bool:
+        """Whether the root may sign for this address or name: only for those of private networks."""
+        return _may_sign(name)
 
+    @staticmethod
+    def _read(path: Path) -> Certificate | None:
         return load_pem_x509_certificate(path.read_bytes()) if path.exists() else None
 
 
