@@ -52,8 +52,8 @@ async def keep_promises(fleet: Fleet, load: NodesLoad, before: HeldOpen) -> list
     await load.works()
     await load.pause()
     uncallable = await _uncallable(fleet, load)
-    await wait_for("no call is open", lambda: fleet.has_none("SELECT 1 FROM calls WHERE state <> 'done'"))
-    await wait_for("no turn runs", lambda: fleet.has_none("SELECT 1 FROM sessions WHERE state = 'running'"))
+    await wait_for_none(fleet, "open calls", "SELECT * FROM calls WHERE state <> 'done'")
+    await wait_for_none(fleet, "running turns", "SELECT * FROM sessions WHERE state = 'running'")
     unpaired = {parcel: result for parcel, result in load.results.items() if result is None}
     return [
         Figure("calls with a result", sum(result is not None for result in load.results.values()), at_least=1),
@@ -86,6 +86,16 @@ async def _seconds_until_equal(fleet: Fleet) -> float:
 
     await wait_for("all nodes list the same", are_equal)
     return time.monotonic() - begun
+
+
+async def wait_for_none(fleet: Fleet, what: str, sql: str) -> None:
+    """Wait until a statement finds nothing. Raises `TimeoutError` with the rows, the nodes and their logs."""
+    try:
+        await wait_for(f"no {what}", lambda: fleet.has_none(sql))
+    except TimeoutError as error:
+        rows, nodes = await fleet.rows(sql), await fleet.rows("SELECT * FROM nodes")
+        logs = "\n".join(node.log[-3000:] for node in fleet.nodes)
+        raise TimeoutError(f"{error}: {rows}\nnodes: {nodes}\n{logs}") from None
 
 
 async def all_listed(fleet: Fleet, load: NodesLoad) -> None:
