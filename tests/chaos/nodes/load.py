@@ -97,6 +97,10 @@ class NodesLoad:
             while self._at_work:
                 await asyncio.sleep(_AGAIN)
 
+    async def end_runs(self) -> None:
+        """Let every page say something more. A page leaves a run whose answer it lost: its calls would wait for it."""
+        await asyncio.gather(*(page.run_once(self._is_over) for page in self.pages))
+
     async def works(self, more: int = 10) -> None:
         """Wait until so many more parcels are lifted."""
         wanted = self.ran.total() + more

@@ -51,6 +51,7 @@ async def keep_promises(fleet: Fleet, load: NodesLoad, before: HeldOpen) -> list
     await all_listed(fleet, load)
     await load.works()
     await load.pause()
+    await load.end_runs()
     uncallable = await _uncallable(fleet, load)
     await wait_for_none(fleet, "open calls", "SELECT * FROM calls WHERE state <> 'done'")
     await wait_for_none(fleet, "running turns", "SELECT * FROM sessions WHERE state = 'running'")
