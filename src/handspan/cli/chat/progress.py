@@ -7,7 +7,9 @@ from msgspec import Struct
 from handspan.core.values import Json
 
 _PARTS: Final = ("progress", "done", "current", "completed")
+"""Keys under which a report says how much is done."""
 _WORDS: Final = ("message", "text", "status", "stage")
+"""Keys under which a report has words."""
 
 
 class ProgressView(Struct, frozen=True):
