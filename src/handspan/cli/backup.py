@@ -99,6 +99,7 @@ def restore(file: Path, replace: bool, as_json: bool) -> None:
 
 
 def _save(loaded: LoadedSettings, folder: Path, file: Path) -> BackupReport:
+    """Write everything into the new file. A file that is not complete is removed."""
     state = loaded.settings.state
     if not state.is_dir():
         raise ConfigError(f"There is no state folder {str(state)!r}: name the right one with --state.")
@@ -126,7 +127,7 @@ def _save(loaded: LoadedSettings, folder: Path, file: Path) -> BackupReport:
 def _fill(
     archive: "_ShownArchive", manifest: BackupManifest, loaded: LoadedSettings, folder: Path, *, except_for: Path
 ) -> list[int]:
-    """Add everything to the archive, and return the sizes. The database comes first: files that it names exist then."""
+    """Add everything to the archive, and return the sizes. The database is first: the files that it names stay."""
     archive.add_bytes(_MANIFEST, msgspec.json.encode(manifest))
     state, sizes = loaded.settings.state, []
     if manifest.database:
@@ -264,6 +265,7 @@ def _open_archive(file: Path, what: str) -> Iterator[tarfile.TarFile]:
 
 
 def _read_manifest(archive: tarfile.TarFile) -> BackupManifest:
+    """Return the first file of the archive. Raises `HandspanError` if it is none of ours, or too new."""
     try:
         first = archive.next()
         content = archive.extractfile(first) if first is not None and first.name == _MANIFEST else None

@@ -300,6 +300,7 @@ def _batch(lines: Iterable[bytes]) -> Iterator[_Line]:
 
 
 def _read_line(line: bytes, number: int) -> _Line:
+    """Return the tool and the arguments of a line of a batch, or why it can't be read."""
     try:
         match strict_json.parse(line.strip()):
             case {"tool": str(tool), **rest} if not set(rest) - {"args"}:

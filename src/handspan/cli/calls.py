@@ -109,6 +109,7 @@ async def _find_call(requests: Requests, call_id: str) -> CallRecordView:
 
 
 def _lines(call: CallRecordView) -> Iterator[str]:
+    """Yield all that is known of a call, as lines for a terminal."""
     took, waited = _times(call)
     facts = {
         "call": call.id,

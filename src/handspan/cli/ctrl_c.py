@@ -44,6 +44,7 @@ def hear_ctrl_c(act: Act) -> Iterator[None]:
 
 
 def _listen(act: Act | None) -> None:
+    """Let Ctrl-C call `act`; None: as it is by default."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a command in the background ignores Ctrl-C
         return
     loop = asyncio.get_running_loop()

@@ -40,6 +40,7 @@ def _show(page: McpLoginPage) -> None:
 
 
 async def _log_in(requests: Requests, name: str, show: Callable[[McpLoginPage], None]) -> McpLoginState:
+    """Begin a login, show its page, and wait for its end. A pasted address is passed on."""
     path, threads = f"/api/mcp/{segment(name)}/login", CallThreads()
     show(await requests.change("POST", path, McpLoginPage))
     pasting = asyncio.ensure_future(threads.run(sys.stdin.readline))

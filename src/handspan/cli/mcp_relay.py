@@ -26,7 +26,7 @@ _GRACE: Final = 1.0
 _RETRY: Final = 1.0
 """Seconds until a lost stream of notifications is opened again."""
 _FAILED: Final = -32000
-"""The JSON-RPC code of a request that the gateway did not answer."""
+"""The JSON-RPC code of a request that the relay could not pass on, or the gateway refused."""
 
 
 class RelayResponse(Protocol):
@@ -181,6 +181,7 @@ class RelaySession:
             self._following = asyncio.create_task(self._pass_on_notifications())
 
     async def _pass_on_notifications(self) -> None:
+        """Read the stream of notifications for ever; open it again when it ends."""
         while True:
             try:
                 headers = {**_HEADERS, **self._session, "accept": "text/event-stream"}

@@ -102,6 +102,7 @@ async def _list_one(found: FoundManifest) -> ListedProvider:
 
 
 async def _with_tools(shown: ListedProvider, manifest: ProviderManifest, path: Path) -> ListedProvider:
+    """Return the provider with the names of its tools, or with why they can't be listed."""
     calls = ProviderSocket(shown.id, path)
     try:
         answer = await calls.call(CetpRequest(LIST_TOOLS), _LIST_SECONDS)
@@ -156,6 +157,7 @@ def _is_object(text: str) -> bool:
 
 
 async def _check(target: str, tool: str | None, arguments: str) -> tuple[list[CheckResult], Json]:
+    """Return the results of all checks and, with a tool, the answer of a call."""
     found = _find_target(target)
     if found.socket is None or found.problem:
         return [CheckResult("6.3", "wrong", f"{found.path}: {found.problem}")], None

@@ -118,7 +118,7 @@ def _with_certificate(loaded: LoadedSettings) -> LoadedSettings:
     certificates.renew()
     gateway = msgspec.structs.replace(settings.gateway, tls_cert=certificates.certificate)
     read_again = loaded.reload
-    assert read_again is not None  # settings of a command can always be read again
+    assert read_again is not None  # settings that come from files can be read again
     return loaded._replace(
         settings=msgspec.structs.replace(settings, gateway=gateway), reload=lambda: _with_certificate(read_again())
     )

@@ -115,6 +115,7 @@ class TerminalQuestions:
         self._taken_back_at = -math.inf
 
     async def _read_answer(self, question: Question) -> Answer:
+        """Ask until a known answer is typed, and return it. The end of the input denies."""
         answers, prompt = _ANSWERS, _CALL_PROMPT
         edit = self._edit if question.kind == "approval" else None
         if edit is not None:

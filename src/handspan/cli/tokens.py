@@ -115,6 +115,7 @@ def _list_tokens(remote: Remote) -> list[TokenView]:
 
 
 def _check_label(label: str) -> str:
+    """Return the label. Raises `UsageError` for one that a token can't have."""
     if not label.strip():
         raise click.UsageError("LABEL is empty: say whom the token is for, as in `handspan tokens new 'my page'`.")
     if len(label) > _LONGEST_LABEL:

@@ -136,6 +136,7 @@ async def _list(requests: Requests, agent: str | None) -> list[ToolView]:
 
 
 async def _switch_off(requests: Requests, pattern: str) -> Switched:
+    """Switch off what the pattern names. Warn when it names no tool that is here now."""
     switched = await requests.change("POST", "/api/switches/disable", Switched, {"pattern": pattern})
     tools = (await requests.get("/api/tools", ToolList)).tools
     if not any(_matches(pattern, tool) for tool in tools):

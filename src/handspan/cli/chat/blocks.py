@@ -47,6 +47,7 @@ class MarkdownBlocks:
         return block
 
     def _note_fence(self, line: str) -> None:
+        """Note that this line opens or closes a block of code."""
         found = _FENCE.match(line)
         if found is None:
             return

@@ -224,6 +224,7 @@ def _has_colour() -> bool:
 
 
 async def _converse(talk: TerminalChat, style: _Style) -> None:
+    """Talk until the person ends the conversation, at a prompt with editing where the terminal can do that."""
     from handspan.cli.chat.commands import SlashCommands, converse
 
     commands, history = SlashCommands(talk), read_settings().state / "chat_history"

@@ -115,6 +115,7 @@ class LineEditor:
             buffer.validate_and_handle()
 
     def _interrupt(self, event: KeyPressEvent) -> None:
+        """Clear the line at the first Ctrl-C, and end the conversation at the second."""
         if self._is_armed:
             event.app.exit(exception=EOFError, style="class:exiting")
             return

@@ -171,6 +171,7 @@ class RichScreen:
         self._console.print(BlockLines(self._markdown(block)), end="")
 
     def _report(self, call_id: str, value: Json) -> None:
+        """Show what a call reports: its progress, or that a person is asked at a device."""
         waiting = find_waiting_note(value)
         if waiting is not None:
             if waiting[1]:  # at a device; the person is asked here about all others
@@ -283,6 +284,7 @@ class RichScreen:
             self._live.refresh()
 
     def _region(self) -> RenderableType:
+        """Return what the region shows now: the block that arrives, and a line for each call or for the wait."""
         lines = [self._call_line(call) for call in self._running.values()]
         if self._lost_since is not None:
             lines.append(self._waiting_line("reconnecting…", self._lost_since))

@@ -168,6 +168,7 @@ class TerminalChat:
     # The turn.
 
     async def _run(self, begin: Callable[[Chat], EventStream]) -> Ended:
+        """Run a turn and return its end. The first Ctrl-C aborts it at the gateway, the second leaves it."""
         if isinstance(self._questions, TerminalQuestions):
             self._questions.note_typed()
         if self._is_lost or self._chat is None or self._chat.is_over:
@@ -196,6 +197,7 @@ class TerminalChat:
                 self.show.rest()
 
     async def _turn(self, events: EventStream) -> Ended:
+        """Show the events of a turn, ask its questions, and return its end."""
         ended: Ended | None = None
         self._with_images.clear()
         try:
@@ -233,6 +235,7 @@ class TerminalChat:
             await _cancel(asking, over)
 
     async def _ask_here(self, question: Question) -> Answer:
+        """Ask the person at this terminal. Messages that come meanwhile are shown after the answer."""
         self._asked_here += 1
         try:
             with self.show.hold():
@@ -259,6 +262,7 @@ class TerminalChat:
             self.show.note(f"(The image {name} can't be shown: {error.message})")
 
     async def _abort(self, turn: asyncio.Task[Ended]) -> None:
+        """Abort the turn at the gateway, and tell the person when the gateway does not answer soon."""
         waiting = asyncio.get_running_loop().call_later(_WAIT_SECONDS, self.show.note, _NO_WORD)
         try:
             if not await self._current_chat.abort():  # nothing runs at the gateway, whatever the task waits for

@@ -131,6 +131,7 @@ def _contacts(environ: Mapping[str, str]) -> _Found:
 
 
 def _search_book(book: Program, query: str) -> list[Json]:
+    """Return the contacts that this address book finds. Raises `ToolError` when it can't be asked."""
     try:
         lines = run_program(book, query).decode("utf-8", "replace").splitlines()
     except ToolError as error:

@@ -203,6 +203,7 @@ def _open_url() -> DeviceTool:
 
 
 def _web_address(url: str) -> str:
+    """Return the address. Raises `ToolError` for one that is not of a web page."""
     try:
         parts = urlsplit(url)
         is_fine = parts.scheme in ("http", "https") and bool(parts.hostname) and url.isprintable() and " " not in url
