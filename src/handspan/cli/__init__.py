@@ -1,10 +1,10 @@
 """COMMANDS: what a person types.
 
 Holds:   one file a command; `main.py` has the table of their names, each is loaded when it is used; `__main__.py` is
-         the console script. Read `door.py` first: `ask_gateway` finds the gateway that runs, or opens the same one
-         inside the process; `requests.py` and `remote.py` send its requests, `running.py` says which gateway serves a
+         the console script. Read `door.py` first: `ask_gateway` finds the gateway that runs, or opens one
+         inside the process; `requests.py` and `remote.py` send requests to it, `running.py` says which gateway serves a
          state folder. `render.py`, `render_tool.py` and `wrapping.py` print, `session_text.py` makes a document of a
-         session, `json_errors.py` JSON of an error, `progress_line.py` says how far a work is;
+         session, `json_errors.py` JSON of an error, `progress_line.py` shows the progress of long work;
          `terminal_questions.py` asks the person, who may change a call (`edit_arguments.py`, `json_editor.py`);
          `ctrl_c.py` has the one rule for that key; `completion.py` has the names that shells complete; `mcp_relay.py`
          (with `mcp_headers.py`) connects an MCP client at standard input and output to the gateway. Rooms: `chat/`,

@@ -5,16 +5,17 @@ import sys
 
 
 def start() -> None:
-    """Load the command line while no garbage is looked for, and run it.
+    """Load the command line with garbage collection off, and run it.
 
-    Nothing that is loaded becomes garbage, and to look for it takes a tenth of the time. `main` switches it on again.
+    Nothing that is loaded becomes garbage, and looking for it takes a tenth of the time. `main.py` switches the
+    collection on again.
     """
     gc.disable()
     try:
         from handspan.cli.main import main
 
         main()
-    except KeyboardInterrupt:  # while it was loaded: without a traceback, as later
+    except KeyboardInterrupt:  # Ctrl-C during loading: no traceback, as later
         sys.exit(130)
 
 

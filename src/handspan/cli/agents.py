@@ -91,7 +91,7 @@ def create(name: str, as_json: bool, **given: Any) -> None:
         wanted = Wanted(**given)
         agent = _change(Agent(_check_name(name)), wanted)
         await requests.change("POST", "/api/agents", AgentView, structs.asdict(agent))
-        await _note(requests, agent, wanted)
+        await _warn_about_names(requests, agent, wanted)
         await _show(requests, name, as_json)
 
     _run(work, as_json)
@@ -112,7 +112,7 @@ def edit(name: str, new_name: str | None, as_json: bool, **given: Any) -> None:
         wanted = Wanted(**given, name=None if new_name is None else _check_name(new_name))
         agent = _change(plain_agent(await find_agent(requests, name)), wanted)
         await requests.change("PATCH", f"/api/agents/{segment(name)}", AgentView, structs.asdict(agent))
-        await _note(requests, agent, wanted)
+        await _warn_about_names(requests, agent, wanted)
         await _show(requests, agent.name, as_json)
 
     _run(work, as_json)
@@ -201,8 +201,8 @@ def _split(globs: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(glob.strip() for glob in globs.split(",") if glob.strip()))
 
 
-async def _note(requests: Requests, agent: Agent, wanted: Wanted) -> None:
-    """Warn about names without an effect now; a device or a server may bring these tools later."""
+async def _warn_about_names(requests: Requests, agent: Agent, wanted: Wanted) -> None:
+    """Warn about names that have no effect now. A device or a server may bring such a tool later."""
     selection = await requests.get(f"/api/agents/{segment(agent.name)}/tools", AgentTools)
     names = [box.name for box in selection.tools]
     globs = (*_split(wanted.tools or ""), *_split(wanted.deny or ""), *wanted.enable, *wanted.disable)

@@ -26,16 +26,16 @@ from handspan.core.version import VERSION
 from handspan.gateway.app import copy_store
 
 _FORM: Final = 1
-"""The form of the file; a newer one is refused."""
+"""The version of the archive's format; an archive with a newer one is refused."""
 _PIECE: Final = 1024 * 1024
 _MANIFEST: Final = "handspan-backup.json"
 _DATABASE: Final = "handspan.db"
 _OF_A_PROCESS: Final = ("gateway.json", "gateway.lock", "runs")
 """Names in the state folder that mean something only while a gateway runs."""
 _ASIDE: Final = "before-"
-"""The state of before a restore, where it can't be beside the state folder."""
+"""How the name of a folder begins that has the state from before a restore."""
 _OF_CONFIG: Final = (mcp_file.NAME, "tools", "skills")
-"""What belongs to a person beside the settings file."""
+"""The person's files and folders that lie beside the settings file."""
 
 
 class BackupManifest(Struct, frozen=True):
@@ -45,7 +45,7 @@ class BackupManifest(Struct, frozen=True):
     version: str
     at: str
     database: bool
-    """Whether the database is in it. PostgreSQL has backups of its own."""
+    """Whether the archive has the database. PostgreSQL has backups of its own."""
     settings_file: str = ""
     """The name of the settings file in `config/`."""
 
@@ -58,7 +58,7 @@ class BackupReport(Struct, frozen=True):
     bytes: int
     database: bool
     kept: list[str] = []
-    """What was there already, and is now under this name; or stays as it is."""
+    """A sentence for each thing that was there already: its new name, or that it stays."""
 
 
 @click.command("backup")
@@ -99,6 +99,7 @@ def restore(file: Path, replace: bool, as_json: bool) -> None:
 
 
 def _save(loaded: LoadedSettings, folder: Path, file: Path) -> BackupReport:
+    """Write everything into the new file. A file that is not complete is removed."""
     state = loaded.settings.state
     if not state.is_dir():
         raise ConfigError(f"There is no state folder {str(state)!r}: name the right one with --state.")
@@ -126,7 +127,7 @@ def _save(loaded: LoadedSettings, folder: Path, file: Path) -> BackupReport:
 def _fill(
     archive: "_ShownArchive", manifest: BackupManifest, loaded: LoadedSettings, folder: Path, *, except_for: Path
 ) -> list[int]:
-    """Add everything to the archive, and return the sizes. The database is first: what it names stays there."""
+    """Add everything to the archive, and return the sizes. The database is first: the files that it names stay."""
     archive.add_bytes(_MANIFEST, msgspec.json.encode(manifest))
     state, sizes = loaded.settings.state, []
     if manifest.database:
@@ -151,7 +152,7 @@ def _files_of_all(loaded: LoadedSettings, folder: Path) -> Iterator[tuple[Path, 
 
 
 def _size_of_all(loaded: LoadedSettings, folder: Path) -> int:
-    """Return about how much there is to save: others write meanwhile."""
+    """Return about how many bytes there are to save: a gateway may write meanwhile."""
     files = [loaded.settings.state / _DATABASE, *(path for _, _, path in _files_of_all(loaded, folder))]
     return sum(path.stat().st_size for path in files if path.exists())
 
@@ -163,7 +164,8 @@ def _state_files(state: Path) -> list[Path]:
 
 
 def _files_below(top: Path, above: frozenset[Path] = frozenset()) -> Iterator[Path]:
-    """Yield the regular files, also behind links: settings and large folders are often linked. `above`: folders so far.
+    """Yield the regular files, also behind links: settings and large folders are often linked. `above`: the
+    folders that lead here.
 
     Caches of Python are left out: they are made anew.
     """
@@ -179,7 +181,7 @@ def _files_below(top: Path, above: frozenset[Path] = frozenset()) -> Iterator[Pa
 
 
 class _ShownArchive:
-    """Adds to an archive, and shows how far it is."""
+    """Adds files to an archive, and shows the progress."""
 
     def __init__(self, archive: tarfile.TarFile, progress: ProgressLine) -> None:
         self._archive = archive
@@ -187,7 +189,7 @@ class _ShownArchive:
         progress.add(0)
 
     def add_file(self, name: str, path: Path) -> int:
-        """Add a file, and return its size. One that is gone since the list was made was deleted meanwhile."""
+        """Add a file, and return its size; 0 for a file that was deleted since the list was made."""
         try:
             content = path.read_bytes()
         except FileNotFoundError:
@@ -199,12 +201,12 @@ class _ShownArchive:
         """Add a file that only we write to, piece by piece: it may be large."""
         with _CountedFile(path, self._progress) as file:
             size = path.stat().st_size
-            self._archive.addfile(_describe(name, size), file)
+            self._archive.addfile(_tar_info(name, size), file)
         return size
 
     def add_bytes(self, name: str, content: bytes, *, is_program: bool = False) -> None:
         """Add a file with this content."""
-        self._archive.addfile(_describe(name, len(content), is_program=is_program), io.BytesIO(content))
+        self._archive.addfile(_tar_info(name, len(content), is_program=is_program), io.BytesIO(content))
         self._progress.add(len(content))
 
 
@@ -221,7 +223,7 @@ class _CountedFile(io.FileIO):
         return data
 
 
-def _describe(name: str, size: int, *, is_program: bool = False) -> tarfile.TarInfo:
+def _tar_info(name: str, size: int, *, is_program: bool = False) -> tarfile.TarInfo:
     info = tarfile.TarInfo(name)
     mode = 0o700 if is_program else 0o600  # a skill may have scripts
     info.size, info.mode, info.mtime = size, mode, int(datetime.now(UTC).timestamp())
@@ -232,6 +234,7 @@ def _describe(name: str, size: int, *, is_program: bool = False) -> tarfile.TarI
 
 
 def _put_back(file: Path, state: Path, folder: Path, *, is_replaced: bool) -> BackupReport:
+    """Check the whole archive, move aside what is in the way, and write the files."""
     kept: list[str] = []
     try:
         with _open_archive(file, "Checking") as archive:
@@ -243,7 +246,7 @@ def _put_back(file: Path, state: Path, folder: Path, *, is_replaced: bool) -> Ba
             sizes = [
                 _write(member, archive, target)
                 for member in archive
-                if (target := _target(member, state, folder)) is not None and _is_free(target, is_replaced, kept)
+                if (target := _target(member, state, folder)) is not None and _clear_target(target, is_replaced, kept)
             ]
     except (tarfile.TarError, EOFError, OSError) as error:
         raise HandspanError(" ".join((f"{str(file)!r} can't be put back: {error}.", *kept))) from None
@@ -262,6 +265,7 @@ def _open_archive(file: Path, what: str) -> Iterator[tarfile.TarFile]:
 
 
 def _read_manifest(archive: tarfile.TarFile) -> BackupManifest:
+    """Return the first file of the archive. Raises `HandspanError` if it is none of ours, or too new."""
     try:
         first = archive.next()
         content = archive.extractfile(first) if first is not None and first.name == _MANIFEST else None
@@ -317,8 +321,11 @@ def _target(member: tarfile.TarInfo, state: Path, folder: Path) -> Path | None:
     return folders[root].joinpath(*parts)
 
 
-def _is_free(target: Path, is_replaced: bool, kept: list[str]) -> bool:
-    """Whether the file may be written; one of a person that is there already is moved aside, or stays."""
+def _clear_target(target: Path, is_replaced: bool, kept: list[str]) -> bool:
+    """Return whether the file may be written. With `is_replaced`, an existing file is moved aside; else it stays.
+
+    `kept` gets a sentence about the existing file.
+    """
     if not os.path.lexists(target):
         return True
     if is_replaced:
@@ -331,6 +338,7 @@ def _is_free(target: Path, is_replaced: bool, kept: list[str]) -> bool:
 
 
 def _write(member: tarfile.TarInfo, archive: tarfile.TarFile, target: Path) -> int:
+    """Write one file of the archive, and return its size."""
     source = archive.extractfile(member)
     assert source is not None  # it is a regular file
     if not target.parent.exists():

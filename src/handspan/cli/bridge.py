@@ -84,7 +84,7 @@ def _switches(memory: Path) -> AppSwitches:
 
 
 async def _run(remote: Remote, memory: Path, trusts_all: bool, phones: BridgeSettings | None, lines: "_Lines") -> int:
-    """Bridge until a signal ends it; the exit code. `phones` None: apps on phones are not bridged."""
+    """Bridge apps until a signal ends this, and return the exit code. `phones` None: apps on phones are left out."""
     bridge = Bridge(
         remote.url,
         remote.token,
@@ -118,7 +118,7 @@ async def _run(remote: Remote, memory: Path, trusts_all: bool, phones: BridgeSet
 
 
 class _Lines(logging.Handler):
-    """Prints what happens, a line each."""
+    """Prints each log record on a line."""
 
     def __init__(self, write_to: TextIO, *, as_json: bool) -> None:
         super().__init__(logging.INFO)

@@ -29,7 +29,7 @@ _Line: TypeAlias = tuple[str, bytes | str] | Failure
 SendCall: TypeAlias = Callable[[Json], Awaitable[bytes]]
 """Makes a call with these arguments, and returns its envelope."""
 _DATA: Final = b"data: "
-"""Before the JSON of an event."""
+"""What stands before the JSON of an event."""
 _SECONDS: Final = "1"
 """How long one request waits for a result, before the command looks whether a person is asked something."""
 _INTERRUPTED: Final = 130
@@ -40,7 +40,7 @@ _ABOUT_THE_CALL: Final[dict[int, ErrorCode]] = {
     413: "invalid_arguments",
     422: "invalid_arguments",
 }
-"""Statuses of a request that is refused for its content: the next line of a batch may do better."""
+"""Statuses of a request that is refused for its content: the next line of a batch may succeed."""
 
 
 class _Status(Struct, frozen=True):
@@ -143,7 +143,7 @@ async def _get_envelope(tool: str, arguments: bytes | str, send: SendCall) -> by
 
 
 class Calls:
-    """Calls tools as one agent; questions are asked here."""
+    """Calls tools as one agent; questions are asked at this terminal."""
 
     def __init__(self, requests: Requests, agent: str, questions: Questions, show: Progress | None = None) -> None:
         """`show` gets what a tool reports while it runs."""
@@ -155,7 +155,7 @@ class Calls:
         """Whether the person has cancelled a call."""
 
     async def check(self) -> Failure | None:
-        """Return the failure of every call when the agent is not there; the person at the terminal reads it, too."""
+        """Return the failure for all calls if there is no such agent, and print it at the terminal."""
         try:
             if self._agent:
                 await self._requests.get(f"/api/agents/{segment(self._agent)}", AgentView)
@@ -204,12 +204,12 @@ class Calls:
         try:
             await asyncio.wait((streaming, failing), return_when=asyncio.FIRST_COMPLETED)
             if waiting is not None and has_failed.is_set():
-                return await waiting
+                return await waiting  # raises the error that kept the question from being answered
             await streaming
             return envelope or await (waiting or self._wait(call_id))
         except asyncio.CancelledError:
             streaming.cancel()
-            if not call_id:  # the gateway has not said that it began
+            if not call_id:  # the gateway has not said that the call began
                 raise
             self.is_cancelled = True
             return await self._cancel(call_id)
@@ -228,7 +228,10 @@ class Calls:
         return bytes(msgspec.json.decode(b"".join(lines), type=_Record).result)
 
     async def _wait(self, call_id: str) -> bytes:
-        """Return the envelope that comes later: each wait is bounded here, all of them by the call's own time there."""
+        """Answer the call's questions until there is an envelope, and return that.
+
+        Each request waits a limited time; the gateway limits the whole by the timeout of the call.
+        """
         asked: set[str] = set()
         while True:
             await self._answer(call_id, asked)
@@ -237,7 +240,7 @@ class Calls:
                 return envelope
 
     async def _answer(self, call_id: str, asked: set[str]) -> None:
-        """Ask the person here what the gateway wants to know; what a device asks its own person is not among it."""
+        """Ask the person at this terminal what the gateway asks about the call. Devices ask their own person."""
         for question in (await self._requests.get("/api/questions", QuestionList)).questions:
             if question.call_id == call_id and question.id not in asked:
                 asked.add(question.id)
@@ -253,7 +256,7 @@ class Calls:
         try:
             await self._requests.change("POST", f"/api/questions/{segment(question_id)}/answer", AcceptedAnswer, answer)
         except RemoteRefused as refused:
-            if refused.status != 404:  # another client was faster, or its time is over
+            if refused.status != 404:  # 404: another client answered first, or the question has expired
                 raise
 
 
@@ -268,14 +271,14 @@ def _show_progress(value: Json) -> None:
 
 
 def _show_waiting(value: Json) -> None:
-    """Show that a person is asked at a device. What every client may answer, the command asks here itself."""
+    """Show that a person is asked at a device. Questions that any client may answer are asked at this terminal."""
     text, device = find_waiting_note(value) or ("", "")
     if device:
         click.echo(strip_invisible(text), err=True, nl=False)
 
 
 def _read(tool: str, arguments: bytes | str) -> Json | Failure:
-    """Return the arguments as an object; what is none is refused in the engine's words."""
+    """Return the arguments as an object; for anything else, a failure in the engine's words."""
     try:
         given = strict_json.parse(arguments or b"{}")
     except WireError as error:
@@ -297,6 +300,7 @@ def _batch(lines: Iterable[bytes]) -> Iterator[_Line]:
 
 
 def _read_line(line: bytes, number: int) -> _Line:
+    """Return the tool and the arguments of a line of a batch, or why it can't be read."""
     try:
         match strict_json.parse(line.strip()):
             case {"tool": str(tool), **rest} if not set(rest) - {"args"}:

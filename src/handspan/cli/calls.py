@@ -19,6 +19,7 @@ from handspan.wire.rest.calls import CallPage, CallRecordView, ListedCall, Timin
 _COLUMNS: Final = ("id", "tool", "origin", "agent", "status", "at", "took", "waited")
 _NO_CALLS: Final = "The journal has no such call."
 _FOLLOWED: Final = ("at", "tool", "status", "took", "waited", "agent", "id")
+"""The columns of --follow; `_WIDTHS` are theirs."""
 _WIDTHS: Final = (19, 24, 18, 9, 7, 12, 36)
 
 
@@ -98,7 +99,7 @@ def show(call_id: str, as_json: bool) -> None:
 
 
 async def _find_call(requests: Requests, call_id: str) -> CallRecordView:
-    """Return the call of this id, or of the beginning of one."""
+    """Return the call with this id, or the only one whose id begins so."""
     try:
         return await requests.get(f"/api/calls/{segment(call_id)}", CallRecordView)
     except RemoteRefused as refused:
@@ -108,6 +109,7 @@ async def _find_call(requests: Requests, call_id: str) -> CallRecordView:
 
 
 def _lines(call: CallRecordView) -> Iterator[str]:
+    """Yield all that is known of a call, as lines for a terminal."""
     took, waited = _times(call)
     facts = {
         "call": call.id,
@@ -152,9 +154,9 @@ def _follow(filters: dict[str, str], limit: int, as_json: bool) -> None:
 
 
 async def _print_ended(requests: Requests, filters: dict[str, str], limit: int, as_json: bool) -> None:
-    """Print the last calls, then each one that ends. An update says that something changed; the first comes at once."""
+    """Print the last calls, then each one that ends. An event only says that calls changed; the first comes at once."""
     changed, printed = asyncio.Event(), set[str]()
-    following = asyncio.create_task(requests.follow("/api/live", lambda line: _note(line, changed)))
+    following = asyncio.create_task(requests.follow("/api/live", lambda line: _note_change(line, changed)))
     try:
         while not following.done():
             await asyncio.wait(
@@ -173,7 +175,8 @@ async def _print_ended(requests: Requests, filters: dict[str, str], limit: int, 
         await asyncio.gather(following, return_exceptions=True)
 
 
-def _note(line: bytes, changed: asyncio.Event) -> None:
+def _note_change(line: bytes, changed: asyncio.Event) -> None:
+    """Set `changed` for a line of the stream that says that calls changed."""
     if line.strip() in (b"event: ready", b"event: calls"):
         changed.set()
 

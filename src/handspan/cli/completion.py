@@ -20,7 +20,7 @@ from handspan.wire.rest.skills import SkillList
 from handspan.wire.rest.tools import ToolList
 
 _VARIABLE: Final = "_HANDSPAN_COMPLETE"
-"""With it, a shell asks the command for completions."""
+"""The variable with which a shell asks the command for completions."""
 _INSTALL: Final = {
     "bash": 'add to ~/.bashrc:  eval "$(handspan completion bash)"',
     "zsh": 'add to ~/.zshrc, after compinit:  eval "$(handspan completion zsh)"',
@@ -48,7 +48,7 @@ def command(ctx: click.Context, shell: str) -> None:
 
 
 def complete(kind: str, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-    """Return the names of this kind that begin so. It is silent: a shell would show whatever is printed."""
+    """Return the names of this kind that begin with `incomplete`. Prints nothing: a shell would show it."""
     try:
         with ctx.scope(cleanup=False):
             words = ask_gateway(NAMES[kind], says=False)

@@ -11,11 +11,11 @@ T = TypeVar("T")
 Act: TypeAlias = Callable[[], object]
 
 _act: Final[ContextVar[Act | None]] = ContextVar("_act", default=None)
-"""What Ctrl-C does in the block around this one."""
+"""What Ctrl-C does now; None outside of every block."""
 
 
 def run_until_done(work: Coroutine[Any, Any, T]) -> T:
-    """Run a command's work in an event loop. Ctrl-C cancels it, and the command ends as Ctrl-C ends every one."""
+    """Run a command's work in an event loop. Ctrl-C cancels it and raises `KeyboardInterrupt`."""
     try:
         return asyncio.run(_cancel_on_ctrl_c(work))
     except asyncio.CancelledError:
@@ -23,7 +23,7 @@ def run_until_done(work: Coroutine[Any, Any, T]) -> T:
 
 
 async def _cancel_on_ctrl_c(work: Coroutine[Any, Any, T]) -> T:
-    """Run the work. The loop's own way misses a Ctrl-C that comes just before the loop begins to wait."""
+    """Run the work; Ctrl-C cancels it. asyncio's own way misses a Ctrl-C that comes just before the loop waits."""
     task = asyncio.current_task()
     assert task is not None
     with hear_ctrl_c(task.cancel):
@@ -32,7 +32,7 @@ async def _cancel_on_ctrl_c(work: Coroutine[Any, Any, T]) -> T:
 
 @contextlib.contextmanager
 def hear_ctrl_c(act: Act) -> Iterator[None]:
-    """A block in which Ctrl-C does this, and nothing else. Blocks nest: the inner one counts."""
+    """Open a block in which Ctrl-C calls `act` and does nothing else. Of nested blocks the innermost counts."""
     outer = _act.get()
     token = _act.set(act)
     _listen(act)
@@ -44,10 +44,11 @@ def hear_ctrl_c(act: Act) -> Iterator[None]:
 
 
 def _listen(act: Act | None) -> None:
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a command in the background is not meant
+    """Let Ctrl-C call `act`; None: as it is by default."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a command in the background ignores Ctrl-C
         return
     loop = asyncio.get_running_loop()
-    with contextlib.suppress(ValueError, RuntimeError):  # only the main thread hears signals
+    with contextlib.suppress(ValueError, RuntimeError):  # only the main thread gets signals
         if act is None:
             loop.remove_signal_handler(signal.SIGINT)
         else:

@@ -42,7 +42,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
 
 
 def _about(device: DeviceView) -> list[str]:
-    """What the device says of itself, a line each."""
+    """Return what the device says of itself, a line each."""
     scopes = [f"has {one.name}: {one.description}" if one.description else f"has {one.name}" for one in device.scopes]
     return [*([device.description] if device.description else []), *scopes, *device.notes]
 

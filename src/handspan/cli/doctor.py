@@ -23,7 +23,7 @@ _COLUMN: Final = 6
 """Where the words begin, after the mark."""
 _LIBRARIES: Final = ("msgspec", "jsonschema-rs", "httpx2", "pydantic", "click")
 _NEEDED: Final = ("gateway", "gateway token")
-"""The checks without which a running gateway can't be asked how it does."""
+"""The checks that must pass before a running gateway is asked for its own findings."""
 
 
 @click.command("doctor")
@@ -46,7 +46,7 @@ def command(as_json: bool) -> None:
 
 
 def _mark(finding: Finding) -> str:
-    """Return how it stands: `note` where all works and something is to be done."""
+    """Return the mark of a finding: `note` when the check passed but something is to be done."""
     if not finding.ok:
         return "FAIL"
     return "note" if finding.remedy else "ok  "
@@ -63,12 +63,13 @@ def _findings() -> Iterator[Finding]:
         yield Finding("configuration", False, str(error), "correct the settings")
         return
     try:
-        yield from _of_gateway(loaded.settings)
+        yield from _check_gateway(loaded.settings)
     except HandspanError as error:
         yield Finding("start", False, str(error), "this first: until then no gateway can start here")
 
 
-def _of_gateway(settings: Settings) -> Iterator[Finding]:
+def _check_gateway(settings: Settings) -> Iterator[Finding]:
+    """Yield what the gateway says of itself, then what is seen of it from outside."""
     outside = [] if is_embedded() else list(gateway_findings(settings, given_url() or None, given_token() or None))
     if all(finding.ok for finding in outside if finding.what in _NEEDED):
         try:

@@ -19,13 +19,13 @@ _UPGRADE: Final = {
 }
 _UNKNOWN_HOST: Final = "handspan-doctor.invalid"
 _CLIENT: Final = {"User-Agent": f"handspan-doctor/{VERSION} (checks that strangers are refused)"}
-"""The gateway's log has it beside what was refused: so these checks do not look like an attack."""
+"""The gateway's log has this header beside each refused request, so that the checks do not look like an attack."""
 
 
 def gateway_findings(settings: Settings, url: str | None = None, token: str | None = None) -> Iterator[Finding]:
-    """Yield how the gateway at this address does, or the one that serves the state folder."""
+    """Yield the findings about the gateway at this address; without an address, the one of the state folder."""
     if url is not None:
-        yield from _Looking(url.rstrip("/"), token or "", None).findings()
+        yield from _OutsideChecks(url.rstrip("/"), token or "", None).findings()
         return
     try:
         running = find_running(settings.state)
@@ -36,11 +36,11 @@ def gateway_findings(settings: Settings, url: str | None = None, token: str | No
     if running is None:
         yield Finding("gateway", True, "none serves this state folder (`handspan serve` starts one)")
         return
-    yield from _Looking(running.url, token or running.token, tls).findings()
+    yield from _OutsideChecks(running.url, token or running.token, tls).findings()
 
 
-class _Looking:
-    """Looks at one gateway."""
+class _OutsideChecks:
+    """Checks one gateway from outside."""
 
     def __init__(self, url: str, token: str, tls: ssl.SSLContext | None) -> None:
         self._url = url
@@ -81,10 +81,10 @@ class _Looking:
         )
 
     def _token_check(self) -> Finding:
-        right = self._ask("/api/me", {"Authorization": f"Bearer {self._token}"})  # it needs no store
-        without = self._ask("/api/me")  # a wrong one would count as an attempt to guess: ten lock this address out
-        if right.status not in (200, 403):  # 403: it is known, but for something else
-            is_away = right.status == 503  # the store; the operator's token is known without it
+        right = self._ask("/api/me", {"Authorization": f"Bearer {self._token}"})  # this path needs no store
+        without = self._ask("/api/me")  # a wrong token would count as a guess: ten of them lock this address out
+        if right.status not in (200, 403):  # 403: the token is known, but its scopes do not allow this
+            is_away = right.status == 503  # the store is away; the operator's token is known without it
             remedy = "give the operator's" if is_away else "pair again, or give another"
             return Finding("gateway token", False, f"the token {_describe_answer(right)}", f"{remedy} one with --token")
         if without.status != 401:

@@ -1,4 +1,4 @@
-"""The gateway that a command asks: one that runs, else the same gateway opened inside this process."""
+"""The gateway that a command asks: one that runs, else one that is opened inside this process."""
 
 import asyncio
 import contextlib
@@ -49,13 +49,14 @@ def gateway_options(function: F) -> F:
 
 
 def place_options(function: F) -> F:
-    """Let a command take the same options, and --embedded."""
+    """Let a command take the options of `gateway_options`, and --embedded."""
     text = "Do it in this process, even if a gateway runs."
     option = click.option("--embedded", is_flag=True, expose_value=False, callback=_keep, help=text)
     return gateway_options(option(function))
 
 
 def _keep(ctx: click.Context, param: click.Parameter, value: str | bool | None) -> None:
+    """Keep the value of an option for `_given_options`."""
     if value:
         _given_options(ctx)[str(param.name)] = value
 
@@ -146,7 +147,7 @@ def _inside_requests(inside: "InsideGateway") -> Requests:
 
 
 def _make_threads() -> "CallThreads":
-    """Return threads that hold no process up: Ctrl-C ends a command at once."""
+    """Return threads that do not keep the process alive: Ctrl-C ends a command at once."""
     from handspan.client.threads import CallThreads
 
     return CallThreads()
@@ -180,7 +181,7 @@ def find_gateway(*, says: bool = True) -> "Remote | None":
 
 
 def _check_workspace(remote: "Remote", settings: Settings) -> str:
-    """Say which workspace the gateway has, if it is not the one of these settings: files would land elsewhere.
+    """Return a note on the gateway's workspace if these settings have another: files would land elsewhere.
 
     Raises `UsageError` when --workspace asks for another one.
     """
@@ -235,7 +236,10 @@ def running_gateway(settings: Settings, *, may_embed: bool = False) -> "Remote |
 
 
 def _find_running(settings: Settings, given: str, may_embed: bool) -> "Remote | None":
-    """Return the same, with the token that was given. It reads no options, so that any thread may find it again."""
+    """Return the gateway that serves the state folder. `given`: the token of the options.
+
+    It reads no options itself, so that `find_again` works on any thread.
+    """
     running = find_running(settings.state)
     if running is None:
         return None
@@ -265,13 +269,13 @@ def _say(words: str, says: bool) -> None:
 
 
 class _ChangedSettings(msgspec.Struct, frozen=True):
-    """What matters here of the settings in force: whether their file says something else."""
+    """The part of the settings in force that `note_changed_settings` reads: whether their file has changed."""
 
     is_changed: bool
 
 
 async def note_changed_settings(requests: Requests) -> None:
-    """Say at a terminal that the settings file says something else than the gateway that runs."""
+    """Say at a terminal that the settings file has changed since the gateway started."""
     if not (sys.stdout.isatty() and sys.stderr.isatty()):
         return
     with contextlib.suppress(HandspanError):  # only the operator may see the settings
@@ -280,6 +284,6 @@ async def note_changed_settings(requests: Requests) -> None:
 
 
 def say_aside(words: str) -> None:
-    """Print a note on standard error to a person who sees the output, too. In a pipe it would only be in the way."""
+    """Print a note on standard error if a person sees it and the output. In a pipe it would only be in the way."""
     if sys.stdout.isatty() and sys.stderr.isatty():
         click.echo(words, err=True)

@@ -19,7 +19,7 @@ _TYPE_IT: Final = "  The arguments as JSON, on one line (empty: go back)? "
 
 
 def argument_editor(requests: Requests) -> EditArguments:
-    """Return what lets the person at this terminal edit arguments: in an editor, or by typing them anew."""
+    """Return a function that lets the person at this terminal edit arguments: in an editor, or by typing them anew."""
 
     async def edit(question: Question, prompt: Callable[[str], Awaitable[str]]) -> JsonObject | None:
         check = await argument_check(requests, question.tool)
@@ -41,8 +41,8 @@ def argument_editor(requests: Requests) -> EditArguments:
 async def argument_check(requests: Requests, tool: str) -> Callable[[str], JsonObject]:
     """Return a function that reads and checks the text that a person typed as arguments for this tool.
 
-    The function raises `InvalidAnswer` when they don't fit. If the tool is gone meanwhile, there is no schema to check
-    against: the gateway then says what becomes of its call.
+    The function raises `InvalidAnswer` when the arguments don't fit. If the tool is gone meanwhile, there is no
+    schema to check against: the gateway then says what becomes of the call.
     """
     tools = (await requests.get("/api/tools", ToolList)).tools
     schema = next((one.parameters for one in tools if one.name == tool), None)

@@ -56,7 +56,7 @@ def _user_message(text: str) -> Json:
 
 
 def as_specs(value: Json) -> list[ToolSpec]:
-    """Tools: one or a list of {name, description, parameters}, or the same in the form of OpenAI, Anthropic or MCP."""
+    """Return the tools: one or a list of {name, description, parameters}, or as OpenAI, Anthropic or MCP write them."""
     items = value if isinstance(value, list) else [value]
     try:
         return msgspec.convert([_as_spec(item) for item in items], list[ToolSpec])
@@ -65,7 +65,7 @@ def as_specs(value: Json) -> list[ToolSpec]:
 
 
 def _as_spec(item: Json) -> Json:
-    """Return the spec in our own form. A description and a schema may be missing outside; a name may not."""
+    """Return the spec in our own form. A description and a schema may be missing; a name may not."""
     if not isinstance(item, dict):
         return item
     given = item["function"] if isinstance(item.get("function"), dict) else item

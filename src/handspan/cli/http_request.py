@@ -75,7 +75,7 @@ def _tls(*, has_token: bool) -> ssl.SSLContext:
 
 
 def certificate_of(settings: Settings) -> Path | None:
-    """Return the certificate that the gateway of this state folder shows: the settings', or the root of our own."""
+    """Return the certificate to trust at the gateway of the state folder: that of the settings, or our own root."""
     own = settings.state / TLS_FOLDER / ROOT_FILE
     return settings.gateway.tls_cert or (own if own.exists() else None)
 

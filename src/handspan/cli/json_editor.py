@@ -50,7 +50,7 @@ async def edit_json(
         input=read_from,
         output=write_to or create_output(sys.stderr),
     )
-    with hear_ctrl_c(lambda: None):  # it is a key of the editor
+    with hear_ctrl_c(lambda: None):  # Ctrl-C is a key of the editor
         while True:
             try:
                 return check(await session.prompt_async(default=text, handle_sigint=False))
@@ -61,6 +61,8 @@ async def edit_json(
 
 
 class _Check(Validator):
+    """Keeps the editor open while `check` refuses the text, and shows why."""
+
     def __init__(self, check: Callable[[str], JsonObject]) -> None:
         self._check = check
 

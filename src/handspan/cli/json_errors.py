@@ -1,4 +1,4 @@
-"""Errors as `--json` prints them: `{"error", "code"}`, the form that REST has. Loaded when there is one."""
+"""Errors as `--json` prints them: `{"error", "code"}`, the form that REST has. Loaded when there is an error."""
 
 import click
 import msgspec

@@ -47,7 +47,7 @@ COMMANDS: Final = {
     "version": ("handspan.cli.version", "Print the version."),
 }
 _OBJECTS: Final = {"restore": "restore"}
-"""Names in their modules, where it is not `command`."""
+"""The name of a command's object in its module, where that is not `command`."""
 
 
 class _Commands(click.Group):
@@ -62,12 +62,12 @@ class _Commands(click.Group):
             module = importlib.import_module(COMMANDS[cmd_name][0])
             command: click.Command = vars(module)[_OBJECTS.get(cmd_name, "command")]
         finally:
-            gc.freeze()  # nor is it looked at later
+            gc.freeze()  # later collections skip these objects
             gc.enable()
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command. Ctrl-C ends every one with 130, as shells count it."""
+        """Run the command. After Ctrl-C the exit code is 130, as in shells."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
@@ -77,7 +77,7 @@ class _Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command that was typed; a word that is none gets the nearest one as a hint."""
+        """Return the command that was typed. For a word that is none, raise `UsageError` with the nearest command."""
         if args and args[0].isidentifier() and args[0] not in COMMANDS:
             from handspan.core.names import did_you_mean  # noqa: PLC0415 - only a mistake needs it
 
@@ -105,7 +105,7 @@ def main() -> None:
         click.echo("handspan: Windows itself can't run this. Use it inside WSL, where it is a Linux program.", err=True)
         sys.exit(1)
     for stream in (sys.stdin, sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # what a terminal can't show or say right is no reason to fail
+        if isinstance(stream, io.TextIOWrapper):  # characters that a terminal can't show are no reason to fail
             stream.reconfigure(errors="replace")
     try:
         code = handspan(prog_name="handspan", standalone_mode=False)
@@ -133,7 +133,7 @@ def _print_error(text: str) -> None:
 
 
 def _print_as_json(error: HandspanError | click.ClickException) -> bool:
-    """Print the error as JSON if `--json` is given: then standard output is JSON, whatever happens."""
+    """Print the error as JSON if `--json` is given, and return whether it is: all output must be JSON then."""
     words = sys.argv[1:]
     if "--json" not in (words[: words.index("--")] if "--" in words else words):
         return False

@@ -259,7 +259,7 @@ def import_servers(file: Path | None, as_json: bool) -> None:
 
 
 def _convert(name: str, given: Mapping[str, Any]) -> NewMcpServer:
-    """Return this server of a file. What other programs say of it beyond our fields is told to the person."""
+    """Return a server of another program's file in our form. Fields that we do not know are named to the person."""
     known = {key: value for key, value in given.items() if key in NewMcpServer.__struct_fields__}
     if left := sorted(given.keys() - known.keys()):
         click.echo(f"{name}: left out, as it means nothing here: {', '.join(left)}", err=True)

@@ -54,6 +54,7 @@ async def _serve(remote: "Remote | None", path: str) -> None:
 
 
 async def _to_process(path: str, stack: AsyncExitStack) -> "SendToDoor":
+    """Return what sends requests to a gateway inside this process; `stack` closes that gateway."""
     inside = make_inside()
     await inside.open()
     stack.push_async_callback(inside.close)
@@ -61,6 +62,7 @@ async def _to_process(path: str, stack: AsyncExitStack) -> "SendToDoor":
 
 
 async def _to_gateway(remote: "Remote", path: str, stack: AsyncExitStack) -> "SendToDoor":
+    """Return what sends requests to this gateway; `stack` closes the connection."""
     import httpx2  # noqa: PLC0415 - start-up counts
 
     from handspan.net.exchange import describe_http_error  # noqa: PLC0415 - the same
@@ -105,8 +107,8 @@ def _http_entry(url: str, token: str) -> JsonObject:
 def _desktop(url: str, token: str, agent: str, state: str = "") -> str:
     """Return an entry that starts a program: Claude Desktop does not take addresses with a header.
 
-    `state`: the folder of a gateway on this computer. The program finds it there, wherever it listens, and has the
-    tools itself while none runs.
+    `state`: the state folder of a gateway on this computer. The program finds that gateway wherever it listens; while
+    none runs, the program has the tools itself.
     """
     program = shutil.which("handspan") or sys.argv[0]
     args: list[Json] = ["mcp", "serve", *(["--agent", agent] if agent else [])]

@@ -9,19 +9,20 @@ from handspan.core.values import Json, JsonObject
 
 VERSION: Final = "mcp-protocol-version"
 _VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
-"""Requests of the newer era name their version there."""
+"""The key under which requests of the newer era name their version."""
 _NAMED: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
-"""Methods whose header repeats a parameter."""
+"""Methods with the parameter that the header `mcp-name` repeats."""
 _MARK: Final = "x-mcp-header"
-"""Where the schema of an argument names the header that repeats it."""
+"""The key of an argument's schema that names the header that repeats the argument."""
 _PLAIN: Final = re.compile(r"[!-~]([ -~]*[!-~])?")
 
 
 class RepeatingHeaders:
-    """Makes the headers of messages. Which arguments they repeat, it learns from lists of tools."""
+    """Makes the headers of messages. It learns from lists of tools which arguments the headers repeat."""
 
     def __init__(self) -> None:
         self._marked: dict[str, list[tuple[tuple[str, ...], str]]] | None = None
+        """For each tool the paths of repeated arguments, each with its header; None before the first list."""
 
     def needs_list(self, message: JsonObject) -> bool:
         """Whether the headers of this message are only known after a list of tools."""
@@ -47,7 +48,7 @@ class RepeatingHeaders:
 
     def _argument_headers(self, tool: str, arguments: Json) -> dict[str, str]:
         marked = (self._marked or {}).get(tool, ())
-        found = ((header, _at(arguments, path)) for path, header in marked)
+        found = ((header, _value_at(arguments, path)) for path, header in marked)
         return {
             f"mcp-param-{header}": _header_value(str(value).lower() if isinstance(value, bool) else str(value))
             for header, value in found
@@ -72,7 +73,7 @@ def _find_marks(schema: Json, path: tuple[str, ...] = ()) -> Iterator[tuple[tupl
         yield from _find_marks(inner, (*path, name))
 
 
-def _at(value: Json, path: tuple[str, ...]) -> Json:
+def _value_at(value: Json, path: tuple[str, ...]) -> Json:
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None
     return value

@@ -40,6 +40,7 @@ def _show(page: McpLoginPage) -> None:
 
 
 async def _log_in(requests: Requests, name: str, show: Callable[[McpLoginPage], None]) -> McpLoginState:
+    """Begin a login, show its page, and wait for its end. A pasted address is passed on."""
     path, threads = f"/api/mcp/{segment(name)}/login", CallThreads()
     show(await requests.change("POST", path, McpLoginPage))
     pasting = asyncio.ensure_future(threads.run(sys.stdin.readline))
@@ -50,14 +51,14 @@ async def _log_in(requests: Requests, name: str, show: Callable[[McpLoginPage], 
                 return state
             if pasting.done() and (line := pasting.result().strip()):
                 pasting = asyncio.ensure_future(threads.run(sys.stdin.readline))
-                await _return(requests, path, line)
+                await _send_address(requests, path, line)
     finally:
         pasting.cancel()
         threads.close()
 
 
-async def _return(requests: Requests, path: str, address: str) -> None:
-    """Hand the pasted address over. A wrong one is told, and the person may paste again."""
+async def _send_address(requests: Requests, path: str, address: str) -> None:
+    """Send the pasted address to the gateway. The refusal of a wrong one is printed: the person may paste again."""
     try:
         await requests.change("POST", f"{path}/return", McpLoginState, {"address": address})
     except RemoteRefused as error:

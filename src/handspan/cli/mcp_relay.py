@@ -26,6 +26,7 @@ _GRACE: Final = 1.0
 _RETRY: Final = 1.0
 """Seconds until a lost stream of notifications is opened again."""
 _FAILED: Final = -32000
+"""The JSON-RPC code of a request that the relay could not pass on, or the gateway refused."""
 
 
 class RelayResponse(Protocol):
@@ -45,19 +46,21 @@ SendToDoor: TypeAlias = Callable[[str, Mapping[str, str], bytes], AbstractAsyncC
 
 
 class RelaySession:
-    """One client. `receive` takes its messages; `write` gets those for it, without a line break."""
+    """Connects one client. `receive` takes the client's messages; `write` gets those for it, without a line break."""
 
     def __init__(self, send: SendToDoor, write: Callable[[bytes], None]) -> None:
         self._send = send
         self._write = write
         self._repeating = RepeatingHeaders()
         self._requests: dict[Json, asyncio.Task[None]] = {}
+        """The tasks of open requests, by the request's id."""
         self._session: dict[str, str] = {}
         """The headers of the session; empty in the newer era, which has none."""
         self._opening: list[bytes] = []
         """The messages that opened the session: a gateway that was started again gets them once more."""
         self._reopening = asyncio.Lock()
         self._following: asyncio.Task[None] | None = None
+        """Passes on the gateway's notifications."""
 
     async def receive(self, line: bytes) -> None:
         """Take one message of the client. A request is answered later; everything else keeps its order."""
@@ -105,7 +108,7 @@ class RelaySession:
         await self._deliver(message, line)
 
     async def _deliver(self, message: JsonObject, line: bytes) -> None:
-        """Send a message to the door and write what it answers. A failure is the answer to a request."""
+        """Send a message to the door and write what it answers. A request that fails is answered with the error."""
         identity = message.get("id") if "method" in message else None
         try:
             session = self._session
@@ -128,7 +131,10 @@ class RelaySession:
         await self._exchange(asked, msgspec.json.encode(asked), lambda _: None)
 
     async def _exchange(self, message: JsonObject, line: bytes, write: Callable[[bytes], None]) -> bool:
-        """Return False when the gateway does not know the session: it was started again."""
+        """Send a message, and give each message of the response to `write`.
+
+        Return False when the gateway does not know the session: the gateway was started again.
+        """
         async with self._send(
             "POST", {**_HEADERS, **(self._repeating.headers(message) or self._session)}, line
         ) as response:
@@ -169,12 +175,13 @@ class RelaySession:
         write(data.encode())
 
     def _follow(self, line: bytes) -> None:
-        """Begin to pass on what the gateway says without being asked. `line` completed the session."""
+        """Begin to pass on the gateway's notifications. `line` is the message that completed the session."""
         self._opening = [*self._opening[:1], line]
         if self._following is None or self._following.done():
             self._following = asyncio.create_task(self._pass_on_notifications())
 
     async def _pass_on_notifications(self) -> None:
+        """Read the stream of notifications for ever; open it again when it ends."""
         while True:
             try:
                 headers = {**_HEADERS, **self._session, "accept": "text/event-stream"}
@@ -205,7 +212,7 @@ def _key(identity: Json) -> Json:
 
 
 async def relay_stdio(send: SendToDoor) -> None:
-    """Serve the client at standard input and output, until it closes its end."""
+    """Serve the client at standard input and output, until it closes standard input."""
     lines: asyncio.Queue[bytes] = asyncio.Queue()
     loop = asyncio.get_running_loop()
     source, target = _take_standard_streams()
@@ -232,7 +239,7 @@ async def relay_stdio(send: SendToDoor) -> None:
 
 
 def _take_standard_streams() -> tuple[int, int]:
-    """Return the two ends of the client. Whatever else prints in this process writes to standard error from now on."""
+    """Return new descriptors of standard input and output. All else that prints goes to standard error from now on."""
     sys.stdout.flush()
     source, target = os.dup(0), os.dup(1)
     with open(os.devnull, "rb") as nothing:

@@ -96,6 +96,7 @@ def _batch() -> int:
 
 
 def _request(asked: JsonObject) -> bytes:
+    """Return the JSON that an adapter would send. Tools that its API can't take are named on standard error."""
     api: Api = asked["api"]  # type: ignore[assignment] # the callers have checked it
     model = str(asked.get("model", "a-model"))
     codec = codec_for(api, model)

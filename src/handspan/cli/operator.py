@@ -21,7 +21,7 @@ _OR_NONE: Final = (
 
 @contextlib.contextmanager
 def as_operator(*, says: bool) -> Iterator[Remote]:
-    """The gateway that runs, for a block that needs the scope `admin`. `says`: on standard error, which it is."""
+    """Yield the gateway that runs, for a block that needs the scope `admin`. With `says`, standard error names it."""
     settings = read_settings()
     remote = named_gateway() or running_gateway(settings)
     if remote is None:
@@ -62,5 +62,5 @@ def _explain(refused: RemoteRefused, remote: Remote, settings: Settings) -> str:
 def _operator_token(settings: Settings) -> str | None:
     try:
         return read_operator_token(settings.state)
-    except ConfigError:  # then it was not this one
+    except ConfigError:  # a token that can't be read was not the one that was sent
         return None

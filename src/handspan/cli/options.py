@@ -28,7 +28,7 @@ _WHOLE: Final = 1000
 
 
 class CommandGroup(click.Group):
-    """A command with others below it. Its help has the first sentence of each: click cuts them, in a pipe, too."""
+    """A command with subcommands. Its help has the whole first sentence of each: click would cut it, even in a pipe."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -41,7 +41,7 @@ class CommandGroup(click.Group):
 
 
 class ListingGroup(CommandGroup):
-    """One that lists something where no command is named; `list` says so in a word, as many people type it."""
+    """A group that lists something when no subcommand is named. `list` does the same: many people type it."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         return super().parse_args(ctx, args[1:] if args[:1] == ["list"] else args)
@@ -53,7 +53,7 @@ class ListingGroup(CommandGroup):
 
 
 def completes(kind: str) -> CompleteWord:
-    """Return what lets a shell complete an argument with names of this kind. Its module is loaded when a shell asks."""
+    """Return a function with which a shell completes names of this kind. It loads its module when a shell asks."""
 
     def complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> "list[CompletionItem]":
         found: list[CompletionItem] = importlib.import_module(_COMPLETION).complete(kind, ctx, incomplete)
@@ -76,12 +76,13 @@ def settings_options(function: F) -> F:
 
 
 def _keep(ctx: click.Context, param: click.Parameter, value: Path | None) -> None:
+    """Keep the value of an option for `config_folder` and `read_loaded_settings`."""
     if value is not None:
         ctx.find_root().ensure_object(dict)[param.name] = value
 
 
 def config_folder() -> Path:
-    """Return the folder of the settings file: there a person's own tools are, in `tools/`."""
+    """Return the folder of the settings file. A person's own tools are in its folder `tools/`."""
     given: dict[str, Path] = click.get_current_context().find_root().ensure_object(dict)
     return folder_of(given.get("config") or find_file(os.environ), os.environ)
 
@@ -92,7 +93,7 @@ def read_settings(more: Mapping[str, Json] | None = None) -> Settings:
 
 
 def read_loaded_settings(more: Mapping[str, Json] | None = None) -> LoadedSettings:
-    """Return the same, with the source of each."""
+    """Return the settings as `read_settings` does, with the source of each."""
     given: dict[str, Path] = click.get_current_context().find_root().ensure_object(dict)
     overrides: dict[str, Json] = {name: str(given[name]) for name in ("workspace", "state") if name in given}
     environ = {name: value for name, value in os.environ.items() if name not in OF_COMMANDS}

@@ -39,12 +39,12 @@ def command(browser: bool, scopes: tuple[str, ...], as_json: bool) -> None:
         raise click.UsageError("--browser, or --scope: a browser that signs in may do all that you may.")
     with as_operator(says=not as_json) as remote:
         if browser:
-            _link(remote, as_json)
+            _print_link(remote, as_json)
         else:
-            _code(remote, tuple(dict.fromkeys(scopes)) or DEVICE_SCOPES, as_json)
+            _print_code(remote, tuple(dict.fromkeys(scopes)) or DEVICE_SCOPES, as_json)
 
 
-def _link(remote: Remote, as_json: bool) -> None:
+def _print_link(remote: Remote, as_json: bool) -> None:
     made = remote.change("POST", "/api/signin", SignInLink)
     if as_json:
         print_json({"url": made.url, **_until(made.expires_in)})
@@ -53,9 +53,10 @@ def _link(remote: Remote, as_json: bool) -> None:
     click.echo(f"         signs one browser in as you, {_in_words(made.expires_in)}")
 
 
-def _code(remote: Remote, scopes: tuple[str, ...], as_json: bool) -> None:
+def _print_code(remote: Remote, scopes: tuple[str, ...], as_json: bool) -> None:
     made = remote.change("POST", "/api/pairing", MadeCode, {"scopes": scopes})
-    others = made.url if _is_loopback(remote.url) else remote.url  # what was named led here from elsewhere already
+    # An address that is not this computer's own loopback is one that others reach, too.
+    others = made.url if _is_loopback(remote.url) else remote.url
     place = others or remote.url
     if as_json:
         where: JsonObject = {"url": place, "link": pairing_url(place, made.code), "reachable_by_others": bool(others)}

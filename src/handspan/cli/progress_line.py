@@ -1,4 +1,4 @@
-"""How far a long work of a command is: one line at the terminal that changes, and nothing elsewhere."""
+"""The progress of a command's long work: one line at the terminal that changes, and nothing elsewhere."""
 
 import sys
 import time
@@ -31,7 +31,7 @@ class ProgressLine:
         self._write("")
 
     def add(self, count: int) -> None:
-        """So many more bytes are done."""
+        """Count these bytes as done, and show the line again."""
         self._done += count
         now = time.monotonic()
         if sys.stderr.isatty() and (self._shown_at is None or now - self._shown_at >= _PAUSE):

@@ -46,11 +46,11 @@ class ListedProvider(Struct, frozen=True):
     is_running: bool = False
     can_start: bool = False
     tools: list[str] | None = None
-    """The names that agents see. None: it does not run, or does not answer."""
+    """The names that agents see. None: the provider does not run, or does not answer."""
     left_out: dict[str, str] = {}
     """Tools that a bridge would not offer, with the reason."""
     problem: str = ""
-    """Why a bridge would skip it."""
+    """Why a bridge would skip this provider."""
 
 
 @click.group("provider", cls=CommandGroup)
@@ -102,6 +102,7 @@ async def _list_one(found: FoundManifest) -> ListedProvider:
 
 
 async def _with_tools(shown: ListedProvider, manifest: ProviderManifest, path: Path) -> ListedProvider:
+    """Return the provider with the names of its tools, or with why they can't be listed."""
     calls = ProviderSocket(shown.id, path)
     try:
         answer = await calls.call(CetpRequest(LIST_TOOLS), _LIST_SECONDS)
@@ -156,6 +157,7 @@ def _is_object(text: str) -> bool:
 
 
 async def _check(target: str, tool: str | None, arguments: str) -> tuple[list[CheckResult], Json]:
+    """Return the results of all checks and, with a tool, the answer of a call."""
     found = _find_target(target)
     if found.socket is None or found.problem:
         return [CheckResult("6.3", "wrong", f"{found.path}: {found.problem}")], None
@@ -177,7 +179,7 @@ async def _call(calls: ProviderSocket, tool: str, arguments: str) -> Json:
 
 
 async def _start_if_needed(found: FoundManifest, path: Path, stack: AsyncExitStack) -> None:
-    """Start a provider that does not run, and end it with the test. Raises `CallFailed`."""
+    """Start a provider that does not run; `stack` ends it. Raises `CallFailed` when it can't be started."""
     if is_listening(path):
         return
     if found.manifest is None or not found.manifest.exec:
@@ -199,7 +201,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 
 def _find_target(target: str) -> FoundManifest:
-    """Return the manifest that is meant; a socket is one without a manifest. Raises `ConfigError`."""
+    """Return the manifest of this id or file; for a socket, one that has only its path. Raises `ConfigError`."""
     path = Path(target)
     if path.is_file():
         return load_manifest(path.absolute(), os.environ)

@@ -87,21 +87,21 @@ def write_starter(folder: Path, name: str, provider_id: str) -> list[Path]:
     project = folder / name
     script = project / f"{name}.py"
     manifest = ProviderManifest(provider_id, name, exec=[sys.executable, str(script), "serve"])
-    read_manifest(encode_manifest(manifest))  # the id may be wrong
+    read_manifest(encode_manifest(manifest))  # raises `ManifestError` for a wrong id
     if project.exists():
         raise ValueError(f"{project} exists already: choose another name, or another folder with --in.")
     project.mkdir(parents=True, mode=0o755)
     words = {"@NAME@": name, "@ID@": provider_id, "@TITLE@": name.replace("_", " ").capitalize()}
     texts = {f"{name}.py": _PROVIDER, f"test_{name}.py": _TEST, "README.md": _README}
     for file, text in texts.items():
-        (project / file).write_text(_filled(text, words), encoding="utf-8")
+        (project / file).write_text(_fill_in(text, words), encoding="utf-8")
     (project / f"{provider_id}.json").write_bytes(encode_manifest(manifest))
     for written in project.iterdir():
         written.chmod(0o644)  # a manifest that others may write to is not accepted
     return sorted(project.iterdir())
 
 
-def _filled(text: str, words: dict[str, str]) -> str:
+def _fill_in(text: str, words: dict[str, str]) -> str:
     for mark, word in words.items():
         text = text.replace(mark, word)
     return text

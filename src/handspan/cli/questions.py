@@ -120,7 +120,7 @@ def answer(
 
 
 async def _find(requests: Requests, typed: str) -> QuestionView | None:
-    """Return the open question whose id this is, or begins with this. None: the gateway refuses what was typed."""
+    """Return the open question with this id, or whose id begins so. None: the gateway will refuse what was typed."""
     listed = (await requests.get("/api/questions", QuestionList)).questions
     found = [one for one in listed if one.id == typed] or [one for one in listed if typed and one.id.startswith(typed)]
     if len(found) > 1:

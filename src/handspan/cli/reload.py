@@ -30,7 +30,7 @@ def command(as_json: bool) -> None:
 
 
 def describe_reload(applied: Sequence[str], needs_restart: Sequence[str]) -> Iterator[str]:
-    """Yield what came of it, a line each."""
+    """Yield what a reload of the settings did, a line each."""
     if applied:
         yield f"in force now: {', '.join(shorten_keys(applied))}"
     if needs_restart:

@@ -32,15 +32,15 @@ class Remote:
     def __init__(self, url: str, token: str, tls: ssl.SSLContext | None = None, workspace: str = "") -> None:
         """Raise `ValueError` when the address is not valid. `tls` replaces what this computer trusts."""
         self.find_again: Callable[[], Remote | None] | None = None
-        """Finds the gateway of the state folder, which may move; None for one that was named by its address."""
+        """Finds the gateway of the state folder, which may move; None for a gateway that was named by its address."""
         self.url = str(Address(url))
         self.token = token
         self.tls = tls
         self.workspace = workspace
-        """The folder that its tools work in; empty when it is not known here."""
+        """The folder that the gateway's tools work in; empty when it is not known here."""
         self._connection: HTTPConnection | None = None
         self._lock = threading.Lock()
-        """Held by a request until it is answered: a chat asks for what it completes on another thread."""
+        """Held by a request until it is answered: a chat asks for completions on another thread."""
 
     def __repr__(self) -> str:
         """Without the token: a repr ends up in logs."""
@@ -54,7 +54,7 @@ class Remote:
     def _follow(self) -> bool:
         """Take the address that the gateway of the state folder has now. Return whether that is another one."""
         found = None
-        with contextlib.suppress(ConfigError):  # it is about to start, or to end: the next attempt finds it
+        with contextlib.suppress(ConfigError):  # the gateway is about to start or to end: the next attempt finds it
             found = self.find_again() if self.find_again is not None else None
         if found is None or found.url == self.url:
             return False
@@ -77,7 +77,10 @@ class Remote:
         headers: Mapping[str, str] | None = None,
         on_line: OnLine | None = None,
     ) -> GatewayAnswer:
-        """Return the answer to one request. Raises `RemoteRefused` or `GatewayUnreachable` when there is none."""
+        """Return the answer to one request.
+
+        Raises `RemoteRefused` when the gateway refuses it, `GatewayUnreachable` when no answer comes.
+        """
         import http.client  # noqa: PLC0415 - only where a gateway runs, and start-up counts
 
         given = {"Authorization": f"Bearer {self.token}", **(headers or {})} if self.token else dict(headers or {})
@@ -107,7 +110,7 @@ class Remote:
     def _stream(
         self, method: str, path: str, data: bytes | None, headers: Mapping[str, str], on_line: OnLine
     ) -> GatewayAnswer:
-        """Use a connection of its own: other requests are made while the lines come."""
+        """Send a request on a connection of its own: other requests are made while the lines come."""
         import http.client  # noqa: PLC0415 - as above
 
         connection = self._open_connection()
@@ -163,5 +166,5 @@ class Remote:
 
 
 def _is_closed_by_gateway(connection: "HTTPConnection") -> bool:
-    """Whether the gateway has closed a connection that was kept: it says nothing before a request, but its end."""
+    """Whether the gateway has closed a kept connection: before a request, nothing else can be read from it."""
     return connection.sock is not None and bool(select.select((connection.sock,), (), (), 0)[0])

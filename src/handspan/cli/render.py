@@ -22,8 +22,9 @@ from handspan.wire.rest.tokens import MadeToken, TokenView
 from handspan.wire.rest.tools import ToolCosts, ToolView, Why
 
 _KEPT: Final[dict[KeptWhere, str]] = {"settings": "settings", "built_in": "built in", "store": "kept"}
+"""Where an agent is kept, as tables say it."""
 _WHOLE: Final = frozenset(("id", "status", "state", "at", "took", "source", "last active", "last seen"))
-"""Headings of columns that a narrow terminal gets whole: half of such a text says nothing."""
+"""Headings of columns whose texts a narrow terminal gets whole: half of an id or a time says nothing."""
 _NARROWEST: Final = 4
 _TOKEN_COLUMNS: Final = ("id", "label", "scopes", "made", "last seen", "")
 
@@ -57,7 +58,7 @@ def print_rows(
     """Print a table: one line a row, no wider than the terminal.
 
     `empty`: what a person at a terminal reads in place of a table without rows. `short_ids`: commands take the
-    beginning of an `id`, so that a narrow terminal gets no more of it.
+    beginning of an `id`, so a narrow terminal gets no more than that.
     """
     if not rows and sys.stdout.isatty():
         click.echo(empty, err=True)
@@ -131,7 +132,7 @@ def one_line(text: str) -> str:
 
 
 def print_broken(state: SourceState) -> None:
-    """Print what of a source can't be used to standard error, a line each."""
+    """Print to standard error which files of a source can't be used, a line each."""
     for broken in state.broken:
         click.echo(strip_invisible(f"skipped {broken.where}: {broken.problem}"), err=True)
 
@@ -164,7 +165,7 @@ def print_tools(tools: Sequence[ToolView]) -> None:
 
 
 def _remark_on(tool: ToolView) -> str:
-    """Return why an agent can't have the tool."""
+    """Return why an agent can't have the tool; empty if it can."""
     if not tool.enabled:
         return "(off) "
     return f"(not offered: {one_line(strip_invisible(tool.missing))}) " if tool.missing else ""
@@ -184,7 +185,7 @@ def print_costs(costs: ToolCosts) -> None:
 
 
 def print_why(why: Why) -> None:
-    """Whether an agent can use a tool, and every reason for it."""
+    """Print whether an agent can use a tool, and every reason."""
     click.echo(f"The agent {why.agent!r} {'can' if why.usable else 'can not'} use {why.tool!r}:")
     for reason in why.reasons:
         click.echo(wrap_for(sys.stdout, f"  {'yes' if reason.ok else 'NO '}  {reason.text}", indent=7))
@@ -281,7 +282,7 @@ def print_tokens(tokens: Sequence[TokenView]) -> None:
 
 
 def token_uses(made: MadeToken, url: str) -> Iterator[str]:
-    """Return what a person does with a new token, a line each."""
+    """Yield what a person can do with a new token, a line each."""
     if not {"chat", "admin"}.isdisjoint(made.scopes):
         yield f'A page      new HandspanClient({{ baseUrl: "{url}", token: "…" }})'
         yield "            (one that the gateway does not serve itself: with its origin in `gateway.origins`)"

@@ -49,7 +49,7 @@ def _claim(name: str, value: object) -> str:
 
 
 def _parameters(schema: Json, root: JsonObject, path: str = "", depth: int = 0) -> Iterator[tuple[str, ...]]:
-    """Return a row for each property, and below it one for each of its own: `box.width`, `points[].x`."""
+    """Yield a row for each property, followed by the rows of its inner properties: `box.width`, `points[].x`."""
     given = _resolve(schema, root)
     properties, required = given.get("properties"), given.get("required")
     for name, part in properties.items() if isinstance(properties, dict) and depth < _DEEPEST else ():

@@ -1,4 +1,4 @@
-"""Requests of a command to a gateway, running or inside this process, and its typed answers."""
+"""Requests of a command to a gateway, running or inside this process, and the gateway's typed answers."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 LAST: Final = "last"
-"""In place of the id of the session that was active last."""
+"""Stands for the id of the session that was active last."""
 AUTO: Final = "auto"
-"""In place of the name of a model: forget which one was chosen."""
+"""Stands for the name of a model: forget which one was chosen."""
 SHORT_ID: Final = 8
-"""Characters of an id that are enough to name what has it, if they are the id of one thing alone."""
+"""How many first characters of an id are enough to name a thing, if no other id begins so."""
 _PIECE: Final = 256 * 1024
 _MOST: Final = "1000"
 """Sessions among which the beginning of an id is looked for: the most that the gateway lists at once."""
@@ -35,7 +35,7 @@ class RemoteRefused(HandspanError):
         super().__init__(message)
         self.status = status
         self.code = code
-        """The gateway's word for it."""
+        """The gateway's code for the reason."""
 
 
 class GatewayAnswer(Struct, frozen=True):
@@ -55,10 +55,10 @@ class UploadBody(Struct, frozen=True):
 
     data: bytes
     sent: Callable[[int], None]
-    """Is told how many more bytes were sent. It may be called on another thread."""
+    """Called with the number of bytes that were just sent, maybe on another thread."""
 
     def pieces(self) -> Iterator[bytes]:
-        """Yield the bytes; when the next piece is asked for, the one before was sent."""
+        """Yield the bytes in pieces. When the next piece is asked for, the one before counts as sent."""
         for start in range(0, len(self.data), _PIECE):
             piece = self.data[start : start + _PIECE]
             yield piece
@@ -70,7 +70,7 @@ OnLine: TypeAlias = Callable[[bytes], None]
 SendRequest: TypeAlias = Callable[[Method, str, object, Mapping[str, str], OnLine | None], Awaitable[GatewayAnswer]]
 """One request: method, path, body (bytes and an `UploadBody` as they are, an object as JSON), headers.
 
-Raises `RemoteRefused` when the gateway refuses it. With an `OnLine`, the answer has no body: its lines go there.
+Raises `RemoteRefused` when the gateway refuses it. With an `OnLine`, the answer has no body: `OnLine` gets its lines.
 """
 
 
@@ -124,7 +124,7 @@ def read_answer(url: str, answered: GatewayAnswer, form: type[T]) -> T:
 
 
 def check_answer(url: str, status: int, body: bytes) -> GatewayAnswer:
-    """Return the answer if the gateway did what was asked. Raises `RemoteRefused` with its own words if not."""
+    """Return the answer if the gateway did what was asked. Raises `RemoteRefused` in the gateway's words if not."""
     if 200 <= status < 300:
         return GatewayAnswer(status, body)
     try:
@@ -150,7 +150,7 @@ async def find_agent(requests: Requests, name: str) -> AgentView:
 
 
 def find_id(given: str, ids: Iterable[str], refused: RemoteRefused) -> str:
-    """Return the id that begins with what was given, as a table shows it. Raises `refused` if it is not one alone."""
+    """Return the id that begins with what a table showed of it. Raises `refused` unless exactly one does."""
     start = given.removesuffix("…")
     found = [one for one in ids if one.startswith(start)]
     if refused.status != 404 or len(start) < SHORT_ID or len(found) != 1:
@@ -159,9 +159,9 @@ def find_id(given: str, ids: Iterable[str], refused: RemoteRefused) -> str:
 
 
 async def find_session(requests: Requests, session_id: str) -> "SessionView":
-    """Return the session of this id, or of the beginning of one; 'last' is the one that was active last.
+    """Return the session with this id, or whose id begins so; 'last' is the one that was active last.
 
-    Raises when there is none.
+    Raises `HandspanError` when there is none.
     """
     from handspan.wire.rest.sessions import SessionList, SessionView  # noqa: PLC0415 - a new conversation needs neither
 

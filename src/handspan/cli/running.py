@@ -29,7 +29,7 @@ class ServingGateway(Struct, frozen=True):
     token: str = ""
     """The operator's token; empty when this user may not read it."""
     workspace: str = ""
-    """The folder that its tools work in."""
+    """The folder that the gateway's tools work in."""
 
     def __repr__(self) -> str:
         """Without the token: a repr ends up in logs."""
@@ -37,6 +37,8 @@ class ServingGateway(Struct, frozen=True):
 
 
 class _GatewayFile(Struct, frozen=True):
+    """What the file in the state folder says of the gateway."""
+
     url: str
     pid: int
     workspace: str = ""
@@ -51,7 +53,7 @@ def find_running(state: Path) -> ServingGateway | None:
     try:
         found = msgspec.json.decode(read_private(state / _FILE) or b"", type=_GatewayFile)
         os.kill(found.pid, 0)
-    except PermissionError:  # it lives, as another user's process
+    except PermissionError:  # the process runs, as another user's
         pass
     except (OSError, OverflowError, msgspec.DecodeError):
         return None
@@ -62,9 +64,9 @@ def find_running(state: Path) -> ServingGateway | None:
 
 @contextlib.contextmanager
 def claim_state(state: Path, remedy: str = _OWN_FOLDER) -> Iterator[None]:
-    """A block in which this process alone serves the state folder; `StateInUse` with `remedy` when another one does.
+    """Open a block in which this process alone serves the state folder. Raises `StateInUse` when another one does.
 
-    The system lets go of the lock however the process ends.
+    `remedy` ends the message of that error. The system frees the lock however the process ends.
     """
     try:
         state.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -83,7 +85,7 @@ def claim_state(state: Path, remedy: str = _OWN_FOLDER) -> Iterator[None]:
 
 @contextlib.contextmanager
 def announce(state: Path, url: str, workspace: str = "") -> Iterator[None]:
-    """A block in which other commands find the gateway at this address, and know the folder that it works in."""
+    """Open a block in which other commands find the gateway at this address, and know the folder that it works in."""
     file = state / _FILE
     replace_private(file, msgspec.json.encode(_GatewayFile(url, os.getpid(), workspace)))
     try:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _RENEW_SECONDS: Final = 30.0
 _log = logging.getLogger(__name__)
 _COLUMN: Final = 9
-"""Where the words begin, after their name."""
+"""The column in which the words begin, after the name of a line."""
 _A_MOMENT: Final = 0.02
 """Seconds in which programs that wait for the gateway are answered first."""
 
@@ -97,36 +97,36 @@ def command(
     )
     settings = loaded.settings
     if ready_file is not None:
-        _forget(ready_file)
+        _remove_ready_file(ready_file)
     try:
         use_one_heap()
         loop = find_uvloop()
         with claim_state(settings.state), open_log(settings), asyncio.Runner(loop_factory=loop) as runner:
             runner.run(_serve(_with_certificate(loaded), model or "", ready_file, is_quiet=quiet))
     except StateInUse as taken:
-        click.echo(f"handspan: {taken}{_where_it_is(settings)}", err=True)
+        click.echo(f"handspan: {taken}{_running_address(settings)}", err=True)
         sys.exit(1)
 
 
 def _with_certificate(loaded: LoadedSettings) -> LoadedSettings:
-    """Return the settings with the certificate of `gateway.tls`, which is made here if need be."""
+    """Return the settings with the certificate for `gateway.tls`, which this function makes if there is none."""
     settings = loaded.settings
     if not settings.gateway.tls or settings.gateway.tls_cert is not None:
         return loaded
-    from handspan.gateway.lan_certificates import LanCertificates  # with its library: only for this
+    from handspan.gateway.lan_certificates import LanCertificates  # it loads a library that nothing else needs
 
     certificates = LanCertificates(settings.state / TLS_FOLDER)
     certificates.renew()
     gateway = msgspec.structs.replace(settings.gateway, tls_cert=certificates.certificate)
     read_again = loaded.reload
-    assert read_again is not None  # they come from files
+    assert read_again is not None  # settings that come from files can be read again
     return loaded._replace(
         settings=msgspec.structs.replace(settings, gateway=gateway), reload=lambda: _with_certificate(read_again())
     )
 
 
 def _own_certificates(settings: Settings) -> "LanCertificates | None":
-    """Return our own certificates; None where the gateway has none, or one of the person's."""
+    """Return our own certificates; None when the gateway uses none, or one of the person's."""
     if not has_own_root(settings):
         return None
     from handspan.gateway.lan_certificates import LanCertificates
@@ -135,7 +135,7 @@ def _own_certificates(settings: Settings) -> "LanCertificates | None":
 
 
 async def _renew(certificates: "LanCertificates") -> None:
-    """Make the certificate anew when an address of this computer changed or its end is near. The server loads it."""
+    """Renew the certificate when an address of this computer changed, or before it ends. The server loads it."""
     while True:
         await asyncio.sleep(_RENEW_SECONDS)
         try:
@@ -146,7 +146,7 @@ async def _renew(certificates: "LanCertificates") -> None:
 
 
 async def _serve(loaded: LoadedSettings, model: str, ready_file: Path | None, *, is_quiet: bool) -> None:
-    from handspan.gateway.gateway import Gateway  # after the state folder is claimed: it is most of what is loaded
+    from handspan.gateway.gateway import Gateway  # after the state folder is claimed: loading it takes long
 
     settings = loaded.settings
     gateway = Gateway(settings, config_folder(), model=model, loaded=loaded)
@@ -162,7 +162,7 @@ async def _serve(loaded: LoadedSettings, model: str, ready_file: Path | None, *,
                 write_ready(ready_file, url, gateway.auth.operator_token)
             _log.info("handspan %s serves %s (process %d)", VERSION, url, os.getpid())
             if not is_quiet:
-                saying.append(asyncio.create_task(_say(gateway, settings, url)))
+                saying.append(asyncio.create_task(_print_start(gateway, settings, url)))
             elif not settings.gateway.port:
                 click.echo(f"Gateway  {url}")  # nothing else says which port the system chose
             if (certificates := _own_certificates(settings)) is not None:
@@ -173,7 +173,7 @@ async def _serve(loaded: LoadedSettings, model: str, ready_file: Path | None, *,
                 gateway,
                 settings.gateway,
                 on_ready=on_ready,
-                on_stopping=lambda: _say_what_is_waited_for(gateway),
+                on_stopping=lambda: _print_waiting(gateway),
                 on_reload=lambda: saying.append(asyncio.create_task(_reload(gateway))),
             )
             _log.info("stopped")
@@ -185,15 +185,15 @@ async def _serve(loaded: LoadedSettings, model: str, ready_file: Path | None, *,
 
 
 async def _reload(gateway: "Gateway") -> None:
-    """Take the settings as they are now. The log has what came of it."""
+    """Take the settings as they are now. The log says what changed, or why not."""
     try:
         await gateway.reload()
     except ConfigError as problem:
         _log.warning("Settings can't be used, so those from before stay in force. %s", problem)
 
 
-def _say_what_is_waited_for(gateway: "Gateway") -> None:
-    """Print what the end waits for, if it waits: silence would look as if Ctrl-C did nothing."""
+def _print_waiting(gateway: "Gateway") -> None:
+    """Print which work the gateway waits for before it ends: silence would look as if Ctrl-C did nothing."""
     turns, calls = gateway.work_left()
     _log.info("stopping: %d turns and %d calls run", turns, calls)
     work = [f"{count} {word}{'s' if count > 1 else ''}" for count, word in ((turns, "turn"), (calls, "call")) if count]
@@ -203,68 +203,68 @@ def _say_what_is_waited_for(gateway: "Gateway") -> None:
         )
 
 
-async def _say(gateway: "Gateway", settings: Settings, url: str) -> None:
-    """Print what a person needs to know, a line each. The gateway serves already while the sandbox is tried out."""
+async def _print_start(gateway: "Gateway", settings: Settings, url: str) -> None:
+    """Print what a person needs to know, a line each. The gateway already serves while the sandbox is tested."""
     await asyncio.sleep(_A_MOMENT)
-    _say_where_the_page_is(gateway, url)
+    _print_page(gateway, url)
     report = await gateway.app.sandbox.ready()
-    _tell(f"Sandbox  {report.status}: {report.reason}")
+    _print_line(f"Sandbox  {report.status}: {report.reason}")
     for more in (report.warning, report.remedy):
         if more:
-            _tell(f"         {more}")
-    _tell(f"Model    {(await gateway.model_choice()).why}")
+            _print_line(f"         {more}")
+    _print_line(f"Model    {(await gateway.model_choice()).why}")
     for broken in gateway.app.broken:
-        _tell(f"Tool     {broken.where} can't be used: {broken.problem}")
+        _print_line(f"Tool     {broken.where} can't be used: {broken.problem}")
     for note in gateway.app.setting_notes:
-        _tell(f"Setting  {note}")
-    _say_how_to_pair(gateway, settings, url)
-    _say_how_to_trust(settings, url)
-    _tell(f"Files    {settings.workspace} is the workspace, in which tools read, write and run")
-    _tell(f"State    {settings.state}")
+        _print_line(f"Setting  {note}")
+    _print_pairing(gateway, settings, url)
+    _print_trust(settings, url)
+    _print_line(f"Files    {settings.workspace} is the workspace, in which tools read, write and run")
+    _print_line(f"State    {settings.state}")
 
 
-def _say_where_the_page_is(gateway: "Gateway", url: str) -> None:
+def _print_page(gateway: "Gateway", url: str) -> None:
     """Print the page's address. A link that signs in is a secret: a log file must not have it (SPEC S5)."""
     if sys.stdout.isatty():
-        _tell(f"Page     {sign_in_url(url, gateway.pairing.new_link(OPERATOR))}")
-        _tell("         signs one browser in, within 10 minutes; `handspan pair --browser` shows a new link")
+        _print_line(f"Page     {sign_in_url(url, gateway.pairing.new_link(OPERATOR))}")
+        _print_line("         signs one browser in, within 10 minutes; `handspan pair --browser` shows a new link")
     else:
-        _tell(f"Page     {url}")
-        _tell("         `handspan pair --browser` shows a link that signs one browser in")
+        _print_line(f"Page     {url}")
+        _print_line("         `handspan pair --browser` shows a link that signs one browser in")
 
 
-def _say_how_to_pair(gateway: "Gateway", settings: Settings, url: str) -> None:
-    _tell("Device   `handspan device` offers the tools of this computer")
-    if not sys.stdout.isatty():  # a code is a secret, as the link is
-        _tell("         `handspan pair` shows a code for another program, computer or phone")
+def _print_pairing(gateway: "Gateway", settings: Settings, url: str) -> None:
+    _print_line("Device   `handspan device` offers the tools of this computer")
+    if not sys.stdout.isatty():  # a code is a secret, as the page's link is
+        _print_line("         `handspan pair` shows a code for another program, computer or phone")
         return
     code = gateway.pairing.new_code(OPERATOR).code
     others = _address_for_others(settings, url)
     if others is None:
-        _tell(f"         another program pairs with the code {code} within 5 minutes")
-        _tell("         phones can't reach this address: start with --lan --tls to let them")
+        _print_line(f"         another program pairs with the code {code} within 5 minutes")
+        _print_line("         phones can't reach this address: start with --lan --tls to let them")
         return
-    _tell(f"         another computer or phone pairs at {others} with the code {code} within 5 minutes")
+    _print_line(f"         another computer or phone pairs at {others} with the code {code} within 5 minutes")
     click.echo(qr_text(pairing_url(others, code)))
     if not others.startswith("https:"):
-        _tell("         without https a phone's browser has no camera, location and motion: start with --tls too")
+        _print_line("         without https a phone's browser has no camera, location and motion: start with --tls too")
 
 
-def _say_how_to_trust(settings: Settings, url: str) -> None:
+def _print_trust(settings: Settings, url: str) -> None:
     certificates = _own_certificates(settings)
     if certificates is None:
         return
     address = _address_for_others(settings, url) or url
-    _tell(f"TLS      a phone loads the root once, from {address}/device")
-    _tell(f"         its SHA-256: {certificates.fingerprint()}")
+    _print_line(f"TLS      a phone loads the root once, from {address}/device")
+    _print_line(f"         its SHA-256: {certificates.fingerprint()}")
     host = urlsplit(address).hostname or ""
     if not certificates.may_sign(host):
-        _tell(f"         the certificate is not for {host}: our root signs only for private networks.")
-        _tell("         Name a certificate of yours in `gateway.tls_cert`.")
+        _print_line(f"         the certificate is not for {host}: our root signs only for private networks.")
+        _print_line("         Name a certificate of yours in `gateway.tls_cert`.")
 
 
-def _tell(line: str) -> None:
-    """Print a line whose words begin in the same column."""
+def _print_line(line: str) -> None:
+    """Print a line; if it is wrapped, all its words begin in one column."""
     click.echo(wrap_for(sys.stdout, line, _COLUMN))
 
 
@@ -273,8 +273,8 @@ def _address_for_others(settings: Settings, url: str) -> str | None:
     return url_for_others(settings.gateway, port)
 
 
-def _where_it_is(settings: Settings) -> str:
-    """Say where the running gateway is; at a terminal with a new link to its page."""
+def _running_address(settings: Settings) -> str:
+    """Return a sentence with the address of the running gateway; at a terminal, a new link to its page, too."""
     running = find_running(settings.state)
     if running is None:
         return ""
@@ -291,8 +291,8 @@ def _where_it_is(settings: Settings) -> str:
     return f"{where}\nPage     {msgspec.json.decode(answered.body)['url']}"
 
 
-def _forget(ready_file: Path) -> None:
-    """Remove an old ready file: a script must not take it for this gateway's."""
+def _remove_ready_file(ready_file: Path) -> None:
+    """Remove an old ready file: a script must not take it for the one of this gateway."""
     try:
         ready_file.unlink(missing_ok=True)
     except OSError as error:

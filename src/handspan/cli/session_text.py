@@ -11,7 +11,7 @@ from handspan.wire.rest.sessions import FileView, MessageList, MessageView, Sess
 
 
 class SessionDocument(msgspec.Struct, frozen=True):
-    """A session with all its messages, as JSON has it."""
+    """A session with all its messages, as `--json` prints it."""
 
     session: SessionView
     messages: list[MessageView]
@@ -75,7 +75,7 @@ def _file_part(file: FileView, text: str | None) -> str:
 
 
 def _fence(text: str) -> str:
-    """Return a block of code. Its fence is longer than any inside."""
+    """Return a block of code. Its fence is longer than any in the text."""
     fence = "```"
     while fence in text:
         fence += "`"

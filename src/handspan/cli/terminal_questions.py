@@ -31,18 +31,19 @@ _ANSWERS: Final = {
 """Whole words: "abort" must not count as "always"."""
 _MAX_SHOWN: Final = 1000
 _ONCE: Final = {**_YES, **_NO, "never": Answer("deny")}
+"""The answers to a question that no rule can remember."""
 _CALL_PROMPT: Final = "  [y]es, this call; [a]lways; [n]o, not this call; or the word never? "
 _EDIT_PROMPT: Final = "  [y]es, this call; [e]dit it first; [a]lways; [n]o, not this call; or never? "
 _GRANT_PROMPT: Final = "  [y]es, this and later calls of this tool; [n]o, not this call; or the word never? "
 RenderQuestion: TypeAlias = Callable[[Question], str]
 EditArguments: TypeAlias = Callable[[Question, Callable[[str], Awaitable[str]]], Awaitable[JsonObject | None]]
-"""Lets the person change the arguments of a call. The callable prompts for one line; None: not changed after all."""
+"""Lets the person change the arguments of a call. The callable prompts for one line. None: not changed after all."""
 _REACTION: Final = 5.0
 """Seconds in which a person may still type an answer to the question that was there before."""
 
 
 def questions_for(yes: bool, edit: EditArguments | None = None, render: RenderQuestion | None = None) -> Questions:
-    """Return what answers questions: "yes" to all (--yes), the person at the terminal, or no answer."""
+    """Return what answers questions: always "yes" (--yes), the person at the terminal, or without a terminal none."""
     if yes:
         return RuleAnswers(Answer("allow"))
     if sys.stdin.isatty() and sys.stderr.isatty():
@@ -56,7 +57,7 @@ def is_simple_terminal() -> bool:
 
 
 async def ask_here(question: Question, questions: Questions) -> Answer:
-    """Return what the person here answers. No answer is a no: the command waits for no other person."""
+    """Return what the person at this terminal answers. No answer is a no: the command waits for no other person."""
     answer = await questions.ask(question) or Answer("expired")
     if answer.decision != "expired":
         return answer
@@ -75,7 +76,7 @@ class TerminalQuestions:
         edit: EditArguments | None = None,
         render: RenderQuestion | None = None,
     ) -> None:
-        """`grants_once`: a permission is granted for one call. A gateway remembers those that it asks for (P2).
+        """`grants_once`: a permission is granted for one call. A gateway remembers permissions that it asks for (P2).
 
         `edit` lets the person change the arguments before an approval. `render` returns the lines before the prompt.
         """
@@ -87,7 +88,7 @@ class TerminalQuestions:
         self._one_at_a_time = asyncio.Lock()
         self._taken_back_at = -math.inf
         self._is_doubtful = False
-        """The next line may be meant for the question before, which was taken back."""
+        """Whether the next line may be meant for the question before, which was taken back."""
 
     async def ask(self, question: Question) -> Answer:
         """Return what the person types; `expired` when they type nothing in time."""
@@ -110,15 +111,16 @@ class TerminalQuestions:
                 raise
 
     def note_typed(self) -> None:
-        """The person has typed something since the last question, so the next line is for the next one."""
+        """Note that the person has typed something since the last question: the next line answers the next question."""
         self._taken_back_at = -math.inf
 
     async def _read_answer(self, question: Question) -> Answer:
+        """Ask until a known answer is typed, and return it. The end of the input denies."""
         answers, prompt = _ANSWERS, _CALL_PROMPT
         edit = self._edit if question.kind == "approval" else None
         if edit is not None:
             prompt = _EDIT_PROMPT
-        elif question.kind == "login":  # it is about this once
+        elif question.kind == "login":  # a login has no rule for later
             answers, prompt = _ONCE, "  [y]es, [n]o? "
         elif question.kind == "permission" and not self._grants_once:
             prompt = _GRANT_PROMPT
@@ -133,7 +135,7 @@ class TerminalQuestions:
         return Answer("deny")
 
     async def _read_value(self, question: Question) -> Answer:
-        """Return what the person types, until it fits."""
+        """Ask until the typed value fits, and return it. An empty line denies."""
         while typed := (await self._prompt(prompt_for_value(question))).strip():
             try:
                 answer = Answer("allow", value=read_value(question, typed))
@@ -155,13 +157,13 @@ class TerminalQuestions:
             self._write_to.write("  (The question before this one is over. Please answer this one again.)\n")
 
     def _forget_typed(self) -> None:
-        """What was typed before the question is no answer to it."""
+        """Drop what was typed before the question: it is no answer."""
         if self._read_from.isatty():
             with contextlib.suppress(termios.error):
                 termios.tcflush(self._read_from.fileno(), termios.TCIFLUSH)
 
     async def _line(self) -> str:
-        """The next line. A reader that is cancelled has read nothing: a later line is there for the next reader."""
+        """Return the next line. A cancelled read has taken nothing, so the next read gets the line."""
         if self._read_from.isatty():
             loop, typed = asyncio.get_running_loop(), asyncio.Event()
             loop.add_reader(self._read_from.fileno(), typed.set)
@@ -209,7 +211,7 @@ def prompt_for_value(question: Question) -> str:
 
 
 def read_value(question: Question, typed: str) -> Json:
-    """The value that the person means. Raises `InvalidAnswer` when it can't be read; whether it fits is not known."""
+    """Return the value that the person means. Raises `InvalidAnswer` when it can't be read; checks no schema."""
     schema = question.schema or {}
     if options := options_of(schema):
         if typed.isdecimal() and 0 < int(typed) <= len(options):
@@ -240,7 +242,7 @@ def _form(schema: JsonObject) -> str:
 
 
 def _indent(value: JsonObject) -> str:
-    """JSON in lines, each indented; a long one is cut and says so."""
+    """Return JSON in indented lines. A long text is cut, and says so."""
     text = escape_invisible(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
     return "".join(f"  {line}\n" for line in _cut(text).split("\n"))
 

@@ -35,7 +35,7 @@ def command(ctx: click.Context, with_revoked: bool, as_json: bool) -> None:
     if ctx.invoked_subcommand is not None:
         return
     with as_operator(says=not as_json) as remote:
-        tokens = _all(remote)
+        tokens = _list_tokens(remote)
     shown = [token for token in tokens if with_revoked or token.revoked is None]
     if as_json:
         print_json(shown)
@@ -69,7 +69,7 @@ def new(label: str, scopes: tuple[str, ...], agents: tuple[str, ...], as_json: b
         raise click.UsageError("--agent goes with `--scope tools`: other scopes can't be bound to an agent.")
     wanted: JsonObject = {"label": _check_label(label), "scopes": list(dict.fromkeys(scopes)), "agents": list(agents)}
     with as_operator(says=not as_json) as remote:
-        same = [token.id for token in _all(remote) if token.label == wanted["label"] and token.revoked is None]
+        same = [token.id for token in _list_tokens(remote) if token.label == wanted["label"] and token.revoked is None]
         made = remote.change("POST", "/api/tokens", MadeToken, wanted)
     if same:
         older = f"{len(same)} older {'token has' if len(same) == 1 else 'tokens have'}"
@@ -95,7 +95,7 @@ def new(label: str, scopes: tuple[str, ...], agents: tuple[str, ...], as_json: b
 def revoke(token_id: str, yes: bool, as_json: bool) -> None:
     """Let the token with this ID (`handspan tokens` lists them) in no more; what it has opened is closed at once."""
     with as_operator(says=not as_json) as remote:
-        token = _find(_all(remote), token_id)
+        token = _find(_list_tokens(remote), token_id)
         if token.revoked is None:
             if not yes:
                 _confirm(token)
@@ -110,11 +110,12 @@ def revoke(token_id: str, yes: bool, as_json: bool) -> None:
         click.echo(f"The token {token_words(token)} was revoked already: {render_time(token.revoked)}.")
 
 
-def _all(remote: Remote) -> list[TokenView]:
+def _list_tokens(remote: Remote) -> list[TokenView]:
     return remote.get("/api/tokens", TokenList).tokens
 
 
 def _check_label(label: str) -> str:
+    """Return the label. Raises `UsageError` for one that a token can't have."""
     if not label.strip():
         raise click.UsageError("LABEL is empty: say whom the token is for, as in `handspan tokens new 'my page'`.")
     if len(label) > _LONGEST_LABEL:
@@ -138,7 +139,7 @@ def _find(tokens: list[TokenView], token_id: str) -> TokenView:
 
 
 def _confirm(token: TokenView) -> None:
-    """Ask first when the person would revoke the token that they use."""
+    """Ask first when the token is the operator's, or the one that this command uses."""
     if token.label == OPERATOR_LABEL:
         click.echo(
             f"{token_words(token)} is the operator's: no command gets in any more until the gateway is started again.",

@@ -125,20 +125,21 @@ async def _find(requests: Requests, name: str) -> ToolView:
 
 
 async def _list(requests: Requests, agent: str | None) -> list[ToolView]:
-    """Return the tools; with an agent, those that it may use outside of any session."""
+    """Return the tools; with an agent, those that the agent may use outside of any session. Print broken files."""
     await note_changed_settings(requests)
     for state in (await requests.get("/api/sources", SourceList)).sources.values():
         print_broken(state)
     if agent is not None:
-        await requests.get(f"/api/agents/{segment(agent)}", AgentView)  # refused where there is none
+        await requests.get(f"/api/agents/{segment(agent)}", AgentView)  # raises when there is no such agent
     tools = (await requests.get("/api/tools", ToolList)).tools
     return [tool for tool in tools if agent is None or (agent in tool.agents and tool.scope.kind != "session")]
 
 
 async def _switch_off(requests: Requests, pattern: str) -> Switched:
+    """Switch off what the pattern names. Warn when it names no tool that is here now."""
     switched = await requests.change("POST", "/api/switches/disable", Switched, {"pattern": pattern})
     tools = (await requests.get("/api/tools", ToolList)).tools
-    if not any(_names(pattern, tool) for tool in tools):
+    if not any(_matches(pattern, tool) for tool in tools):
         hint = did_you_mean(pattern, [tool.name for tool in tools])
         click.echo(f"Note: {pattern!r} names no tool that is here now.{hint}", err=True)
     return switched
@@ -150,7 +151,7 @@ async def _switch_on(requests: Requests, pattern: str) -> Switched:
     return await requests.change("POST", "/api/switches/enable", Switched, {"pattern": pattern})
 
 
-def _names(pattern: str, tool: ToolView) -> bool:
+def _matches(pattern: str, tool: ToolView) -> bool:
     """Whether the pattern of a switch names this tool."""
     if not pattern.startswith("origin:"):
         return matches(pattern, tool.name)

@@ -1,4 +1,4 @@
-"""The certificate that a command trusts at a named gateway: of --ca, of a pairing, or of the own state folder."""
+"""The certificate that a command trusts at a named gateway: that of --ca, of a pairing, or of our own state folder."""
 
 import socket
 import ssl
@@ -19,11 +19,11 @@ HOW_TO_TRUST: Final = (
 )
 _BEGIN: Final = b"-----BEGIN CERTIFICATE-----"
 _OWN_ROOT: Final = "Handspan of "
-"""Begins the name of a root that `serve --tls` made (gateway/lan_certificates.py)."""
+"""How the name of a root certificate begins that `serve --tls` made (gateway/lan_certificates.py)."""
 
 
 def read_certificate(file: str) -> str:
-    """Return the certificates of a file as PEM; it may be DER, which browsers save. Raises `UsageError`."""
+    """Return the certificates of a file as PEM. The file may be DER, which browsers save. Raises `UsageError`."""
     try:
         data = Path(file).expanduser().read_bytes()
         pem = data.decode("ascii") if _BEGIN in data else ssl.DER_cert_to_PEM_cert(data)
@@ -36,7 +36,7 @@ def read_certificate(file: str) -> str:
 
 
 def trusting_tls(pem: str) -> ssl.SSLContext:
-    """Return TLS that trusts these certificates and no others. Raises `ssl.SSLError` when they are none.
+    """Return TLS that trusts these certificates and no others. Raises `ssl.SSLError` when `pem` has none.
 
     A root of `serve --tls` signs for one gateway alone, so its name does not have to fit the address: the address may
     have changed since, or be one that the root can't sign for.
@@ -48,7 +48,7 @@ def trusting_tls(pem: str) -> ssl.SSLContext:
 
 
 def named_tls(settings: Settings, url: str, pem: str = "") -> ssl.SSLContext | None:
-    """Return TLS for the gateway at this address; None: as this computer trusts. `pem`: what its person gave for it."""
+    """Return TLS for the gateway at this address; None: as this computer trusts. `pem`: a given certificate."""
     if not url.startswith(("https:", "wss:")):
         return None
     if pem:
@@ -57,7 +57,7 @@ def named_tls(settings: Settings, url: str, pem: str = "") -> ssl.SSLContext | N
 
 
 def _is_own(settings: Settings, url: str) -> bool:
-    """Whether the gateway of the state folder is at this address: an address of this computer, with its port."""
+    """Whether the gateway of the state folder is at this address: this computer, and the gateway's port."""
     running, parts = find_running(settings.state), urlsplit(url)
     if running is None or urlsplit(running.url).port != parts.port or not parts.hostname:
         return False

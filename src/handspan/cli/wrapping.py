@@ -1,4 +1,4 @@
-"""Lines that end at a word, where a terminal would break them anywhere. Loads nothing, so that every command can."""
+"""Breaks lines between words, where a terminal would break them anywhere. Loads nothing, so that every command can."""
 
 from typing import TextIO
 
@@ -6,7 +6,7 @@ from typing import TextIO
 def wrap_for(stream: TextIO, text: str, indent: int = 0, *, margin: int = 0) -> str:
     """Return the text as it is written to this stream: a terminal gets lines that fit, a file or a program all of it.
 
-    `indent`: of each line that is added. `margin`: columns that the caller puts before each line.
+    `indent`: spaces before each added line. `margin`: columns that the caller puts before each line.
     """
     if not stream.isatty():
         return text

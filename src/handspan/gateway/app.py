@@ -99,8 +99,8 @@ class App:
         loaded: LoadedSettings | None = None,
         show_message: ShowMessage = show_nowhere,
     ) -> None:
-        """`durable` stores calls and conversations; without it they end with the process. `alone`: no other such app
-        may use the same database server (SPEC K1).
+        """`durable` stores calls and conversations; without it they end with the process. `alone`: no other
+        app with `alone` may use the same database server (SPEC K1).
 
         `bus` gets an event for every call that has its result. `sources` makes the tool sources, in place of the
         built-in tools, the plugins and the person's own tools folder. `starts_servers`: MCP servers are started by
@@ -125,7 +125,9 @@ class App:
         self.artifacts: ArtifactStore = self.store.artifacts if self.store else _folder_artifacts(settings)
         self.switches: Switches = self.store.switches if self.store else file_switches(settings.state)
         self._pinned = PinnedSpecs(self.store.pins if self.store else None)
-        self.registry = Registry(registry_rules(settings), self._pinned, partial(_tell_of_tools, bus) if bus else None)
+        self.registry = Registry(
+            registry_rules(settings), self._pinned, partial(_publish_tools_changed, bus) if bus else None
+        )
         self.recovery = Recovery()
         """What an earlier process left half done, and how it was closed; set by `open`."""
         self.engine = Engine(
@@ -146,7 +148,7 @@ class App:
         self.messages = _make_message_bus(settings, self.guard, show_message)
         """The channels to people."""
         self._delivery = ChannelDelivery(self.messages, self.store.channels if self.store else None)
-        changed = partial(_tell_of_tools, bus, "") if bus else None
+        changed = partial(_publish_tools_changed, bus, "") if bus else None
         self._folder = FolderTools(self.registry, config_folder / "tools", changed) if config_folder else None
         self._models: list[_Closable] = []
         self.sources: list[ToolSource] = (
@@ -176,7 +178,7 @@ class App:
         """Make the folders and register the tools. Raises `ConfigError` when a folder can't be used."""
         has_files = not (self.store and self.settings.store.url)
         if has_files:
-            await self._apply_switches()  # first: if they can't be read, nothing may be opened
+            await self._apply_switches()  # first: if the switches can't be read, nothing may be opened
         try:
             create_workspace(self.settings.workspace, self.settings.tools.sandbox.uid)
             self.settings.state.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -196,7 +198,7 @@ class App:
         if self.store:
             if not has_files:
                 await self._apply_switches()
-            if self.store.nodes is None or self.settings.cluster.role != "edge":  # else other nodes do that
+            if self.store.nodes is None or self.settings.cluster.role != "edge":  # other nodes recover for an edge
                 self.recovery = await self.store.recover()
         await self._pinned.open()
         self.media.open()
@@ -213,7 +215,7 @@ class App:
             self.registry.disable(pattern)
 
     async def read_pins(self) -> None:
-        """Read the definitions that persons agreed to: at other nodes, too."""
+        """Read again which tool definitions persons agreed to: they may have done so at another node."""
         await self._pinned.open()
 
     async def follow_switches(self) -> None:
@@ -256,7 +258,7 @@ class App:
 
     @property
     def setting_notes(self) -> list[str]:
-        """What the settings name and is not there."""
+        """A sentence for each setting without effect: it names a tool that is not there."""
         return setting_notes(self.settings, (entry.spec.name for entry in self.registry))
 
     async def refresh_tools(self, *, is_forced: bool = False) -> None:
@@ -335,7 +337,7 @@ class App:
 
     async def describe_shell(self) -> str:
         """Return a sentence for the model on where its commands run."""
-        if self.sandbox.expected.active:  # not tested for this: that would make every first answer slower
+        if self.sandbox.expected.active:  # the sandbox is not tested for this: every first answer would be slower
             return "Commands (exec_shell, spawn) run in a sandbox: of this computer they can change the workspace only."
         return "Commands (exec_shell, spawn) run without a sandbox here: only a short list of them is allowed."
 
@@ -430,7 +432,7 @@ def skills_of(settings: Settings, config_folder: Path | None, switches: SkillSwi
     return Skills(folders, switches or file_skill_switches(settings.state))
 
 
-def _tell_of_tools(bus: Bus, owner: str) -> None:
+def _publish_tools_changed(bus: Bus, owner: str) -> None:
     bus.publish(ToolsChanged(owner))
 
 

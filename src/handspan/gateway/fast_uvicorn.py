@@ -27,7 +27,7 @@ _waiting: Final[dict[str, ModuleType]] = {}
 def put_off(name: str) -> None:
     """Run a module when its first name is read, not when it is imported. A module that ran already stays as it is.
 
-    Unlike with `importlib.util.LazyLoader`, the modules of such a package can be imported meanwhile.
+    Unlike with `importlib.util.LazyLoader`, the modules inside a package that was put off can be imported meanwhile.
     """
     spec = None if name in sys.modules else importlib.util.find_spec(name)
     if spec is None or spec.loader is None:
@@ -35,7 +35,7 @@ def put_off(name: str) -> None:
     loader, module = spec.loader, importlib.util.module_from_spec(spec)
 
     def run(wanted: str) -> Any:
-        if wanted == "__path__":  # every `from … import` asks for it; a package has it without being run
+        if wanted == "__path__":  # every `from … import` asks for `__path__`; a package has it without being run
             raise AttributeError(wanted)
         del vars(module)["__getattr__"], _waiting[name]
         loader.exec_module(module)
@@ -50,7 +50,10 @@ def put_off(name: str) -> None:
 
 @contextlib.contextmanager
 def annotations_left_out() -> Iterator[None]:
-    """Import uvicorn's connections inside of this. A module of which they need more than annotations does run."""
+    """Open a block in which uvicorn's connections are imported without the modules of `_IN_ANNOTATIONS`.
+
+    A module of which they need more than annotations does run.
+    """
     if not IS_FAST:
         yield
         return

@@ -98,7 +98,7 @@ class Gateway:
         """
         self.settings = settings
         self.cluster = _load_cluster(settings) if settings.cluster.url and not is_inside else None
-        """The other nodes, where there are any."""
+        """The other nodes; None when there are none."""
         strict = bool(os.environ.get(STRICT_VARIABLE))
         self.bus: Bus = MemoryBus(strict=strict) if self.cluster is None else self.cluster.bus
         self.questions = AwaitedQuestions(self.bus)
@@ -118,19 +118,21 @@ class Gateway:
         )
         if self.cluster is not None:
             self.app.mcp.share = self.cluster.servers.share
-        assert self.app.store is not None  # it is durable
+        assert self.app.store is not None  # `durable` makes a store
         self.store: Store = self.app.store
         self.auth = Auth(settings, self.store.tokens, settings.state, self.bus)
         self.pairing = Pairing(self.auth)
         self.devices = Devices(self.store.devices)
         self.app.registry.explain_absence = self._explain_absence
         self._choosing: asyncio.Task[Choice] | None = None
+        """The search for the model of agents that name none."""
         self._reloading = asyncio.Lock()
         self._model = model
         self._is_inside = is_inside
         self._limits = msgspec.convert(structs.asdict(settings.gateway.limits), WireLimits)
         self._late = LateResults(self.store.ledger, self._limits.pending_calls, self.metrics.results.add)
         self._watching: asyncio.Task[None] | None = None
+        """Ends expired calls."""
         self.doors: dict[str, Door] = {}
         """The doors that are open, by their names in `_DOORS`."""
         self.sessions: Sessions
@@ -176,7 +178,7 @@ class Gateway:
         self._unfinished = UnfinishedCalls(
             app.engine, store, self.questions, app.artifacts, self.settings.workspace, self.sessions.resume_turn
         )
-        self.peers = self._peers(await self._resume_key())
+        self.peers = self._make_peers(await self._resume_key())
         self._trust = DeviceTrust(self.questions)
         self._ws = WebSocketDoor(
             WsDoors(
@@ -213,7 +215,7 @@ class Gateway:
                     self.channels.inbox.share(self.cluster.share_tries)
                 await self.channels.open()
             self._watching = asyncio.create_task(self._end_expired_calls())
-        self._watch()
+        self._watch_gauges()
 
     async def _open_app(self, url: str) -> None:
         if self.cluster is None:
@@ -229,7 +231,7 @@ class Gateway:
             raise
 
     async def _resume_key(self) -> bytes:
-        """Return the key of resume tokens: all nodes have the same."""
+        """Return the key that signs resume tokens. All nodes have the same key."""
         if self.cluster is not None and self.store.nodes is not None:
             return await self.store.nodes.secret("resume")
         return load_key(self.settings.state / "resume.key")
@@ -286,11 +288,11 @@ class Gateway:
         return await asyncio.shield(self._choosing)
 
     def choice_at_once(self) -> Choice:
-        """Return the same as far as it is known now, without a search for a local model."""
+        """Return the model for agents that name none, as far as it is known now: no local model is looked for."""
         return self._given_model() or self.app.choose_at_once(self._model if isinstance(self._model, str) else "")
 
     async def reload(self) -> SettingChanges:
-        """Take the settings as their files have them now. Raises `ConfigError`, and changes nothing, when it can't."""
+        """Take the settings as their files have them now. Raises `ConfigError`, and changes nothing, if that fails."""
         from handspan.gateway.reloading import reload_settings  # noqa: PLC0415 - most gateways never do: start-up counts
 
         async with self._reloading:
@@ -332,6 +334,7 @@ class Gateway:
         await door.answer(scope, receive, send)
 
     async def _connect(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Give a WebSocket to the door of its path, or refuse it."""
         if _path(scope) == "/ws/chat":
             await self._ws(scope, receive, send)
             return
@@ -389,7 +392,7 @@ class Gateway:
         self._messages.open()
 
     def _on_call_completed(self, call: CallCompleted) -> None:
-        """Acknowledge a stored result to its device: only now the device may forget it (ws.md 5.3)."""
+        """Count the call, and acknowledge its stored result: only now its device may forget the result (ws.md 5.3)."""
         if not self.bus.is_remote:
             self._acknowledge(call)
             self.metrics.count_call(call)
@@ -399,6 +402,7 @@ class Gateway:
             self.live.publish(call.owner, "calls", {"id": call.id, "tool": call.name, "session": call.session})
 
     def _acknowledge(self, call: CallCompleted) -> None:
+        """Tell the client of the call that its result is stored."""
         client = "" if call.tool.origin is None else call.tool.origin.connection
         peer = self.peers.find(client) if client else None
         if peer is not None:
@@ -426,12 +430,13 @@ class Gateway:
         self.live.publish(owner, "questions", {"id": question_id, "open": is_open})
 
     async def _withdraw_question(self, question_id: str, decision: Decision) -> bool:
-        """End a question of the operator: the person has done what it asked for, or can't any more."""
+        """End a question of the operator: the person has done what the question asked for, or can't any more."""
         return await self.questions.answer(question_id, Answer(decision), owner=OPERATOR.owner)
 
     # Inside.
 
     async def _choose_model(self, named: str) -> Choice:
+        """Return the model of this name; without a name the gateway's default."""
         if self._is_inside and isinstance(self._model, str):
             named = self._model or named
         given = None if named else self._given_model()
@@ -473,12 +478,13 @@ class Gateway:
             metrics=self.metrics,
         )
 
-    def _peers(self, key: bytes) -> Peers:
+    def _make_peers(self, key: bytes) -> Peers:
         tokens = ResumeTokens(key)
         grace = self.settings.gateway.resume_grace
         return Peers(self.app.registry, self.offer_rules, tokens, self.devices, self._unfinished, grace, self.bus)
 
-    def _watch(self) -> None:
+    def _watch_gauges(self) -> None:
+        """Add the values that are looked up when the metrics are read."""
         watch = self.metrics.watch
         watch("handspan_connections", "Open WebSocket connections.", lambda: float(len(self._ws.connections)))
         watch("handspan_clients", "Clients that are there, or may come back.", lambda: float(len(self.peers)))

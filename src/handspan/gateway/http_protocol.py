@@ -47,7 +47,7 @@ _NOT_IN_PATH: Final = rb"(?is)^[a-z][a-z0-9+.-]*://[^/?#]*|[?#].*$"
 
 
 def _may_log(record: logging.LogRecord) -> bool:
-    """Whether a line of uvicorn is logged. The one about bytes that are no request does not say whose they are."""
+    """Whether a line of uvicorn is logged: not the one about invalid bytes, which does not name the client."""
     return record.msg != _INVALID
 
 
@@ -61,7 +61,7 @@ class HttpProtocol(HttpToolsProtocol):
     url = b""
     """The address of the last request that has begun, as far as it has arrived."""
     _head_bytes = 0
-    """Bytes since the last ones that belonged to a body, or ended a head or a request."""
+    """Bytes of a head so far: those since the last piece of a body, or the end of a head or a request."""
     _is_in_body = False
     """Whether arriving bytes belong to the request whose head is complete."""
     _body_left = 0
@@ -134,7 +134,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._cancel_stall()
         super().connection_lost(exc)
         if self._at_work is not None and not self._at_work.response_complete:
-            self._at_work.disconnected = True  # uvicorn tells only the last request that has come
+            self._at_work.disconnected = True  # uvicorn marks only the last request that has come
             self._at_work.message_event.set()
         self.pipeline.clear()
         self._at_work = self._before = self.cycle = cast(Any, None)  # each refers to this connection
@@ -162,11 +162,11 @@ class HttpProtocol(HttpToolsProtocol):
         self._idle.remove(self, self._address)
         super().handle_websocket_upgrade()
         socket = cast("WebSocketsSansIOProtocol", self.transport.get_protocol())
-        if not socket.handshake_initiated:  # nothing else would ever answer it, or end it
+        if not socket.handshake_initiated:  # nothing else would answer the request, or end the connection
             text = "This request can't become a WebSocket: send no body, and headers as short as other programs do."
             self._write(Refusal(400, "bad_request", text))
             self.transport.close()
-        self.parser = self.cycle = cast(Any, None)  # each refers to this object: it would wait for the collector
+        self.parser = self.cycle = cast(Any, None)  # they refer to this object: only a collection would free it
 
     def pause_writing(self) -> None:
         """Begin to wait for a client that does not read."""
@@ -242,7 +242,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._turns.wait(self)
 
     def read_on(self) -> None:
-        """Begin the request that waited, parse the bytes that waited, and read on if nothing waits any more."""
+        """Begin the request that waited, parse the bytes that waited, then read on unless something waits again."""
         if self.transport.is_closing():
             return
         self._is_waiting = False
@@ -263,10 +263,10 @@ class HttpProtocol(HttpToolsProtocol):
         super()._start_asgi_task(cycle, app)
 
     def on_response_complete(self) -> None:
-        """Wait for a request, or for a turn: to begin the next one, to read it, or to read what nobody needs."""
+        """Wait for the next request; for a turn if its bytes are here, if bytes are useless, or without a token."""
         is_known = self._at_work is not None and is_let_in(cast(Any, self._at_work.scope))
         waiting, self.pipeline = self.pipeline, deque()
-        super().on_response_complete()  # it would begin the next request at once
+        super().on_response_complete()  # with a pipeline it would begin the next request at once
         self.pipeline = waiting
         if self.transport.is_closing():
             return
@@ -293,7 +293,7 @@ class HttpProtocol(HttpToolsProtocol):
             )
 
     def on_headers_complete(self) -> None:
-        """Begin a request: its head is complete. Raises `ValueError`, which ends the parsing, if it is too large."""
+        """Begin a request: its head is complete. Raises `ValueError`, which ends the parsing, for too large a head."""
         if self._find_excess() is not None:
             raise ValueError("the head is too large")
         self._head_bytes = 0
@@ -333,7 +333,7 @@ class HttpProtocol(HttpToolsProtocol):
             self.pipeline.popleft()  # the last request waits for the one before it, and will never be complete
             self._before.keep_alive = False
             return
-        elif self._is_in_body:  # of the last request, which will never be complete
+        elif self._is_in_body:  # the last request will never be complete
             if not last.response_started:
                 self._write(refused)
         elif last.response_complete:
@@ -353,7 +353,7 @@ class HttpProtocol(HttpToolsProtocol):
 
 
 class Answering:
-    """The application, which also answers a request when it fails or is cancelled. It raises the error all the same."""
+    """The application, with an answer to each request that fails or is cancelled. The error is raised all the same."""
 
     def __init__(self, app: ASGIApp, prefix: str = "") -> None:
         self._app = app

@@ -1,7 +1,7 @@
 """The connections without a request at work. They are closed when there are too many, or when they take too long.
 
-Such a connection costs its client nothing, and has shown no token: without a bound, idle sockets alone would lock all
-other clients out (SPEC S7). A connection with a request or a WebSocket is not in here.
+An idle connection costs its client nothing, and has shown no token: without a bound, idle sockets alone would lock all
+other clients out (SPEC S7). A connection with a request or a WebSocket is not idle.
 """
 
 import resource
@@ -19,17 +19,18 @@ class IdleConnection(Protocol):
     """A connection without a request."""
 
     def drop(self) -> None:
-        """Close it: another connection needs its place."""
+        """Close the connection: another one needs its place."""
         ...
 
     def end_late(self) -> None:
-        """Close it: the head of its request did not come in time."""
+        """Close the connection: the head of its request did not come in time."""
         ...
 
 
 _INVALID_SECONDS: Final = 60.0
+"""Seconds between two lines of the log about invalid bytes from one address."""
 _MOST_INVALID: Final = 100
-"""Addresses with such a line in a minute: a flood from many must not fill the log."""
+"""The most addresses with such a line in that time: a flood from many must not fill the log."""
 
 
 class IdleConnections:
@@ -40,14 +41,15 @@ class IdleConnections:
         self._clock = clock
         self._limit = limits.most or _find_limit()
         self._since: dict[IdleConnection, float] = {}
+        """When each connection became idle, the oldest first."""
         self._by_address: dict[str, dict[IdleConnection, None]] = {}
         """Only addresses of other computers: programs and proxies on this one share an address."""
 
         self._invalid: dict[str, float] = {}
-        """When a request of an address that can't be read was logged last."""
+        """When invalid bytes of an address were logged last."""
 
     def should_log_invalid(self, address: str) -> bool:
-        """Whether the log gets a line about bytes of this address that are no request: once a minute."""
+        """Return whether the log gets a line about invalid bytes of this address, and note that: once a minute."""
         now = self._clock()
         self._invalid = {one: at for one, at in self._invalid.items() if now - at < _INVALID_SECONDS}
         if address in self._invalid or len(self._invalid) >= _MOST_INVALID:
@@ -59,7 +61,7 @@ class IdleConnections:
         return len(self._since)
 
     def make_room(self, count: int) -> bool:
-        """Whether one more connection may stay, when `count` are open with it. Drop the oldest idle one if need be."""
+        """Return whether a new connection may stay; `count` are open with it. If need be, drop the oldest idle one."""
         if count <= self._limit:
             return True
         oldest = next(iter(self._since), None)

@@ -31,9 +31,11 @@ _HEAD: Final = {
     "root_path": "",
 }
 _ABNORMAL: Final = 1006
+"""The close code of a connection that broke off."""
 _NEED_SERVERS: Final = ("/api/tools", "/api/mcp", "/api/sources", "/api/doctor")
+"""Paths whose answers depend on MCP servers."""
 _WAITS: Final = "/login/wait"
-"""It is asked again and again while a person logs in: the servers need not be tried each time."""
+"""The end of a path that is asked again and again while a person logs in: servers need not be tried each time."""
 _SERVER_SECONDS: Final = 10.0
 """How long a command waits for MCP servers. A gateway that runs never waits, but a command has only this moment."""
 
@@ -81,7 +83,7 @@ class InsideGateway:
         headers: Mapping[str, str],
         on_line: Callable[[bytes], None] | None = None,
     ) -> InsideAnswer:
-        """Return the answer to a request as the operator. `on_line` gets the lines of a success instead."""
+        """Return the answer to a request of the operator. If `on_line` is given, it gets the lines of a success."""
         if path.startswith(_NEED_SERVERS) and not path.endswith(_WAITS):
             await self._gateway.app.mcp.settle(_SERVER_SECONDS)
         exchange = _Exchange(body, on_line)
@@ -93,9 +95,9 @@ class InsideGateway:
     async def stream(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes
     ) -> AsyncGenerator["InsideStream"]:
-        """Send a request as the operator, and yield its response while it comes. To leave the block cancels the rest.
+        """Send a request as the operator, and yield its response while it comes. Leaving the block cancels the rest.
 
-        MCP servers are started by the first request, and none waits for them.
+        The first request starts the MCP servers, and no request waits for them.
         """
         await self._gateway.app.mcp.settle(0)
         stream = InsideStream(body)
@@ -199,14 +201,14 @@ class InsideStream:
             self._pieces.put_nowait(message.get("body", b""))
 
     def end(self, task: "asyncio.Task[None]") -> None:
-        """Note that nothing more comes. An exception of the gateway is the reader's."""
+        """Note that nothing more comes. The reader gets an exception if the response has not begun."""
         if not self.has_begun.done():
             error = None if task.cancelled() else task.exception()
             self.has_begun.set_exception(error or RuntimeError("The gateway ended the request without a response."))
         self._pieces.put_nowait(None)
 
     async def lines(self) -> AsyncIterator[str]:
-        """Return the lines of the body as they come."""
+        """Yield the lines of the body as they come."""
         rest = b""
         while (piece := await self._pieces.get()) is not None:
             *whole, rest = (rest + piece).split(b"\n")
@@ -286,6 +288,7 @@ class InsideSocket:
         self._other = other
         self._listener: InsideListener | None = None
         self._early: list[bytes] = []
+        """Messages that came before there was a listener."""
         self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Done when the listener gets nothing more."""
         self.close_code: int | None = None

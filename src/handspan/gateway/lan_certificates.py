@@ -65,6 +65,7 @@ _NETWORKS: Final[tuple[IPv4Network | IPv6Network, ...]] = tuple(
 )
 """The networks that the root may sign for. 100.64.0.0/10 is what private overlay networks use."""
 _ALWAYS: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+"""Names that every certificate has."""
 
 
 class LanCertificates:
@@ -145,6 +146,7 @@ class LanCertificates:
         return True
 
     def _sign(self, names: frozenset[str]) -> None:
+        """Make a certificate for these names, signed by the root, and write it with its chain and its key."""
         root, root_key, key = self._root(), _read_key(self._folder / _ROOT_KEY), _new_key()
         signed = _make_certificate(key, names, root, root_key)
         replace_private(self.certificate, _pem(signed) + _pem(root) + _pem_of_key(key))
@@ -167,6 +169,7 @@ def local_names() -> frozenset[str]:
 
 
 def _addresses() -> Iterable[str]:
+    """Yield the addresses of this computer, as far as the system tells them."""
     for family, elsewhere in ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1")):
         try:
             with socket.socket(family, socket.SOCK_DGRAM) as probe:
@@ -200,7 +203,7 @@ def _days_left(certificate: Certificate) -> float:
 
 
 def _is_good(certificate: Certificate | None, wanted: frozenset[str]) -> bool:
-    """Whether the certificate has these names, and no end near."""
+    """Whether the certificate has these names, and does not end soon."""
     if certificate is None or _days_left(certificate) < _DAYS_LEFT:
         return False
     names = certificate.extensions.get_extension_for_class(SubjectAlternativeName).value
@@ -218,7 +221,7 @@ def _make_root(key: EllipticCurvePrivateKey) -> Certificate:
         .not_valid_before(now - _EARLIER)
         .not_valid_after(now + timedelta(days=_ROOT_DAYS))
         .add_extension(BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_usage(signs=True), critical=True)
+        .add_extension(_key_usage(signs=True), critical=True)
         .add_extension(NameConstraints(allowed, None), critical=True)
         .add_extension(own, critical=False)
         .sign(key, SHA256())
@@ -230,16 +233,16 @@ def _make_certificate(
 ) -> Certificate:
 
     now = datetime.now(UTC)
-    theirs = AuthorityKeyIdentifier.from_issuer_public_key(root_key.public_key())
+    issuer = AuthorityKeyIdentifier.from_issuer_public_key(root_key.public_key())
     return (
         CertificateBuilder(root.subject, _name("Handspan gateway"), key.public_key(), random_serial_number())
         .not_valid_before(now - _EARLIER)
         .not_valid_after(now - _EARLIER + timedelta(days=_DAYS))
         .add_extension(SubjectAlternativeName(list(map(_general_name, sorted(names)))), critical=False)
         .add_extension(BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(signs=False), critical=True)
+        .add_extension(_key_usage(signs=False), critical=True)
         .add_extension(ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(theirs, critical=False)
+        .add_extension(issuer, critical=False)
         .sign(root_key, SHA256())
     )
 
@@ -255,7 +258,7 @@ def _name(text: str) -> Name:
     return Name([NameAttribute(NameOID.COMMON_NAME, text[:64])])
 
 
-def _usage(*, signs: bool) -> KeyUsage:
+def _key_usage(*, signs: bool) -> KeyUsage:
 
     return KeyUsage(
         digital_signature=not signs,

@@ -100,7 +100,8 @@ class TlsFiles:
         if self.context is None or changed_at == self._seen:
             return
         self._seen = changed_at
-        _load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), self._settings)  # half of a pair would break the one in use
+        # First into a context of its own: a new certificate without its key would break the one in use.
+        _load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), self._settings)
         _load(self.context, self._settings)
 
     def _changed_at(self) -> list[int]:
@@ -161,7 +162,7 @@ def url_for_others(settings: GatewaySettings, port: int) -> str | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this computer can mean this host."""
+    """Whether this host names the computer itself, so that no other one can reach it."""
     return host == "localhost" or (_is_address(host) and ip_address(host).is_loopback)
 
 

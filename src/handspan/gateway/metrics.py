@@ -77,11 +77,11 @@ class Histogram:
     def add(self, value: str, seconds: float) -> None:
         """Count one duration."""
         if value not in self._counts:
-            value = self._first(value)
+            value = self._begin_value(value)
         self._counts[value][bisect_left(self._buckets, seconds)] += 1
         self._sums[value] += seconds
 
-    def _first(self, value: str) -> str:
+    def _begin_value(self, value: str) -> str:
         """Begin to count a label value. Return the value to count it under."""
         key = value if value in self._known else OTHER
         self._counts.setdefault(key, [0] * (len(self._buckets) + 1))
@@ -129,7 +129,7 @@ class Metrics:
         self._gauges: dict[str, tuple[str, Callable[[], float]]] = {}
         self._began = time.time()
         self.more: Callable[[], Awaitable[list[str]]] | None = None
-        """Lines about the other nodes, where there are any."""
+        """Returns lines about the other nodes; None when there are none."""
         self.watch("handspan_process_resident_bytes", "Memory that the process holds.", resident_bytes)
         self.watch("handspan_start_seconds", "When the gateway started, since 1970.", lambda: self._began)
 

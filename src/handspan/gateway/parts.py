@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 
 class RoutedSessions(Protocol):
-    """MCP requests among several nodes."""
+    """Answers MCP requests where several nodes are one gateway."""
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, here or by the node that has its session."""
         ...
 
     def stamp(self, own_id: str) -> str:
-        """Return the id that clients get, for something in the memory of this node."""
+        """Return the id that clients get for an object in the memory of this node. It names the node."""
         ...
 
 
@@ -92,7 +92,7 @@ class GatewayParts(Struct, frozen=True, kw_only=True):
     model_choice: Callable[[], Awaitable[Choice]]
     """Returns the model for agents that name none."""
     choice_at_once: Callable[[], Choice]
-    """Returns the same as far as it is known now, without a search for a local model."""
+    """Returns that model as far as it is known now, without a search for a local one."""
     channels: "ChannelDoor | None"
     """None without a channel."""
     forget_models: Callable[[], None]
@@ -100,15 +100,15 @@ class GatewayParts(Struct, frozen=True, kw_only=True):
     reload: Callable[[], Awaitable[SettingChanges]]
     """Takes the settings as their files have them now. Raises `ConfigError` when they can't be used."""
     cluster: OtherGateways | None = None
-    """The other nodes, where there are any."""
+    """The other nodes; None when there are none."""
 
 
 async def _end_nothing(seconds: float = 0.0) -> None:
-    """For doors whose work ends with the request."""
+    """Do nothing: for doors whose work ends with the request."""
 
 
 def _count_nothing() -> int:
-    """For the same doors."""
+    """Return 0: for doors whose work ends with the request."""
     return 0
 
 

@@ -33,7 +33,7 @@ def merge_slashes(scope: Scope) -> Scope:
         return scope
     raw: bytes = scope.get("raw_path") or b""
     begin = root.encode()
-    if raw.startswith(begin + b"//"):  # the routes read this one
+    if raw.startswith(begin + b"//"):  # the routes read `raw_path`
         raw = begin + b"/" + raw.removeprefix(begin).lstrip(b"/")
     return {**scope, "path": f"{root}/{path.removeprefix(root).lstrip('/')}", "raw_path": raw}
 

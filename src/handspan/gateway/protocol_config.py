@@ -1,6 +1,6 @@
 """What uvicorn's connections read of their server, in place of uvicorn's own `Config` and `Server`.
 
-Those also have a command line, processes, signals and a way to stop; our server has its own of each.
+uvicorn's also have a command line, processes, signals and a way to stop; our server has its own of each.
 """
 
 import asyncio

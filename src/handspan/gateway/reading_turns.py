@@ -15,7 +15,7 @@ class WaitingConnection(Protocol):
     """A connection that reads nothing until it has its turn."""
 
     def read_on(self) -> None:
-        """Read on: it has its turn."""
+        """Read on: the connection has its turn."""
         ...
 
 
@@ -27,6 +27,7 @@ class ReadingTurns:
         self._loop = loop or asyncio.get_running_loop()
         self._per_second = per_second
         self._free = float(per_second)
+        """Turns that could be taken at once, when they were counted last."""
         self._counted_at = self._loop.time()
         self._waiting: dict[WaitingConnection, None] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -71,7 +72,7 @@ class ReadingTurns:
 
 
 class ReadingFlow(FlowControl):
-    """uvicorn's flow control, which can also be held: its request can't resume reading then."""
+    """uvicorn's flow control, which can also be held. A request can't resume reading while it is held."""
 
     _is_held = False
 

@@ -31,15 +31,19 @@ DRAIN_SECONDS: Final = 10.0
 _END_SECONDS: Final = 11.8
 """From the first signal to the end of the process, even if something hangs: the limit is 12 s."""
 _SAME_REQUEST_SECONDS: Final = 0.5
+"""A second SIGTERM within this time is the same request to stop."""
 _CLOSE_SECONDS: Final = 0.5
+"""The time for connections to end, and again for their requests after the connections were cut off."""
 _LAST_WORD_SECONDS: Final = 0.1
+"""The time in which cancelled requests may still send their answer."""
 _LOOK_SECONDS: Final = 0.005
+"""Seconds between two looks whether all connections have ended."""
 _BACKLOG: Final = 2048
 """Connections that the kernel keeps for the server until it accepts them."""
 _TURNS_TO_ACCEPT: Final = 5
 """After so many turns of the event loop, uvicorn knows every connection that the kernel has accepted."""
 _M_ARENA_MAX: Final = -8
-"""The number of that option in `malloc.h`."""
+"""The number of the option M_ARENA_MAX in `malloc.h`."""
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _SOCKET: Final = (
     ("handspan.gateway.clients.fast_socket", "FastSocketProtocol")
@@ -172,13 +176,14 @@ class Server:
             _log.warning("Some work did not end within %s s", seconds)
 
     async def _close_connections(self) -> None:
+        """Close all listeners and connections. Requests that do not end in time are cancelled."""
         state, self._state = self._state, None
         if state is None:
             return
         if self._ticking is not None:
             self._ticking.cancel()
             await asyncio.gather(self._ticking, return_exceptions=True)
-        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # that some had to be cut off is no error
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # a connection that is cut off is no error
         left = set(state.tasks)
         await self._end_connections(state)
         if left:
@@ -209,7 +214,7 @@ def _silence_uvicorn() -> None:
     """Let uvicorn log no more than warnings: lower levels log addresses with their query, and so tokens (SPEC S5)."""
     for name in ("uvicorn.error", "uvicorn.access", "uvicorn.asgi"):
         logging.getLogger(name).setLevel(logging.WARNING)
-    logging.getLogger("uvicorn.access").propagate = False  # so it does not even put its lines together
+    logging.getLogger("uvicorn.access").propagate = False  # so uvicorn does not even put its lines together
 
 
 async def _tick(state: SharedState, idle: IdleConnections, tls: TlsFiles) -> None:
@@ -232,10 +237,10 @@ def tune_garbage_collection() -> None:
 
 
 def use_one_heap() -> None:
-    """Let all threads allocate from one heap. Call it before the first one starts.
+    """Let all threads allocate from one heap. Call this before the first thread starts.
 
     The GNU C library gives each thread a heap of its own, and what is freed stays in its heap. Any of many threads
-    loads a long conversation: each of their heaps would grow to what the longest one takes.
+    loads a long conversation: each of their heaps would grow to the size of the longest one.
     """
     if sys.platform == "linux":
         import ctypes  # noqa: PLC0415 - slow to load, and only gateways need it
@@ -303,6 +308,7 @@ class Stopping:
         self._asked_at = 0.0
         self._on_reload = on_reload
         self._streams = _streams_at_terminal()
+        """The standard streams that were at a terminal at the start."""
         is_heard = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
         self._had_terminal = is_heard and (_has_terminal() or bool(self._streams))
 
@@ -315,6 +321,7 @@ class Stopping:
             loop.add_signal_handler(signal.SIGHUP, self._on_hangup)
 
     def _on_hangup(self) -> None:
+        """End if the terminal was closed; else ask for new settings."""
         is_closed = not _has_terminal() or self._streams != _streams_at_terminal()
         if self._had_terminal and is_closed:
             if not self.asked.is_set():  # a shell sends it to its jobs a second time: that does not ask for haste
@@ -323,6 +330,7 @@ class Stopping:
             self._on_reload()
 
     def _on_signal(self, number: signal.Signals) -> None:
+        """Ask for the stop at the first signal, end the process at the second."""
         now = time.monotonic()
         if self.asked.is_set():
             if number != signal.SIGTERM or now - self._asked_at > _SAME_REQUEST_SECONDS:

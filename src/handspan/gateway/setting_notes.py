@@ -12,7 +12,9 @@ _WITH_A_TURN = ("use_skill",)
 def setting_notes(settings: Settings, tools: Iterable[str]) -> list[str]:
     """Return one sentence for each setting without effect. `tools`: the names of the tools that are there now."""
     known = sorted({*tools, *_WITH_A_TURN})
-    return [_describe(setting, pattern, known) for setting, pattern in _patterns(settings) if _is_lost(pattern, known)]
+    return [
+        _describe(setting, pattern, known) for setting, pattern in _patterns(settings) if _has_no_effect(pattern, known)
+    ]
 
 
 def _patterns(settings: Settings) -> Iterator[tuple[str, str]]:
@@ -26,7 +28,7 @@ def _patterns(settings: Settings) -> Iterator[tuple[str, str]]:
         yield from ((f"agents.{name}.deny", pattern) for pattern in agent.deny)
 
 
-def _is_lost(pattern: str, known: list[str]) -> bool:
+def _has_no_effect(pattern: str, known: list[str]) -> bool:
     """Whether the pattern matches nothing. Names with `__` are those of devices and servers, which come and go."""
     if pattern.startswith("origin:") or SEPARATOR in pattern:
         return False

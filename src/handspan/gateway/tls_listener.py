@@ -1,7 +1,7 @@
-"""Accepts connections with TLS. One counts among the idle ones before the end of its handshake, too (SPEC S7).
+"""Accepts TLS connections. Each counts as idle from the moment it is accepted, not only after its handshake (SPEC S7).
 
-A server of asyncio would tell nothing of a connection before that: sockets that never finish a handshake could use up
-all descriptors of the process.
+A server of asyncio tells nothing of a connection before its handshake has ended: sockets that never finish one could
+use up all descriptors of the process.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ class TlsListener:
         connections: set[Any],
         make: MakeProtocol,
     ) -> None:
-        """`seconds`: the time for a handshake. `connections`: all of the server."""
+        """`seconds`: the time for a handshake. `connections`: all connections of the server."""
         self._bound = bound
         self._context = context
         self._seconds = seconds
@@ -65,9 +65,10 @@ class TlsListener:
                 if error.errno in _NO_DESCRIPTOR:
                     await asyncio.sleep(_PAUSE)
                 continue
-            self._begin(link, _find_address(peer))
+            self._begin_handshake(link, _find_address(peer))
 
-    def _begin(self, link: socket.socket, address: str) -> None:
+    def _begin_handshake(self, link: socket.socket, address: str) -> None:
+        """Count the new connection and begin its handshake; close it when there are too many."""
         handshake = _Handshake(self._idle, self._connections, address)
         if self._idle.make_room(len(self._connections)):
             self._idle.add(handshake, address)
@@ -85,7 +86,7 @@ class TlsListener:
                 ssl=self._context,
                 ssl_handshake_timeout=self._seconds,
             )
-        except OSError:  # it broke off, took too long, or was no TLS
+        except OSError:  # the handshake broke off, took too long, or was no TLS
             link.close()
         finally:
             handshake.end()
@@ -102,7 +103,7 @@ class _Handshake:
         connections.add(self)
 
     def end(self) -> None:
-        """Forget it: its protocol counts from now on, or it is gone."""
+        """Stop counting the connection: its protocol counts from now on, or it is gone."""
         self._idle.remove(self, self._address)
         self._connections.discard(self)
 

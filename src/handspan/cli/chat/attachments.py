@@ -1,4 +1,4 @@
-"""Files that a person sends with a message. They are no words of the person: only those are orders (SPEC X4)."""
+"""Files that a person sends with a message. Their content is no order: only the person's own words are (SPEC X4)."""
 
 import mimetypes
 from base64 import b64encode
@@ -18,7 +18,7 @@ _MOST_TEXT: Final = 500_000
 """Bytes of a text that goes inside the message, so that every model reads it. A message has 1 MiB, in base64."""
 _TEXT: Final = "text/plain"
 _SHOWN: Final = ImageLimits(frozenset(("image/png",)), 2_000_000, 2_000_000, 800)
-"""The image as a terminal gets it."""
+"""The limits of an image that a terminal shows."""
 
 
 async def attach_file(requests: Requests, path: Path, session: str) -> MediaPart:
@@ -53,14 +53,14 @@ def _is_short_text(data: bytes) -> bool:
 
 
 async def small_png(data: bytes) -> bytes:
-    """Return an image as a terminal can show it. It is read in a process of its own; raises `ToolError`."""
+    """Return an image as a small PNG. A process of its own reads the image. Raises `ToolError` when it can't."""
     workers = MediaWorkers(MediaSettings())
     workers.open()
     return (await workers.fit_image(data, _SHOWN)).data
 
 
 async def result_images(requests: Requests, session: str, calls: frozenset[str]) -> list[tuple[str, bytes]]:
-    """Return the images in the results of these calls, each with its name. One that can't be had is left out."""
+    """Return the images in the results of these calls, each with its name. One that can't be loaded is left out."""
     path = f"/api/sessions/{segment(session)}/messages"
     listed = (await requests.get(path, MessageList, full="true")).messages
     files = [

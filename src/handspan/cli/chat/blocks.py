@@ -13,13 +13,16 @@ class MarkdownBlocks:
 
     def __init__(self) -> None:
         self._lines: list[str] = []
+        """The whole lines of the block that arrives."""
         self._line = ""
+        """The line that is not whole yet."""
         self._fence = ""
+        """The fence of the code block that is open; empty outside of one."""
         self._is_after_empty = False
 
     @property
     def rest(self) -> str:
-        """What has come of the block that is not whole yet."""
+        """The part of the last block that has come: the block is not whole yet."""
         return "\n".join([*self._lines, self._line]).strip("\n")
 
     def add(self, text: str) -> list[str]:
@@ -34,7 +37,7 @@ class MarkdownBlocks:
         return rest
 
     def _take(self, line: str) -> str:
-        """Take a whole line, and return the block that it ends, which it is not part of."""
+        """Take a whole line. If it begins a new block, return the block before it; else an empty text."""
         block = ""
         if self._is_after_empty and line.strip() and not self._fence and not _CONTINUES.match(line):
             block, self._lines = "\n".join(self._lines).strip("\n"), []
@@ -44,6 +47,7 @@ class MarkdownBlocks:
         return block
 
     def _note_fence(self, line: str) -> None:
+        """Note that this line opens or closes a block of code."""
         found = _FENCE.match(line)
         if found is None:
             return

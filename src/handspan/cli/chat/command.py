@@ -81,11 +81,13 @@ def command(
 
 
 _EXIT_CODES: Final = {"error": 1, "aborted": 130}
-"""By the end of a single answer. Ctrl-C aborts it, and shells count that as 130."""
+"""Exit codes by the reason why a single answer ended. 130 is what shells use for Ctrl-C."""
 _PIPED_NAME: Final = "standard input"
 
 
 class _Given(Struct, frozen=True):
+    """The arguments and options of the command, as they were given."""
+
     question: str | None
     agent: str | None
     session: str | None
@@ -136,7 +138,7 @@ def _brings_something() -> bool:
 
 
 def _find_gateway(given: _Given, *, says: bool) -> "Remote | None":
-    """The gateway to talk at. It answers with the models of its agents: with any other one this process answers."""
+    """Return the gateway to talk to; None for this process, which answers when --model is not the agent's model."""
     if not given.model:
         return find_gateway(says=says)
     remote = find_gateway(says=False)
@@ -200,7 +202,7 @@ def _make_show(style: _Style, given: _Given) -> Show:
 
 
 def _question_renderer(style: _Style, workspace: Path | None) -> Callable[[Question], str]:
-    """Return what makes the lines of a question; of an edit they have a diff."""
+    """Return a function that renders a question; the question about an edit gets a diff."""
     if not sys.stdin.isatty():
         return render_question
     from handspan.cli.chat.edits import render_with_diff
@@ -209,7 +211,7 @@ def _question_renderer(style: _Style, workspace: Path | None) -> Callable[[Quest
 
 
 def _argument_editor(requests: "Requests") -> EditArguments | None:
-    """Return what lets the person edit the arguments of a call, if one can be asked here."""
+    """Return a function that lets the person edit the arguments of a call; None without a terminal."""
     if not sys.stdin.isatty():
         return None
     from handspan.cli.edit_arguments import argument_editor
@@ -222,6 +224,7 @@ def _has_colour() -> bool:
 
 
 async def _converse(talk: TerminalChat, style: _Style) -> None:
+    """Talk until the person ends the conversation, at a prompt with editing where the terminal can do that."""
     from handspan.cli.chat.commands import SlashCommands, converse
 
     commands, history = SlashCommands(talk), read_settings().state / "chat_history"

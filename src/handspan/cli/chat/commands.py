@@ -42,7 +42,7 @@ class SlashCommand(Struct, frozen=True):
     arguments: str
     help: str
     completes: str = ""
-    """The kind of names that its argument is completed with."""
+    """The kind of names that complete the argument."""
 
 
 COMMANDS: Final = {
@@ -99,7 +99,7 @@ class Partner(Protocol):
         ...
 
     async def choose_model(self, name: str) -> ChosenModel:
-        """Return the model that answers, after this one was chosen, if it is named."""
+        """Choose this model, if one is named, and return the model that answers."""
         ...
 
     async def skills(self) -> SessionSkills:
@@ -140,7 +140,7 @@ class SlashCommands:
         }
 
     async def answer(self, line: str) -> bool:
-        """Answer what the person typed. Return False when it is the end."""
+        """Answer what the person typed. Return False when the person ends the conversation."""
         name, _, argument = line.strip().partition(" ")
         name = _OTHER_NAMES.get(name, name)
         if name in _ENDS:
@@ -161,7 +161,7 @@ class SlashCommands:
         return True
 
     def note_aborted(self) -> None:
-        """Say that a command was given up."""
+        """Say that a command was aborted."""
         self._partner.show.note(END_WORDS["aborted"])
 
     async def names(self, kind: str) -> Sequence[tuple[str, str]]:
@@ -299,7 +299,7 @@ def _path(typed: str) -> Path:
 
 
 async def converse(commands: SlashCommands, reader: PromptReader) -> None:
-    """Answer line after line, until the person has had enough."""
+    """Answer line after line, until the person ends the conversation."""
     reader.open()
     try:
         while (line := await reader.line()) is not None:
@@ -310,7 +310,7 @@ async def converse(commands: SlashCommands, reader: PromptReader) -> None:
 
 
 async def _answer(commands: SlashCommands, line: str) -> bool:
-    """Answer a line. Ctrl-C aborts that, and not the conversation."""
+    """Answer a line. Ctrl-C aborts the answer, not the conversation."""
     with hear_ctrl_c(lambda: answering.cancel()):
         answering = asyncio.create_task(commands.answer(line))
         try:

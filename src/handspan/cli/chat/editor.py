@@ -31,15 +31,16 @@ _AGAIN: Final = "Ctrl-C again ends"
 
 
 class LineEditor:
-    """Reads what a person types. Fills `PromptReader`."""
+    """Reads what a person types. Implements `PromptReader`."""
 
     def __init__(
         self, history: Path, completer: Completer, *, read_from: Input | None = None, write_to: Output | None = None
     ) -> None:
         """`read_from` and `write_to` replace the terminal."""
         self._is_armed = False
-        """Ctrl-C was pressed, and nothing was typed since."""
+        """Whether Ctrl-C was pressed and nothing typed since: the next Ctrl-C ends the conversation."""
         self._is_away = False
+        """Whether the gateway is away."""
         self._writing: set[asyncio.Future[None]] = set()
         """Lines that are being written above the prompt."""
         self._session: PromptSession[str] = PromptSession(
@@ -58,10 +59,10 @@ class LineEditor:
         self._session.default_buffer.on_text_changed += lambda _: self._disarm()
 
     def open(self) -> None:
-        """Nothing: the history is read when it is asked for."""
+        """Do nothing: the history is read when it is asked for."""
 
     def close(self) -> None:
-        """Nothing: each line is kept at once."""
+        """Do nothing: each line is stored at once."""
 
     async def line(self) -> str | None:
         """Return what is typed next; None at the end."""
@@ -114,6 +115,7 @@ class LineEditor:
             buffer.validate_and_handle()
 
     def _interrupt(self, event: KeyPressEvent) -> None:
+        """Clear the line at the first Ctrl-C, and end the conversation at the second."""
         if self._is_armed:
             event.app.exit(exception=EOFError, style="class:exiting")
             return
@@ -123,7 +125,7 @@ class LineEditor:
 
 
 class FileOfLines(History):
-    """The history in a file, one entry a line; one of several lines as a JSON text. A plain prompt reads it, too."""
+    """The history in a file, an entry a line; an entry of several lines as a JSON text. `PlainPrompt` reads it, too."""
 
     def __init__(self, file: Path) -> None:
         super().__init__()
@@ -133,13 +135,13 @@ class FileOfLines(History):
         """Return what was typed, the last first."""
         with contextlib.suppress(OSError):
             lines = self._file.read_text(encoding="utf-8", errors="replace").splitlines()
-            return [_read(line) for line in reversed(lines[-_LONGEST:])]
+            return [_read_entry(line) for line in reversed(lines[-_LONGEST:])]
         return []
 
     def store_string(self, string: str) -> None:
-        """Keep a line; when the file has become long, only its last ones."""
+        """Store an entry. A file that has become long keeps only its last entries."""
         line = msgspec.json.encode(string).decode() if "\n" in string or string.startswith('"') else string
-        with contextlib.suppress(OSError):  # without it the conversation goes on
+        with contextlib.suppress(OSError):  # the conversation goes on without a history
             self._file.touch(mode=0o600)
             self._file.chmod(0o600)
             with self._file.open("a", encoding="utf-8") as file:
@@ -149,7 +151,7 @@ class FileOfLines(History):
                 self._file.write_text("\n".join([*lines[-_LONGEST:], ""]), encoding="utf-8")
 
 
-def _read(line: str) -> str:
+def _read_entry(line: str) -> str:
     if line.startswith('"'):
         with contextlib.suppress(msgspec.DecodeError):
             return msgspec.json.decode(line, type=str)

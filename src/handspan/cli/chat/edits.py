@@ -42,7 +42,7 @@ def render_diff(question: Question, workspace: Path | None) -> list[str]:
     """Return the lines of a diff for a call that edits or writes a file; none for any other call.
 
     `workspace` is the folder of the gateway if it is on this computer: then the diff is that of the whole file, with
-    the lines around the change. Otherwise its place in the file is not known, and not shown.
+    the lines around the change. Otherwise the place of the change is not known, and not shown.
     """
     match question.tool, dict(question.arguments):
         case "edit_file", {"path": str(path), "old_text": str(old), "new_text": str(new)} as given:

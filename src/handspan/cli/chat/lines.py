@@ -41,35 +41,35 @@ class Show(Protocol):
     """Whether arguments, results and thinking are shown, too."""
 
     def __call__(self, event: Event) -> None:
-        """An event of a turn."""
+        """Show an event of a turn."""
         ...
 
     def begin(self, session: str, agent: str, model: str) -> None:
-        """The conversation can begin. `model` says which one answers, and why."""
+        """Show that the conversation begins. `model` says which one answers, and why."""
         ...
 
     def note(self, text: str) -> None:
-        """What is no part of the conversation itself: the answer to a command, or what went wrong."""
+        """Show what is no part of the conversation itself: the answer to a command, or what went wrong."""
         ...
 
     def link(self, is_up: bool) -> None:
-        """The link to the gateway is lost, or there again."""
+        """Show that the link to the gateway is lost, or there again."""
         ...
 
     def image(self, name: str, data: bytes) -> None:
-        """An image of the conversation."""
+        """Show an image of the conversation."""
         ...
 
     def message(self, message: ChannelMessage) -> None:
-        """What an agent writes to the person, outside of any answer."""
+        """Show what an agent writes to the person, outside of any answer."""
         ...
 
     def hold(self) -> AbstractContextManager[None]:
-        """A block in which nothing of it moves: a person is asked."""
+        """Open a block in which nothing on the terminal changes by itself: a person is asked."""
         ...
 
     def rest(self) -> None:
-        """No turn runs any more, however it ended."""
+        """Remove what is shown only during a turn: none runs any more, however it ended."""
         ...
 
 
@@ -88,7 +88,7 @@ class _Link(Struct, frozen=True, tag="link"):
 
 
 class JsonLines:
-    """Shows one event a line, for programs."""
+    """Shows one event a line, for programs. Implements `Show`."""
 
     is_detailed = True
 
@@ -100,29 +100,29 @@ class JsonLines:
         self._write(event)
 
     def link(self, is_up: bool) -> None:
-        """A line that says so."""
+        """Write a line that says whether the link is up."""
         self._write(_Link(is_up))
 
     def image(self, name: str, data: bytes) -> None:
-        """Nothing: the session has it."""
+        """Do nothing: the session has the image."""
 
     def message(self, message: ChannelMessage) -> None:
-        """Show it as it came."""
+        """Write the message as it came."""
         self._write(message)
 
     def hold(self) -> AbstractContextManager[None]:
-        """Nothing moves here."""
+        """Return an empty block: nothing changes by itself here."""
         return nullcontext()
 
     def rest(self) -> None:
-        """Nothing moves here."""
+        """Do nothing: a line that is written stays."""
 
     def begin(self, session: str, agent: str, model: str) -> None:
-        """The first line."""
+        """Write the first line."""
         self._write(_Begun(session, agent, model))
 
     def note(self, text: str) -> None:
-        """A line that is no event of the turn."""
+        """Write a line that is no event of the turn."""
         self._write(_Note(text))
 
     def _write(self, value: Struct) -> None:
@@ -131,10 +131,10 @@ class JsonLines:
 
 
 class TerminalRenderer:
-    """Shows events to a person. Compact: a call is one line; verbose: with arguments and result."""
+    """Shows events to a person: a call is one line; with `verbose`, it has arguments and result. Implements `Show`."""
 
     def __init__(self, out: TextIO, aside: TextIO, *, verbose: bool = False, once: bool = False) -> None:
-        """`aside` is for what is not the answer, when there is only one (`once`)."""
+        """`once`: there is a single answer, and `aside` gets everything else."""
         self._out = out
         self._aside = aside
         self.is_detailed = verbose
@@ -142,11 +142,11 @@ class TerminalRenderer:
         self._is_mid_line = False
         self._is_terminal = out.isatty()
         self._running: dict[str, str] = {}
-        """Names by call id. At a terminal they stand in a last line that goes when something else is written."""
+        """Names of running calls, by call id. A terminal has them in a last line, which anything else replaces."""
         self._has_last_line = False
 
     def begin(self, session: str, agent: str, model: str) -> None:
-        """Which model it is and how to go on with this later."""
+        """Show which model answers, and how to go on with the session later."""
         if not self._once:
             self.note(f"Model: {model}")
             self.note(f"Session {session}, agent {agent!r}. /help for help, Ctrl-D to end.")
@@ -162,23 +162,23 @@ class TerminalRenderer:
             self._line(text)
 
     def link(self, is_up: bool) -> None:
-        """Show a line that says so."""
+        """Show a line that says whether the gateway is there."""
         self.note("(connected again)" if is_up else "(the gateway is away: reconnecting…)")
 
     def image(self, name: str, data: bytes) -> None:
-        """Show that there is one."""
+        """Show that there is an image."""
         self.note(f"[image {name}, {len(data)} bytes]")
 
     def message(self, message: ChannelMessage) -> None:
-        """Show it as lines of its own."""
+        """Show the message on lines of its own."""
         self.note(f"{message_head(message)} {message.content}")
 
     def hold(self) -> AbstractContextManager[None]:
-        """Nothing moves here."""
+        """Return an empty block: nothing changes by itself here."""
         return nullcontext()
 
     def rest(self) -> None:
-        """Nothing moves here."""
+        """Do nothing: a line that is written stays."""
 
     def __call__(self, event: Event) -> None:
         """Show this event."""

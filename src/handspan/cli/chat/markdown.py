@@ -33,7 +33,7 @@ class ReadableParagraph(Paragraph):
 
 
 class ThinRule(HorizontalRule):
-    """A rule of the line that tables have: rich writes hyphens, across the whole terminal."""
+    """A horizontal rule with the line of tables: rich writes hyphens, across the whole terminal."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the line."""
@@ -71,7 +71,7 @@ def make_markdown(text: str, *, is_light: bool) -> Markdown:
 
 
 class BlockLines:
-    """A block without the empty lines that rich puts around some; or only its last lines, while it arrives."""
+    """A block without the empty lines that rich puts around some blocks. `most`: only that many of its last lines."""
 
     def __init__(self, of: RenderableType, most: int | None = None) -> None:
         self._of = of

@@ -7,7 +7,9 @@ from msgspec import Struct
 from handspan.core.values import Json
 
 _PARTS: Final = ("progress", "done", "current", "completed")
+"""Keys under which a report says how much is done."""
 _WORDS: Final = ("message", "text", "status", "stage")
+"""Keys under which a report has words."""
 
 
 class ProgressView(Struct, frozen=True):
@@ -34,6 +36,7 @@ def read_progress(value: Json) -> ProgressView:
 
 
 def _fraction(value: dict[str, Json]) -> float | None:
+    """Return how much of the work is done, from 0 to 1; None when the report does not say it."""
     percent, total = _number(value.get("percent")), _number(value.get("total"))
     part = next((found for key in _PARTS if (found := _number(value.get(key))) is not None), None)
     if percent is not None:

@@ -16,7 +16,7 @@ from handspan.engine.threads import Threads
 _SIGN: Final = "> "
 _CTRL_C: Final = "\x03"
 _CTRL_C_KEY: Final = r'"\C-c": "\C-e\C-v\C-c\r"'
-"""For readline: the key ends the line with its own character."""
+"""A binding of readline: Ctrl-C ends the line, and is its last character."""
 _AGAIN: Final = "(Ctrl-C again ends the conversation.)"
 
 
@@ -41,21 +41,25 @@ class PromptReader(Protocol):
 
 
 class PlainPrompt:
-    """Reads line after line; at a terminal with a prompt, simple editing and a history that is kept in a file."""
+    """Reads line after line; at a terminal with a prompt, simple editing and a history in a file.
+
+    Implements `PromptReader`.
+    """
 
     def __init__(self, history: Path) -> None:
-        """A prompt for this terminal, if it is one."""
+        """`history` is the file with lines of earlier conversations."""
         self._history = history
         self._is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
         self._editing = _line_editing() if self._is_terminal else None
         self._threads = Threads(cap=1)
         self._is_armed = False
-        """Ctrl-C was pressed, and nothing was said since."""
+        """Whether Ctrl-C was pressed and nothing typed since: the next Ctrl-C ends the conversation."""
         self._ended = asyncio.Event()
         self._is_asking = False
+        """Whether the prompt waits for a line."""
 
     def open(self) -> None:
-        """Remember what was typed in earlier conversations."""
+        """Load what was typed in earlier conversations."""
         if self._editing is not None:
             self._editing.parse_and_bind(_CTRL_C_KEY)
             self._editing.set_auto_history(False)
@@ -65,16 +69,16 @@ class PlainPrompt:
             self._editing.set_history_length(1000)
 
     def close(self) -> None:
-        """Keep what was typed."""
+        """Write the history to its file."""
         if self._editing is not None:
             with contextlib.suppress(OSError):
                 self._editing.write_history_file(self._history)
                 self._history.chmod(0o600)
 
     async def line(self) -> str | None:
-        """Return what is typed next; None at the end: Ctrl-D, or Ctrl-C twice. The first one clears what is typed.
+        """Return what is typed next; None at the end: Ctrl-D, or Ctrl-C twice.
 
-        Input that no person types has nothing to clear: there Ctrl-C ends the command.
+        The first Ctrl-C clears what is typed. Where no person types, nothing is cleared: Ctrl-C ends the command.
         """
         self._is_armed, self._ended = False, asyncio.Event()
         with hear_ctrl_c(self._interrupt) if sys.stdin.isatty() else contextlib.nullcontext(), self._ctrl_c_as_key():
@@ -107,7 +111,7 @@ class PlainPrompt:
             self._is_asking = False
 
     def _interrupt(self) -> None:
-        """Ctrl-C. Without editing, the terminal itself has cleared what was typed."""
+        """End the conversation at the second Ctrl-C. A terminal without editing has cleared its line by itself."""
         if self._is_armed:
             self._ended.set()
             return
@@ -117,7 +121,7 @@ class PlainPrompt:
 
     @contextlib.contextmanager
     def _ctrl_c_as_key(self) -> Iterator[None]:
-        """A block in which Ctrl-C is a key for readline: nothing else can clear its line from outside."""
+        """Open a block in which Ctrl-C is a key for readline: its line can't be cleared in any other way."""
         if self._editing is None:
             yield
             return

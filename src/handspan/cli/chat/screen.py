@@ -1,7 +1,7 @@
 """A conversation on a terminal that can do more than letters: Markdown, colours, what runs and how far it is (SPEC U1).
 
 What is whole is printed for good. Below it is a region that changes: the block that arrives, and a line for each call
-that runs. It goes when the turn is over. Loads rich, so only a terminal loads this module.
+that runs. The region goes when the turn is over. Loads rich, so only a terminal loads this module.
 """
 
 import asyncio
@@ -44,11 +44,13 @@ from handspan.core.values import Json, describe_seconds
 from handspan.wire.ws_frames import ChannelMessage
 
 _TICK: Final = 0.1
+"""Seconds between two pictures of the region that changes."""
 _PAUSE: Final = 1.0
 """Seconds without words after which a model counts as thinking."""
 _FRAMES: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _PLAIN_FRAMES: Final = "|/-\\"
 _BAR: Final = 20
+"""Columns of a progress bar."""
 _LIGHT: Final = ("7", "15")
 """Backgrounds that are light, as the last number of COLORFGBG."""
 
@@ -63,10 +65,10 @@ class _Running(Struct):
 
 
 class RichScreen:
-    """Shows events to a person at a terminal. Fills `Show`."""
+    """Shows events to a person at a terminal. Implements `Show`."""
 
     def __init__(self, console: Console, aside: Console, *, is_detailed: bool = False, once: bool = False) -> None:
-        """`aside` is for what is not the answer, when there is only one (`once`)."""
+        """`once`: there is a single answer, and `aside` gets everything else."""
         self.is_detailed = is_detailed
         self._console = console
         self._aside = aside if once else console
@@ -80,14 +82,16 @@ class RichScreen:
         self._since = time.monotonic()
         """When the last thing happened that a person waited for."""
         self._is_writing = False
+        """Whether words have come in this round of the model."""
         self._lost_since: float | None = None
+        """When the link was lost; None while it is up."""
         self._echo = _EchoSwitch()
         self._is_light = os.environ.get("COLORFGBG", "").rpartition(";")[2] in _LIGHT
 
     # What is shown for good.
 
     def begin(self, session: str, agent: str, model: str) -> None:
-        """Which model it is and how to go on with this later."""
+        """Show which model answers, and how to go on with the session later."""
         if self._once:
             self._aside.print(Text(harmless(f"(session {session}, agent {agent!r}, model {model})"), style="dim"))
             return
@@ -101,7 +105,7 @@ class RichScreen:
         self._aside.print(Text(harmless(text), style="dim" if text.startswith("(") else ""))
 
     def link(self, is_up: bool) -> None:
-        """Show that the gateway is away, as long as it is."""
+        """Show that the gateway is away, until it is there again."""
         if is_up:
             self._lost_since = None
         elif self._lost_since is None:
@@ -119,7 +123,7 @@ class RichScreen:
         self._console.print(Text(harmless(f"[image {name}, {len(data)} bytes]"), style="dim"))
 
     def message(self, message: ChannelMessage) -> None:
-        """Show it as lines of its own."""
+        """Show the message on lines of its own."""
         self._flush()
         self._aside.print(Text.assemble((message_head(message), "bold magenta"), " ", harmless(message.content)))
 
@@ -167,6 +171,7 @@ class RichScreen:
         self._console.print(BlockLines(self._markdown(block)), end="")
 
     def _report(self, call_id: str, value: Json) -> None:
+        """Show what a call reports: its progress, or that a person is asked at a device."""
         waiting = find_waiting_note(value)
         if waiting is not None:
             if waiting[1]:  # at a device; the person is asked here about all others
@@ -203,7 +208,7 @@ class RichScreen:
         self._refresh()
 
     def _details(self, arguments: str, event: CallFinished) -> Iterator[RenderableType]:
-        """Yield arguments and result; of a failed call that is shown in one line, why it failed."""
+        """Yield arguments and result; without details only why a call failed."""
         if self.is_detailed:
             yield Padding(Text(f"→ {clip(harmless(_pretty(arguments)))}", style="dim"), (0, 0, 0, 2))
             yield Padding(Text(f"← {clip(harmless(_pretty(event.envelope)))}", style="dim"), (0, 0, 0, 2))
@@ -225,7 +230,7 @@ class RichScreen:
     # What changes.
 
     def rest(self) -> None:
-        """End the region that changes."""
+        """Print what is left of the answer, and end the region that changes."""
         self._running.clear()
         self._flush()
         self._close()
@@ -235,7 +240,7 @@ class RichScreen:
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
-        """A block without the region that changes; what is typed is shown."""
+        """Open a block without the region that changes; what is typed is shown."""
         was_open = self._live is not None
         self._flush()
         self._close()
@@ -261,7 +266,7 @@ class RichScreen:
             self._tick()
 
     def _close(self) -> None:
-        """End the region that changes: what it shows stays."""
+        """Remove the region that changes, and show again what is typed."""
         live, self._live = self._live, None
         if self._ticking is not None:
             self._ticking.cancel()
@@ -279,6 +284,7 @@ class RichScreen:
             self._live.refresh()
 
     def _region(self) -> RenderableType:
+        """Return what the region shows now: the block that arrives, and a line for each call or for the wait."""
         lines = [self._call_line(call) for call in self._running.values()]
         if self._lost_since is not None:
             lines.append(self._waiting_line("reconnecting…", self._lost_since))
@@ -347,7 +353,7 @@ def _seconds(since: float) -> str:
 
 
 def _short(arguments: str) -> str:
-    """Return arguments as a person reads them at a glance: of a single one the value alone."""
+    """Return arguments as a person reads them at a glance: a single text argument as its value alone."""
     try:
         given = msgspec.json.decode(arguments)
     except msgspec.DecodeError:

@@ -33,19 +33,19 @@ _IMAGE: Final = '"kind":"image"'
 
 
 class TerminalChat:
-    """A conversation at a terminal. The link to the gateway comes back by itself. Fills `Partner`."""
+    """A conversation at a terminal. The link to the gateway comes back by itself. Implements `Partner`."""
 
     def __init__(
         self, requests: Requests, show: Show, questions: Questions, model: str = "", *, shows_images: bool = False
     ) -> None:
-        """`model` answers for every agent, where there is one. `shows_images`: those of messages and results."""
+        """`model` answers for every agent; empty: the agent's own. `shows_images`: those of messages and results."""
         self.requests = requests
         self.show = show
         self.session_id = self.named_agent = ""
         self.on_link: Callable[[bool], None] = lambda is_up: None
-        """Is told that the link is lost or there again, beside what is shown."""
+        """Called when the link is lost or there again, in addition to `show`."""
         self.write_above: Callable[[Callable[[], None]], None] = lambda write: write()
-        """Runs this function, which writes lines, so that the prompt is below them."""
+        """Runs a function that writes lines, so that the prompt is below them."""
         self._held: list[ChannelMessage] = []
         """Messages that came while the person was asked."""
         self._asked_here = 0
@@ -57,12 +57,12 @@ class TerminalChat:
         self._chat: Chat | None = None
         self._agent: AgentView
         self._choosing: asyncio.Task[ChosenModel] | None = None
-        """Which model answers, where a better one is still looked for (SPEC M5)."""
+        """Finds out which model answers, while the conversation begins without knowing (SPEC M5)."""
         self._chosen: ChosenModel
         self._asking: dict[tuple[str, str], asyncio.Task[None]] = {}
-        """By the ids of the call and of the question."""
+        """The tasks that ask the person, by the ids of the call and of the question."""
         self._is_lost = False
-        """The last turn was left without its end: the connection would wait for that before it begins another."""
+        """Whether the last turn was left before its end. Its connection would wait for that: a new one is opened."""
         self._was_up = True
         self._attached: list[MediaPart] = []
         self._with_images: set[str] = set()
@@ -87,8 +87,8 @@ class TerminalChat:
     async def open(self, agent: str | None, session_id: str | None, *, waits: bool) -> None:
         """Begin a session, or go on with one: with the agent that it has, unless another is named.
 
-        `waits`: until it is known whether a local model answers. That is worth it for a single question; a conversation
-        begins without knowing.
+        `waits`: first find out whether a local model answers. A single question waits for that; a conversation begins
+        without knowing.
         """
         session = await find_session(self.requests, session_id) if session_id else None
         self._agent = await self._find_agent(agent, session)
@@ -102,11 +102,11 @@ class TerminalChat:
                 self.show.note(f"({note})")
 
     async def say(self, text: str) -> Ended:
-        """Run one turn and return its end. Ctrl-C aborts it; a second one does not wait for the gateway to say so."""
+        """Run one turn and return its end. Ctrl-C aborts the turn; a second one does not wait for the gateway."""
         attached, self._attached = self._attached, []
         try:
             return await self._run(lambda chat: chat.send(text, parts=attached))
-        except HandspanError:  # it was not sent: the next message has the files
+        except HandspanError:  # the message was not sent: the next one gets the files
             self._attached = [*attached, *self._attached]
             raise
 
@@ -119,7 +119,7 @@ class TerminalChat:
         session = await find_session(self.requests, session_id) if session_id and not agent else None
         self._agent = await self._find_agent(agent or None, session)
         if session_id != self.session_id:
-            self._attached.clear()  # they belong to the session before
+            self._attached.clear()  # these files belong to the session before
         await self._leave()
         await self._connect(session_id, agent)
 
@@ -147,7 +147,7 @@ class TerminalChat:
 
     async def attach(self, path: Path) -> str:
         """Take a file for the next message, and return a line about it."""
-        from handspan.cli.chat.attachments import attach_file  # with a library for images: only for this
+        from handspan.cli.chat.attachments import attach_file  # it loads a library for images
 
         file = await attach_file(self.requests, path, self.session_id)
         self._attached.append(file)
@@ -168,6 +168,7 @@ class TerminalChat:
     # The turn.
 
     async def _run(self, begin: Callable[[Chat], EventStream]) -> Ended:
+        """Run a turn and return its end. The first Ctrl-C aborts it at the gateway, the second leaves it."""
         if isinstance(self._questions, TerminalQuestions):
             self._questions.note_typed()
         if self._is_lost or self._chat is None or self._chat.is_over:
@@ -183,7 +184,7 @@ class TerminalChat:
                 aborting.append(asyncio.create_task(self._abort(turn)))
 
         with hear_ctrl_c(abort):
-            turn = asyncio.create_task(self._turn(begin(self._talking)))
+            turn = asyncio.create_task(self._turn(begin(self._current_chat)))
             try:
                 return await turn
             except asyncio.CancelledError:
@@ -196,6 +197,7 @@ class TerminalChat:
                 self.show.rest()
 
     async def _turn(self, events: EventStream) -> Ended:
+        """Show the events of a turn, ask its questions, and return its end."""
         ended: Ended | None = None
         self._with_images.clear()
         try:
@@ -207,7 +209,7 @@ class TerminalChat:
                     case CallFinished(id=call_id, envelope=envelope):
                         if self._shows_images and _IMAGE in envelope:
                             self._with_images.add(call_id)
-                        # The link may have dropped when its questions were closed.
+                        # The call's questions are over, even if the link was down when they were closed.
                         await _cancel(*(self._asking.pop(key) for key in [*self._asking] if key[0] == call_id))
                     case Ended():
                         ended = event
@@ -222,17 +224,18 @@ class TerminalChat:
         return ended
 
     async def _ask(self, question: Question) -> None:
-        """Ask the person here, until the question is over: it may be answered elsewhere first."""
+        """Ask the person at this terminal, until the question is over: it may be answered elsewhere first."""
         asking = asyncio.create_task(self._ask_here(question))
-        over = asyncio.create_task(self._talking.closed(question.id))
+        over = asyncio.create_task(self._current_chat.closed(question.id))
         try:
             await asyncio.wait((asking, over), return_when=asyncio.FIRST_COMPLETED)
             if asking.done():
-                await self._talking.give(question.id, asking.result())
+                await self._current_chat.give(question.id, asking.result())
         finally:
             await _cancel(asking, over)
 
     async def _ask_here(self, question: Question) -> Answer:
+        """Ask the person at this terminal. Messages that come meanwhile are shown after the answer."""
         self._asked_here += 1
         try:
             with self.show.hold():
@@ -259,9 +262,10 @@ class TerminalChat:
             self.show.note(f"(The image {name} can't be shown: {error.message})")
 
     async def _abort(self, turn: asyncio.Task[Ended]) -> None:
+        """Abort the turn at the gateway, and tell the person when the gateway does not answer soon."""
         waiting = asyncio.get_running_loop().call_later(_WAIT_SECONDS, self.show.note, _NO_WORD)
         try:
-            if not await self._talking.abort():  # nothing runs there, whatever this end waits for
+            if not await self._current_chat.abort():  # nothing runs at the gateway, whatever the task waits for
                 turn.cancel()
         finally:
             waiting.cancel()
@@ -273,12 +277,12 @@ class TerminalChat:
     # The session.
 
     @property
-    def _talking(self) -> Chat:
+    def _current_chat(self) -> Chat:
         assert self._chat is not None  # `_run` opens it
         return self._chat
 
     async def _connect(self, session_id: str, agent: str) -> None:
-        """Open a connection for this session. It says at its beginning which agent it is for."""
+        """Open a connection for this session. The connection names its agent when it begins."""
         self.session_id, self.named_agent = session_id, agent
         chat = self._client.chat(
             session_id or None, agent or None, on_state=self._on_state, on_channel_message=self._on_message
@@ -321,7 +325,7 @@ class TerminalChat:
         return await self.requests.get("/api/models/which", ChosenModel, **of, at_once="true" if at_once else "")
 
     async def _await_choice(self) -> None:
-        """Say so if a better model was found since the conversation was opened."""
+        """Wait until the model is known, and say so if it is not the one that was shown."""
         if self._choosing is not None:
             choosing, self._choosing = self._choosing, None
             found = await choosing

@@ -48,6 +48,7 @@ class CommandCompleter(Completer):
                 yield Completion(name, start_position=-len(typed), display_meta=shorten_line(one_line(about), _ABOUT))
 
     async def _find(self, command: str, begun: str | None) -> Sequence[tuple[str, str]]:
+        """Return the names that may stand here: commands and tools, or names for the argument of a command."""
         if begun is None:
             tools = [(f"/{name}", about) for name, about in await self._of_kind("tools")]
             return [*((name, one.help) for name, one in COMMANDS.items()), *tools]

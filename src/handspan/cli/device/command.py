@@ -72,7 +72,7 @@ def command(label: str | None, pair: str | None, allow: tuple[str, ...], yes: bo
 
 
 def join_gateway(settings: Settings, name: str, label: str, pair: str | None) -> tuple[Remote, DeviceFile, str]:
-    """Return the gateway of --pair, --url or the state folder, the file of choices, and the name of all files."""
+    """Return the gateway of --pair, --url or the state folder, the file of choices, and the name of its files."""
     url, code = (given_url(), "") if pair is None else _read_code(pair)
     name = name_files(name, url)
     file = DeviceFile(settings.state / f"{name}.choices.json")
@@ -97,7 +97,7 @@ def _find_gateway(settings: Settings, file: DeviceFile) -> Remote:
 
 
 def _pair(settings: Settings, file: DeviceFile, url: str, code: str, label: str) -> Remote:
-    """Exchange the code for a token, and keep that for the next time, with the certificate of --ca."""
+    """Exchange the code for a token, and store the token for the next time, with the certificate of --ca."""
     choices = file.read()
     certificate = given_certificate() or choices.certificate
     tls = named_tls(settings, url, certificate)
@@ -130,7 +130,7 @@ class Device:
     def __init__(
         self, remote: Remote, label: str, consent: DeviceConsent, log: DeviceLog, *, shows_messages: bool
     ) -> None:
-        """`shows_messages`: those that agents write to the person."""
+        """`shows_messages`: whether messages of agents to the person are shown."""
         self._shows_messages = shows_messages
         self._remote = remote
         self._label = label
@@ -139,11 +139,12 @@ class Device:
         phone = phone_tools(os.environ)
         self._tools = [*device_tools(os.environ, lambda text: log.note(text, bell=True)), *phone.tools]
         self._missing = phone.missing
+        """Why tools are missing; empty after this was logged."""
         self._why = _Why()
         self._is_ending = False
 
     async def run(self, settings: Settings, name: str) -> int:
-        """Be there until a signal ends it; the exit code."""
+        """Stay connected until a signal ends this, and return the exit code."""
         client = Client(
             self._remote.url,
             self._remote.token,
@@ -214,7 +215,7 @@ class Device:
             except ToolError as error:
                 outcome = f"{error.code} ({error.message})"
                 raise
-            except Exception as error:  # the line is all that is done about it here
+            except Exception as error:  # only for the log line: the client answers the call
                 outcome = f"failed ({error})"
                 raise
             finally:
@@ -225,7 +226,7 @@ class Device:
 
 
 class _Backoff(Backoff, frozen=True, kw_only=True):
-    """The usual one, which says how long it waits."""
+    """The usual backoff, which calls `tell` with the seconds that it waits."""
 
     tell: Callable[[float], None]
 
@@ -249,7 +250,7 @@ class _RegistrationListener(Callbacks):
 
 
 class _Why(logging.Handler):
-    """The last reason why there was no link."""
+    """Keeps the last reason why there was no link."""
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)

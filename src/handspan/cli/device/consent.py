@@ -24,9 +24,9 @@ class Choices(Struct, frozen=True):
 
     v: int = 1
     token: str = ""
-    """From pairing."""
+    """The token from pairing."""
     certificate: str = ""
-    """The one to trust at that gateway, in PEM; empty: as this computer trusts."""
+    """The certificate to trust at that gateway, in PEM; empty: as this computer trusts."""
     permissions: dict[str, Literal["always", "never"]] = {}
 
     def __repr__(self) -> str:
@@ -35,13 +35,13 @@ class Choices(Struct, frozen=True):
 
 
 class DeviceFile:
-    """The file, which its owner alone can read."""
+    """The file with the choices of a device, which its owner alone can read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def read(self) -> Choices:
-        """Return what is remembered; `ConfigError` when it can't be read."""
+        """Return what is remembered. Raises `ConfigError` when the file can't be read."""
         try:
             data = read_private(self.path)
             return Choices() if data is None else msgspec.json.decode(data, type=Choices)
@@ -51,7 +51,7 @@ class DeviceFile:
             raise ConfigError(f"{str(self.path)!r} is not what a device keeps: {error}. Remove it.") from None
 
     def write(self, choices: Choices) -> None:
-        """Remember this; `ConfigError` when it can't be written."""
+        """Remember these choices. Raises `ConfigError` when the file can't be written."""
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             replace_private(self.path, msgspec.json.encode(choices))
@@ -60,7 +60,7 @@ class DeviceFile:
 
 
 class DeviceConsent:
-    """Asks, or knows the answer."""
+    """Decides about permissions: by the options, by the file, or by asking the person."""
 
     def __init__(self, file: DeviceFile, allowed: Collection[str], questions: Questions | None) -> None:
         """`allowed` are granted without asking. Without `questions` no person is there to ask."""
@@ -81,7 +81,7 @@ class DeviceConsent:
         if self._questions is None:
             return "deny", _NO_PERSON.format(permission=permission)
         answer = await self._questions.ask(_question(asked))
-        assert answer is not None and answer.decision != "expired"  # a terminal answers at once, or is given up
+        assert answer is not None and answer.decision != "expired"  # the gateway gives up before it expires
         if answer.always or answer.decision == "deny_forever":
             self._remember(permission, "always" if answer.decision == "allow" else "never")
         return answer.decision, self._where(permission) if answer.decision == "deny_forever" else ""
@@ -89,7 +89,7 @@ class DeviceConsent:
     def _remember(self, permission: str, choice: Literal["always", "never"]) -> None:
         choices = self._file.read()
         permissions = {**choices.permissions, permission: choice}
-        with contextlib.suppress(ConfigError):  # then it counts this time, and the person is asked again
+        with contextlib.suppress(ConfigError):  # then the choice counts this once, and the person is asked again
             self._file.write(msgspec.structs.replace(choices, permissions=permissions))
 
     def _where(self, permission: str) -> str:

@@ -16,61 +16,62 @@ from handspan.wire.ws_frames import ChannelMessage
 
 _MAX_SHOWN = 80
 _COLUMN = 9
-"""Where the words begin, after the time."""
+"""The column in which the words begin, after the time."""
 _MAX_HELD = 1000
-"""Lines that are held back; older ones are dropped."""
+"""The most lines that are held back; older ones are dropped."""
 
 
 class DeviceLog(Protocol):
     """Shows what the device does. Called from any thread."""
 
     def log_connected(self, url: str, label: str, tools: Sequence[str], rejected: dict[str, str]) -> None:
-        """The gateway knows this device and its tools."""
+        """Log that the gateway knows this device and its tools."""
         ...
 
     def log_retry(self, url: str, seconds: float, why: str) -> None:
-        """There is no link; it is tried again after so many seconds."""
+        """Log that there is no link, and after how many seconds the next attempt comes."""
         ...
 
     def log_call(self, tool: str, arguments: Arguments, outcome: str, seconds: float) -> None:
-        """A call has ended: `ok`, or the code and the words of its failure."""
+        """Log that a call has ended. `outcome`: `ok`, or the code and the words of its failure."""
         ...
 
     def log_decision(self, tool: str, permission: str, decision: str, where: str) -> None:
-        """A permission was granted or not; `where` says how to change that."""
+        """Log whether a permission was granted; `where` says how to change that."""
         ...
 
     def log_message(self, message: ChannelMessage) -> None:
-        """What an agent writes to the person."""
+        """Log what an agent writes to the person."""
         ...
 
     def note(self, text: str, *, bell: bool = False) -> None:
-        """Anything else."""
+        """Log anything else."""
         ...
 
     def hold_back(self) -> AbstractContextManager[None]:
-        """Hold back what is logged until the end of this context: the person is asked something."""
+        """Open a block in which log lines are held back: the person is asked something."""
         ...
 
 
 class HeldOutput:
-    """Writes lines, one at a time; those that come while it is held follow at the end."""
+    """Writes lines one at a time. Lines that come during `hold_back` are written after it."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
         self._lock = threading.Lock()
         self._holders = 0
+        """How many `hold_back` blocks are open."""
         self._waiting: deque[str] = deque(maxlen=_MAX_HELD)
 
     def write(self, line: str) -> None:
-        """Write this line now, or when it is not held any more."""
+        """Write this line now, or as soon as the output is not held back."""
         with self._lock:
             self._waiting.append(line)
             self._flush()
 
     @contextmanager
     def hold_back(self) -> Iterator[None]:
-        """Hold the lines back."""
+        """Open a block in which lines are held back."""
         with self._lock:
             self._holders += 1
         try:
@@ -88,7 +89,7 @@ class HeldOutput:
 
 
 class DeviceLines:
-    """For a person."""
+    """Writes lines for a person. Implements `DeviceLog`."""
 
     def __init__(self, out: TextIO) -> None:
         self._to = out
@@ -121,7 +122,7 @@ class DeviceLines:
 
 
 class DeviceJson:
-    """For programs: one object a line."""
+    """Writes one JSON object a line, for programs. Implements `DeviceLog`."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = HeldOutput(out)

@@ -71,7 +71,7 @@ _Found: TypeAlias = DeviceTool | str
 
 
 class PhoneTools(Struct, frozen=True):
-    """The tools that this computer has, and for each other one why it has it not."""
+    """The tools that this computer has, and for each missing one the reason."""
 
     tools: list[DeviceTool]
     missing: list[str]
@@ -131,6 +131,7 @@ def _contacts(environ: Mapping[str, str]) -> _Found:
 
 
 def _search_book(book: Program, query: str) -> list[Json]:
+    """Return the contacts that this address book finds. Raises `ToolError` when it can't be asked."""
     try:
         lines = run_program(book, query).decode("utf-8", "replace").splitlines()
     except ToolError as error:
@@ -139,7 +140,7 @@ def _search_book(book: Program, query: str) -> list[Json]:
             raise ToolError("permission_denied", f"macOS lets this program not read the contacts: {where}.") from None
         is_mac = book.where == "mac"
         if error.code == "execution_failed" and "failed with 1:" in error.message and not is_mac:
-            return []  # none fits: it exits with 1
+            return []  # these programs exit with 1 when no contact fits
         raise
     rows = [line.split("\t") for line in lines if "\t" in line]
     return [{"address": row[0].strip(), "name": row[1].strip()} for row in rows]
@@ -201,7 +202,7 @@ def _motion_reader(folder: Path, channel: str, unit: str) -> Callable[[], JsonOb
 
 
 def _number(folder: Path, names: Iterable[str], default: float = math.nan) -> float:
-    """Return the number in the first of these files that is there. Raises `ValueError` when there is none."""
+    """Return the number in the first of these files that is there, else the default. Raises `ValueError` if none is."""
     file = next((folder / name for name in names if (folder / name).exists()), None)
     value = default if file is None else float(file.read_text("ascii"))
     if math.isnan(value):

@@ -1,4 +1,4 @@
-"""The programs that a device's tools use: which of those this computer has, and one run of one of them."""
+"""The programs that a device's tools use: which of them this computer has, and how one is run."""
 
 import shutil
 import subprocess
@@ -24,9 +24,9 @@ class Program(Struct, frozen=True):
     name: str
     words: tuple[str, ...] = ()
     where: Where = "display"
-    """What it needs: a screen of this kind; `any`: none."""
+    """What the program needs: a screen of this kind, or a Mac; `any`: nothing."""
     other: tuple[str, ...] = ()
-    """The words for the other direction, where there is one, with the program's name first."""
+    """The command for the other direction, such as copying: a program's name and its words. Empty: there is none."""
 
 
 # In order of preference. `{file}` is where a screenshot goes; `{0}`, `{1}` are what the tool gives.
@@ -46,7 +46,7 @@ CLIPBOARDS: Final = (
 
 
 def apple_script(*lines: str, words: int) -> Program:
-    """Return a run of this script with so many words of the tool, the last items of `argv`.
+    """Return the program that runs this script. The last items of `argv` are that many words of the tool.
 
     `--` comes before them: a word that begins with `-e` must not become a line of the script.
     """
@@ -67,7 +67,7 @@ def has_display(environ: Mapping[str, str]) -> bool:
 
 
 def usable(programs: Sequence[Program], environ: Mapping[str, str]) -> Program | None:
-    """Return the first of these that is here and has its screen; None when there is none."""
+    """Return the first of these programs that this computer has with all that it needs; None when there is none."""
     path = environ.get("PATH")
     here = (one for one in programs if _has(one.where, environ) and shutil.which(one.name, path=path))
     return next((one for one in here if not one.other or shutil.which(one.other[0], path=path)), None)
@@ -78,13 +78,13 @@ def run_program(
 ) -> bytes:
     """Return the program's output, or the file `made` that it wrote. Raises `ToolError` when it failed.
 
-    Blocks for a limited time.
+    `given` is its input. `other` runs the command of the other direction. Blocks for a limited time.
     """
     with tempfile.TemporaryDirectory(prefix="handspan-") as folder:
         file = Path(folder) / made
         called = program.other if other else (program.name, *_fill(program.words, words, file))
         try:
-            # What is copied has to stay there, so a clipboard's program lives on behind: its output is not waited for.
+            # The program of a clipboard goes on running, to keep what was copied: its output is not waited for.
             done = subprocess.run(
                 called,
                 input=given,
@@ -112,7 +112,7 @@ def _fill(words: Sequence[str], given: Sequence[str], file: Path) -> list[str]:
 
 
 def _has(where: Where, environ: Mapping[str, str]) -> bool:
-    """Whether this computer is such a system, or has such a screen."""
+    """Whether this computer has what a program needs: its screen, or its system."""
     match where:
         case "any":
             return True

@@ -27,7 +27,7 @@ Announce: TypeAlias = Callable[[str], None]
 
 _NOTHING: Final[JsonObject] = {"type": "object", "properties": {}, "additionalProperties": False}
 _SEED_NOTHING: Final[JsonObject] = {"type": "object", "properties": {}, "required": []}
-"""The seed's form of the same (SPEC W11)."""
+"""`_NOTHING` in the form of the seed (SPEC W11)."""
 _PNG: Final = b"\x89PNG\r\n\x1a\n"
 
 
@@ -39,7 +39,7 @@ class DeviceTool(Struct, frozen=True):
 
 
 def device_tools(environ: Mapping[str, str], announce: Announce) -> list[DeviceTool]:
-    """Return those that this computer can have now."""
+    """Return the tools that this computer can have now."""
     tools = [_device_info(environ), _notify(usable(NOTIFIERS, environ), announce)]
     screen, clipboard = usable(SCREENS, environ), usable(CLIPBOARDS, environ)
     if screen is not None:
@@ -74,7 +74,7 @@ def _device_info(environ: Mapping[str, str]) -> DeviceTool:
 
 
 def device_info() -> JsonObject:
-    """Facts about this computer; null where it does not tell."""
+    """Return facts about this computer; null for a fact that it does not tell."""
     name = os.uname()
     load = os.getloadavg()
     return {
@@ -203,6 +203,7 @@ def _open_url() -> DeviceTool:
 
 
 def _web_address(url: str) -> str:
+    """Return the address. Raises `ToolError` for one that is not of a web page."""
     try:
         parts = urlsplit(url)
         is_fine = parts.scheme in ("http", "https") and bool(parts.hostname) and url.isprintable() and " " not in url

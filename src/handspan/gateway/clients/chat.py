@@ -86,11 +86,13 @@ class ChatConnection:
         self._questions = questions
         self._bound = bound
         self._running: set[Handle] = set()
+        """The turns that the client began and that have not ended."""
         self._beside: set[asyncio.Task[None]] = set()
+        """The tasks of `_do`."""
         shows, all_kinds = "questions" in peer.can, "question_kinds" in peer.can
         self._gets_all = "events" in peer.can
         self._own_turns: OrderedDict[str, None] = OrderedDict()
-        """Turns that answer this client. One without the capability `events` gets the events of these only."""
+        """Turns that answer this client. A client without the capability `events` gets only their events."""
         self._frames: EventFrames | ChatFrames = (
             EventFrames(questions=shows, all_kinds=all_kinds, me=peer.id, seq=seq)
             if self._gets_all
@@ -104,11 +106,11 @@ class ChatConnection:
         self._missed_ends: list[tuple[str, ServerFrame]] = []
         """How turns ended while the link was down, for a client without events."""
         self._sent_ends: set[str] = set()
-        """Turns whose end such a client was sent when it came back."""
+        """Turns whose end a client without events was sent when it came back."""
         self._unstored: dict[str, Say] = {}
         """Messages of the client that are not part of the session yet, by their ids."""
         self._accepted: OrderedDict[str, tuple[int, str]] = OrderedDict()
-        """Messages that are: the hash of the text, and the turn that answers it."""
+        """Messages that are part of the session, by their ids: the hash of the text, and the turn that answers it."""
         self._refused: OrderedDict[str, ErrorFrame] = OrderedDict()
         """Messages that were refused while the link was down: the answer when they are sent again."""
 
@@ -134,6 +136,7 @@ class ChatConnection:
         self._say(frame, UserMessage((*texts, *media), frame.id))
 
     def _say(self, frame: Say, message: UserMessage) -> None:
+        """Begin a turn for the message, or refuse it."""
         bound = self._bound
         try:
             handle = self._session.say(
@@ -189,7 +192,7 @@ class ChatConnection:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a turn runs that the client began. One whose end the client was sent runs no more."""
+        """Whether a turn runs that the client began. A turn whose end the client was sent runs no more."""
         return any(not handle.turn.is_over for handle in self._running)
 
     def end(self) -> None:
@@ -201,7 +204,7 @@ class ChatConnection:
     # Turns.
 
     def _is_new(self, frame: Say) -> bool:
-        """Whether this message needs a turn. One that came before (idempotency by its id) gets its known answer."""
+        """Return whether this message needs a turn. One that came before, known by its id, gets its known answer."""
         if not frame.text.strip() and not frame.parts:
             self._peer.send(ErrorFrame("A message needs words in its content.", "EMPTY_CONTENT", frame.id))
         elif frame.id in self._refused:
@@ -261,6 +264,7 @@ class ChatConnection:
             self._send(frame, turn)
 
     def _accept(self, message_id: str, turn: str) -> None:
+        """Tell the client that its message is part of the session, and which turn answers it."""
         if message_id in self._unstored:
             self._accepted[message_id] = (hash(self._unstored.pop(message_id).text), turn)
             _forget_oldest(self._accepted)
@@ -280,7 +284,8 @@ class ChatConnection:
     def _has_end(self, turn: str) -> bool:
         """Whether the client has this turn's end, or is sent it when it comes back.
 
-        An end that came before the client learned that the turn is its own does not count: it may have skipped it.
+        An end that came before the client learned that the turn is its own does not count: the client may have
+        skipped that end.
         """
         was_named = False
         for _, frame in self._replay:
@@ -291,6 +296,7 @@ class ChatConnection:
         return turn in self._sent_ends
 
     def _send(self, frame: ServerFrame, turn: str = "") -> None:
+        """Send a frame. An absent client gets the end of a turn when it comes back."""
         is_end = isinstance(frame, ChunkReset | Done | TitleUpdated | AbortedFrame | ErrorFrame)
         if self._peer.socket is None and is_end:
             self._missed_ends.append((turn, frame))
@@ -313,6 +319,7 @@ class ChatConnection:
         self._do(self._wait(handle, message), message)
 
     async def _wait(self, handle: Handle, message: Say | None) -> None:
+        """Wait for the end of a turn. Its message gets an error if it is not part of the session."""
         try:
             ended = await handle.end(elsewhere="resume" not in self._peer.can)
         except TurnMoved:
@@ -326,11 +333,12 @@ class ChatConnection:
 
     def _do(self, work: Coroutine[Any, Any, None], message: Say | None = None) -> None:
         """Do this work to its end, even if the link goes down: the person's decision still counts."""
-        task = asyncio.create_task(self._tell_failure(work, message))
+        task = asyncio.create_task(self._send_failure(work, message))
         self._beside.add(task)
         task.add_done_callback(self._beside.discard)
 
-    async def _tell_failure(self, work: Coroutine[Any, Any, None], message: Say | None) -> None:
+    async def _send_failure(self, work: Coroutine[Any, Any, None], message: Say | None) -> None:
+        """Do the work. Send the client an error if it fails."""
         message_id = "" if message is None else message.id
         try:
             await work

@@ -46,7 +46,7 @@ class ChatFrames:
     """
 
     def __init__(self, *, questions: bool = False, all_kinds: bool = False, me: str = "") -> None:
-        """`questions`: the client shows questions; `all_kinds`: of every kind. `me` is the id in its own answers."""
+        """`questions`: the client shows questions; `all_kinds`: of every kind. `me`: its id."""
         self._extras = _SharedFrames(questions, all_kinds, me)
         self._text: list[str] = []
         self._calls: dict[str, ResultNote | None] = {}

@@ -72,7 +72,7 @@ class DeviceWriter:
             self._task = None
 
     async def _write_some(self) -> None:
-        assert self._book is not None  # without one nothing is put
+        assert self._book is not None  # without a book nothing is queued
         batch = dict(islice(self._unwritten.items(), _MAX_ROWS_AT_ONCE))
         for key in batch:
             del self._unwritten[key]

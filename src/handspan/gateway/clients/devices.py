@@ -25,8 +25,10 @@ from handspan.gateway.clients.device_writer import DeviceWriter
 from handspan.wire.ws_frames import DeviceNotes, DeviceScope
 
 _SEEN_AGAIN: Final = 60.0
+"""Seconds after which the time of a device that is seen again is stored."""
 _LONGEST_NAME: Final = 100
 _MAX_GONE: Final = 256
+"""The most tools of a device that are remembered after it stopped offering them."""
 _MAX_NOTES: Final = 64
 _LONGEST_NOTE: Final = 1000
 NO_NOTES: Final = DeviceNotes()
@@ -44,7 +46,7 @@ class DeviceInfo(Struct, frozen=True):
     last_seen: float | None
     """Now, for a connected device; else to the minute."""
     tools: tuple[str, ...]
-    """The tools that it offered last, by its own names."""
+    """The tools that the device offered last, by its own names for them."""
     changed: tuple[str, ...]
     """Tools whose definition changed, which no person has looked at yet."""
     notes: DeviceNotes = NO_NOTES
@@ -52,12 +54,14 @@ class DeviceInfo(Struct, frozen=True):
 
 
 class _Tools(dict[str, str]):
-    """Fingerprints by tool name, shared by all devices that have the same."""
+    """Fingerprints by tool name. Devices with the same tools share one object."""
 
     __slots__ = ("__weakref__",)
 
 
 class _Device:
+    """What is known about one device."""
+
     __slots__ = (
         "changed",
         "gone",
@@ -81,17 +85,18 @@ class _Device:
         self.last_seen = last_seen
         self.tools = none
         self.gone = none
+        """The fingerprints of tools that the device does not offer any more."""
         self.changed: tuple[str, ...] = ()
         self.notes = NO_NOTES
         self.token = ""
-        """The hash of the access token that it connected with last."""
+        """The hash of the access token that the device connected with last."""
         self.label_now = ""
-        """The label while it is connected, or may come back. A new `label` is for its next connection."""
+        """The label in use while the device is connected or may come back. A new `label` is for its next connection."""
         self.is_connected = False
         self.is_elsewhere = False
-        """Whether it is connected to another node."""
+        """Whether the device is connected to another node."""
         self.is_kept = True
-        """False when its owner removed it while it was connected."""
+        """False when the owner removed the device while it was connected."""
 
 
 class _Owned:
@@ -144,6 +149,7 @@ class Devices:
         self._clock = clock
         self._owners: dict[str, _Owned] = {}
         self._same: WeakValueDictionary[bytes, _Tools] = WeakValueDictionary()
+        """The tools that devices share, by their hash."""
         self._none = self._share({})
         self._writer = DeviceWriter(book)
         self._stale: set[str] = set()
@@ -189,8 +195,8 @@ class Devices:
         return device.label
 
     def reconnect(self, owner: str, label: str, token: str = "") -> None:
-        """Note that its link is back, with this access token (its hash)."""
-        device = self._find_connected(owner, label)
+        """Note that the link of a device is back. `token`: the hash of its access token."""
+        device = self._find_by_current_label(owner, label)
         if device is not None:
             device.is_connected = True
             self._note_seen(owner, device)
@@ -199,16 +205,16 @@ class Devices:
                 self._keep(owner, device)
 
     def disconnect(self, owner: str, label: str) -> None:
-        """Note that its link is gone. It keeps its label, because it may come back."""
-        device = self._find_connected(owner, label)
+        """Note that the link of a device is gone. It keeps its label, because it may come back."""
+        device = self._find_by_current_label(owner, label)
         if device is not None and device.is_connected:
             self._note_seen(owner, device)
             device.is_connected = False
 
     def end(self, owner: str, label: str) -> None:
-        """Free its label for other devices: it will not come back."""
+        """Free the label of a device that will not reconnect, so that other devices can have it."""
         self.disconnect(owner, label)
-        device = self._find_connected(owner, label)
+        device = self._find_by_current_label(owner, label)
         if device is None:
             return
         owned = self._owners[owner]
@@ -231,12 +237,12 @@ class Devices:
         device.label_now = label
         device.is_connected = device.is_elsewhere = True
         device.name, device.last_seen = name, self._clock()
-        if fingerprints:  # else it has just connected there: its tools follow
+        if fingerprints:  # else the device has just connected there: its tools follow
             device.tools = self._share(fingerprints)
 
     def disappear(self, owner: str, label: str) -> None:
-        """Note that the device is not connected to that node any more."""
-        device = self._find_connected(owner, label)
+        """Note that the device is not connected to the other node any more."""
+        device = self._find_by_current_label(owner, label)
         if device is not None and device.is_elsewhere:
             device.is_connected = device.is_elsewhere = False
             device.last_seen, device.label_now = self._clock(), ""
@@ -253,7 +259,7 @@ class Devices:
         rows = {row.id: row for row in await self._book.all(owner=owner)} if self._book is not None else {}
         for device in list(owned.by_id.values()):
             if device.id not in rows and not device.label_now:
-                owned.remove(device)  # it was forgotten there
+                owned.remove(device)  # another node has forgotten it
         for row in rows.values():
             known = owned.by_id.get(row.id)
             if known is None:
@@ -274,7 +280,7 @@ class Devices:
 
     def record_offer(self, owner: str, label: str, fingerprints: Mapping[str, str]) -> list[str]:
         """Remember the tools of a device. Return those that it has offered with another definition before (SPEC T5)."""
-        device = self._find_connected(owner, label)
+        device = self._find_by_current_label(owner, label)
         if device is None or fingerprints == device.tools:
             return []
         before = {**device.gone, **device.tools}
@@ -288,7 +294,7 @@ class Devices:
 
     def describe(self, owner: str, label: str, notes: DeviceNotes) -> None:
         """Keep what the device says of itself, cut to what a person reads."""
-        device = self._find_connected(owner, label)
+        device = self._find_by_current_label(owner, label)
         if device is not None:
             device.notes = _clean_notes(notes)
 
@@ -317,7 +323,7 @@ class Devices:
         return [_info(device, now) for device in devices]
 
     async def rename(self, label: str, new: str, owner: str) -> bool:
-        """Give it a new label from its next connection on. Return False when the owner has no such device.
+        """Give a device a new label from its next connection on. Return False when the owner has no such device.
 
         Raises `ToolError` (`invalid_arguments`) for a label that is taken, or that no device can have.
         """
@@ -338,7 +344,7 @@ class Devices:
         return True
 
     def label_now(self, label: str, owner: str) -> str:
-        """Return the label of this device's connection: a new one counts from the next connection on. Empty: none."""
+        """Return the label under which this device is connected, or may come back; empty if neither."""
         device = self._find(owner, label)
         return "" if device is None else device.label_now
 
@@ -350,7 +356,7 @@ class Devices:
         return None if device is None else device.token
 
     async def forget(self, label: str, owner: str) -> bool:
-        """Forget it. Return False when the owner has no such device. A device that is here is listed until it ends."""
+        """Forget a device. Return False when the owner has no such device. A connected one is listed until it ends."""
         device = self._find(owner, label)
         if device is None:
             return False
@@ -375,7 +381,7 @@ class Devices:
 
     # Inside.
 
-    def _find_connected(self, owner: str, label: str) -> _Device | None:
+    def _find_by_current_label(self, owner: str, label: str) -> _Device | None:
         """Return the device that uses this label now."""
         owned = self._owners.get(owner)
         device = None if owned is None else owned.by_label.get(label)
@@ -386,12 +392,14 @@ class Devices:
         return None if owned is None else owned.by_label.get(label)
 
     def _note_seen(self, owner: str, device: _Device) -> None:
+        """Note that the device is here now. That is stored at most once a minute."""
         now = self._clock()
         if not 0 <= now - device.last_seen < _SEEN_AGAIN:
             device.last_seen = now
             self._keep(owner, device)
 
     def _share(self, fingerprints: Mapping[str, str]) -> _Tools:
+        """Return the one object for these fingerprints."""
         key = blake2b(repr(list(fingerprints.items())).encode(), digest_size=16).digest()
         shared = self._same.get(key)
         if shared is None:
@@ -399,6 +407,7 @@ class Devices:
         return shared
 
     def _forget_oldest(self, owner: str, owned: _Owned) -> None:
+        """Forget some of the devices that are away, if the owner has too many."""
         if len(owned.by_id) < MAX_DEVICES:
             return
         away = sorted((one for one in owned.by_id.values() if not one.label_now), key=lambda one: one.last_seen)
@@ -407,6 +416,7 @@ class Devices:
             self._writer.delete(owner, device.id)
 
     def _keep(self, owner: str, device: _Device) -> None:
+        """Store the device soon, unless its owner removed it."""
         if device.is_kept:
             self._writer.save(_row(owner, device))
 
@@ -433,6 +443,7 @@ def _clean(text: str) -> str:
 
 LONGEST: Final = 24
 _NOTHING_LEFT: Final = "device"
+"""The label of a device whose name has no letter or digit."""
 
 
 def clean_label(wanted: str, name: str = "") -> str:

@@ -15,7 +15,7 @@ _OPEN: Final = State.OPEN
 
 
 class FastSocketProtocol(SocketProtocol):
-    """The same connection, faster."""
+    """A `SocketProtocol` that reads and writes whole text messages itself."""
 
     def __init__(self, **parts: Any) -> None:
         super().__init__(**parts)

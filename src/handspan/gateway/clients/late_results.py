@@ -93,7 +93,7 @@ def _log_foreign_result(client: LateClient, record: CallRecord) -> None:
 
 
 def _pass_on(client: LateClient, frame: ResultFrame | FailureFrame) -> None:
-    """Give the result to a call that is still open, here or on another node, or acknowledge it once that is stored."""
+    """Give the result to its call if that is open, here or on another node; else acknowledge it when it is stored."""
     is_open = frame.call in client.calls.open
     if is_open and client.calls.receive_answer(frame):
         return  # this node took the call over just now

@@ -33,12 +33,12 @@ class ClientMessages:
         self._bus.subscribe(MessageShown, self._on_shown)
 
     async def show(self, message: OutgoingMessage) -> bool:
-        """Return whether a page or client shows it. Other nodes are waited for only where none here does."""
+        """Return whether a page or client shows the message. Other nodes are waited for only if none here does."""
         message_id, shown = new_call_id(), asyncio.Event()
         about = (message.channel, message.chat_id, message.content, message.session)
         self._waiting[message_id] = shown
         try:
-            self._bus.publish(MessagePosted(message.owner, message_id, *about))  # listeners here have run then
+            self._bus.publish(MessagePosted(message.owner, message_id, *about))  # runs the listeners of this node
             if not shown.is_set() and not self._is_alone:
                 async with asyncio.timeout(_WAIT_SECONDS):
                     await shown.wait()

@@ -41,7 +41,7 @@ NORMAL_CLOSES: Final = frozenset((1000, 1001))
 _log = logging.getLogger(__name__)
 _DROPPED: Final = 1006
 _REPLACED: Final = 4001
-"""Another connection of the same client counts: this one must not come back (ws.md 9.2)."""
+"""The close code for the older of two connections of a client: it must not be opened again (ws.md 9.2)."""
 
 
 class PeerSocket(Protocol):
@@ -104,11 +104,11 @@ class Relayed(Protocol):
         ...
 
     def take_progress(self, frame: ProgressFrame) -> bool:
-        """Pass on the progress of a call of another node."""
+        """Pass on the progress of a call of another node. Return False when there is no such call."""
         ...
 
     def take_permission(self, frame: PermissionAnswer) -> bool:
-        """Pass on the answer to a question of another node."""
+        """Pass on the answer to a question of another node. Return False when there is no such question."""
         ...
 
 
@@ -142,10 +142,11 @@ class Peer:
         self.socket: PeerSocket | None = None
         self.chat: PeerChat | None = None
         self.grace: asyncio.TimerHandle | None = None
+        """Ends a client that does not come back; None while it is connected."""
         self.calls: RemoteCalls
         self.questions: RemoteQuestions | None = None
         self.relay: Relayed | None = None
-        """Only where there are other nodes."""
+        """None when there are no other nodes."""
         self.tools: RemoteTools
 
     @property
@@ -155,7 +156,7 @@ class Peer:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether it is needed: by a call, a question to its person, or a turn that it began."""
+        """Whether the client is needed: by a call, a question to its person, or a turn that it began."""
         return (
             any(not call.outcome.done() for call in self.calls.open.values())
             or (self.questions is not None and self.questions.is_open)
@@ -186,7 +187,7 @@ class Peer:
             self.chat.down()
 
     def end(self, why: str) -> None:
-        """End its calls and questions: it will not come back."""
+        """End the client's calls and questions: it will not come back."""
         self.tools.close()
         self.calls.end(why)
         if self.questions is not None:
@@ -197,7 +198,7 @@ class Peer:
 
 
 class OtherNodes(Protocol):
-    """The other nodes of a gateway of several: they know its clients, and it knows theirs."""
+    """The other nodes of a gateway of several. Each node knows the clients of all."""
 
     def take_calls(self, peer_id: str) -> tuple[RemoteCalls, RemoteQuestions | None] | None:
         """Return the calls and questions here for a client that was connected to another node; None without any."""
@@ -208,15 +209,15 @@ class OtherNodes(Protocol):
         ...
 
     def offer(self, peer: Peer) -> None:
-        """Tell the others that its tools have changed."""
+        """Tell the others that the tools of this client have changed."""
         ...
 
     def leave(self, peer: Peer) -> None:
-        """Tell the others that its connection is gone."""
+        """Tell the others that the connection of this client is gone."""
         ...
 
     def end(self, peer: Peer, why: str) -> None:
-        """Tell the others that it will not come back."""
+        """Tell the others that this client will not come back."""
         ...
 
 
@@ -257,7 +258,7 @@ class Peers:
         self.roles: tuple[str, ...] = ("chat", "device")
         """The roles in which clients may connect here."""
         self.others: OtherNodes | None = None
-        """The other nodes, where there are any."""
+        """The other nodes; None when there are none."""
 
     def __iter__(self) -> Iterator[Peer]:
         return iter(tuple(self._peers.values()))
@@ -270,7 +271,7 @@ class Peers:
         return self._peers.get(peer_id)
 
     def resume_token(self, peer: Peer) -> str:
-        """Return the token with which it may come back."""
+        """Return the token with which this peer may come back."""
         return self._tokens.issue(peer.id, peer.who.owner, peer.role)
 
     def meet(self, frame: Connect, who: Principal, token: str, session: str) -> PeerArrival:
@@ -293,12 +294,12 @@ class Peers:
         return PeerArrival(peer, peer_id is not None)
 
     def conflicting_clients(self, peer: Peer, offered: Sequence[Json]) -> list[PeerSocket]:
-        """Return the connections of other clients that have a tool of these names where this peer offers them."""
+        """Return the connections of other clients whose tools have these names, and would conflict with the peer's."""
         found = (self._peers.get(other) for other in peer.tools.conflicting_clients(offered))
         return [other.socket for other in found if other is not None and other.socket is not None]
 
     def lose(self, peer: Peer, socket: PeerSocket, code: int = _DROPPED) -> None:
-        """Note that its connection is gone, with this close code. A peer that left, or can't come back, ends now."""
+        """Note that the peer's connection is gone, with this close code. End a peer that left or can't come back."""
         if peer.socket is not socket:  # a newer connection took over, or the peer was dismissed
             return
         has_left = code in NORMAL_CLOSES and not peer.is_awaited
@@ -383,7 +384,7 @@ class Peers:
         self._bus.publish(DeviceChanged(peer.who.owner))
 
     def publish_tools(self, peer: Peer) -> list[str]:
-        """Publish that its tools have changed. Return the tools whose definition has changed (SPEC T5)."""
+        """Publish that the peer's tools have changed. Return those whose definition has changed (SPEC T5)."""
         if self.others is not None:
             self.others.offer(peer)
         self._bus.publish(ToolsChanged(peer.who.owner))
@@ -392,7 +393,7 @@ class Peers:
         return self._devices.record_offer(peer.who.owner, peer.label, peer.tools.fingerprints())
 
     def _take_down(self, peer: Peer) -> None:
-        """Drop its link now, before the socket is closed."""
+        """Drop the peer's link now, before the socket is closed."""
         peer.down()
         if self.others is not None:
             self.others.leave(peer)
@@ -402,10 +403,11 @@ class Peers:
             self._bus.publish(DeviceChanged(peer.who.owner))
 
     def _come_back(self, peer: Peer, token: str) -> None:
+        """Let a known peer use a new connection. An older one that is still open is closed."""
         if peer.grace is not None:
             peer.grace.cancel()
             peer.grace = None
-        if peer.socket is not None:  # ws.md 6.2: the newer one counts
+        if peer.socket is not None:  # ws.md 6.2: the newer connection counts
             older = peer.socket
             peer.down()
             close_replaced(peer, older)
@@ -415,6 +417,7 @@ class Peers:
             self._bus.publish(DeviceChanged(peer.who.owner))
 
     def _new(self, peer_id: str, frame: Connect, can: frozenset[str], who: Principal, token: str, session: str) -> Peer:
+        """Make a peer for a client that is new here. Calls that other nodes know of it go on."""
         is_device = frame.role == "device"
         before = None if self.others is None else self.others.take_calls(peer_id)  # first: this frees its label
         label = ""

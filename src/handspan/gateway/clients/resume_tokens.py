@@ -23,7 +23,7 @@ class ResumeTokens:
         return f"{peer}.{self._signature(peer, owner, role)}"
 
     def read(self, token: str, owner: str, role: str) -> str | None:
-        """Return the peer that may come back with it; None for another owner's, another role's or a wrong token."""
+        """Return the peer that may come back; None for another owner's, another role's or a wrong token."""
         peer, _, signature = token.partition(".")
         is_ours = hmac.compare_digest(signature.encode(errors="replace"), self._signature(peer, owner, role).encode())
         return peer if is_ours else None

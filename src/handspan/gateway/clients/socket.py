@@ -52,7 +52,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     _receiver: Receiver | None = None
     _is_write_paused = False
     _resuming: asyncio.Handle | None = None
-    """Set while reading is paused: it goes on by itself then."""
+    """Ends the pause in which nothing is read; None while bytes are read."""
     _paused_until = 0.0
     _unread: bytes | None = None
     """Bytes that were received and have to wait. Reading is paused meanwhile."""
@@ -62,7 +62,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     """How many frames the client has sent; it shrinks with time, at the rate that is allowed."""
     _counted_at = 0.0
     _excess = 0
-    """How many frames it has sent since it began to exceed its rate."""
+    """How many frames the client has sent since it began to exceed its rate."""
     _liveness: "_LivenessCheck | None" = None
 
     def handle_connect(self, event: Any) -> None:
@@ -97,7 +97,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     # In.
 
     def data_received(self, data: bytes) -> None:
-        """Read a few frames. What comes before the connection was taken waits for that."""
+        """Read a few frames. Bytes that come before a receiver has taken the connection wait for it."""
         if not self.handshake_initiated:  # the head of the upgrade
             super().data_received(data)
         elif self._receiver is None or self._unread is not None:
@@ -242,7 +242,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         self.transport.abort()
 
     def check_alive(self, seconds: float, then: Callable[[], None]) -> None:
-        """Send a ping, and call `then` when the client has answered. One that does not in time is dropped first."""
+        """Send a ping, and call `then` when the client has answered. One that is too late is dropped first."""
         if self._liveness is not None:
             self._liveness.waiting.append(then)
             return

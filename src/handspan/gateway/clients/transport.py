@@ -49,9 +49,9 @@ class Socket(Protocol):
         ...
 
     def pause(self, seconds: float) -> None:
-        """Read nothing for so long: it slows down a client that sends too much."""
+        """Read nothing for so long: this slows down a client that sends too much."""
         ...
 
     def check_alive(self, seconds: float, then: Callable[[], None]) -> None:
-        """Send a ping, and call `then` when the client has answered. One that does not in time is dropped first."""
+        """Send a ping, and call `then` when the client has answered. One that is too late is dropped first."""
         ...

@@ -17,7 +17,7 @@ from handspan.wire.ws_frames import TrustAnswer, TrustRequest
 
 _log = logging.getLogger(__name__)
 _SECONDS: Final = 24 * 3600.0
-"""How long such a question waits. A device asks again later."""
+"""Seconds that a device's question waits. The device asks again later."""
 _MOST_OPEN: Final = 256
 _MOST_SHOWN: Final = 1000
 
@@ -31,7 +31,7 @@ class _Asked(Struct):
 
 
 class DeviceTrust:
-    """Asks for devices. The question has no call, so it outlives the device's link, and the gateway's process too."""
+    """Asks owners for their devices. A question has no call, so it outlives the device's link and the process."""
 
     def __init__(self, questions: AwaitedQuestions) -> None:
         self._questions = questions
@@ -39,7 +39,7 @@ class DeviceTrust:
         """The open questions of devices of this process, by the id of the question."""
 
     def ask(self, peer: Peer, frame: TrustRequest) -> None:
-        """Ask the owner of this device, and send it the answer. A question that is open already is not asked twice."""
+        """Ask the owner of this device, and send the device the answer. An open question is not asked twice."""
         question = _question(peer, frame)
         asked = self._asked.get(question.id)
         if asked is not None:
@@ -57,7 +57,7 @@ class DeviceTrust:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _ask(self, question: Question, asked: _Asked, asked_as: str) -> None:
+    async def _ask(self, question: Question, asked: _Asked, request_id: str) -> None:
         try:
             answer = await self._questions.ask(question)
         except HandspanError as error:
@@ -65,7 +65,7 @@ class DeviceTrust:
             return
         finally:
             self._asked.pop(question.id, None)
-        asked.peer.send(TrustAnswer(asked_as, answer.decision))
+        asked.peer.send(TrustAnswer(request_id, answer.decision))
 
 
 def _question(peer: Peer, frame: TrustRequest) -> Question:

@@ -36,7 +36,7 @@ ResumeTurn = Callable[[str, str], Awaitable[None]]
 
 
 class UnfinishedCalls:
-    """Waits for the clients of such calls, until the call's own deadline or the end of the grace time.
+    """Waits for the clients of unfinished calls, until the call's own deadline or the end of the grace time.
 
     A call whose person was asked to log in waits for that first, as long as the question does.
     """
@@ -57,12 +57,12 @@ class UnfinishedCalls:
         self._workspace = workspace
         self._resume_turn = resume_turn
         self._calls: dict[str, list[tuple[RemoteCall, float | None]]] = {}
-        """By the id of the peer: each call, and when its own time is over."""
+        """For each peer its calls, each with the time when the call expires; by the peer's id."""
         self._taken_over: dict[str, RemoteCalls] = {}
-        """The calls of the client that is back, by the id of the call."""
+        """For each call whose client is back, all calls of that client; by the id of the call."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._in_login: set[asyncio.Task[Any] | None] = set()
-        """Those of the tasks that wait for a person."""
+        """The tasks that wait for a person."""
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._known: set[str] = set()
         """The ids of all calls that wait here."""
@@ -85,7 +85,7 @@ class UnfinishedCalls:
                 call.is_in_login = True
                 self._start(self._await_earlier_login(call, record, logins[record.id]))
             else:
-                call.was_sent = True  # the earlier process knew; this one must assume it
+                call.was_sent = True  # only the earlier process knew: this one must assume it
                 self._set_deadline(call, left)
         return records
 
@@ -106,7 +106,7 @@ class UnfinishedCalls:
         waiting = [(call, until) for call, until in self._calls.pop(peer, ()) if not call.outcome.done()]
         for call, until in waiting:
             if not call.is_in_login:
-                self._stop_clock(call)
+                self._cancel_timer(call)
                 call.deadline = None
                 if until is not None:
                     self._set_deadline(call, until - self._store.ledger.now())
@@ -131,11 +131,11 @@ class UnfinishedCalls:
         """End the call after this time, if it has no answer then."""
         call.deadline = Deadline(time.monotonic() + seconds, "the tool's own limit")
         lost = partial(_lose, call)
-        self._stop_clock(call)
+        self._cancel_timer(call)
         self._timers[call.id] = asyncio.get_running_loop().call_later(max(0.0, seconds), lost)
         return call.deadline
 
-    def _stop_clock(self, call: RemoteCall) -> None:
+    def _cancel_timer(self, call: RemoteCall) -> None:
         timer = self._timers.pop(call.id, None)
         if timer is not None:
             timer.cancel()
@@ -143,7 +143,7 @@ class UnfinishedCalls:
     # The outcome.
 
     def _on_outcome(self, call: RemoteCall, record: CallRecord, _: object) -> None:
-        self._stop_clock(call)
+        self._cancel_timer(call)
         if not call.outcome.cancelled():
             self._start(self._settle(call, record))
 
@@ -187,7 +187,7 @@ class UnfinishedCalls:
                 deadline = partial(self._set_deadline, call, _allowance(record))
                 return await await_login(answer, call, calls, record.name, ask, deadline)
         finally:
-            self._stop_clock(call)
+            self._cancel_timer(call)
             calls.forget(call)
 
     async def _await_earlier_login(self, call: RemoteCall, record: CallRecord, question: Question) -> None:
@@ -218,6 +218,7 @@ class UnfinishedCalls:
 
     @contextmanager
     def _waits_for_person(self) -> Iterator[None]:
+        """Open a block in which the task waits for a person: `close` cancels the task then."""
         task = asyncio.current_task()
         self._in_login.add(task)
         try:
@@ -236,7 +237,7 @@ def _lose(call: RemoteCall) -> None:
 
 
 def _allowance(record: CallRecord) -> float:
-    """Return the seconds that the client has for the call after a login: as many as the call had at its begin."""
+    """Return the seconds that the client has for the call after a login: as many as it had for the call before."""
     return QUESTION_TIMEOUT if record.expires_at is None else max(1.0, record.expires_at - record.at)
 
 

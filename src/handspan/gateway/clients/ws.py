@@ -133,8 +133,9 @@ class Connection:
         self._peer: Peer | None = None
         self._bound: Bound | None = None
         self._release_session: Callable[[], None] | None = None
-        """Releases the session that the client was told, until its peer holds it."""
+        """Releases the session that the connection holds for its client; None once that is done."""
         self._credit = 2.0 * doors.limits.messages_per_second
+        """Frames that the client may send at once."""
         self._read_at = time.monotonic()
 
     @property
@@ -211,6 +212,7 @@ class Connection:
     # The first frame.
 
     def _begin(self, frame: ClientFrame, bound: Bound) -> None:
+        """Take the first frame: it connects the client."""
         match frame:
             case Connect():
                 self._connect(frame, bound)
@@ -222,6 +224,7 @@ class Connection:
                 self.send(ErrorFrame("The first frame has to be connect, message or register_tools."))
 
     def _connect(self, frame: Connect, bound: Bound, *, confirms: bool = True) -> Peer | None:
+        """Return the peer of this connection; None for a client that may not connect."""
         who, doors = self._admitted.who, self._doors
         if not may(who, "device") and not may(who, "chat"):
             self.send(ErrorFrame("This token lists and calls tools only: it can't connect.", "AUTH_ERROR"))
@@ -316,10 +319,10 @@ class Connection:
             peer.tools.resume_calls()
 
     def _take_result(self, peer: Peer, frame: ResultFrame | FailureFrame) -> None:
-        """Take a result. It is acknowledged later, when it is stored (ws.md 5.3)."""
+        """Take a result. The client gets the acknowledgement when the result is stored (ws.md 5.3)."""
         if peer.calls.receive_answer(frame) or (peer.relay is not None and peer.relay.take_answer(frame)):
             return
-        self._limit_rate()  # no call waits for it
+        self._limit_rate()  # no call waits for the result
         if frame.call:
             self._doors.late(peer, frame)
 
@@ -333,10 +336,11 @@ class Connection:
 
 
 class _WaitForConflicting:
-    """Holds back the frames of a client that registers tools, until the clients with such tools are known to be alive.
+    """Holds back the frames of a client that registers tools while other clients have tools of the same names.
 
-    Each of these others has answered a ping by then, or was dropped. It may be the old, half-open link of the same
-    client: the ping frees these names at once (ws.md 4.3).
+
+    It waits until each of the others has answered a ping or was dropped. One of them may be the old, half-open link of
+    the same client: the ping frees its names at once (ws.md 4.3).
     """
 
     def __init__(

@@ -76,9 +76,10 @@ _OPEN: Final = frozenset(
     }
 )
 _SIGNED: Final = "/channels/"
-"""Requests below it are signed with the secret of their channel; the route itself checks that."""
+"""Requests below this path are signed with the secret of their channel; the route itself checks that."""
 _OPEN_FOLDERS: Final = ("/page/", "/sdk/", "/examples/")
 _RENEWED_AFTER: Final = 60.0
+"""Seconds after which an answer prolongs the browser's cookie again."""
 _MAX_REVOKED: Final = 10_000
 """Revoked tokens that are remembered: requests older than the last so many revocations are long answered."""
 _LONGEST_LABEL: Final = 64
@@ -91,6 +92,7 @@ _HEADERS: Final[tuple[Header, ...]] = (
     (b"x-frame-options", b"DENY"),
 )
 _SEVERAL: Final = frozenset({b"set-cookie", b"vary"})
+"""Headers that a response may have several times."""
 _PREFLIGHT: Final[tuple[Header, ...]] = (
     (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE"),
     (
@@ -165,7 +167,7 @@ class Auth:
         self.tries = TryLimit(10, 60.0, 300.0, clock=clock)
         self._is_alone = not settings.cluster.url
         self.arrived: Callable[[str], Awaitable[None]] | None = None
-        """Is awaited with the owner of each request, where there are other nodes."""
+        """Awaited with the owner of each request; None when there are no other nodes."""
 
     async def open(self) -> None:
         """Find or make the operator's token. Raises `ConfigError` when its file can't be used."""
@@ -180,7 +182,7 @@ class Auth:
     async def admit_socket(
         self, scope: Scope, receive: Receive, send: Send, is_open: Callable[[], bool], needs: TokenScope | None = None
     ) -> Admitted | None:
-        """Return the principal of a WebSocket that may be accepted. Any other is sent its refusal: None.
+        """Return the principal of a WebSocket that may be accepted; None for any other, which is sent its refusal.
 
         `is_open`: whether the gateway takes new connections; `needs`: the scope that the token must have.
         """
@@ -198,7 +200,10 @@ class Auth:
         return admitted
 
     async def identify(self, scope: Scope) -> Admitted:
-        """Return the same for a request whose Host and Origin were checked."""
+        """Return the principal of a request whose Host and Origin are already checked.
+
+        Raises `Refusal` without a valid token.
+        """
         inside: Admitted | None = scope.get("extensions", {}).get(INSIDE)
         if inside is not None:
             return inside
@@ -256,6 +261,7 @@ class Auth:
             raise Refusal(429, "too_many_tries", "Too many wrong tokens came from this address: wait.", wait)
 
     async def _find(self, presented: PresentedToken) -> Token | None:
+        """Return the stored token; None for an invalid one. Raises `Refusal` when the store is away."""
         if presented.token.startswith(PAGE) != (presented.via == "cookie"):
             return None
         token_hash = hash_of(presented.token)

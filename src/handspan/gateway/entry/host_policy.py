@@ -22,7 +22,7 @@ _T = TypeVar("_T")
 
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 LOCAL: Final = "local"
-"""In place of an address: a connection that has none, such as a Unix socket."""
+"""Stands for the address of a connection that has none, such as a Unix socket."""
 
 _AUTHORITY: Final = r"(\[[^\[\]]*\]|[^\[\]:]+)(?::([0-9]{1,5}))?"
 _ORIGIN: Final = r"([a-z][a-z0-9+.-]*)://([^/?#@\\\s]+)"
@@ -98,6 +98,7 @@ class HostPolicy:
         return bool(self._origins) and _read_origin(origin) in self._origins
 
     def _check_host(self, scope: Scope) -> Authority:
+        """Return the Host of the request. Raises `Refusal` for one that is not ours."""
         text = header_of(scope, b"host")
         host = None if text is None or len(text) > _MAX_NAME else _read_authority(text)
         if host is not None and self._knows(host, scope):
@@ -108,6 +109,7 @@ class HostPolicy:
         )
 
     def _knows(self, host: Authority, scope: Scope) -> bool:
+        """Whether this host is ours: one of the settings, or this computer with the port of the connection."""
         port = host.port or DEFAULT_PORTS["https" if is_secure(scope) else "http"]
         if self._is_named(host, port):
             return True
@@ -131,7 +133,7 @@ def is_secure(scope: Scope) -> bool:
 
 
 def address_of(scope: Scope) -> str:
-    """Return the address for counting a client's tries; of IPv6 the network, since one person has a whole one."""
+    """Return the address under which a client's tries count; for IPv6 its network: one person has a whole one."""
     client = scope.get("client")
     return LOCAL if not client else _counted_address(client[0])
 

@@ -30,9 +30,8 @@ def read_operator_token(state: Path) -> str | None:
 
 
 async def open_operator_token(state: Path, tokens: TokenBook, *, is_alone: bool = True) -> str:
-    """Return the token of the file while it is valid, else a new one. All earlier operator tokens are revoked.
-
-    Unless this gateway is one of several: then each of them has its own.
+    """Return the token of the file while it is valid, else a new one. All earlier operator tokens are revoked,
+    unless this gateway is one of several: each of these has its own.
     """
     valid = read_operator_token(state)
     known = {token.hash: token for token in await tokens.all(owner=OPERATOR.owner)}

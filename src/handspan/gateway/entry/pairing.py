@@ -108,6 +108,7 @@ class Pairing:
         return None if found is None else await self._auth.issue(found.owner, found.scopes, page=True)
 
     def _add(self, kind: str, code: str, owner: str, scopes: tuple[str, ...], seconds: float) -> None:
+        """Keep a new code: here or, where there are other nodes, in the database."""
         if self.shared is not None:
             made = EntryCode(hash_of(code), kind, owner, scopes)
             task = asyncio.create_task(self._share(self.shared, made, seconds))
@@ -125,7 +126,7 @@ class Pairing:
             _log.error("A code for a new client was not stored, and can't be used: %s", error)
 
     async def _take(self, kind: str, code: str) -> EntryCode | _Open | None:
-        """Remove and return the entry of this code. All entries are compared, so that the time says nothing."""
+        """Remove and return the entry of this code. All entries are compared, so that the time tells nothing."""
         if self.shared is not None:
             if self._writing:
                 await asyncio.wait(self._writing)
@@ -137,6 +138,7 @@ class Pairing:
         return found[0] if found and found[0].until > now else None
 
     async def _count_wrong(self, digits: str) -> None:
+        """Count a wrong code against every open one. A typing error does not count."""
         if len(digits) != _DIGITS or not digits.isascii() or not digits.isdecimal():
             return  # a typing error, no guess
         if self.shared is not None:
@@ -158,6 +160,7 @@ def sign_in_url(base: str, code: str) -> str:
 
 
 def _check(who: Principal, scopes: tuple[str, ...]) -> None:
+    """Raise `Refusal` unless this person may make a code, and the scopes exist."""
     if not may(who, ADMIN):
         raise Refusal(403, "forbidden", "Only a token with the scope 'admin' makes pairing codes.")
     if unknown := [scope for scope in scopes if scope not in SCOPES]:

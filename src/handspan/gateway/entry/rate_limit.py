@@ -7,8 +7,11 @@ from msgspec import Struct
 
 
 class _Tried(Struct):
+    """The tries of one address."""
+
     at: list[float]
     free_at: float = 0.0
+    """When the address may try again."""
 
 
 class TryLimit:
@@ -31,7 +34,7 @@ class TryLimit:
         self._clock = clock
         self._tried: dict[str, _Tried] = {}
         self.noted: Callable[[str], None] | None = None
-        """Is called with the address of each try here, where other nodes count it too."""
+        """Called with the address of each try here, so that other nodes count it, too; None without other nodes."""
 
     def wait(self, address: str) -> float:
         """Return how many seconds this address has to wait; 0 when it may try."""
@@ -39,7 +42,7 @@ class TryLimit:
         return max(0.0, tried.free_at - self._clock()) if tried else 0.0
 
     def note(self, address: str) -> None:
-        """Count a try."""
+        """Count a try, on the other nodes, too."""
         self.count(address)
         if self.noted is not None:
             self.noted(address)

@@ -83,7 +83,10 @@ async def _agent(parts: GraphParts, client: GraphClient, request: AsgiRequest) -
 def _tools(
     parts: GraphParts, client: GraphClient, agent: Agent, offered: Sequence[GraphTool]
 ) -> dict[str, list[GraphToolView]]:
-    """The tools by node, as a run would have them: the client's tools are registered for a thread of their own."""
+    """Return the tools by node, as a run would have them.
+
+    Meanwhile the client's tools are registered for a thread that has no run.
+    """
     thread = new_call_id()
     nodes: dict[str, list[GraphToolView]] = {TOOLS: []}
     with parts.tools.register(offered, agent.nodes, Origin("browser", client.id, thread), thread) as registered:

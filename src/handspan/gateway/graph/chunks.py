@@ -23,6 +23,7 @@ _LETS_THROUGH: Final[dict[Granularity, frozenset[ChunkEvent]]] = {
     "partial": frozenset({"message", "error", "state"}),
     "full": frozenset({"message", "error", "state", "updates"}),
 }
+"""The events that a client gets, by the granularity that it wants."""
 _log = logging.getLogger(__name__)
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -51,7 +52,7 @@ class RunLocation(Struct):
 
 
 def error_chunk(error: Exception, place: RunLocation) -> bytes:
-    """An error as a chunk, with a code of graph.md 1.3. Unexpected errors are logged, and the chunk hides them."""
+    """Return an error as a chunk, with a code of graph.md 1.3. An unexpected one is logged, and the chunk hides it."""
     refusal = refusal_of(error)
     log_own_fault(_log, "A run of the graph API failed", error, refusal)
     data: JsonObject = {"reason": refusal.message, "code": error_code(refusal.status, refusal.code)}
@@ -59,7 +60,10 @@ def error_chunk(error: Exception, place: RunLocation) -> bytes:
 
 
 class ChunkWriter:
-    """A `RunOutput` that sends chunks. It holds the last ones back until `finish`: a call is sent once it is stored."""
+    """Sends the messages of a run as chunks. Implements `RunOutput`.
+
+    The last chunks are held back until `finish`: a call is sent once it is stored.
+    """
 
     streams = True
 
@@ -78,6 +82,7 @@ class ChunkWriter:
         self._began = began
         self._place = place or RunLocation()
         self._ends = False
+        """Whether chunks are held back."""
         self._sent = False
         self._held: list[GraphChunk] = []
 

@@ -24,14 +24,14 @@ BODY_BYTES: Final = 10 * 1024 * 1024
 """The largest body: messages hold images."""
 BODY_SECONDS: Final = 30.0
 MAX_LISTED: Final = 1000
-"""Entries of one list."""
+"""The most entries of one list."""
 _WHOLE: Final = re.compile(r"-?[0-9]{1,15}")
 _REFUSED_TURNS: Final = {"SESSION_BUSY": 409, "SESSION_OWNER_MISMATCH": 403}
 _UNFORESEEN: Final = "The gateway failed inside: its log says more. Try again."
 
 
 class Paging(Struct, frozen=True):
-    """Which part of a list."""
+    """The part of a list that a request asks for."""
 
     search: str
     offset: int

@@ -47,7 +47,7 @@ async def set_up(parts: GraphParts, client: GraphClient, request: AsgiRequest) -
 
 
 class CollectedMessages:
-    """A `RunOutput` that collects the messages for one answer."""
+    """Collects the messages of a run for one answer. Implements `RunOutput`."""
 
     streams = False
 
@@ -55,20 +55,20 @@ class CollectedMessages:
         self.messages: list[GraphMessage] = []
 
     def begin(self, thread: str, run: str, is_new: bool) -> None:
-        """Nothing to do: the answer names the thread and the run."""
+        """Do nothing: the answer names the thread and the run."""
 
     def message(self, message: GraphMessage, data: Json = None, metadata: JsonObject | None = None) -> None:
         """Add the message."""
         self.messages.append(message)
 
     def update(self, data: JsonObject) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def question(self, data: JsonObject) -> None:
-        """Nothing to do: one answer at the end brings no question in time."""
+        """Do nothing: one answer at the end brings no question in time."""
 
     def end(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
 
 async def invoke(parts: GraphParts, client: GraphClient, request: AsgiRequest) -> msgspec.Raw:
@@ -81,7 +81,8 @@ async def invoke(parts: GraphParts, client: GraphClient, request: AsgiRequest) -
         client.id,
         key,
         fingerprint(body),
-        lambda: _answer(parts, client, graph.read_run_request(body)),  # in here: a wrong body does not use up its key
+        # The body is read in here: a wrong one does not use up its key.
+        lambda: _answer(parts, client, graph.read_run_request(body)),
     )
     return msgspec.Raw(answer)
 
@@ -122,6 +123,7 @@ async def stream(parts: GraphParts, client: GraphClient, request: AsgiRequest) -
 async def _begin_stream(
     parts: GraphParts, client: GraphClient, run_request: RunRequest, lines: StreamLines, key: str
 ) -> StreamLines:
+    """Start the run, and return its lines when the first one has come. Raises the error that came instead."""
     parts.runs.start(_run_stream(parts, client, run_request, lines, key))
     await lines.wait_for_first()
     return lines

@@ -69,7 +69,7 @@ class StreamLines:
 
 
 class LineReader:
-    """Reads the lines of a stream, from the first to the last."""
+    """Reads the lines of a stream, from the first to the last. Implements `PieceSource`."""
 
     def __init__(self, stream: StreamLines) -> None:
         self._stream = stream
@@ -99,7 +99,7 @@ class LineReader:
 
 
 class StreamCodec:
-    """A whole stream as bytes: another node sends it in one piece, when it is over (SPEC K5)."""
+    """Implements `AnswerCodec` for streams: another node sends one in one piece, when it is over (SPEC K5)."""
 
     async def encode(self, answer: StreamLines) -> bytes | None:
         """Return all lines of a stream, when it is over; None for one that was cut off."""
@@ -114,7 +114,7 @@ class StreamCodec:
 
 
 class OpenStreams:
-    """The streams that clients may read. One that nothing refers to is forgotten."""
+    """The streams that clients may read. A stream that nothing else refers to is forgotten."""
 
     def __init__(self) -> None:
         self._open: WeakSet[StreamLines] = WeakSet()

@@ -35,13 +35,13 @@ INTERRUPTED: Final = "Remote tool call - graph interrupted"
 
 
 class RunOutput(Protocol):
-    """Where the messages of a run go: an answer, a stream, a socket. Its methods never block."""
+    """Takes the messages of a run, for an answer, a stream or a socket. Its methods never block."""
 
     streams: bool
-    """Whether it takes text as it comes, and updates between messages."""
+    """Whether the client gets text as it comes, and updates between messages."""
 
     def begin(self, thread: str, run: str, is_new: bool) -> None:
-        """The run begins or resumes in this thread, under this id."""
+        """Note that the run begins or resumes in this thread, under this id."""
 
     def message(self, message: GraphMessage, data: Json = None, metadata: JsonObject | None = None) -> None:
         """Take a message, or the next piece of one."""
@@ -53,7 +53,7 @@ class RunOutput(Protocol):
         """Take a question to the person, or its end. Only a client that shows questions gets it."""
 
     def end(self) -> None:
-        """The run has ended. Only its last messages follow."""
+        """Note that the run has ended. Only its last messages follow."""
 
 
 class RunListener:
@@ -126,7 +126,7 @@ class RunListener:
             case QuestionOver(id=question_id):
                 self._out.question({"status": "question_closed", "node": TOOLS, "question_id": question_id})
             case Ended(reason=reason):
-                self._finish_stream(reason)
+                self._finish_turn(reason)
 
     def _send_last_message(self) -> None:
         """Begin the answer of a resumed run with the person's last message. Only without a stream (graph.md 4)."""
@@ -137,7 +137,7 @@ class RunListener:
             if type(message) is UserMessage:
                 self._out.message(self.renderer.user_message(self._numbers.of(seq), message, time.time()))
 
-    def _finish_stream(self, reason: EndReason) -> None:
+    def _finish_turn(self, reason: EndReason) -> None:
         self._out.end()
         self._send_new_messages()
         if self._conversation is None:
@@ -156,6 +156,7 @@ class RunListener:
             self._out.message(self.renderer.delta(number, text, time.time(), thinking=thinking))
 
     def _send_result(self, finished: CallFinished) -> None:
+        """Send the result of a call, unless the client knows it: from an earlier answer, or from itself."""
         if self._conversation is None:
             return
         is_echo = finished.id in self._sent  # its result came with this request: a stream repeats it (graph.md 7.3)
@@ -188,7 +189,7 @@ class RunListener:
         self._seen = len(messages)
 
     async def suspend(self, ledger: Ledger, client: str) -> None:
-        """Send each call that waits for the client, once (graph.md 4.5). For when the turn is over.
+        """Send each call that waits for the client, once (graph.md 4.5). Call this when the turn is over.
 
         The ledger decides: hooks and persons may have changed a call, or ended it.
         """

@@ -86,7 +86,7 @@ async def append_messages(
 
 
 def render_entries(renderer: MessageRenderer, entries: Iterable[ThreadEntry]) -> Iterable[GraphMessage]:
-    """Stored entries of a thread as messages of the graph API."""
+    """Return the stored entries of a thread as messages of the graph API."""
     return (_render_entry(renderer, entry) for entry in entries)
 
 
@@ -140,7 +140,7 @@ def _block_text(block: Block) -> str:
 
 
 async def called_tool_names(parts: GraphParts, thread: str, owner: str) -> Mapping[str, str]:
-    """The clients' names of the tools that were called in this thread. Of two tools with one name the last counts."""
+    """Return the clients' names of the tools called in this thread. Of two tools with one name the last counts."""
     names: dict[str, str] = {}
     for facts in await parts.store.threads.tools_called(thread, owner=owner):
         if facts.answered_by == "request" and facts.origin is not None:

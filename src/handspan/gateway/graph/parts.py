@@ -1,4 +1,4 @@
-"""The parts of the gateway that the routes of the graph API use. `door.py` fills it."""
+"""The parts of the gateway that the routes of the graph API use. `door.py` makes `GraphParts`."""
 
 from msgspec import Struct, field
 
@@ -32,7 +32,7 @@ class GraphParts(Struct, frozen=True):
     answers: Replays[bytes]
     """Answers of `invoke`, for clients that send a request again."""
     streams: Replays[StreamLines]
-    """The same for `stream`."""
+    """Answers of `stream`, for clients that send a request again."""
     upload_bytes: int
     auth: Auth
     open_streams: OpenStreams = field(default_factory=OpenStreams)

@@ -52,6 +52,7 @@ class MessageNumbers(Struct, frozen=True):
     known: Sequence[int] = ()
     """The numbers of the first messages, where they differ from the places."""
     removed: int = 0
+    """How many messages were removed."""
 
     def of(self, seq: int) -> int:
         """Return the number of the message at this place, which may be one that is not there yet."""

@@ -135,7 +135,7 @@ class ResultReader:
         self._artifacts = artifacts
 
     async def read(self, run_request: RunRequest, *, owner: str, client: str) -> tuple[str, list[AnsweredCall]]:
-        """The thread of the run, and its calls with their outcomes. Raises `Refusal` when one result is wrong."""
+        """Return the thread of the run, and its calls with their outcomes. Raises `Refusal` for a wrong result."""
         faults: list[tuple[str, Detail]] = []
         answered: list[AnsweredCall] = []
         seen: set[str] = set()
@@ -217,6 +217,7 @@ def _is_late(record: CallRecord) -> bool:
 
 
 def _one_thread(answered: Sequence[AnsweredCall], wanted: str) -> str:
+    """Return the thread of all these calls. Raises `Refusal` if they have several, or not the wanted one."""
     threads = {one.record.session for one in answered}
     if len(threads) > 1:
         text = "These calls belong to several runs: send the results of one run in one request."

@@ -87,7 +87,7 @@ class GraphRuns:
         self.start = self._tasks.start
         """Starts work that goes on when its request ends."""
         self.keep = self._tasks.add
-        """The same for a task that has begun."""
+        """Lets a task that has begun go on when its request ends."""
 
     async def close(self) -> None:
         """Wait a second for work that is nearly done, and cancel the rest."""
@@ -162,6 +162,7 @@ class GraphRuns:
         return message, listener, self._tools_for_turn(client, thread, tools, run_request, listener)
 
     async def _resume(self, client: GraphClient, run_request: RunRequest, out: RunOutput) -> tuple[RunListener, Ended]:
+        """Give the calls their results and resume their run. Return its listener and its end."""
         who = client.who
         try:
             thread, answered = await self._results.read(run_request, owner=who.owner, client=client.id)
@@ -230,7 +231,7 @@ class GraphRuns:
     def _tools_for_turn(
         self, client: GraphClient, thread: str, tools: ToolSet, run_request: RunRequest, listener: RunListener
     ) -> AddForTurn:
-        """Return what registers the client's tools for one turn, and limits its rounds as the client wants it."""
+        """Return a block that registers the client's tools for one turn, and limits its rounds as the client wants."""
         origin = tools.origin(client.id, thread)
 
         @contextmanager
@@ -249,6 +250,7 @@ class GraphRuns:
         return add_for_turn
 
     async def _finish(self, client: GraphClient, listener: RunListener, ended: Ended) -> RunState:
+        """Send the open calls, and return the state of the run. Raises `Refusal` for a run that failed."""
         if ended.reason == "error":
             raise Refusal(500, "GRAPH_ERROR", ended.text)
         thread, owner = listener.thread, client.who.owner

@@ -68,9 +68,9 @@ class GraphConnection:
         self._all = among
         self._running: asyncio.Task[None] | None = None
         self._thread = ""
-        """The thread of its run, while that is at work or suspended."""
+        """The thread of the connection's run, while the run is at work or suspended."""
         self._is_stopped = False
-        """The client wants to stop its run. That is done as soon as the thread is known."""
+        """Whether the client wants to stop its run. The run is stopped as soon as its thread is known."""
         self.token = token
 
     def on_message(self, data: bytes) -> None:
@@ -99,6 +99,7 @@ class GraphConnection:
         self._socket.close(code, reason)
 
     async def _run(self, run_request: RunRequest, suspended: str) -> None:
+        """Run a request, and send its chunks. `suspended`: the thread whose run waits on this connection."""
         chunks = self._chunks(run_request.response_granularity, questions=run_request.questions)
         meta: Json = None
         try:

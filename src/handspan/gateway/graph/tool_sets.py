@@ -43,7 +43,9 @@ class ToolSets:
         self._tools = tools
         self._limit = limit
         self._tools_of: OrderedDict[bytes, tuple[GraphTool, ...]] = OrderedDict()
+        """The tools of a set, by its JSON."""
         self._encoded: OrderedDict[tuple[str, str], bytes] = OrderedDict()
+        """The JSON of stored sets, by the ids of client and set."""
 
     async def set_up(self, client: str, offered: Sequence[OfferedTool]) -> None:
         """Store these tools for the client, in place of all that it had set up before (SPEC H1).
@@ -110,7 +112,7 @@ class ToolSets:
         return self._cache(encoded, tuple(tools))
 
     def _make(self, encoded: bytes, offered: Sequence[OfferedTool]) -> tuple[GraphTool, ...]:
-        """Return the tools that a request brings."""
+        """Return the tools that a request brings. Raises `BodyError` when one of them can't be used."""
         if encoded in self._tools_of:
             self._tools_of.move_to_end(encoded)
             return self._tools_of[encoded]
@@ -141,7 +143,10 @@ def tool_set_id(origin: Origin | None) -> str:
 
 
 def tool_names(tools: Sequence[GraphTool]) -> dict[str, str]:
-    """The client's own names of tools, by every name that a model may use (graph.md 3.6). Unprefixed names win."""
+    """Return the client's own names of tools, by every name that a model may use (graph.md 3.6).
+
+    A name without a prefix wins.
+    """
     names: dict[str, str] = {}
     prefixed = [(tool, f"{tool.node}__{tool.own_name}") for tool in tools]
     names |= {outside_name(name, taken=(name,)): tool.own_name for tool, name in prefixed}

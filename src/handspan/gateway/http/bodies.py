@@ -58,6 +58,7 @@ async def read_body(request: AsgiRequest, limit: int, seconds: float) -> bytes:
 
 
 async def _limit_size(request: AsgiRequest, stream: AsyncIterator[bytes], limit: int) -> AsyncIterator[bytes]:
+    """Yield the pieces of the stream. Raises `Refusal` when there are too many bytes, or the connection ends."""
     announced = request.headers.get("content-length", "")
     if len(announced) > _MAX_DIGITS or (announced.isdigit() and int(announced) > limit):
         await _discard_rest(request, stream, limit)
@@ -75,7 +76,7 @@ async def _limit_size(request: AsgiRequest, stream: AsyncIterator[bytes], limit:
 
 
 async def _limit_time(stream: AsyncIterator[bytes], seconds: float) -> AsyncIterator[bytes]:
-    """Yield the same pieces. Raises `Refusal` when one of them takes too long."""
+    """Yield the pieces of the stream. Raises `Refusal` when one of them takes too long."""
     while True:
         try:
             async with asyncio.timeout(seconds):
@@ -101,7 +102,7 @@ async def _discard_rest(request: AsgiRequest, stream: AsyncIterator[bytes], limi
                     return
 
 
-# The rest of the body is not read: the connection ends with such an answer.
+# The rest of the body is not read: the connection ends with each of these answers.
 
 
 def _too_large(limit: int) -> Refusal:

@@ -52,7 +52,7 @@ def download(request: AsgiRequest, artifacts: Artifacts, ref: ArtifactRef, owner
 
 
 class FilePieces:
-    """Reads a part of an artifact piece by piece."""
+    """Reads a part of an artifact piece by piece. Implements `PieceSource`."""
 
     def __init__(self, artifacts: Artifacts, owner: str, ref: ArtifactRef, part: _ByteRange) -> None:
         self._artifacts, self._owner, self._id = artifacts, owner, ref.id
@@ -68,7 +68,7 @@ class FilePieces:
         return data or None
 
     def end(self) -> None:
-        """The client has gone: there is no next piece."""
+        """Stop: the client has gone, and gets no next piece."""
         self._at = self._end
 
 

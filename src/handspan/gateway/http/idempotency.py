@@ -24,7 +24,7 @@ from handspan.gateway.http.refusals import Refusal
 
 _MAX_ENTRIES: Final = 10_000
 _MAX_ASKED: Final = 1000
-"""Calls whose exact request is remembered. Of older ones the record in the ledger has it."""
+"""Calls whose exact request is remembered. For older calls the ledger's record has it."""
 _MAX_SHARED: Final = 16 * 1024 * 1024
 """Bytes of an answer that other nodes can give, too."""
 _LOOK_SECONDS: Final = 0.25
@@ -46,7 +46,7 @@ class SharedRequests(Protocol):
         ...
 
     async def answer(self, owner: str, key: str, answer: bytes | None) -> None:
-        """Store the answer of a claimed request. None: it has none, and may begin anew."""
+        """Store the answer of a claimed request. None: the request has none, and may begin anew."""
         ...
 
 
@@ -63,7 +63,7 @@ class AnswerCodec(Protocol[_T]):
 
 
 class BytesCodec:
-    """For answers that are bytes."""
+    """Implements `AnswerCodec` for answers that are bytes."""
 
     async def encode(self, answer: bytes) -> bytes | None:
         """Return the answer."""
@@ -88,6 +88,8 @@ _shared_answer: Final = msgspec.msgpack.Decoder(_SharedAnswer)
 
 
 class _Answer(Struct, Generic[_T]):
+    """A request and its answer, which may not be there yet."""
+
     asked: bytes
     future: "asyncio.Future[_T]"
     at: float
@@ -152,9 +154,9 @@ class Replays(Generic[_T]):
         return await asyncio.shield(known.future)
 
     async def _claim(self, shared: SharedRequests, owner: str, key: str, asked: bytes) -> bytes | None:
-        """Return the answer that another node has given, and wait for one to come; None: this node has to answer.
+        """Return the answer of the node that has the request, when it has come; None: this node has to answer.
 
-        Raises `Refusal`: the answer of the other node may be one, too.
+        Raises `Refusal` for a conflict, and when the answer of the other node is a refusal.
         """
         end = self._clock() + self._seconds
         while (owner, key) not in self._answers:
@@ -187,6 +189,7 @@ class Replays(Generic[_T]):
             _log.warning("The answer to a request is not known to the other nodes: %s", error)
 
     async def _encode(self, codec: AnswerCodec[_T], known: _Answer[_T]) -> _SharedAnswer | None:
+        """Return the answer in the form that other nodes read; None when the request may begin anew."""
         if known.future.cancelled():
             return None
         error = known.future.exception()
@@ -215,6 +218,7 @@ class Replays(Generic[_T]):
                 del self._answers[key]
 
     def _forget_old(self) -> None:
+        """Forget answers that are too old, or too large together, the oldest first."""
         too_old = self._clock() - self._seconds
         size = 0 if self._size_of is None else sum(map(self._size, self._answers.values()))
         for key, answer in list(self._answers.items()):

@@ -57,7 +57,7 @@ class Refusal(HandspanError):
 
 
 def log_own_fault(log: logging.Logger, what: str, error: Exception, refusal: Refusal) -> None:
-    """Log an error that is no refusal of the client. A store that is away is said in one line, and often."""
+    """Log an error that is not the client's fault. A store that is away gets one line: that may come often."""
     if refusal.status < 500 or refusal.code == "stopping" or isinstance(error, Refusal):
         return
     if isinstance(error, StoreError):

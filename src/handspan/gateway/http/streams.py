@@ -71,6 +71,7 @@ class StreamedResponse(AsgiResponse):
             await asyncio.gather(watching, return_exceptions=True)
 
     async def _watch(self, receive: Receive) -> None:
+        """End the pieces when the client disconnects."""
         while (await receive())["type"] != "http.disconnect":
             pass
         self._pieces.end()

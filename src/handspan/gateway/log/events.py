@@ -26,13 +26,14 @@ _log = logging.getLogger(__name__)
 
 
 class EventLog:
-    """Listens to the bus, and logs what happens. `follow` begins it."""
+    """Listens to the bus, and logs what happens. `follow` begins to listen."""
 
     def __init__(self, *, logs_each_call: bool = False) -> None:
         self._limit = math.inf if logs_each_call else _EACH_SECOND
         self._lines = [0, 0]
         """Lines of this second: for calls that did not succeed, and for those that did."""
         self._counted: Counter[str] = Counter()
+        """Calls of this second without a line, by status."""
         self._second: asyncio.TimerHandle | None = None
 
     def follow(self, bus: Bus) -> None:

@@ -11,7 +11,7 @@ import msgspec
 from handspan.core.values import strip_invisible
 
 _OWN: Final = frozenset((*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"))
-"""What every record has; the rest came by `extra`, and is a field of the JSON form."""
+"""Attributes of every record. All others came by `extra`, and are fields of the JSON form."""
 _COLOURS: Final = {logging.WARNING: "\x1b[33m", logging.ERROR: "\x1b[31m", logging.CRITICAL: "\x1b[31m"}
 _DIM: Final = "\x1b[2m"
 _PLAIN: Final = "\x1b[0m"

@@ -13,7 +13,7 @@ _log = logging.getLogger(__name__)
 
 
 def with_request_log(app: ASGIApp) -> ASGIApp:
-    """Return the application that logs its requests; the same one when the log leaves requests out."""
+    """Return the application with a log of its requests; unchanged when the log leaves requests out."""
     return RequestLog(app) if _log.isEnabledFor(logging.DEBUG) else app
 
 

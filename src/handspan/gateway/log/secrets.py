@@ -34,7 +34,7 @@ characters) and resume tokens."""
 
 
 def hide_secrets_of(settings: Settings, environ: Mapping[str, str]) -> Callable[[str], str]:
-    """Return a function that returns a text without the secrets of these settings, and without known forms of any."""
+    """Return a function that hides secrets in a text: those of settings and environment, and all known forms."""
     known = sorted({*_known(secret_values(settings)), *_known(_of_environment(environ))}, key=len, reverse=True)
     exact = re.compile("|".join(map(re.escape, known))) if known else None
 

@@ -21,7 +21,7 @@ _LEVELS: Final = {"warning": logging.WARNING, "info": logging.INFO, "debug": log
 
 @contextlib.contextmanager
 def open_log(settings: Settings, environ: Mapping[str, str] = os.environ) -> Iterator[None]:
-    """Write our records, and other libraries' warnings, as the settings say. Raises `ConfigError` for a bad file."""
+    """Open a block in which our records, and others' warnings, are written. Raises `ConfigError` for a bad file."""
     log = settings.log
     write = write_to_stderr if log.file is None else _file_writer(log)
     lines = _formatter(log, hide_secrets_of(settings, environ), environ)
@@ -61,6 +61,7 @@ def _is_journal(environ: Mapping[str, str]) -> bool:
 
 
 def _file_writer(log: LogSettings) -> Callable[[bytes], None]:
+    """Return a function that writes to the log file. Raises `ConfigError` when the file can't be written."""
     assert log.file is not None
     path = log.file.expanduser().absolute()
     file = RotatedFile(path, log.max_bytes, log.backups)

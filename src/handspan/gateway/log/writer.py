@@ -12,21 +12,25 @@ from typing import Final
 _KEPT: Final = 10_000
 """Records that may wait to be written; further ones are counted."""
 _TOGETHER: Final = 500
+"""The most records that are written at once."""
 _LAST_SECONDS: Final = 2.0
-_LIKE_IT: Final = 20
+_MOST_OF_A_KIND: Final = 20
 """Lines of one kind in a second; further ones are counted. A flood must not fill a disk."""
 _MANY_KINDS: Final = 1000
+"""Kinds that are counted apart in a second; further ones count together, for each logger."""
 
 
 class LogWriter(logging.Handler):
     """A handler that hands records to its thread. Its caller never waits, whatever the disk does."""
 
-    def __init__(self, formatter: logging.Formatter, write: Callable[[bytes], None], like_it: int | None = _LIKE_IT):
-        """`like_it`: how many lines of one kind are written in a second; None: all."""
+    def __init__(
+        self, formatter: logging.Formatter, write: Callable[[bytes], None], most_of_a_kind: int | None = _MOST_OF_A_KIND
+    ):
+        """`most_of_a_kind`: how many lines of one kind are written in a second; None: all."""
         super().__init__()
         self.setFormatter(formatter)
         self._write = write
-        self._like_it = like_it
+        self._most_of_a_kind = most_of_a_kind
         self._queue: queue.Queue[logging.LogRecord | None] = queue.Queue(_KEPT)
         self._dropped = 0
         self._second = 0
@@ -48,7 +52,8 @@ class LogWriter(logging.Handler):
         """Take a record. Never waits; `Handler.handle` calls this under its lock."""
         if not self._may_pass(record):
             return
-        record.msg, record.args = record.getMessage(), None  # now: what it shows may change before it is written
+        # Formatted now: the arguments may change before the record is written.
+        record.msg, record.args = record.getMessage(), None
         self._put(record)
 
     def _put(self, record: logging.LogRecord) -> None:
@@ -58,8 +63,11 @@ class LogWriter(logging.Handler):
             self._dropped += 1
 
     def _may_pass(self, record: logging.LogRecord) -> bool:
-        """Whether this record is not one of too many of its kind: same logger, same text before formatting."""
-        if self._like_it is None:
+        """Count the record, and return whether it is written: too many of a kind in a second are left out.
+
+        A kind is a logger and a text before formatting.
+        """
+        if self._most_of_a_kind is None:
             return True
         second = int(time.monotonic())
         if second != self._second:
@@ -67,13 +75,13 @@ class LogWriter(logging.Handler):
             self._report_left_out()
         kind = (record.name, record.msg if len(self._counts) < _MANY_KINDS else "")
         count = self._counts[kind] = self._counts.get(kind, 0) + 1
-        return count <= self._like_it
+        return count <= self._most_of_a_kind
 
     def _report_left_out(self) -> None:
         counts, self._counts = self._counts, {}
         for (name, text), count in counts.items():
-            if count > (self._like_it or 0):
-                more = f"{count - (self._like_it or 0)} more lines like this one were left out: {text}"
+            if count > (self._most_of_a_kind or 0):
+                more = f"{count - (self._most_of_a_kind or 0)} more lines like this one were left out: {text}"
                 self._put(logging.LogRecord(name, logging.WARNING, "", 0, more, None, None))
 
     # In the thread.

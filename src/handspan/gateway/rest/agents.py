@@ -102,7 +102,7 @@ def _apply_ticks(ticks: Ticks, agent: Agent) -> Agent:
 
 
 async def find_agent(request: RestRequest, name: str) -> Agent:
-    """The caller's agent of this name; with no name the default one. Raises `Refusal` (404) when there is none."""
+    """Return the caller's agent of this name, or the default one. Raises `Refusal` (404) when there is none."""
     agent = (await _find_known(request, name)).agent
     check_agent(request.who, agent.name)
     return agent

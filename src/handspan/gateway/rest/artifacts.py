@@ -39,7 +39,7 @@ async def upload(request: RestRequest, query: UploadQuery) -> ArtifactView:
 
 
 async def respond_attachment(request: RestRequest, attachments: Sequence[Attachment], index: str) -> AsgiResponse:
-    """The file of this number, as the path names it. Raises `Refusal` (404) when there is none."""
+    """Return the file with this number, as the path names it. Raises `Refusal` (404) when there is none."""
     number = int(index) if index.isdecimal() and len(index) < 10 else -1
     if not 0 <= number < len(attachments):
         raise Refusal(404, "not_found", f"There is no file {index[:20]!r}: it has {len(attachments)}, counted from 0.")

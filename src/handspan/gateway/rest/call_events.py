@@ -40,7 +40,10 @@ LastEvent: TypeAlias = Callable[[], Awaitable[CallEnded | CallWaits]]
 
 
 class CallStream:
-    """The events of one call for one client. `put` never waits: progress is dropped when the client reads slowly."""
+    """The events of one call for one client. Implements `CallListener` and `PieceSource`.
+
+    `put` never waits: progress is dropped when the client reads slowly.
+    """
 
     def __init__(self, kind: StreamKind, token: str, last: LastEvent, heartbeat: float = _HEARTBEAT) -> None:
         self.token = token
@@ -50,7 +53,9 @@ class CallStream:
         self._heartbeat = heartbeat
         self._waiting: deque[bytes] = deque()
         self._size = 0
+        """Bytes that wait."""
         self._missed = 0
+        """Reports of progress that were dropped since the last event."""
         self._is_done = False
         self.is_over = False
         self._changed = asyncio.Event()

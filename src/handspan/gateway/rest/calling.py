@@ -72,7 +72,7 @@ async def call_tool(
         box = parts.app.registry.toolbox(agent, request.who, body.session)
         known = box.find(name)
         if known is None or known.origin.kind == "plugin":
-            await parts.app.refresh_tools()  # its file may have come, or changed, a moment ago
+            await parts.app.refresh_tools()  # the tool's file may have come, or changed, a moment ago
         caller = Caller(request.who, agent, box, body.session, found.report, found.ask)
         call = ToolCall(name, body.args, call_id, request=fingerprint(list(asked)).hex() if key else "")
         found.task = asyncio.create_task(parts.app.engine.call(call, caller))
@@ -86,7 +86,10 @@ async def call_tool(
 
 
 async def _same_call(request: RestRequest, call_id: str, key: str, asked: _Asked) -> RunningCall | CallRecord | None:
-    """Return the call that this key began, at work or over. None: there is none yet, and it may begin."""
+    """Return the call that this key began, at work or over; None: the call may begin.
+
+    Raises `Refusal` when the key was used for another call.
+    """
     known, wanted = request.parts.asked_calls, fingerprint(list(asked))
     record = await request.parts.store.ledger.find(call_id)
     running = request.parts.at_work.find(call_id)
@@ -173,7 +176,7 @@ def _prefers_async(prefer: str) -> bool:
 def _stream(
     request: RestRequest, found: RunningCall | CallRecord, kind: StreamKind, *, goes_on: bool
 ) -> StreamedResponse:
-    """Return a stream of the call's events from now on, and its end. `goes_on`: also without the client."""
+    """Return a stream of the call's events from now on. `goes_on`: the call goes on when the client leaves."""
     assert request.admitted is not None
 
     async def last() -> CallEnded | CallWaits:
@@ -191,6 +194,7 @@ def _stream(
 
 
 async def _last_event(request: RestRequest, found: RunningCall | CallRecord) -> CallEnded | CallWaits:
+    """Return the last event of a stream: the result, or that it comes later."""
     try:
         record = await request.parts.store.ledger.find(found.id)
     except StoreError:  # the response has begun: its status can't change any more

@@ -121,6 +121,7 @@ async def usage(request: RestRequest, query: UsageQuery) -> UsageList:
 
 
 async def _wait(request: RestRequest, call_id: str, seconds: float) -> None:
+    """Wait so many seconds for the result of a call, which may run here or wait in the ledger."""
     running = request.parts.at_work.find(call_id)
     if running is not None:
         await wait_for_first(running.task, seconds=seconds)
@@ -134,6 +135,7 @@ async def _wait(request: RestRequest, call_id: str, seconds: float) -> None:
 
 
 def _seconds(instant: str | UnsetType, of: str) -> float | None:
+    """Return a time in seconds since 1970; None when it is not given. Raises `Refusal` for a wrong one."""
     if isinstance(instant, UnsetType):
         return None
     try:

@@ -106,6 +106,7 @@ async def take_signed(request: RestRequest, name: str, headers: SignatureHeaders
 
 
 async def _take(request: RestRequest, message: IncomingMessage) -> SignedAnswer | Reply:
+    """Give the message to its channel, and answer how it was taken. Raises `Refusal` if it was not."""
     if not request.parts.sessions.runs_turns:
         raise NoTurnsHere
     try:
@@ -146,7 +147,7 @@ def _read(name: str, body: bytes, proof: str) -> IncomingMessage:
         proof,
         read.id,
     )
-    return IncomingMessage(name, read.id or proof, *about)  # without an id, its signature tells it from others
+    return IncomingMessage(name, read.id or proof, *about)  # without an id, the signature tells it from others
 
 
 def _door(request: RestRequest) -> ChannelDoor:

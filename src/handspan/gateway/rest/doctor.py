@@ -92,7 +92,7 @@ def _settings_file(app: App) -> Iterator[Finding]:
 
 
 def _workspace(app: App) -> Finding:
-    """Write and read a file as the file tools do."""
+    """Return whether a file can be written and read, as the file tools do it."""
     folder, hidden = app.settings.workspace, app.sandbox.hidden
     name = f".handspan-doctor-{new_call_id()[:8]}"
     try:
@@ -145,7 +145,7 @@ async def _agent_and_model(request: RestRequest) -> AsyncIterator[Finding]:
 
 
 async def _check_state(request: RestRequest) -> Finding:
-    """Whether the store takes writes."""
+    """Return whether the store takes writes."""
     problem = await request.parts.store.check_writes()
     if request.parts.app.settings.store.url:
         remedy = "do what the message says; the gateway tries again by itself" if problem else ""
@@ -165,7 +165,7 @@ async def _check_artifacts(request: RestRequest) -> AsyncIterator[Finding]:
 
 
 def _channels(app: App) -> Iterator[Finding]:
-    """Yield whether each channel works. A command that asks for itself does not listen, and so can't be down."""
+    """Yield whether each channel works. A gateway inside a command does not listen: `ready` is enough."""
     for queue in app.messages:
         state = queue.state
         is_ok = state.status in ("ready", "listening")

@@ -133,7 +133,7 @@ def find_server(request: RestRequest, name: str) -> McpConnection:
 
 def _render_change(entry: Entry) -> ChangedTool:
     change = entry.change
-    assert change is not None  # it waits
+    assert change is not None  # only a changed tool waits
     old = None if change.was is None else definition(change.was)
     return ChangedTool(entry.spec.name, old, definition(entry.spec), change.blocks)
 

@@ -92,6 +92,7 @@ def _find_login(request: RestRequest, name: str) -> McpLogin:
 
 
 async def _state(login: McpLogin, seconds: float) -> McpLoginState:
+    """Return the state of a login, when it ends or after this time."""
     await asyncio.wait((login.ended,), timeout=seconds)
     name = login.server.server_name
     if not login.ended.done():

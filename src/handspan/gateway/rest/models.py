@@ -176,7 +176,10 @@ async def _first_answer(model: Model) -> str:
 
 
 def _with_model(request: RestRequest, name: str, body: NewModel) -> Settings:
-    """The settings with this model under this name. An empty key keeps the one that is stored for the same server."""
+    """Return the settings with this model. An empty key keeps the one that is stored for the same server.
+
+    Raises `Refusal` for a key or an address that can't be used.
+    """
     known = request.parts.app.models.settings
     key = body.key.strip()
     if key.startswith(("env:", "file:")):

@@ -95,7 +95,7 @@ def _require_sent_fields(operations: Sequence[Operation], components: dict[str, 
 
 
 def _structs_in(*types: Any) -> set[type[Struct]]:
-    """The Structs that these types are made of."""
+    """Return the Structs that these types are made of."""
     found: set[type[Struct]] = set()
     waiting: list[Any] = [msgspec.inspect.type_info(one) for one in types if one not in (None, AsgiResponse)]
     while waiting:

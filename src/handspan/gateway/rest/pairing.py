@@ -192,7 +192,7 @@ def _own_url(request: RestRequest) -> str:
 
 
 async def _agent_scopes(request: RestRequest, body: NewToken) -> tuple[str, ...]:
-    """Return the scopes that bind a token to agents. Raises `Refusal` when that can't be held."""
+    """Return the scopes that bind a token to agents. Raises `Refusal` when it can't be bound to them."""
     if body.agents and set(body.scopes) != {"tools"}:
         raise Refusal(409, "conflict", "Only a token with the scope 'tools' alone can be bound to agents.")
     found = [await find_agent(request, name) for name in dict.fromkeys(body.agents)]

@@ -1,4 +1,4 @@
-"""The parts of the gateway that the routes of REST use. `door.py` fills it."""
+"""The parts of the gateway that the routes of REST use. `door.py` makes `RestParts`."""
 
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -51,11 +51,11 @@ class BodyLimits(Struct, frozen=True):
 
 
 def _forget_nothing() -> None:
-    """For a door whose models never change."""
+    """Do nothing: for a door whose models never change."""
 
 
 async def _reload_nothing() -> SettingChanges:
-    """For a door whose settings never change."""
+    """Return no changes: for a door whose settings never change."""
     return SettingChanges([], [])
 
 
@@ -75,13 +75,13 @@ class RestParts(Struct, kw_only=True):
     live: Live
     metrics: Metrics
     cluster: OtherGateways | None = None
-    """The other nodes, where there are any."""
+    """The other nodes; None when there are none."""
     channels: "ChannelDoor | None" = None
     """None: a door without channels."""
     model_choice: Callable[[], Awaitable[Choice]] | None = None
     """Chooses the model for agents that name none. None: the settings choose."""
     choice_at_once: Callable[[], Choice] | None = None
-    """The same without a search for a local model."""
+    """Chooses that model without a search for a local one."""
     forget_models: Callable[[], None] = _forget_nothing
     """Lets the next request choose its model anew: the models have changed."""
     reload: Callable[[], Awaitable[SettingChanges]] = _reload_nothing

@@ -29,8 +29,8 @@ async def questions(request: RestRequest, query: QuestionQuery) -> QuestionList:
     """The questions that the caller can answer now, and those that a person is asked at a device."""
     found = await request.parts.questions.open_for(owner=request.owner, session=query.session or None)
     asked = request.parts.app.engine.asked_at_devices(request.owner)
-    near = [question for question in asked if query.session in ("", question.session)]
-    return QuestionList(*([_render_question(question) for question in each] for each in (found, near)))
+    at_devices = [question for question in asked if query.session in ("", question.session)]
+    return QuestionList(*([_render_question(question) for question in each] for each in (found, at_devices)))
 
 
 @family.post("/api/questions/{question_id}/answer", size="large")

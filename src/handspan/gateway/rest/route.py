@@ -58,7 +58,7 @@ class RestRequest(Struct, frozen=True):
 
     @property
     def who(self) -> Principal:
-        assert self.admitted is not None  # `Operation` has checked it
+        assert self.admitted is not None  # `Operation` has checked the right
         return self.admitted.who
 
     @property
@@ -123,7 +123,7 @@ class Operation:
         """The media type of the body. The function itself reads a body that is not JSON."""
         self.size: BodySize = size
         self.lenient = lenient
-        """Fields that do not fit are ignored, and so is the media type: foreign clients send what they like."""
+        """Whether fields that do not fit are ignored, and the media type, too: foreign clients send what they like."""
         self.streams = streams
         """The type of an event, where a client may ask for a stream with `Accept`."""
         self.invalid = invalid
@@ -160,6 +160,7 @@ class Operation:
         return Endpoint(read, self.work, self._response)
 
     def _check_right(self, request: AsgiRequest) -> Admitted | None:
+        """Return the caller; None for an open route. Raises `Refusal` when the token lacks the scope."""
         if self.right == "open":
             return None
         admitted: Admitted | None = request.scope.get("state", {}).get("admitted")
@@ -171,6 +172,7 @@ class Operation:
         return admitted
 
     async def _arguments(self, request: RestRequest) -> dict[str, object]:
+        """Return the arguments of the function, read from the request. Raises `Refusal` for wrong ones."""
         form, asgi = self.form, request.asgi
         arguments: dict[str, object] = {"request": request}
         for name in form.path:
@@ -244,6 +246,7 @@ def _answer_type(answer: Any) -> Any:
 
 
 def _query(request: AsgiRequest) -> dict[str, str]:
+    """Return the fields of the query. Raises `Refusal` for too many fields, or one that comes twice."""
     try:
         pairs = parse_qsl(request.query, keep_blank_values=True, max_num_fields=_MAX_FIELDS)
     except ValueError:
@@ -287,6 +290,7 @@ def _decode_leniently(value: Json, form: type[Struct]) -> Struct:
 
 
 def _decode(value: object, form: type[Struct], where: str, *, strict: bool = True) -> Struct:
+    """Return the value as a Struct. Raises `Refusal` that says what does not fit."""
     try:
         return msgspec.convert(_with_whole_numbers(value, form), form, strict=strict)
     except msgspec.ValidationError as error:

@@ -214,7 +214,10 @@ def _attachments(message: Message) -> list[Attachment]:
 
 
 def _find_words(words: str, messages: Sequence[Message]) -> tuple[int, str]:
-    """Return the number of the first message of a person or a model with these words, and the words around them."""
+    """Return the number of the first message with these words, and the text around them; 0 and no text without one.
+
+    Results of calls are not searched.
+    """
     for seq, message in enumerate(messages, 1):
         parts: Sequence[Part] = () if isinstance(message, ResultsMessage) else message.parts
         text = " ".join(" ".join(part.text for part in parts if isinstance(part, Text)).split())

@@ -98,7 +98,7 @@ def _render_listed(one: ListedSkill, *, is_operator: bool) -> SkillView:
 
 @contextlib.contextmanager
 def _refused_as(status: int, code: str) -> Iterator[None]:
-    """Refuse the request where skills raise `ToolError`."""
+    """Open a block in which a `ToolError` of skills refuses the request."""
     try:
         yield
     except ToolError as error:

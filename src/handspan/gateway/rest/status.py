@@ -112,6 +112,7 @@ def _temperature(settings: Settings) -> float:
 
 
 def _paragraphs(request: RestRequest) -> int:
+    """Return how many paragraphs the owner's memory has."""
     app = request.parts.app
     who = Principal(request.owner)
     ctx = ToolContext("", who, "", None, no_progress, request.parts.artifacts, app.settings.workspace)

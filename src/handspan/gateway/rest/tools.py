@@ -126,6 +126,7 @@ async def enable(request: RestRequest, body: Pattern) -> Switched:
 
 
 def _switch_answer(request: RestRequest, pattern: str, changed: bool) -> Switched:
+    """Tell clients and other nodes of a change, and return the answer."""
     if changed:
         request.parts.live.publish(ALL_OWNERS, "tools", {"switched": pattern})
         request.parts.bus.publish(SwitchesChanged(""))
@@ -149,7 +150,7 @@ async def _consent_reasons(request: RestRequest, name: str, caller: Caller) -> l
 
 
 async def _device_reasons(request: RestRequest, name: str, box: Toolbox) -> list[Reason]:
-    """Return that the device refused the last call for ever. The device remembers that, so the journal is asked."""
+    """Return a reason if the device refused its last call for ever. Only the device and the journal know that."""
     entry = box.find(name)
     if entry is None or entry.origin.kind != "device":
         return []
@@ -172,7 +173,10 @@ def _consent_reason(name: str, kind: QuestionKind, subject: str, rule: bool | No
 
 
 async def visible_entries(request: RestRequest, session: str) -> list[Entry]:
-    """Return the tools that all owners share, those of the owner, and those of the owner's sessions."""
+    """Return the tools that all owners share, those of the owner, and those of the owner's sessions.
+
+    With `session`, only that session counts; raises `Refusal` when the owner has none with this id.
+    """
     entries = list(request.parts.app.registry)
     wanted = {session} if session else {entry.scope.id for entry in entries if entry.scope.kind == "session"}
     own = {one for one in wanted if await _is_own_session(request, one)}
@@ -194,7 +198,10 @@ async def _is_own_session(request: RestRequest, session: str) -> bool:
 
 
 def _callers(request: RestRequest, boxes: _Boxes, entry: Entry) -> _Boxes:
-    """Return the agents that can call the tool, in its session if it has one. A tool of a narrower scope hides it."""
+    """Return the agents that can call the tool, each with its toolbox: for a session's tool, that of the session.
+
+    An agent for whom a tool of the same name and a narrower scope hides this one can't call it.
+    """
     name, registry = entry.spec.name, request.parts.app.registry
     if entry.scope.kind == "session":
         boxes = [(agent, registry.toolbox(agent, request.who, entry.scope.id)) for agent, _ in boxes]
@@ -204,7 +211,7 @@ def _callers(request: RestRequest, boxes: _Boxes, entry: Entry) -> _Boxes:
 def _render_tool(request: RestRequest, entry: Entry, boxes: _Boxes) -> ToolView:
     spec, origin = entry.spec, entry.origin
     disabled_by = request.parts.app.registry.disabled_by(entry)
-    callers, is_near = _callers(request, boxes, entry), entry.scope.kind == "session"
+    callers, is_of_session = _callers(request, boxes, entry), entry.scope.kind == "session"
     return ToolView(
         name=spec.name,
         description=spec.description,
@@ -220,7 +227,7 @@ def _render_tool(request: RestRequest, entry: Entry, boxes: _Boxes) -> ToolView:
         timeout=entry.timeout,
         fingerprint=spec.fingerprint,
         agents=[agent.name for agent, _ in callers],
-        shown_to=[agent.name for agent, box in callers if is_near or box.is_always_sent(spec.name)],
+        shown_to=[agent.name for agent, box in callers if is_of_session or box.is_always_sent(spec.name)],
         disabled_by=disabled_by,
         internal=entry.internal,
         definition=_definition(entry),

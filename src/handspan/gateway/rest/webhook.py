@@ -25,7 +25,7 @@ class _Stored(Struct, frozen=True):
 
 
 class WebhookCodec:
-    """Answers as bytes, for other nodes (SPEC K5)."""
+    """Implements `AnswerCodec` for the answers of this route (SPEC K5)."""
 
     async def encode(self, answer: Struct) -> bytes | None:
         """Return the answer as bytes."""
@@ -56,7 +56,7 @@ async def webhook(request: RestRequest, body: WebhookBody, headers: WebhookHeade
     asked = fingerprint([body.message, body.persona, headers.x_persona, headers.x_session_id])
     try:
         answered = await request.parts.webhook_answers.answer(request.owner, headers.x_idempotency_key, asked, answer)
-    except Exception as error:  # of the first request with this key: only its own caller gets this error
+    except Exception as error:  # the first request with this key failed: only its own caller gets the error
         if is_first or (isinstance(error, Refusal) and error.code == "idempotency_conflict"):
             raise
         raise Refusal(503, "try_again", "The first request under this key failed. Try again.") from None

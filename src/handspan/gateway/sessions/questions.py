@@ -29,6 +29,7 @@ class _Waiting:
 
     def __init__(self) -> None:
         self.calls = 0
+        """How many calls wait."""
         self.is_stored = asyncio.Event()
         self.is_answered = asyncio.Event()
         self.is_answered_elsewhere = asyncio.Event()
@@ -45,7 +46,7 @@ class AwaitedQuestions:
         self._given_up: dict[str, float] = {}
         """Questions whose tools were cancelled, and when each expires in the store too."""
         self.poll_seconds: float | None = None
-        """How often the store is asked for an answer, where another node may take it; None: there are no others."""
+        """Seconds between two looks for an answer that another node took; None: there are no other nodes."""
         self._book: QuestionBook
         self._resume: ResumeCall
 
@@ -62,12 +63,13 @@ class AwaitedQuestions:
     async def ask(self, question: Question) -> Answer:
         """Return the person's answer, given now or before; `expired` without an answer in time.
 
-        Raises `DefinitionError` for an invalid question without a call; the engine checks those of calls.
+        Raises `DefinitionError` for an invalid question without a call; the engine checks the questions of calls.
         """
         if not question.call_id:
             check_question(question)
             question = clean_question(question)
-        waiting = self._waiting.setdefault(question.id, _Waiting())  # first: an answer may come before it is stored
+        # First: an answer may come before the question is stored.
+        waiting = self._waiting.setdefault(question.id, _Waiting())
         waiting.calls += 1
         self._given_up.pop(question.id, None)
         answer: Answer | None = None
@@ -138,6 +140,7 @@ class AwaitedQuestions:
         return True
 
     async def _wait(self, question: Question, waiting: _Waiting) -> Answer:
+        """Publish that the question is open, and return its answer. The store decides when it has expired."""
         self._bus.publish(QuestionOpened(question.owner, question))
         seconds, answer = question.expires_in, None
         try:
@@ -154,7 +157,7 @@ class AwaitedQuestions:
             return answer
         finally:
             is_given_up = answer is None and bool(question.call_id)
-            if not waiting.is_answered.is_set() and (answer or is_given_up):  # else `answer` publishes it
+            if not waiting.is_answered.is_set() and (answer or is_given_up):  # else `answer` publishes the end
                 self._publish_end(question, answer, "")
 
     async def _wait_for_any_node(self, waiting: _Waiting, seconds: float) -> None:
@@ -170,7 +173,7 @@ class AwaitedQuestions:
             waiting.is_answered_elsewhere.clear()
 
     def _give_up(self, question: Question) -> None:
-        """Accept no answer any more. The tool that asked may run on, and the store closes the question with the call.
+        """Accept no answer to the question. The tool that asked may run on; the store closes it with the call.
 
         Questions for permission or approval are not given up: their calls end with them.
         """

@@ -26,7 +26,10 @@ _log = logging.getLogger(__name__)
 
 
 class ResumableCalls:
-    """Runs such calls, each once, and resumes their turns. The work runs in tasks of `Sessions`, which end with it."""
+    """Runs calls whose person answered after a restart, each once, and resumes their turns.
+
+    The work runs in tasks of `Sessions`; closing `Sessions` ends them.
+    """
 
     def __init__(
         self, store: Store, engine: Engine, loader: ConversationLoader, agents: Agents, sessions: Sessions
@@ -37,7 +40,7 @@ class ResumableCalls:
         self._agents = agents
         self._sessions = sessions
         self.is_held_elsewhere: Callable[[str], Awaitable[bool]] | None = None
-        """Whether another node works on a call; None: there are no others."""
+        """Returns whether another node works on the call with this id; None: there are no other nodes."""
 
     def end_expired(self, call_id: str) -> None:
         """Resume the turn of a call that has expired."""
@@ -63,6 +66,7 @@ class ResumableCalls:
             self._sessions.beside(self._go_on_after(call_id))
 
     async def _resume(self, call_id: str) -> None:
+        """Run the call, unless another node works on it, and resume its turn."""
         try:
             if self.is_held_elsewhere is not None and await self.is_held_elsewhere(call_id):
                 return
@@ -74,6 +78,7 @@ class ResumableCalls:
             _log.error("The call %s could not go on: %s", call_id, error)
 
     async def _go_on_after(self, call_id: str) -> None:
+        """Resume the turn of a call that is over, or end the run of the page that it belongs to."""
         record = await self._store.ledger.find(call_id)
         if record is None or not record.session:
             return
@@ -96,7 +101,7 @@ class ResumableCalls:
         return any(question.call_id == record.id for question in asked)
 
     async def _caller(self, record: CallRecord) -> Caller:
-        """Return the caller of that call. A caller whose agent is gone has no tools."""
+        """Return the caller of this call. A caller whose agent is gone has no tools."""
         try:
             agent = (await self._agents.find(record.agent, owner=record.owner)).agent
         except ConfigError:
