@@ -33,7 +33,9 @@ def command(ctx: click.Context, as_json: bool, agent: str | None, is_cost: bool)
     if ctx.invoked_subcommand is not None:
         return
     if is_cost:
-        costs = ask_gateway(lambda requests: requests.get("/api/tools/cost", ToolCosts, agent=agent or ""))
+        costs = ask_gateway(
+            lambda requests: requests.get("/api/tools/cost", ToolCosts, agent=agent or ""), says=not as_json
+        )
         if as_json:
             print_json(costs)
         else:

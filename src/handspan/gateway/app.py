@@ -292,18 +292,18 @@ class App:
         return (await self.agents.find(name)).agent
 
     def choose_at_once(self, named: str = "") -> Choice:
-        """Return the model to use, and why, without asking a local server for its models."""
+        """Return the model to use, and why, without asking a local server for its models. It holds nothing open."""
         is_chosen = bool(not named and self.models.chosen)
         advice = CHOSEN_OFFLINE if is_chosen else NAMED_OFFLINE
         chosen = choose(self.models.settings, self.guard, os.environ, named, advice=advice)
         if is_chosen:
             why = f"{chosen.model.name}, because it was chosen on the page or by /model; `/model auto` takes that back."
             chosen = structs.replace(chosen, why=why)
-        return self._close_at_end(chosen)
+        return chosen
 
     async def choose_model(self, named: str = "") -> Choice:
         """Return the model to use, and why. A local Ollama is asked briefly when the settings lead to no model."""
-        chosen = self.choose_at_once(named)
+        chosen = self._close_at_end(self.choose_at_once(named))
         if not falls_back_to_offline(self.models.settings, os.environ, named):
             return chosen
         try:

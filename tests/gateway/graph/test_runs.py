@@ -467,6 +467,18 @@ class TestTheSameEngine:
             assert (refused.status, refused.error["code"]) == (422, "VALIDATION_ERROR")
             assert refused.error["details"][0]["loc"] == ["body", "tools", "1"]
 
+    async def test_names_that_are_forbidden_now_are_left_out_of_a_stored_set_and_refused_in_a_new_one(
+        self, tmp_path: Path
+    ) -> None:
+        tools = (ECHO, tool("evil_one"))
+        async with graph_gateway(tmp_path) as there:
+            await there.page.set_up(*tools)
+        async with graph_gateway(tmp_path, gateway={"remote": {"deny": ["evil*"]}}) as there:
+            names = json.loads((await there.page.say("{tools}")).words)
+            assert "echo" in names
+            assert "evil_one" not in names
+            assert (await there.page.set_up(*tools)).status == 422
+
 
 class TestGivingUp:
     async def test_a_new_message_gives_the_suspended_run_up(self, there: Graph, page: Page) -> None:

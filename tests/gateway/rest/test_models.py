@@ -1,6 +1,7 @@
 """Models that a person adds: a key that is never shown, a test that says why not, and the choice of one."""
 
 import asyncio
+import gc
 import json
 import stat
 from collections.abc import AsyncIterator
@@ -9,6 +10,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from handspan.models.http import HttpModel
 from handspan.testing.gateway import running_gateway
 
 pytestmark = pytest.mark.anyio
@@ -48,6 +50,20 @@ async def client(tmp_path: Path) -> AsyncIterator[httpx2.AsyncClient]:
     ):
         client.headers["authorization"] = f"Bearer {gateway.token}"
         yield client
+
+
+async def test_a_look_at_the_model_that_would_answer_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    gc.collect()
+    async with running_gateway(tmp_path, model="") as gateway, httpx2.AsyncClient(base_url=gateway.url) as client:
+        for _ in range(20):
+            headers = {"authorization": f"Bearer {gateway.token}"}
+            answer = await client.get("/api/models/which?at_once=true", headers=headers)
+            assert answer.status_code == 200, answer.text
+        gc.collect()
+        assert sum(isinstance(found, HttpModel) for found in gc.get_objects()) < 10
 
 
 def model(server: str, **more: str) -> dict[str, str]:

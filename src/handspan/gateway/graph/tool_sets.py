@@ -104,12 +104,14 @@ class ToolSets:
             self._tools_of.move_to_end(encoded)
             return self._tools_of[encoded]
         tools: list[GraphTool] = []
-        for offered in _read(encoded):
+        stored = _read(encoded)
+        for offered in stored:
             try:
                 tools.append(self._tools.make(offered))
             except DefinitionError:
                 continue
-        return self._cache(encoded, tuple(tools))
+        # A set that is not whole is not cached: a request that offers the same tools has to be refused.
+        return self._cache(encoded, tuple(tools)) if len(tools) == len(stored) else tuple(tools)
 
     def _make(self, encoded: bytes, offered: Sequence[OfferedTool]) -> tuple[GraphTool, ...]:
         """Return the tools that a request brings. Raises `BodyError` when one of them can't be used."""
