@@ -198,7 +198,7 @@ def test_only_calls_that_read_count_as_read_only(guard: NetGuard, workspace: Pat
         ({"url": "u", "method": "POST"}, False),
         ({"url": "u", "save_to": "f"}, False),
     ):
-        annotations = entry.effects(arguments).annotations
+        annotations = entry.spec_for(arguments).annotations
         assert (annotations.read_only, annotations.destructive, annotations.open_world) == (
             only_reads,
             not only_reads,

@@ -28,6 +28,7 @@ Values: TypeAlias = dict[str, Any]
 """Values by key, nested like the settings; only those that were given."""
 
 _INVALID: Final = object()
+"""In place of a value that has an error."""
 
 
 class RawText(str):
@@ -38,9 +39,9 @@ class SettingPlace(Struct, frozen=True):
     """The source of some values."""
 
     source: str
-    """Its name in errors: the file, the variable, the command line."""
+    """The name of the source in errors: the file, the variable, the command line."""
     folder: Path
-    """The folder of relative paths."""
+    """The folder in which relative paths begin."""
     home: Path
     capitals: bool = False
     """Whether names are in capitals, as in the environment."""
@@ -54,7 +55,10 @@ class SettingReader:
         self._errors = errors
 
     def read(self, kind: Any, value: object, key: Key = (), below: object = None) -> Any:
-        """Return the value as `kind`; sections and maps as dicts of given values. `below`: earlier sources' values."""
+        """Return the value as `kind`; sections and maps become dicts that have only the given values.
+
+        `below` has the values of earlier sources.
+        """
         if isinstance(value, RawText):
             return self._from_text(kind, value, key, below)
         form = form_of(kind)
@@ -70,7 +74,7 @@ class SettingReader:
         return self._scalar(form, value, key)
 
     def _from_text(self, kind: Any, text: RawText, key: Key, below: object) -> Any:
-        """Return what a text means here: a TOML value if that fits, else the text itself."""
+        """Return what a text means as this kind: a TOML value if that fits, else the text itself."""
         problems: list[str] = []
         for meaning in (*toml_values(text), str(text)):
             errors: list[str] = []
@@ -175,6 +179,7 @@ class SettingReader:
             return self._add_error(key, f"{value!r} is relative to a folder that is gone. Give a path from / on")
 
     def _add_error(self, key: Key, problem: str) -> object:
+        """Add an error for this key, and return `_INVALID`."""
         where = f"{self._place.source}: {'.'.join(key)}" if key else self._place.source
         self._errors.append(f"{where}: {problem}{'' if problem.endswith('?') else '.'}")
         return _INVALID
@@ -185,7 +190,7 @@ def _get(values: object, name: str) -> object:
 
 
 def _apply_spelling(value: object, meta: Meta | None) -> object:
-    """Return what another spelling stands for; the value itself if it is none."""
+    """Return what a spelling such as "none" stands for; any other value stays as it is."""
     spellings = (meta.extra or {}).get("read_as", ()) if meta else ()
     for spelling, meaning in spellings:
         if type(value) is type(spelling) and value == spelling:  # False equals 0, but it is no number

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 def entry_points_of(group: str) -> "Iterable[EntryPoint]":
     """Return the entry points of this group.
 
-    It searches the files first: `importlib.metadata` takes a large part of our start, and most installations have no
-    such entry point.
+    The files of packages are searched first: `importlib.metadata` takes a large part of our start, and most
+    installations have no entry point of ours.
     """
     if not _is_in_some_package(f"[{group}]".encode()):
         return ()
@@ -23,6 +23,7 @@ def entry_points_of(group: str) -> "Iterable[EntryPoint]":
 
 
 def _is_in_some_package(header: bytes) -> bool:
+    """Whether a package that can be imported may have entry points under this header."""
     for folder in sys.path:
         try:
             if any(header in _read_entry_points(folder, name) for name in os.listdir(folder or ".")):

@@ -22,7 +22,7 @@ _WIDTH: Final = 118
 
 
 def example_file() -> str:
-    """Return the file. As it is, it changes nothing."""
+    """Return the text of the file. Without edits it changes no setting."""
     return "\n".join([_HEAD, *_section(Settings, "")])
 
 
@@ -55,7 +55,7 @@ def _section(section: type[Struct], key: str) -> Iterator[str]:
 
 
 def _inner(kind: Any, key: str) -> tuple[type[Struct] | None, str]:
-    """Return the section that a setting holds, itself or by name, and the key of that. Lists of sections have none."""
+    """Return the section that a setting is, or holds by name, and the section's key. Lists of sections have none."""
     form = form_of(kind)
     if form.base is dict and len(form.parts) == 2:
         return section_of(form.parts[1]), f"{key}.NAME"

@@ -10,7 +10,7 @@ from handspan.core.values import Json, JsonObject
 
 _MAX_BYTES: Final = 1024 * 1024
 _VALUE_STARTS: Final = frozenset("\"'+-[{ \t0123456789tfinTF")
-"""Characters that a TOML value begins with; `T` and `F` because `True` and `False` count here."""
+"""Characters that a TOML value begins with; `T` and `F` because `True` and `False` count as values, too."""
 
 
 def read_file(path: Path) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 def toml_values(text: str) -> list[Any]:
-    """Return a list of the one TOML value that the text is; an empty list if it is none."""
+    """Return the TOML value that the text is, in a list; an empty list if the text is none."""
     if text[:1] not in _VALUE_STARTS:  # such as the name of a model: the parser need not be loaded for it
         return []
     literal = text.lower() if text.lower() in ("true", "false") else text

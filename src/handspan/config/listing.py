@@ -1,4 +1,4 @@
-"""The settings in force as a person may see them, each with its source; and what their file says since the start."""
+"""The settings in force as a person may see them, each with its source; and changes of their files since the start."""
 
 import os
 import re
@@ -22,14 +22,14 @@ _SECRET_TABLES: Final = frozenset(("env", "headers", "options"))
 """Tables in which every value may be secret."""
 _SERVERS: Final = ("tools", "mcp_servers")
 _CHANNELS: Final = "channels"
-"""In this section an address may be a key as a whole: those of Apprise are."""
+"""In this section a whole address may be a secret: addresses of Apprise are."""
 _AT_START: Final = frozenset(("workspace", "state", "store", "journal_days", "gateway", "log", "channels", "cluster"))
 """What is read once, at the start: folders, the database, the port, the log, channels, nodes. See `with_reloadable`."""
 _TOOLS_AT_START: Final = (("tools", "sandbox"), ("tools", "media"))
 _MOST: Final = 3
-"""Keys of one part that are named one by one."""
+"""The most keys of one part that are named one by one."""
 _REFERENCES: Final = ("env:", "file:")
-"""What a key begins with that only says where the key is."""
+"""How a value begins that only says where the secret is."""
 _USER_OF_URL: Final = r"(?<=://)[^/\s]+(?=@)|(?<=password=)[^&\s]+"
 
 
@@ -62,7 +62,7 @@ class SettingsAtStart:
 
     @property
     def is_changed(self) -> bool:
-        """Whether the file has a content that is not in force; also when it came or went."""
+        """Whether the file has a content that is not in force; also when the file was added or removed."""
         return self._has_file and _content(self._file) != self._content
 
     @property
@@ -73,12 +73,12 @@ class SettingsAtStart:
         return (servers,) if file is None else (file, servers)
 
     def changes(self) -> SettingChanges:
-        """Read the files again, and return what they say that is not in force. `problem` says if they can't be read."""
+        """Read the files again, and return what they say that is not in force; nothing if they have a `problem`."""
         if not self.is_changed:
             return SettingChanges([], [])
         try:
             return compare_settings(self.loaded.settings, self.read_fresh().settings)
-        except ConfigError:  # it is in `problem`
+        except ConfigError:  # `problem` has the error
             return SettingChanges([], [])
 
     def read_fresh(self) -> LoadedSettings:
@@ -104,7 +104,7 @@ class SettingsAtStart:
             self._content = content
 
     def read_servers(self) -> Mapping[str, McpServer]:
-        """Read the files again, and return their MCP servers: they change as soon as their file does.
+        """Read the files again, and return their MCP servers, which are in force as soon as their file has changed.
 
         Raises `ConfigError` when the files can't be used.
         """
@@ -125,7 +125,7 @@ class SettingsAtStart:
 
 
 def with_reloadable(before: Settings, fresh: Settings) -> Settings:
-    """Return the fresh settings with those values of before that only a restart changes."""
+    """Return the fresh settings, but with the earlier values of those that only a restart changes."""
     tools = replace(fresh.tools, sandbox=before.tools.sandbox, media=before.tools.media)
     return replace(
         fresh,
@@ -156,9 +156,9 @@ def _needs_restart(key: tuple[str, ...]) -> bool:
 
 
 def shorten_keys(keys: Sequence[str]) -> list[str]:
-    """Return the keys in order; in place of many that lie in one part, such as a new agent, the part alone.
+    """Return the keys in order. If many lie in one part, such as a new agent, the part stands for all of them.
 
-    A table that was empty is named by what is in it now.
+    A table that was empty is left out: the keys that it has now are named.
     """
     keys = [key for key in keys if not any(other.startswith(f"{key}.") for other in keys)]
     parts = Counter(part for key in keys for part in _parts(key))
@@ -166,7 +166,7 @@ def shorten_keys(keys: Sequence[str]) -> list[str]:
 
 
 def _parts(key: str) -> list[str]:
-    """Return what a key lies in, but for its first word: the outermost first."""
+    """Return the parts that a key lies in, the outermost first: `a.b` and `a.b.c` for `a.b.c.d`."""
     words = key.split(".")
     return [".".join(words[:count]) for count in range(2, len(words))]
 

@@ -90,7 +90,7 @@ class _Layer(NamedTuple):
 
 
 def _content(file: Path | None, errors: list[str]) -> Mapping[str, Any]:
-    """Return the content of the file. If it can't be read, add that to the errors and return nothing."""
+    """Return the content of the file. If it can't be read, add an error and return an empty one."""
     try:
         return {} if file is None else read_file(file)
     except ConfigError as error:
@@ -101,7 +101,7 @@ def _content(file: Path | None, errors: list[str]) -> Mapping[str, Any]:
 def _layers(
     file: Path | None, content: Mapping[str, Any], environ: Mapping[str, str], overrides: Mapping[str, Json]
 ) -> Iterator[_Layer]:
-    """Return the sources of settings, the weakest first."""
+    """Yield the sources of settings, the weakest first."""
     home, here = _home(environ), Path()
     yield _Layer(SettingPlace("default", here, home), _defaults(environ))
     servers = folder_of(file, environ) / mcp_file.NAME
@@ -146,7 +146,7 @@ def _nest(keys: list[str], value: Any) -> Values:
 
 
 def _merge(under: Values, over: Values, sources: dict[Key, str], source: str, key: Key = ()) -> None:
-    """Put the values of one layer over those below, and note their source."""
+    """Put the values of one layer over those of earlier layers, and note their source."""
     for name, value in over.items():
         here = (*key, name)
         sources[here] = source
@@ -159,7 +159,7 @@ def _merge(under: Values, over: Values, sources: dict[Key, str], source: str, ke
 
 
 def _contradictions(values: Values, sources: Mapping[Key, str]) -> Iterator[str]:
-    """Return the errors of settings that do not fit together."""
+    """Yield the errors of settings that do not fit together."""
     tools = values.get("tools")
     servers = tools.get("mcp_servers") if isinstance(tools, dict) else None
     for name, server in servers.items() if isinstance(servers, dict) else ():

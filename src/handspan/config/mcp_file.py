@@ -20,7 +20,7 @@ NAME: Final = "mcp.json"
 _LISTS: Final = ("mcpServers", "mcp_servers", "servers")
 """The key of the servers: most programs, ours, VS Code."""
 _FOREIGN: Final = frozenset(("type", "transport", "disabled", "enabled", "autoApprove", "alwaysAllow", "name"))
-"""Keys of other programs that mean nothing to us, or that we handle here."""
+"""Keys of other programs that mean nothing to us, or that this module handles itself."""
 _YAML: Final = (".yaml", ".yml")
 _GOOSE_LIST: Final = "extensions"
 _GOOSE_KEYS: Final = {
@@ -56,7 +56,7 @@ def _server(path: Path, name: str, given: Any) -> dict[str, Any]:
 
 
 def _from_goose(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return goose's settings in our words. Its own extensions, which are no MCP servers, are left out."""
+    """Return goose's settings in our words. Extensions of goose that are no MCP servers are left out."""
     listed: Any = content.get(_GOOSE_LIST) or {}
     if not isinstance(listed, dict):
         return {_LISTS[0]: listed}

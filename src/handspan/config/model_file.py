@@ -20,7 +20,10 @@ class _ModelFile(Struct, frozen=True):
 
 
 class StoredModels:
-    """The models beside those of the settings, and the person's choice. What the settings name stays as it is there."""
+    """The models that a person added to those of the settings, and the model that the person chose.
+
+    Models of the settings can't be changed in this way.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -33,7 +36,7 @@ class StoredModels:
 
     @property
     def settings(self) -> Settings:
-        """The settings with these models and this choice."""
+        """The settings, with the models that a person added and the model that the person chose."""
         stored = self._read()
         models = {
             **self._settings.models,
@@ -43,22 +46,22 @@ class StoredModels:
 
     @property
     def chosen(self) -> str:
-        """The model that a person chose; empty when none was."""
+        """The model that a person chose; empty when no model was chosen."""
         return self._read().model
 
     def is_fixed(self, name: str) -> bool:
-        """Whether the settings have this model: it is changed there."""
+        """Whether the settings have this model: then it can only be changed in the settings."""
         return name in self._settings.models
 
     def put(self, name: str, model: ModelSettings) -> None:
-        """Add a model, or change it. Raises `ConfigError` for one of the settings, and when it can't be written."""
-        self._check(name)
+        """Add or change a model. Raises `ConfigError` for a model of the settings, or if the file can't be written."""
+        self._check_not_fixed(name)
         stored = self._read()
         self._write(structs.replace(stored, models={**stored.models, name: model}))
 
     def remove(self, name: str) -> bool:
-        """Remove a model with its key. Returns False when there is none. Raises `ConfigError` as `put` does."""
-        self._check(name)
+        """Remove a model with its key. Returns False without such a model. Raises `ConfigError` as `put` does."""
+        self._check_not_fixed(name)
         stored = self._read()
         left = {key: value for key, value in stored.models.items() if key != name}
         if len(left) == len(stored.models):
@@ -70,7 +73,7 @@ class StoredModels:
         """Let this model answer where none is named; an empty name: as the settings say."""
         self._write(structs.replace(self._read(), model=name))
 
-    def _check(self, name: str) -> None:
+    def _check_not_fixed(self, name: str) -> None:
         if self.is_fixed(name):
             raise ConfigError(f"models.{name}: the model {name!r} is in the settings file. Change it there.")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 _LARGEST: Final = 16 * 1024 * 1024
-"""Bytes of such a file: more is no file of ours."""
+"""The most bytes of such a file: a larger one is no file of ours."""
 
 
 def make_private(folder: Path) -> None:

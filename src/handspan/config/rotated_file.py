@@ -7,12 +7,12 @@ from pathlib import Path
 class RotatedFile:
     """A file that its owner alone can read (mode 600); when it is full, a new one begins.
 
-    Several processes may write it: lines are one `write` at the end of the file, and each write looks whether another
-    process has begun a new file. Two that begin one at the same moment may shorten the history by one file.
+    Several processes may write it: the lines of one `add` are one write at the end of the file, and each `add` opens
+    the file again. Two processes that begin a new file at the same moment may shorten the history by one file.
     """
 
     def __init__(self, path: Path, max_bytes: int, backups: int) -> None:
-        """A full file becomes `PATH.1`; so many of them are kept."""
+        """A full file becomes `PATH.1`. `backups`: how many full files are kept."""
         self._path = path
         self._max_bytes = max_bytes
         self._backups = backups

@@ -21,9 +21,11 @@ class SettingForm(Struct, frozen=True):
     base: Any
     """The class, generic or Literal, without annotation and None."""
     parts: tuple[Any, ...]
+    """The arguments of the generic, or the choices of the Literal."""
     optional: bool
     meta: Meta | None
     whole: Any
+    """The type as it is written, with annotation and None."""
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Watches the files of the settings. A look costs a system call a file, as at the tools folder."""
+"""Watches the files of the settings. One look at them costs a system call for each file."""
 
 import asyncio
 import logging
@@ -10,7 +10,7 @@ from handspan.core.errors import ConfigError
 
 _LOOK_SECONDS: Final = 1.0
 _Stamp: TypeAlias = tuple[int, int, int] | None
-"""Time of change, size and inode of a file; None: it is not there."""
+"""Time of change, size and inode of a file; None: there is no file."""
 _log = logging.getLogger(__name__)
 
 
@@ -28,7 +28,7 @@ class SettingsWatch:
         self._task = asyncio.create_task(self._watch(), name="settings")
 
     async def close(self) -> None:
-        """End it."""
+        """Stop watching."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -38,7 +38,7 @@ class SettingsWatch:
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             now = self._look()
-            if now != self._known and now == last:  # a program that writes a file slowly is not disturbed
+            if now != self._known and now == last:  # no change since the last look: no program writes a file just now
                 self._known = now
                 await self._tell()
             last = now
@@ -50,6 +50,7 @@ class SettingsWatch:
             _log.warning("The settings have changed and can't be used, so the old ones stay in force. %s", error)
 
     def _look(self) -> dict[Path, _Stamp]:
+        """Return the stamp of each file."""
         return {file: _stamp(file) for file in self._files()}
 
 

@@ -15,6 +15,7 @@ MostTimes: TypeAlias = Annotated[
     Annotated[int, Meta(ge=1)] | None,
     Meta(description="a whole number of 1 or more, or 0 for no limit", extra={"read_as": ((0, None),)}),
 ]
+"""How often at most. None: no limit; settings and requests write it as 0."""
 
 
 class AgentLimits(Struct, frozen=True, forbid_unknown_fields=True):
@@ -31,9 +32,9 @@ class Agent(Struct, frozen=True):
 
     name: str = "General"
     tools: tuple[str, ...] | None = None
-    """Globs of the names that it may use; None means all, empty means none (SPEC R7)."""
+    """Globs of the tools that the agent may use; None means all, empty means none (SPEC R7)."""
     deny: tuple[str, ...] = ()
-    """Globs of the names that it may not use; they win over `tools`."""
+    """Globs of the tools that the agent may not use; they win over `tools`."""
     mode: Mode = "automatic"
     instructions: str = ""
     """The first text that the model gets."""
@@ -46,7 +47,7 @@ class Agent(Struct, frozen=True):
     skills: tuple[str, ...] = ()
     """Skills that are active from the start (SPEC A3)."""
     nodes: tuple[str, ...] | None = None
-    """Nodes of page clients whose tools it may use; None means all (graph.md 3.6)."""
+    """Nodes of page clients whose tools the agent may use; None means all (graph.md 3.6)."""
     limits: AgentLimits = AgentLimits()
 
 
@@ -76,9 +77,9 @@ def mode_asks(mode: Mode, annotations: Annotations) -> bool:
 
 
 def agent_in_session(agent: Agent, session_id: str) -> Agent:
-    """Return the agent as it acts in this session: one that a channel opened asks at least before destructive calls.
+    """Return the agent as it acts in this session. In a channel's session it asks at least before destructive calls.
 
-    A person on a channel shows no token, and a message may be forwarded by anyone.
+    The reason: a person on a channel shows no token, and a message may be forwarded by anyone.
     """
     if agent.mode == "automatic" and session_id.startswith(CHANNEL_SESSION):
         return structs.replace(agent, mode="ask_destructive")

@@ -42,10 +42,10 @@ class Artifacts(Protocol):
         media_type: str = "text/plain",
         name: str = "",
     ) -> ArtifactRef:
-        """Store what arrives in pieces, without holding all of it in memory.
+        """Store data that arrives in pieces, without holding all of it in memory.
 
-        It is on the disk when this returns. Raises `ToolError` when it is too large or can't be written. Nothing stays
-        behind when the pieces break off, whatever is raised.
+        The data is on the disk when this returns. Raises `ToolError` when it is too large or can't be written. When
+        the pieces break off, none of them stays on the disk, whatever is raised.
         """
         ...
 

@@ -59,12 +59,12 @@ class QuestionEnded(Struct, frozen=True, gc=False, tag="question_ended"):
     decision: Decision | None
     """None if the call was abandoned. The other parts of the answer are only for the call."""
     by: str = ""
-    """What the answering client gave as its own word for the answer."""
+    """The id of the WebSocket client that answered; empty if the answer came by another door."""
 
 
 @final
 class LoginRequested(Struct, frozen=True, gc=False, tag="login_requested"):
-    """A person wants to begin the login that a question asks for: its device has to start it."""
+    """A person wants to begin the login that a question asks for: the device of the call has to start it."""
 
     owner: str
     question: str
@@ -74,7 +74,7 @@ class LoginRequested(Struct, frozen=True, gc=False, tag="login_requested"):
 
 @final
 class AbortRequested(Struct, frozen=True, gc=False, tag="abort_requested"):
-    """A person wants the turns of this session to stop, which may run on another node."""
+    """A person wants the turns of this session to stop. They may run on another node."""
 
     owner: str
     session: str
@@ -108,7 +108,7 @@ class RulesForgotten(Struct, frozen=True, gc=False, tag="rules_forgotten"):
 
 @final
 class MessagePosted(Struct, frozen=True, gc=False, tag="message_posted"):
-    """An agent writes to the person: every node shows it on the person's pages and clients there."""
+    """An agent writes to the person: every node shows the message on the person's pages and clients that it serves."""
 
     owner: str
     id: str
@@ -126,7 +126,7 @@ class MessageShown(Struct, frozen=True, gc=False, tag="message_shown"):
 
     owner: str
     id: str
-    """That of `MessagePosted`."""
+    """The id of the `MessagePosted`."""
 
 
 @final
@@ -180,7 +180,7 @@ class Bus(Protocol):
     """Whether the event that a listener gets now comes from another node."""
 
     def publish(self, event: BusEvent) -> None:
-        """Call every listener for this kind of event. Never waits; a failing listener raises nothing here."""
+        """Call every listener for this kind of event. Never waits, and never raises the error of a listener."""
         ...
 
     def subscribe(self, kind: type[_E], listener: Callable[[_E], None]) -> Callable[[], None]:

@@ -15,7 +15,8 @@ from handspan.core.tool import AnsweredBy
 from handspan.core.values import Arguments
 
 CallState: TypeAlias = Literal["accepted", "started", "pending", "done"]
-"""`accepted`: no tool was touched. `started`: one was. `pending`: one was, and its outcome comes from elsewhere."""
+"""`accepted`: the tool was not touched yet. `started`: it was touched. `pending`: it was touched, and its outcome comes
+from elsewhere. `done`: the call has its result."""
 
 
 class ToolCall(Struct, frozen=True, gc=False):
@@ -79,22 +80,22 @@ class CallRecord(Struct, gc=False):
     session: str
     agent: str
     at: float
-    """When it began, in seconds since 1970."""
+    """When the call began, in seconds since 1970."""
     size: int = 0
     """The approximate size of this record in bytes."""
     state: CallState | None = None
-    """None before the ledger has it."""
+    """None before the ledger has the call."""
     expires_at: float | None = None
     """When a call that is pending, or may outlive its process, ends without an answer; in seconds since 1970."""
     duration: float = 0.0
-    """Seconds from its begin to its result, without `waited`."""
+    """Seconds from the begin of the call to its result, without `waited`."""
     waited: float = 0.0
-    """Seconds that it waited for a person."""
+    """Seconds that the call waited for a person."""
     is_edited: bool = False
-    """Whether a person changed its arguments before approving it."""
+    """Whether a person changed the arguments before approving the call."""
     result: ToolResult | UnsetType = UNSET
     true_result: ToolResult | UnsetType = UNSET
-    """What the tool answered, if a hook has replaced that."""
+    """The tool's own answer, if a hook has replaced it by `result`."""
 
 
 class Note(Struct, frozen=True):
@@ -119,7 +120,7 @@ def cut_note(text: str) -> str:
 
 
 def _draw_uuid() -> str:
-    import uuid  # noqa: PLC0415 - it loads for longer than all of `core`, and only the slow way needs it
+    import uuid  # noqa: PLC0415 - loading it takes longer than all of `core`, and only the slow way needs it
 
     return str(uuid.uuid4())
 

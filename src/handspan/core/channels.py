@@ -6,7 +6,7 @@ from typing import Final, Literal, Protocol, TypeAlias
 from msgspec import Struct
 
 CHANNEL_SESSION: Final = "channel-"
-"""How the ids of sessions begin that a channel has opened."""
+"""The beginning of the id of each session that a channel has opened."""
 ANYONE: Final = "*"
 """In an allow list: every sender, and every chat."""
 
@@ -14,10 +14,10 @@ ChannelKind: TypeAlias = Literal["page", "telegram", "webhook", "apprise"]
 ChannelStatus: TypeAlias = Literal["ready", "listening", "retrying", "failed", "closed"]
 """`ready`: it can send. `listening`: it receives, too. `retrying`: it is down now. `failed`: its settings are wrong."""
 InboxState: TypeAlias = Literal["waiting", "replying", "done"]
-"""`replying` is stored before the answer is sent, the last part of a long one: after a crash it is not sent again,
-because it may have arrived."""
+"""`replying` is stored before the answer is sent; for a long answer, before its last part. After a crash that part is
+not sent again, because it may have arrived."""
 Receipt: TypeAlias = Literal["new", "known", "replayed"]
-"""What the store says of a message: `known`: it has one of this id. `replayed`: it has one with this signature."""
+"""What the store says of a message. `known`: it has a message with this id. `replayed`: one with this signature."""
 
 
 class MessageButton(Struct, frozen=True):
@@ -35,14 +35,14 @@ class OutgoingMessage(Struct, frozen=True):
     chat_id: str
     content: str
     owner: str = ""
-    """The owner for whom it is sent."""
+    """The owner for whom the message is sent."""
     session: str = ""
-    """The session that it belongs to; empty for a message of its own."""
+    """The session that the message belongs to; empty if it belongs to none."""
     reply_to: str = ""
-    """The channel's id of the message that it answers."""
+    """The channel's id of the message that this one answers."""
     buttons: tuple[MessageButton, ...] = ()
     id: str = ""
-    """The same for each try to deliver it."""
+    """Each try to deliver the message has the same id."""
 
 
 class IncomingMessage(Struct, frozen=True):
@@ -56,15 +56,15 @@ class IncomingMessage(Struct, frozen=True):
     content: str
     sender_name: str = ""
     pressed: str = ""
-    """The data of a button, in place of `content`."""
+    """The `data` of the button that the person pressed, in place of `content`."""
     proof: str = ""
-    """The signature that came with it; each is taken once."""
+    """The signature that came with the message; each signature is accepted once."""
     reply_to: str = ""
     """The channel's own id of this message, for answers to it."""
 
 
 class InboxMessage(Struct, frozen=True):
-    """A message that was taken, and is not answered yet."""
+    """A message that the gateway has accepted, and has not answered yet."""
 
     message: IncomingMessage
     owner: str
@@ -100,7 +100,7 @@ class ChannelState(Struct, frozen=True):
 
 
 class MessageTaken(Struct, frozen=True):
-    """What came of a message that a channel received."""
+    """The outcome of a message that a channel received."""
 
     status: Literal["accepted", "answered", "duplicate", "replayed", "refused", "limited"]
     text: str = ""
@@ -108,10 +108,10 @@ class MessageTaken(Struct, frozen=True):
 
 
 class ChannelNodes(Protocol):
-    """The nodes of a gateway of several, as channels need them. Raises `StoreError` when the database is away."""
+    """What channels need of other nodes, if there are several. Raises `StoreError` when the database is away."""
 
     async def hold_work(self, name: str) -> bool:
-        """Whether this node has the work of this name: it takes it, if no other node has. It goes with the node."""
+        """Take the work of this name, if no node has it. Return whether this node has it; it keeps it until it ends."""
         ...
 
     async def leave_work(self, name: str) -> None:
@@ -119,7 +119,7 @@ class ChannelNodes(Protocol):
         ...
 
     async def follow(self, owner: str) -> None:
-        """Let the devices and the events of this owner on other nodes be known here."""
+        """Make the devices and events of this owner on other nodes known to this node."""
         ...
 
 
@@ -129,7 +129,7 @@ class Inbox(Protocol):
     async def receive(
         self, channel: str, messages: Sequence[IncomingMessage], position: str = ""
     ) -> Sequence[MessageTaken]:
-        """Return what came of each message, once all are stored, with the position of the channel after them.
+        """Store the messages, and the channel's position after them. Return the outcome of each message.
 
         Raises `ToolError` (`busy`) when too many messages wait: then none was taken.
         """

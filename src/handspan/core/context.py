@@ -73,7 +73,7 @@ NO_TOOLS: Final = NoTools()
 
 
 def not_elsewhere() -> bool:
-    """Stands in where no other process goes on with the work of a caller."""
+    """Return False: for callers whose work no other process continues."""
     return False
 
 

@@ -87,7 +87,7 @@ ErrorCode: TypeAlias = Literal[
     "internal_error",
 ]
 
-# SPEC X2. `interrupted`: never handed out, safe to retry. `unknown_outcome`: handed out, no answer came.
+# SPEC X2. `interrupted`: the call never reached its tool, a retry is safe. `unknown_outcome`: it did, no answer came.
 _CODES_BY_TYPE: Final[dict[ErrorType, tuple[ErrorCode, ...]]] = {
     "validation_error": (
         "tool_not_found",

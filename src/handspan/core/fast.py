@@ -3,7 +3,7 @@
 `HANDSPAN_FAST=off` takes the library's way instead of each trick. That is slower, and the same to every client but
 one: a client that closes the connection in the same packet as its last messages gets no more answers to these.
 
-It is read once, when the process starts, because a trick is chosen where its code is loaded or made.
+The variable is read once, when the process starts, because a trick is chosen where its code is loaded or made.
 """
 
 import os

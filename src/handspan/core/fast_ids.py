@@ -10,6 +10,7 @@ _RANDOM: Final = int.from_bytes(bytes.fromhex("ffff0fff3fff") * _AT_ONCE, "big")
 _FIXED: Final = int.from_bytes(bytes.fromhex("000040008000") * _AT_ONCE, "big")
 """Version and variant of a random UUID, in the same groups."""
 _MIDDLES: Final = range(0, 15 * _AT_ONCE, 15)
+"""Where the middle groups of each id begin in the digits of all: 14 characters, and a "-" that is left out."""
 _ids: Final[deque[str]] = deque()
 os.register_at_fork(after_in_child=_ids.clear)  # a child draws its own: two processes must not use one id
 

@@ -8,7 +8,7 @@ from msgspec import Struct, structs
 from handspan.core.results import Attachment
 
 _SHARES: Final = 8
-"""One image gets at most this part of the bytes that are left."""
+"""The bytes that are left are divided by this number: one image gets at most one share."""
 
 
 class ImageLimits(Struct, frozen=True):

@@ -30,7 +30,7 @@ _UNREAD: Final = _Unread()
 
 
 def read_leniently(arguments: Json, errors: "Iterable[jsonschema_rs.ValidationError]") -> Json:
-    """Return the repaired arguments: each error that has a remedy is repaired. Without any, return the same object."""
+    """Repair each error that has a remedy, and return the new arguments; the same object if no error has one."""
     remedies = [_find_remedy(error) for error in errors]
     for remedy in remedies:
         if remedy is not None and remedy.path:
@@ -39,15 +39,15 @@ def read_leniently(arguments: Json, errors: "Iterable[jsonschema_rs.ValidationEr
 
 
 class _Remedy(Struct, frozen=True):
-    """The value that was meant at this path; None to leave it out."""
+    """The value that was meant at this path; None: the property is left out."""
 
     path: list[str | int]
     value: Json
 
 
 def _find_remedy(error: "jsonschema_rs.ValidationError") -> _Remedy | None:
-    """Return the remedy of an error. That of a value with several forms may be for a part of the value."""
-    from jsonschema_rs import ValidationErrorKind as Kind  # noqa: PLC0415 - loaded by now: it has found the error
+    """Return the remedy of an error, or None. If a value may have several forms, the remedy may be for a part of it."""
+    from jsonschema_rs import ValidationErrorKind as Kind  # noqa: PLC0415 - loaded by now: it made the error
 
     match error.kind:
         case Kind.AnyOf(context=context) | Kind.OneOfNotValid(context=context) if error.instance is not None:
@@ -60,7 +60,7 @@ def _find_remedy(error: "jsonschema_rs.ValidationError") -> _Remedy | None:
 
 
 def _read_value(error: "jsonschema_rs.ValidationError") -> Json | _Unread:
-    """Return the value that was meant; None to leave it out."""
+    """Return the value that was meant; None: the property is left out; `_UNREAD`: no remedy."""
     from jsonschema_rs import ValidationErrorKind as Kind  # noqa: PLC0415 - as above
 
     if error.instance is None:
@@ -77,7 +77,7 @@ def _read_value(error: "jsonschema_rs.ValidationError") -> Json | _Unread:
 
 
 def _read_as_type(value: object, types: Iterable[str]) -> Json | _Unread:
-    """Return the JSON that a text holds, if it is of one of these types."""
+    """Return the JSON value that a text holds, if the value is of one of these types."""
     if not isinstance(value, str) or len(value) > _LONGEST_JSON:
         return _UNREAD
     wanted = set(types)
@@ -98,13 +98,14 @@ def _read_number(text: str, *, is_whole: bool) -> Json | _Unread:
 
 def _read_json(text: str) -> Json | _Unread:
     try:
-        value: Json = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant)
+        value: Json = json.loads(text, object_pairs_hook=_build_object, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         return _UNREAD
     return value
 
 
-def _unique(pairs: list[tuple[str, Json]]) -> JsonObject:
+def _build_object(pairs: list[tuple[str, Json]]) -> JsonObject:
+    """Return the object with these pairs. Raises `ValueError` when a key is repeated."""
     if len(dict(pairs)) != len(pairs):
         raise ValueError("a key stands there twice: no one could say which value is meant")
     return dict(pairs)
@@ -115,7 +116,7 @@ def _refuse_constant(name: str) -> Json:
 
 
 def _read_as_option(value: object, options: Iterable[object]) -> Json | _Unread:
-    """Return the one option that the value is but for upper and lower case, or but for a number sent as a text."""
+    """Return the one option that equals the value but for upper and lower case, or the number that the value spells."""
     if not isinstance(value, str):
         return _UNREAD
     known = list(options)
@@ -127,7 +128,7 @@ def _read_as_option(value: object, options: Iterable[object]) -> Json | _Unread:
 
 
 def _replace(value: Json, path: list[str | int], remedy: Json) -> Json:
-    """Return a copy with the remedy at this path. None leaves a property out, and changes nothing in a list."""
+    """Return a copy with the remedy at this path. The remedy None leaves a property out, and changes no list."""
     step, rest = path[0], path[1:]
     if isinstance(value, dict) and isinstance(step, str) and step in value:
         if rest:

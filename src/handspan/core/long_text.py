@@ -16,12 +16,12 @@ _ENCODER: Final = msgspec.json.Encoder()
 
 
 class LongText(Struct, frozen=True):
-    """A text, or of one that is not in memory its beginning and its end; and where the whole is stored."""
+    """A text, and where all of it is stored. If not all of it is in memory: its beginning and its end."""
 
     head: str
     """The text from its beginning on, as far as it is in memory."""
     tail: str
-    """The text up to its end, as far as it is in memory. Of a short text, head and tail are the whole."""
+    """The text up to its end, as far as it is in memory. If that is all of it, head and tail are the same text."""
     size: int
     """Bytes of the whole text."""
     lines: int
@@ -38,14 +38,14 @@ class LongText(Struct, frozen=True):
         return not self.artifact and not self.problem and len(self.head.encode()) == self.size
 
     def render(self, room: int) -> str:
-        """Return head, mark and tail, so that their JSON form has at most `room` bytes (but never under 1 KB)."""
+        """Return head, mark and tail. Their JSON form has at most `room` bytes, if `room` is at least 1 KB."""
         room = max(room - _MARK_ROOM, _LEAST_ROOM)
         tail = _cut_head_off(self.tail, room // 4)
         head = _cut_tail_off(self.head, room - room // 4)
         return f"{head}{'' if head.endswith(chr(10)) or not head else chr(10)}{self._mark(head, tail)}\n{tail}"
 
     def shorten(self, room: int) -> str:
-        """Return head and tail as `render` does, with a short mark: for a text inside of a value that is stored."""
+        """Return head and tail as `render` does, with a short mark: for a text inside a value that is stored whole."""
         room = max(room - _SHORT_MARK_ROOM, _LEAST_ROOM)
         head, tail = _cut_tail_off(self.head, room - room // 4), _cut_head_off(self.tail, room // 4)
         left_out = self.size - len(head.encode()) - len(tail.encode())
@@ -74,7 +74,10 @@ KeepText: TypeAlias = Callable[[str, str], Awaitable[tuple[str, str]]]
 
 
 async def fit_texts(texts: Mapping[str, LongText], room: int, keep: KeepText) -> dict[str, str]:
-    """Return the texts so that they fit together: each may take an equal part of what the shorter ones leave."""
+    """Return the texts, cut so that together they have at most `room` bytes as JSON.
+
+    Each may take an equal part of what the shorter texts leave.
+    """
     shown: dict[str, str] = {}
     for place, (name, text) in enumerate(sorted(texts.items(), key=lambda item: item[1].size)):
         share = room // (len(texts) - place)
@@ -88,7 +91,7 @@ async def fit_texts(texts: Mapping[str, LongText], room: int, keep: KeepText) ->
 
 
 def whole_text(text: str, artifact: str = "", problem: str = "") -> LongText:
-    """Return a text that is in memory."""
+    """Return a `LongText` of a text that is wholly in memory."""
     size = len(text.encode())
     return LongText(text, text, size, count_lines(text), artifact, size if artifact else 0, problem)
 

@@ -146,7 +146,7 @@ class RepliesInARow(UnpairedCalls):
 
 
 def check_next(last: Message | None, coming: Message) -> None:
-    """Raise if this message must not follow that one. If each append is checked, the whole conversation is valid."""
+    """Raise `UnpairedCalls` if `coming` must not follow `last`. If each append is checked, a conversation is valid."""
     _check_calls(last, coming)
     if type(last) is AssistantMessage and type(coming) is AssistantMessage:
         raise RepliesInARow(
@@ -167,9 +167,9 @@ def check_all(messages: Sequence[Message]) -> None:
 
 
 def merge_replies(last: Message | None, coming: Message) -> AssistantMessage | None:
-    """Return two replies in a row as one message that an API accepts; None if these messages are not that.
+    """Return two replies in a row as one message that an API accepts; None for other messages.
 
-    Their `Native` parts are left out: the API never sent this one message.
+    What is `native` of them is left out: no API has sent the merged message.
     """
     if type(last) is not AssistantMessage or type(coming) is not AssistantMessage or last.calls:
         return None
@@ -177,7 +177,7 @@ def merge_replies(last: Message | None, coming: Message) -> AssistantMessage | N
 
 
 def _check_calls(last: Message | None, coming: Message) -> None:
-    """Raise if a message leaves a call without its result, or answers a call that is not open."""
+    """Raise `UnpairedCalls` if `coming` leaves a call without its result, or answers a call that is not open."""
     open_calls = last.calls if type(last) is AssistantMessage else ()
     if type(coming) is ResultsMessage:
         answered = [result.call_id for result in coming.results]

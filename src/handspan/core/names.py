@@ -18,6 +18,7 @@ MAX_LENGTH: Final = 64
 _OWN: Final = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 _OUTSIDE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _TAIL: Final = 8
+"""Digits of the hash at the end of a converted name."""
 _MAX_NAMESPACE: Final = MAX_LENGTH - 16
 """Short enough that a converted name still shows its namespace, the separator and a part of its own name."""
 _MAX_COMPARED: Final = 100
@@ -58,10 +59,10 @@ def is_outside_name(name: str) -> bool:
 
 
 def outside_name(name: str, namespace: str = "", taken: Collection[str] = ()) -> str:
-    """Return the name that a tool from outside gets here: its own if that is valid, else one with a hash at its end.
+    """Return the name that a tool from outside gets: its own if that is valid, else a converted one with a hash.
 
     The same name always gives the same result, two names never do, and no result is a taken name. The source stores
-    the tool's own name beside it, so the conversion can be undone.
+    the tool's own name beside the result, so the conversion can be undone.
     """
     full = f"{namespace}{SEPARATOR}{name}" if namespace else name
     if is_outside_name(full) and full not in taken:
@@ -115,4 +116,5 @@ def did_you_mean(wrong: str, known: Iterable[str]) -> str:
 
 
 def _pairs(word: str) -> set[tuple[str, str]]:
+    """Return all pairs of neighbouring characters."""
     return set(pairwise(word))

@@ -12,9 +12,12 @@ from msgspec import Struct
 from handspan.core.errors import HandspanError
 
 LARGEST_MESSAGE: Final = 256 * 1024
-"""Bytes of a message between nodes. What is larger is stored, and the message names it."""
+"""The most bytes of a message between nodes. Larger contents are stored, and the message names them."""
 SERVER: Final = "server"
-"""The role of an MCP server that one node runs for all: its row is the lease of that node, its label the name."""
+"""The role of a client's row that stands for an MCP server, which one node runs for all.
+
+The row is the lease of that node, and its label is the server's name.
+"""
 SHARED: Final = ""
 """The owner of what belongs to all owners."""
 
@@ -25,7 +28,7 @@ class NodeRecord(Struct, frozen=True):
     id: str
     name: str
     address: str
-    """Where it answers requests."""
+    """Where the node answers requests."""
     version: str
     role: str
     started: float
@@ -64,7 +67,7 @@ class ClientRecord(Struct, frozen=True):
 
 
 class ClientNode(Struct, frozen=True):
-    """The node of a client, and the part of its record that says whether the rest has changed."""
+    """The node of a client, with `epoch` and `version`, which show whether the rest of its record has changed."""
 
     peer: str
     owner: str
@@ -77,7 +80,7 @@ class AddedClient(Struct, frozen=True):
     """The outcome of `NodeBook.add_client`."""
 
     epoch: int
-    """0: another client of the owner, connected elsewhere, has this label; or see `newer`."""
+    """0: the client was not added, because another client of the owner has this label; or because of `newer`."""
     replaced: str = ""
     """The node that had an earlier connection of this client."""
     newer: int = 0
@@ -101,17 +104,21 @@ class RequestClaim(Struct, frozen=True):
     asked: bytes
     """The fingerprint of the request that was the first with this key."""
     answer: bytes | None = None
-    """Its answer; None while there is none."""
+    """The answer to that request; None while there is none."""
 
 
 class EntryCodes(Protocol):
     """Codes with which new clients get a token, on whichever node they ask (SPEC K5)."""
 
     async def add(self, code: EntryCode, seconds: float, tries: int, most: int) -> None:
-        """Store a code for so many seconds. `most`: how many of its kind may be open; the oldest go first."""
+        """Store a code for so many seconds.
+
+        `tries`: after so many wrong guesses it is removed. `most`: how many codes of its kind may be open; the oldest
+        are removed first.
+        """
 
     async def take(self, code_hash: str, kind: str) -> EntryCode | None:
-        """Remove this code and return it; None when it is unknown, used or too old."""
+        """Remove this code and return it; None when the code is unknown, used or too old."""
 
     async def count_wrong(self, kind: str) -> None:
         """Count a wrong guess: codes whose tries are used up are removed."""
@@ -125,9 +132,10 @@ class NodeBook(Protocol):
         """The incarnation of this node."""
 
     def prepare(self, address: str, may_renew: Callable[[], bool], on_lost: Callable[[str], None]) -> None:
-        """Say, before the store is opened, where this node answers, when it may live, and what to call at its loss.
+        """Say, before the store is opened, where this node answers, and when it may renew its lease.
 
-        `on_lost` gets the old incarnation when the others counted it as lost; `own` is the new one by then.
+        `on_lost` is called when the other nodes counted this node as lost. It gets the old incarnation; `own` is the
+        new one by then.
         """
 
     async def describe(self, *, is_draining: bool, load: Mapping[str, float]) -> None:
@@ -137,22 +145,22 @@ class NodeBook(Protocol):
         """Return all nodes that count as alive, by name."""
 
     async def lost_nodes(self) -> Sequence[str]:
-        """Return the nodes whose lease is over; no node while this one can't judge: its own lease had a gap."""
+        """Return the nodes whose lease is over; none while this node can't judge, because its own lease had a gap."""
 
     async def declare_lost(self, node: str) -> bool:
         """Count this node as lost for ever, with its clients. Return False if another node did that."""
 
     async def add_client(self, client: ClientRecord) -> AddedClient:
-        """Note that this client is connected here now, unless it has connected elsewhere since then."""
+        """Note that this client is connected to this node, unless it has connected to another node later."""
 
     async def claim_server(self, server: ClientRecord) -> int:
-        """Let this node run an MCP server, unless another node does. Return the epoch; 0: another one does."""
+        """Let this node run an MCP server, unless another node runs it. Return the epoch; 0 if another node runs it."""
 
     async def store_tools(self, peer: str, epoch: int, tools: bytes) -> None:
         """Store the tools of a client, unless a newer connection counts."""
 
     async def remove_client(self, peer: str, epoch: int) -> None:
-        """Note that this connection of a client is gone. A newer one stays."""
+        """Note that this connection of a client is gone. A newer connection stays."""
 
     async def client_nodes(self, owners: Sequence[str]) -> Sequence[ClientNode]:
         """Return the nodes to which the clients of these owners are connected."""
@@ -171,28 +179,28 @@ class NodeBook(Protocol):
         """Pairing codes and sign-in links."""
 
     async def claim_request(self, kind: str, owner: str, key: str, asked: bytes, seconds: float) -> RequestClaim:
-        """Let this node answer the request with this key and fingerprint, unless another node does, or one has.
+        """Let this node answer the request with this key and fingerprint, unless a node answers or has answered it.
 
-        An answer is known for so many seconds. A node that is lost gives up the requests that it has not answered.
+        An answer is kept for so many seconds. A node that is lost gives up the requests that it has not answered.
         """
 
     async def answer_request(self, kind: str, owner: str, key: str, answer: bytes | None) -> None:
-        """Store the answer to a request that this node has claimed. None: it has none, and may begin anew."""
+        """Store the answer to a request that this node has claimed. None: it has none, and can be claimed again."""
 
     async def hold(self, name: str) -> str:
         """Take the lease of this name, if no node has it. Return the node that has it: `own`, if this one does.
 
-        It ends with the node. A node that joins again under a new id does not have it any more: call this regularly.
+        The lease ends with the node. A node that joins again under a new id has lost it: call this regularly.
         """
 
     async def release(self, name: str) -> None:
         """Give the lease of this name up, if this node has it."""
 
     async def holders(self) -> Mapping[str, str]:
-        """Return the node of each lease with a name."""
+        """Return the node that has each named lease, by the lease's name."""
 
     async def revoked_tokens(self, since: float) -> Sequence[tuple[str, str]]:
-        """Return owner and hash of the tokens that were revoked since then."""
+        """Return owner and hash of the tokens that were revoked since this time."""
 
 
 class LinkDown(HandspanError):
@@ -221,4 +229,4 @@ class NodeLink(Protocol):
         """Return the node's response. Raises `NoSuchNode`, `LinkDown`, or `TimeoutError`."""
 
     async def is_sound(self, seconds: float) -> bool:
-        """Whether our own server answers: only then another node's silence says something."""
+        """Whether the server that connects the nodes answers: only then does another node's silence mean something."""

@@ -8,20 +8,20 @@ OriginKind: TypeAlias = Literal["builtin", "plugin", "mcp", "remote", "device", 
 ScopeKind: TypeAlias = Literal["global", "owner", "session", "turn"]
 TokenScope: TypeAlias = Literal["chat", "device", "tools", "admin"]
 AGENT_SCOPE: Final = "agent:"
-"""A token with scopes that begin so may use only the agents that they name."""
+"""How a scope begins that names an agent. A token with such scopes may use only these agents."""
 DEVICE_SCOPES: Final = ("chat", "device")
 """What a ClawSeed client needs: it talks and brings tools."""
 
 
 class Principal(Struct, frozen=True):
-    """A person or program that acts: the owner of what it leaves behind, and the scopes of its token."""
+    """A person or program that acts: the owner to whom its work belongs, and the scopes of its token."""
 
     owner: str
     scopes: tuple[str, ...] = ()
 
     @property
     def agents(self) -> tuple[str, ...]:
-        """The only agents that it may use; none: all of them."""
+        """The only agents that the principal may use; empty: all agents."""
         return tuple(one.removeprefix(AGENT_SCOPE) for one in self.scopes if one.startswith(AGENT_SCOPE))
 
 
@@ -43,12 +43,12 @@ class Origin(Struct, frozen=True):
 
     @property
     def is_foreign(self) -> bool:
-        """The tool's text and behaviour come from outside: a client, a server, a page."""
+        """Whether the tool's text and behaviour come from outside: a client, a server, a page."""
         return self.kind not in ("builtin", "plugin")
 
     @property
     def is_builtin(self) -> bool:
-        """The tool comes with the gateway: its name is reserved (SPEC R2), its permissions are granted (P1)."""
+        """Whether the tool comes with the gateway: its name is reserved (SPEC R2), its permissions are granted (P1)."""
         return self.kind == "builtin"
 
 

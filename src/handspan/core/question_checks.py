@@ -25,7 +25,7 @@ def check_question(question: Question) -> None:
     if action is not None and action.url and not action.url.lower().startswith(("https://", "http://")):
         raise DefinitionError(f"The address of a login begins with https:// or http://, not {action.url[:60]!r}")
     if question.schema is not None:
-        Validator(question.schema, whole="the value")
+        Validator(question.schema, subject="the value")
 
 
 def clean_question(question: Question) -> Question:
@@ -46,14 +46,14 @@ def clean_question(question: Question) -> Question:
 
 
 def check_answer(question: Question, answer: Answer) -> None:
-    """Raise `InvalidAnswer` when the answer brings no value that fits, or one that was not asked for."""
+    """Raise `InvalidAnswer` when the answer's value does not fit the question's schema, or when there is no schema."""
     if question.schema is None:
         if answer.value is not None:
             raise InvalidAnswer(f"A question of the kind {question.kind!r} takes no value: answer without one.")
         return
     if answer.decision != "allow":
         return
-    problems = Validator(question.schema, whole="the value").problems(answer.value)
+    problems = Validator(question.schema, subject="the value").problems(answer.value)
     if problems:
         raise InvalidAnswer(f"The answer does not fit the question: {'; '.join(problems[:_MAX_PROBLEMS])}.")
 
@@ -69,7 +69,7 @@ def is_remembered(kind: QuestionKind, answer: Answer) -> bool:
 
 
 def options_of(schema: JsonObject) -> list[Json]:
-    """Return the values that a person can choose from; empty when it is not a choice."""
+    """Return the values that a person can choose from; empty when the schema offers no choice."""
     match schema:
         case {"enum": [*options]}:
             return options
@@ -83,5 +83,5 @@ def options_of(schema: JsonObject) -> list[Json]:
 
 
 def is_text(schema: JsonObject) -> bool:
-    """Whether the value is any text."""
+    """Whether the schema asks for a text."""
     return schema.get("type") == "string"

@@ -10,7 +10,7 @@ QuestionKind: TypeAlias = Literal["permission", "approval", "input", "login", "t
 Decision: TypeAlias = Literal["allow", "deny", "deny_forever", "expired"]
 
 OFFERING_CLIENT: Final = "the client that offers the tool"
-"""In place of a device's label, for tools of a chat's own client."""
+"""Stands in place of a device's label for tools that the client of a chat offers."""
 FIRST_KINDS: Final[frozenset[QuestionKind]] = frozenset(("permission", "approval"))
 """Every client that shows questions can show these (ws.md 3.8)."""
 
@@ -87,7 +87,7 @@ class Answer(Struct, frozen=True):
 
 
 def waiting_text(question: Question) -> str:
-    """Return whose answer a call waits for, where the person is asked, and what."""
+    """Return the text for a call that waits for a person's answer: where the person is asked, and what."""
     device, how = question.device, ""
     if not device:
         where, how = "", f" Answer in a chat, or with `handspan questions answer {question.id} allow` (or deny)."

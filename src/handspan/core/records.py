@@ -182,7 +182,7 @@ class MemoryRecord(Struct, frozen=True):
 
     @property
     def shown_metadata(self) -> JsonObject:
-        """Everything about it except its content; filters look at this."""
+        """The metadata that clients see, with the category; filters look at this."""
         return {**self.metadata, "category": self.category}
 
 

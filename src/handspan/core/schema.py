@@ -25,23 +25,25 @@ ARGUMENTS: Final = "the arguments object"
 
 _MAX_PROBLEMS: Final = 20
 _MAX_READINGS: Final = 4
-"""How often arguments are read again: an object that came as a text may hold a number that did, too."""
+"""How often arguments are read again: an object that came as a text may hold a number that came as a text."""
 _MAX_QUOTED: Final = 80
 _MAX_TEXT: Final = 4000
 _MAX_HINTED: Final = 500
 _MAX_BRANCHES: Final = 3000
-"""Steps through a schema at registration. If it has more, the steps are counted at every call, too."""
+"""The most steps through a schema at registration. If a schema has more, the steps of every call are counted, too."""
 _MAX_STEPS: Final = 5000
-"""Steps of one call's check, if they are counted."""
+"""The most steps of one call's check, if they are counted."""
 _MAX_BACKTRACKS: Final = 5000
-"""Steps back of one pattern in one text. Others than patterns with look-around and back-references take linear time.
+"""The most steps back of one pattern in one text. Only look-around and back-references need them.
 
 A look-ahead before each character of a path of 4096 bytes fits. The library's own limit of a million takes up to 20 ms
 for each text of a list, and the event loop waits for the whole list.
 """
 _FIRST_ITEMS: Final = 20
+"""Items of each list that stay when the errors of too large arguments are looked for."""
 _TOO_DEEP: Final = f"the schema is nested deeper than {MAX_DEPTH} levels"
 _MASK: Final = "\ufffc"
+"""Stands for the checked value in the messages of the library."""
 _TOO_MUCH: Final = (
     "they do not fit the tool's schema, or are too large to be checked against it: "
     "compare each parameter with the schema, or send less at once"
@@ -51,16 +53,17 @@ _TOO_MUCH: Final = (
 class Validator:
     """Checks values against one schema."""
 
-    __slots__ = ("_compiled", "_cost", "_schema", "_whole", "is_valid")
+    __slots__ = ("_compiled", "_cost", "_schema", "_subject", "is_valid")
 
-    def __init__(self, schema: JsonObject, *, whole: str = ARGUMENTS, is_known: bool = False) -> None:
+    def __init__(self, schema: JsonObject, *, subject: str = ARGUMENTS, is_known: bool = False) -> None:
         """Compile this schema. Raises `DefinitionError` with the reason when that is not possible.
 
-        `whole` names the checked value in messages. Only arguments have to be an object. `is_known`: the schema is one
-        of ours, which compiles; that is done at the first check, so that a start does not load the library.
+        `subject` names the checked value in messages. Only arguments have to be an object. `is_known`: the schema
+        belongs to this program and is known to compile. It is compiled at the first check, because loading the library
+        slows the start.
         """
         self._schema = schema
-        self._whole = whole
+        self._subject = subject
         self._cost: SchemaCost | None = None
         self._compiled: jsonschema_rs.Validator | None = None
         self.is_valid: Callable[[Json | Arguments], bool] = self._compile_and_check
@@ -68,16 +71,16 @@ class Validator:
             self._compile()
 
     def _compile_and_check(self, arguments: Json | Arguments) -> bool:
-        """Replace `is_valid` until the schema is compiled; callers may keep it for longer."""
+        """Stand in for `is_valid` until the schema is compiled. A caller may hold this method for longer."""
         if self._compiled is None:
             self._compile()
         return self.is_valid(arguments)
 
     def _compile(self) -> "jsonschema_rs.Validator":
-        """Compile the schema. If references make its checks expensive, it is made simpler, or its steps are counted."""
+        """Compile the schema. If references make checks expensive, simplify it, or let each check count its steps."""
         schema = self._schema
         encoded = _check_size(schema)
-        if self._whole == ARGUMENTS:
+        if self._subject == ARGUMENTS:
             _check_object(schema)
         self._cost = SchemaCost(schema) if has_references(encoded) else None
         is_cheap = self._cost is None or self._cost.is_within(_MAX_BRANCHES)
@@ -92,7 +95,7 @@ class Validator:
     def problems(self, arguments: Json) -> list[str]:
         """Return everything that is wrong with these arguments, in words for a model; empty if they are valid."""
         try:
-            if (isinstance(arguments, dict) or self._whole != ARGUMENTS) and self.is_valid(arguments):
+            if (isinstance(arguments, dict) or self._subject != ARGUMENTS) and self.is_valid(arguments):
                 return []
             errors = self._errors(arguments)
             texts = list(dict.fromkeys(self._describe(error) for error in itertools.islice(errors, _MAX_PROBLEMS)))
@@ -110,9 +113,9 @@ class Validator:
             raise ToolError("invalid_arguments", f"Invalid arguments: {text}{'' if text.endswith('?') else '.'}")
 
     def read(self, arguments: JsonObject) -> JsonObject:
-        """Return arguments that are not valid as their sender meant them (SPEC A6).
+        """Repair arguments that are not valid: return them as their sender meant them (SPEC A6).
 
-        Raises `ToolError` (`invalid_arguments`) with every problem when that is not clear.
+        Raises `ToolError` (`invalid_arguments`) with every problem when their meaning is not clear.
         """
         read: Json = arguments
         try:
@@ -124,17 +127,20 @@ class Validator:
                 if isinstance(read, dict) and self.is_valid(read):
                     return read
         except (RecursionError, ValueError):
-            pass  # `check` says so
+            pass  # `check` reports it below
         self.check(arguments)
         return arguments
 
     def _is_cheap_and_valid(self, arguments: Json | Arguments) -> bool:
-        """Replace `is_valid` for a schema whose branches multiply: arguments that take too many steps are not valid."""
+        """Stand in for `is_valid` if the branches of a schema multiply: arguments with too many steps are not valid."""
         assert self._cost is not None and self._compiled is not None
         return self._cost.is_within(_MAX_STEPS, arguments) and self._compiled.is_valid(arguments)
 
     def _errors(self, arguments: Json) -> "Iterator[jsonschema_rs.ValidationError]":
-        """Return the errors. The library finds all before it returns the first, so too much work is left out."""
+        """Return the errors, without those that take too many steps to find.
+
+        The library finds all errors before it returns the first one, and nothing can interrupt it.
+        """
         compiled = self._compiled or self._compile()
         cost = self._cost or SchemaCost(self._schema)
         if cost.is_within(_MAX_STEPS, arguments):
@@ -200,7 +206,7 @@ class Validator:
         return f"{self._name_of(where)} must be of type {types_text}, not {_quote_with_type(error.instance)}"
 
     def _name_of(self, path: str) -> str:
-        return f"parameter {path!r}" if path else self._whole
+        return f"parameter {path!r}" if path else self._subject
 
     def _properties_at(self, schema_path: list[str | int]) -> list[str]:
         """Return the property names of the object schema at this path."""
@@ -229,6 +235,7 @@ def _compile(schema: JsonObject) -> "jsonschema_rs.Validator":
 
 
 def _is_of_length(error: "jsonschema_rs.ValidationError") -> bool:
+    """Whether the error may come only from `_shorten`, which leaves items of lists out."""
     import jsonschema_rs  # noqa: PLC0415 - loaded by now
 
     return isinstance(
@@ -237,7 +244,7 @@ def _is_of_length(error: "jsonschema_rs.ValidationError") -> bool:
 
 
 def _reason(error: Exception) -> str:
-    """Return the library's reason in one line: after it the library's text repeats the schema."""
+    """Return the library's reason in one line. The rest of the library's text repeats the schema."""
     text = (
         str(error)
         .partition("\n")[0]

@@ -19,13 +19,19 @@ _REFS: Final = frozenset(("$ref", "$dynamicRef", "$recursiveRef"))
 _ANCHORS: Final = ("$anchor", "$dynamicAnchor")
 _DRAFT_4: Final = "http://json-schema.org/draft-04/schema"
 _LISTS: Final = frozenset(("allOf", "anyOf", "oneOf"))
+"""Keywords with a list of schemas for the value itself."""
 _SINGLES: Final = frozenset(("not", "if", "then", "else"))
+"""Keywords with one schema for the value itself."""
 _MAPS: Final = frozenset(("dependentSchemas", "dependencies"))
+"""Keywords with schemas by name for the value itself."""
 _CHILD_SCHEMAS: Final = frozenset(
     ("additionalProperties", "unevaluatedProperties", "items", "additionalItems", "unevaluatedItems", "contains")
 )
+"""Keywords with one schema for each child of the value."""
 _DATA: Final = frozenset(("const", "enum", "default", "examples"))
+"""Keywords with data, not schemas."""
 _NOTES: Final = frozenset(("title", "description", "$comment", "default", "examples"))
+"""Keywords that change no check."""
 
 _INDEX: Final = re.compile("[0-9]{1,9}")
 """A step of a JSON pointer into a list. `int` takes other digits too, and refuses thousands of them."""
@@ -41,14 +47,16 @@ class SchemaCost:
         self._schema = schema
         self._id_keyword = "id" if str(schema.get("$schema")).rstrip("#") == _DRAFT_4 else "$id"
         self._bases: dict[int, str] = {}
+        """The base address of each part of the schema, by the part's `id()`."""
         self._known: dict[str, JsonObject] = {"": schema}
+        """The parts of the schema that a reference can name."""
         self._ambiguous: set[str] = set()
         """Names that several different parts have: the library takes one of them, and we can't say which."""
         self._index(schema, "")
         self._check_references()
 
     def is_within(self, steps: int, value: object = _UNKNOWN) -> bool:
-        """Whether so many steps are enough to check this value; or any value, if cycles are followed once."""
+        """Whether so many steps are enough to check this value. Without a value: any, with each cycle followed once."""
         start: tuple[Json, object] = (self._schema, value)
         frames = [((0, 0), iter((start,)))]
         open_keys: set[tuple[int, int]] = set()
@@ -70,7 +78,7 @@ class SchemaCost:
         return True
 
     def _branches(self, schema: JsonObject, value: object) -> Iterator[tuple[Json, object]]:
-        """Return what the library checks next, as pairs of a schema and a value."""
+        """Yield what the library checks next, as pairs of a schema and a value."""
         for keyword, inner in schema.items():
             if keyword in _REFS and isinstance(inner, str):
                 yield self._resolve(schema, inner), value
@@ -174,7 +182,7 @@ def _rewrite(value: Json) -> Json:
 
 
 def _replace_repeats(members: list[Json]) -> Iterator[Json]:
-    """Return the members, with `true` for each one that asks the same as an earlier one."""
+    """Yield the members, with `true` in place of each one that asks the same as an earlier one."""
     seen: set[bytes] = set()
     for member in members:
         asked = {k: v for k, v in member.items() if k not in _NOTES} if isinstance(member, dict) else member
@@ -197,6 +205,7 @@ def _follow_pointer(value: Json, pointer: str) -> Json:
 
 
 def _children(value: object) -> Iterator[object]:
+    """Yield the children of a value. An unknown value has one child, which is unknown, too."""
     match value:
         case Mapping():
             yield from value.values()
@@ -207,6 +216,7 @@ def _children(value: object) -> Iterator[object]:
 
 
 def _property_branches(properties: JsonObject, value: object) -> Iterator[tuple[Json, object]]:
+    """Yield the schema of each property that the value has, with that property's value."""
     if value is _UNKNOWN:
         yield from ((inner, value) for inner in properties.values())
     elif isinstance(value, Mapping):

@@ -1,8 +1,8 @@
-"""Every Protocol of what lasts: what other rooms may ask of a store, whichever database fills it (SPEC A2, K1, S6).
+"""Every Protocol of what lasts: what other rooms may ask of a store, whichever database it uses (SPEC A2, K1, S6).
 
-`Store` at the end has all of them. Their data is in `core/records.py`. Every row has an owner; for any other owner it
-does not exist, and errors say the same as for something that never existed. Every method raises `StoreError` when the
-database can't be used. A method that returns a count or a bool says what it has changed.
+`Store` at the end has all of them. Their data is in `core/records.py`. Every row has an owner. For any other owner the
+row does not exist, and errors say the same as for something that never existed. Every method raises `StoreError` when
+the database can't be used. A method that returns a count or a bool says what it has changed.
 """
 
 from asyncio import Future
@@ -63,38 +63,39 @@ class Ledger(Protocol):
         """Return the time of day by which calls begin and expire: the same for all processes that share the ledger."""
 
     async def accept(self, record: CallRecord) -> None:
-        """Enter this call: it waits, perhaps for a person, and no tool was touched.
+        """Enter this call: it waits, perhaps for a person, and its tool is not touched yet.
 
         Raises `ToolError` for a used id.
         """
 
     def start(self, record: CallRecord) -> NowOrLater[None]:
-        """Record that a tool is about to be touched. Enter a call that was not accepted.
+        """Record that the tool is about to be touched. Enter a call that was not accepted.
 
-        Raises `ToolError` for a used id. None: it is written, or the caller need not wait for that, as for a
-        read-only tool.
+        Raises `ToolError` for a used id. Returns None if the record is written, or if the caller need not wait for the
+        write, as for a read-only tool.
         """
 
     async def suspend(self, record: CallRecord) -> None:
         """Record that the outcome comes later, from elsewhere, until `record.expires_at`.
 
-        Enter a call that was not accepted: some tools only hand it to a client. Raises `ToolError` for a used id.
+        Enter a call that was not accepted: some tools only hand their calls to a client. Raises `ToolError` for a used
+        id.
         """
 
     def finish(self, record: CallRecord, result: ToolResult) -> NowOrLater[bool]:
-        """Store the call's one result. The value, now or later, is False if it has one already; then nothing changes.
+        """Store the call's one result. The value, now or later, is False if the call has a result: nothing changes.
 
         Raises `StoreError` when the result can't be stored now; see `unwritten`.
         """
 
     def unwritten(self, call_id: str) -> Future[bool] | None:
-        """Return the value of `finish` to come, for a result that is kept in memory and tried again; else None."""
+        """Return the later value of `finish`, for a result that waits in memory until it can be stored; else None."""
 
     async def find(self, call_id: str) -> CallRecord | None:
         """Return the record of this call, or None; while the call runs here, the engine's own record."""
 
     async def note(self, call_id: str, text: str) -> bool:
-        """Store a note beside a finished call. False if there is no such call, or it has `MAX_NOTES`."""
+        """Store a note beside a finished call. Return False if there is no such call, or it has `MAX_NOTES`."""
 
     async def notes(self, call_id: str, *, owner: str) -> Sequence[Note]:
         """Return what came for the owner's call after its result, the oldest first."""
@@ -134,9 +135,9 @@ class Journal(Ledger, Protocol):
         """Return the owner's calls without a result, the oldest first."""
 
     async def take_over_calls(self) -> Sequence[CallRecord]:
-        """Make this process the owner of calls that wait for clients of lost processes. Return them, the oldest first.
+        """Put the calls that wait for clients of lost processes under the lease of this process.
 
-        So no other process waits for the same clients.
+        So no other process waits for the same clients. Returns these calls, the oldest first.
         """
 
 
@@ -149,8 +150,10 @@ class Conversations(Protocol):
     async def create(
         self, *, owner: str, agent: str = "General", name: str = "", session: str | None = None
     ) -> SessionRecord:
-        """Return a new, empty session. With `session` it has this id; the owner's session of that id is returned if it
-        exists. Raises `NotYours` when another owner has it.
+        """Return a new, empty session.
+
+        `session` is its id. If the owner has a session of this id, that one is returned. Raises `NotYours` when another
+        owner has one.
         """
 
     async def find(self, session: str, *, owner: str) -> SessionRecord | None:
@@ -170,8 +173,8 @@ class Conversations(Protocol):
     ) -> None:
         """Add messages, all or none. Raises `UnpairedCalls` when one can't follow the one before it.
 
-        `after` is the length that the caller knows: `ToolError` (`busy`) if the session has another length. Every
-        assistant message counts as a reply in the usage, with its own `usage` and this cost in USD.
+        `after` is the length that the caller knows: raises `ToolError` (`busy`) if the session has another length.
+        Every assistant message counts as a reply in the usage, with its own `usage` and this cost in USD.
         """
 
     def keep(
@@ -179,7 +182,7 @@ class Conversations(Protocol):
     ) -> Future[None] | None:
         """Begin to `append` one message. The write happens even if the caller does not wait, or is cancelled.
 
-        None inside a `unit_of_work`: its end acknowledges the message.
+        Returns None inside a `unit_of_work`: the end of the unit acknowledges the message.
         """
 
     async def rewind(self, session: str, length: int, *, owner: str) -> None:
@@ -197,11 +200,11 @@ class Conversations(Protocol):
     async def hand_over(self, session: str, *, owner: str) -> None:
         """Give up the turn of this process, or a turn that waits, without ending it: another process goes on with it.
 
-        Until one does, the session counts as running. Does nothing while another process runs its turn.
+        Until another process takes the turn, the session counts as running. Does nothing while another process runs it.
         """
 
     async def take_turn(self, session: str, *, owner: str) -> SessionRecord | None:
-        """Make this process run a turn that was handed over, and return the session; None when there is none."""
+        """Make this process run the turn that was handed over. Return the session; None if no turn was handed over."""
 
     async def handed_over(self) -> Sequence[tuple[str, str]]:
         """Return session and owner of the turns that were handed over, and that no process runs yet."""
@@ -210,7 +213,7 @@ class Conversations(Protocol):
         """Change the name."""
 
     async def give_name(self, session: str, name: str, *, owner: str) -> bool:
-        """Set the first name. Return False if it has a name; inside a `unit_of_work` always True."""
+        """Set the first name. Return False if the session has a name; inside a `unit_of_work` always True."""
 
     async def choose_agent(self, session: str, agent: str, *, owner: str) -> None:
         """Continue this session with another agent, and with that agent's own skills."""
@@ -223,7 +226,7 @@ class Conversations(Protocol):
 
 
 class ThreadBook(Protocol):
-    """Sessions as the graph API shows them (graph.md 8). Raises `ToolError` (`file_not_found`) for an unknown one."""
+    """Sessions as threads of the graph API (graph.md 8). Raises `ToolError` (`file_not_found`) for an unknown one."""
 
     async def page(self, *, owner: str, search: str = "", offset: int = 0, limit: int = 100) -> Sequence[SessionRecord]:
         """Return the owner's threads with this text in their name or id, the last active first."""
@@ -263,7 +266,10 @@ class UsageBook(Protocol):
     """What replies used."""
 
     async def sums(self, by: SumBy, *, owner: str, session: str | None = None, since: str = "") -> Sequence[UsageSum]:
-        """Return one sum for each session, model or day (UTC, `2026-01-31`); of one session, or since one day."""
+        """Return one sum for each session, model, agent or day.
+
+        `session`: only of this session. `since`: only since this day (UTC, `2026-01-31`).
+        """
 
 
 class AgentBook(Protocol):
@@ -282,9 +288,10 @@ class AgentBook(Protocol):
         """Store a copy under another name and return it."""
 
     async def edit(self, name: str, change: Callable[[Agent], Agent], *, owner: str) -> Agent:
-        """Replace this agent by what `change` makes of it, and return that. Changes at the same time follow each other.
+        """Replace this agent by what `change` makes of it, and return the new one. Edits run one after another.
 
-        If its name changes, its sessions follow. The built-in agent can't be renamed. `change` may run more than once.
+        If the name changes, the agent's sessions follow. The built-in agent can't be renamed. `change` may run more
+        than once.
         """
 
     async def delete(self, name: str, *, owner: str) -> int:
@@ -350,7 +357,7 @@ class SkillSwitches(Protocol):
         """Return the fingerprint of each enabled skill, by name."""
 
     async def enable(self, name: str, fingerprint: str) -> bool:
-        """Enable this skill as it is now. Return False if it was enabled so."""
+        """Enable this skill as it is now. Return False if it was already enabled with this fingerprint."""
 
     async def disable(self, name: str) -> bool:
         """Disable this skill. Return False if it was not enabled."""
@@ -392,14 +399,17 @@ class ToolSetBook(Protocol):
     """The tools that each page client set up, and the sets that its requests brought (graph.md 3.2, 5.5)."""
 
     async def find(self, client: str, set_id: str = "") -> bytes | None:
-        """Return this set of the client, or what it has set up; None if there is none."""
+        """Return this set of the client; without an id, the tools that the client has set up. None if there is none."""
 
     async def save(self, client: str, set_id: str, tools: bytes) -> None:
-        """Store this set, or replace what was set up. At most `MAX_TOOL_SETS` sets stay, beside those in use."""
+        """Store this set; with an empty id, replace the tools that the client has set up.
+
+        At most `MAX_TOOL_SETS` sets stay, beside those in use.
+        """
 
 
 class MemoryBook(Protocol):
-    """Short texts that clients store for their owner. Raises `ToolError` (`file_not_found`) for an unknown one."""
+    """Short texts that clients store for their owner. Raises `ToolError` (`file_not_found`) for an unknown memory."""
 
     async def add(
         self, content: str, *, owner: str, kind: str, category: str, metadata: JsonObject, thread: str = ""
@@ -437,10 +447,10 @@ class ChannelBook(Protocol):
         """Return this person, or None if they were never paired, or not any more."""
 
     async def pair(self, sender: ChannelSender) -> None:
-        """Let this person write, in place of what was stored of them."""
+        """Let this person write. Replace what was stored about them."""
 
     async def unpair(self, channel: str, sender: str) -> bool:
-        """Let this person write no more. Return False if they could not."""
+        """Let this person write no more. Return False if they were not paired."""
 
     async def session_of(self, channel: str, chat: str, *, owner: str) -> str:
         """Return the session of this chat; empty if it has none."""
@@ -487,7 +497,7 @@ class ArtifactStore(Artifacts, Protocol):
         """Remove the artifacts of this session and return their number (SPEC S6). Raises `StoreError` if one stays."""
 
     async def check(self) -> str:
-        """Return why no artifact can be stored, with a remedy; empty when it can."""
+        """Return why no artifact can be stored, with a remedy; empty when artifacts can be stored."""
 
     async def close(self) -> None:
         """Close the connections that are open. The store does this when it closes."""
@@ -501,7 +511,7 @@ class Leases(Protocol):
 
     @property
     def own(self) -> str:
-        """The name of this process's lease. Every row that the process works on has it; no other process ever does."""
+        """The name of this process's lease. Every row that the process works on has it; no other process gets it."""
 
     async def take(self) -> None:
         """Take the lease. Raises `StoreError` when that fails."""
@@ -574,7 +584,7 @@ class Store(Protocol):
     def unit_of_work(self, within: float | None = None) -> AbstractAsyncContextManager[None]:
         """Commit the results and messages of a block as one when it ends; that end acknowledges them.
 
-        The end of a turn inside the block does so, too. The writes happen even when the block fails or is cancelled:
+        The end of a turn inside the block commits, too. The writes happen even when the block fails or is cancelled:
         what they record has happened. `within`: no write waits longer than so many seconds.
         """
 
@@ -585,7 +595,7 @@ class Store(Protocol):
         """Give calls that waited too long their result, and return their ids. Call it now and then."""
 
     async def check_writes(self) -> str:
-        """Return why the store takes no writes, with a remedy; empty when it does."""
+        """Return why the store takes no writes, with a remedy; empty when it takes them."""
 
     async def prune(self) -> int:
         """Remove the calls that ended too long ago, and return their number."""

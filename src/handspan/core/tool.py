@@ -35,7 +35,9 @@ class Annotations(Struct, frozen=True):
     destructive: bool = False
     idempotent: bool = False
     open_world: bool = False
+    """Whether the tool reaches something outside the gateway, such as the web."""
     serial: bool = False
+    """Whether the calls of the tool run one after another (SPEC E3)."""
     group: str | UnsetType = UNSET
     """Names what the tool works on, such as "workspace". Inside one reply of the model, the calls of one group and one
     origin keep their order around each call that is not read-only (SPEC E3)."""
@@ -51,8 +53,8 @@ READ_ONLY: Final = Annotations(read_only=True, idempotent=True)
 READS_WORKSPACE: Final = Annotations(read_only=True, idempotent=True, group="workspace")
 """For built-in tools that only read files of the workspace."""
 NO_EFFECTS: Final = Annotations(read_only=True, idempotent=True)
-"""Of a built-in tool that only tells the model what it has: no mode asks before it. Only this very object counts, so
-no tool from outside can claim it."""
+"""For built-in tools that only tell the model what it has: no mode asks before their calls. Only this very object
+counts, so no tool from outside can claim it."""
 UNKNOWN_EFFECTS: Final = Annotations(destructive=True, open_world=True)
 """The effects that count for a tool from outside without annotations (SPEC P4)."""
 
@@ -82,7 +84,7 @@ class Handling(Struct, frozen=True):
     """None: an async `run` runs on the event loop, a plain one on a thread."""
     answered_by: AnsweredBy = "tool"
     suspends: bool = False
-    """It only makes its calls wait: it touches nothing before the ledger has them as pending."""
+    """The tool only makes its calls wait: it touches nothing before the ledger has them as pending."""
     outlives: bool = False
     """The outcome may still come when this process is gone, because the client can come back (ws.md 6.7 i)."""
     longest: float | UnsetType | None = UNSET
@@ -92,7 +94,7 @@ class Handling(Struct, frozen=True):
     asks_itself: bool = False
     """Its permissions are asked for where it runs, by the platform's own prompt, not by the gateway (SPEC P2)."""
     questions: "Questions | None" = None
-    """Asks for its permissions instead of the gateway's own questions."""
+    """What asks for the tool's permissions; None: the gateway's own questions."""
     validator: "Validator | None" = None
     """Its compiled parameters; None: they are compiled at registration."""
     internal: bool = False
@@ -101,7 +103,7 @@ class Handling(Struct, frozen=True):
     """What the person is asked before each call; `run` finds the answer in `ctx.answer`. Such a call waits for its
     answer like one that needs approval: also across a restart of the gateway (SPEC P5)."""
     missing: str = ""
-    """What the tool needs and does not have, such as a setting; no model sees it until then. Empty: it has all."""
+    """What the tool needs and does not have, such as a setting: no model sees the tool. Empty: it has all."""
     is_read_only: Callable[[Arguments], bool] | None = None
     """Whether a call with these arguments changes nothing; None: the annotations say it for all calls."""
 

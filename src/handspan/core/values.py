@@ -58,7 +58,7 @@ def strip_all(value: Json) -> Json:
 
 
 def strip_schema(schema: JsonObject) -> JsonObject:
-    """Return a JSON Schema without invisible characters in its words for the reader.
+    """Return a JSON Schema without invisible characters in the texts that are written for a reader.
 
     Names of properties, and values such as those of `enum`, stay: arguments have to match them.
     """

@@ -146,7 +146,7 @@ class Engine:
                 call, entry, arguments = await self._before(self._hooks, call, entry, arguments, caller)
             record = new_record(call, caller, entry, arguments, self._ledger.now())
             started = Started(entry, arguments, caller, record, call.deadline, began, self._asker)
-            spec = entry.spec if entry.is_read_only is None else entry.effects(arguments)
+            spec = entry.spec if entry.is_read_only is None else entry.spec_for(arguments)
             verdict = self._policy.decide(spec, call, caller)
             if verdict is not ALLOW or not entry.starts_at_once:
                 if verdict is not ALLOW or entry.asks_first:  # permissions, approval
@@ -289,7 +289,7 @@ class Engine:
         try:
             entry = find_tool(call.name, caller)
             arguments = read_arguments(entry, call.arguments)
-            verdict = self._policy.decide(entry.effects(arguments), call, caller)
+            verdict = self._policy.decide(entry.spec_for(arguments), call, caller)
             started = await self._start_with_consent(
                 Started(entry, arguments, caller, record, None, began, self._asker), verdict, call
             )
@@ -403,7 +403,7 @@ class Engine:
             hooked = await self._hooks.before(edited, may_modify=True)
             if (hooked.name, hooked.arguments) != (edited.name, edited.arguments):
                 raise ToolError("hook_cancelled", _CHANGED_AFTER_APPROVAL)
-        verdict = self._policy.decide(entry.effects(arguments), ToolCall(call.name, arguments, call.id), caller)
+        verdict = self._policy.decide(entry.spec_for(arguments), ToolCall(call.name, arguments, call.id), caller)
         if isinstance(verdict, Deny):
             raise ToolError("policy_denied", verdict.reason)
 

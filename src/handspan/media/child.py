@@ -21,8 +21,8 @@ _Job = TypeVar("_Job")
 def serve(job_type: type[_Job], work: Callable[[_Job], MediaReply], *, opens_files: bool) -> None:
     """Do the job on standard input, and write the reply to standard output.
 
-    The arguments of the process are its limits: bytes of memory and seconds of CPU. Without `opens_files` it can open
-    no file and no socket either.
+    The arguments of the process are its limits: bytes of memory and seconds of CPU. Without `opens_files` the process
+    can open no file and no socket.
     """
     memory, seconds = int(sys.argv[1]), int(sys.argv[2])
     _set_limits(memory, seconds, opens_files=opens_files)
@@ -34,7 +34,7 @@ def serve(job_type: type[_Job], work: Callable[[_Job], MediaReply], *, opens_fil
 
 def _set_limits(memory: int, seconds: int, *, opens_files: bool) -> None:
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # this process ends with the gateway
     limits = {
         resource.RLIMIT_AS: memory,
         resource.RLIMIT_CPU: seconds,
@@ -50,6 +50,7 @@ def _set_limits(memory: int, seconds: int, *, opens_files: bool) -> None:
 
 
 def _run(job_type: type[_Job], work: Callable[[_Job], MediaReply], memory: int) -> MediaReply:
+    """Read the job and return its reply; every error becomes a `MediaFailed`."""
     try:
         return work(msgspec.msgpack.decode(sys.stdin.buffer.read(), type=job_type))
     except ToolError as error:

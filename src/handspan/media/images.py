@@ -56,6 +56,7 @@ def _scale(image: Image.Image, edge: int) -> Image.Image:
 
 
 def _to_plain_mode(image: Image.Image) -> Image.Image:
+    """Return the image in grey, RGB or RGBA, with 8 bits a colour."""
     if image.mode in ("RGB", "RGBA", "L"):
         return image
     if image.mode.startswith("I;16"):  # a conversion alone would cut the values at 255

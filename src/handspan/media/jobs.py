@@ -8,13 +8,14 @@ from handspan.core.errors import ErrorCode
 
 
 class ImageJob(Struct, frozen=True, tag="image"):
-    """Make this image fit."""
+    """Make this image fit these limits; `ImageLimits` explains them."""
 
     data: bytes
     media_types: tuple[str, ...]
     size: int
     edge: int
     pixels: int
+    """The most pixels of an image that is decoded."""
 
 
 class PdfJob(Struct, frozen=True, tag="pdf"):
@@ -54,7 +55,7 @@ class PdfText(Struct, frozen=True, tag="pdf"):
     line_counts: tuple[int, ...]
     """The lines of each page that was extracted."""
     is_end: bool
-    """Whether the text ends here."""
+    """Whether the document has no more text after these lines."""
 
 
 class MediaFailed(Struct, frozen=True, tag="failed"):

@@ -23,7 +23,7 @@ _ENCRYPTED: Final = "it is encrypted and needs a password: ask the person for a 
 
 
 def extract_text(job: PdfJob) -> PdfText:
-    """Return lines from `first_page` on, as many as the job allows. Raises `ToolError` when it can't be read."""
+    """Return lines from `first_page` on, as many as the job allows. Raises `ToolError` when the PDF can't be read."""
     stops_at = time.monotonic() + job.seconds
     reader = _open(job.data)
     pages = len(reader.pages)
@@ -47,7 +47,7 @@ def extract_text(job: PdfJob) -> PdfText:
 def _open(data: bytes) -> PdfReader:
     reader = PdfReader(BytesIO(data))
     try:
-        if reader.is_encrypted and not reader.decrypt(""):  # many have only a password against changes
+        if reader.is_encrypted and not reader.decrypt(""):  # many PDFs have a password only against changes
             raise ToolError("execution_failed", _ENCRYPTED)
     except (DependencyError, NotImplementedError, FileNotDecryptedError):
         raise ToolError("execution_failed", _ENCRYPTED) from None

@@ -61,7 +61,7 @@ class MediaWorkers:
         return max(0.0, min(left, self._settings.seconds))
 
     def wait_for(self, work: Coroutine[Any, Any, _T], deadline: Deadline | None) -> _T:
-        """Return what this work of ours returns, for a caller on a thread. It ends at the deadline."""
+        """Run this work on the event loop, for a caller on a thread, and return its result. It ends at the deadline."""
         assert self._loop is not None, "the workers are not open"
         running = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
@@ -112,7 +112,7 @@ async def _exchange(process: asyncio.subprocess.Process, payload: bytes) -> Medi
     """Send the job and return the reply. Raises `ToolError` when the process ends without one."""
     assert process.stdin is not None and process.stdout is not None
     reply = bytearray()
-    with contextlib.suppress(ConnectionError):  # it ended early: its exit status tells why
+    with contextlib.suppress(ConnectionError):  # the process ended early: its exit status tells why
         process.stdin.write(payload)
         await process.stdin.drain()
         process.stdin.close()

@@ -65,7 +65,7 @@ class Choice(Struct, frozen=True):
     model: Model
     why: str
     context: int | None = None
-    """The tokens that it can read, if the settings say so."""
+    """The tokens that the model can read, if the settings say so."""
     price: ModelPrice = ModelPrice()
     """The price that the settings give."""
 
@@ -73,7 +73,7 @@ class Choice(Struct, frozen=True):
 def choose(
     settings: Settings, guard: NetGuard, environ: Environ, named: str = "", *, advice: str = NAMED_OFFLINE
 ) -> Choice:
-    """Return the named model, else that of the settings, else the first whose key is set, else `offline`.
+    """Return the named model, else the model of the settings, else the first whose key is set, else `offline`.
 
     Send no request and never wait. Raises `NoModel` for an unknown name. When the choice falls back to `offline`
     (`falls_back_to_offline`), `find_ollama` may find a better one. `advice`: what an `offline` that was named tells a
@@ -85,7 +85,9 @@ def choose(
     for vendor in VENDORS:
         if variable := first_set(vendor.key_variables, environ):
             model = environ.get(vendor.model_variable, "").strip() or vendor.model
-            made = _at_vendor(vendor_at_address(vendor, environ), model, guard, environ, settings.model_requests)
+            made = _make_vendor_model(
+                vendor_at_address(vendor, environ), model, guard, environ, settings.model_requests
+            )
             return Choice(made, f"{model}, because {variable} is set and no model is named in the settings.")
     variables = ", ".join(name for vendor in VENDORS for name in vendor.key_variables)
     return Choice(
@@ -110,7 +112,7 @@ async def find_ollama(
         return None
     tools = "" if found.can_call else ", which may not be able to call tools"
     why = f"{found.model}{tools}, because a local Ollama answers at {found.address} and no other model is set."
-    return Choice(_at_ollama(found.model, guard, environ, requests), why)
+    return Choice(_make_ollama_model(found.model, guard, environ, requests), why)
 
 
 def codec_for(api: Api, model: str = "", base_url: str = "") -> Codec:
@@ -143,9 +145,11 @@ def _resolve(wanted: str, settings: Settings, guard: NetGuard, environ: Environ,
     nicknames = {name: vendor_at_address(vendor, environ) for name, vendor in _BY_NICKNAME.items()}
     vendors: dict[str, Vendor] = {vendor.api: vendor for vendor in _BY_API.values()} | nicknames
     if model and prefix == OLLAMA:
-        return Choice(_at_ollama(model, guard, environ, settings.model_requests), f"{wanted}, because it is named so.")
+        return Choice(
+            _make_ollama_model(model, guard, environ, settings.model_requests), f"{wanted}, because it is named so."
+        )
     if model and prefix in vendors:
-        made = _at_vendor(vendors[prefix], model, guard, environ, settings.model_requests)
+        made = _make_vendor_model(vendors[prefix], model, guard, environ, settings.model_requests)
         return Choice(made, f"{wanted}, because it is named so.")
     known = [*settings.models, OFFLINE]
     raise NoModel(
@@ -170,7 +174,7 @@ def _from_settings(name: str, settings: Settings, guard: NetGuard, environ: Envi
     key = _read_key(given.key, environ, f"{place}.key")
     if not key and not given.base_url:  # a vendor's key goes to that vendor only
         key = key_of(_BY_API[api], environ, f"{place}.key")
-    model = _over_http(
+    model = _make_http_model(
         api,
         given.model or name,
         guard,
@@ -185,17 +189,17 @@ def _from_settings(name: str, settings: Settings, guard: NetGuard, environ: Envi
     return Choice(model, f"{name} ({given.model or name}), because the settings say so.", given.context, given.price)
 
 
-def _at_vendor(vendor: Vendor, model: str, guard: NetGuard, environ: Environ, requests: int) -> Model:
+def _make_vendor_model(vendor: Vendor, model: str, guard: NetGuard, environ: Environ, requests: int) -> Model:
     key, url = key_of(vendor, environ, "model"), base_url_of(vendor, environ)
-    return _over_http(vendor.api, model, guard, base_url=url, key=key, name=model, requests=requests)
+    return _make_http_model(vendor.api, model, guard, base_url=url, key=key, name=model, requests=requests)
 
 
-def _at_ollama(model: str, guard: NetGuard, environ: Environ, requests: int) -> Model:
+def _make_ollama_model(model: str, guard: NetGuard, environ: Environ, requests: int) -> Model:
     url = f"{ollama_address(environ)}/v1"
-    return _over_http("openai-chat", model, guard, base_url=url, key="", name=model, requests=requests)
+    return _make_http_model("openai-chat", model, guard, base_url=url, key="", name=model, requests=requests)
 
 
-def _over_http(
+def _make_http_model(
     api: Api,
     model: str,
     guard: NetGuard,

@@ -20,7 +20,7 @@ def find_images(message: Message) -> list[Attachment]:
 
 
 async def fit_images(message: Message, reader: ImageReader, limits: ImageLimits) -> Message:
-    """Return the message with images that the API takes. In place of an image that can't be shown is the reason.
+    """Return the message with images that the API takes. An image that can't be shown is replaced by the reason.
 
     One image is read after the other: so a message with many images does not hold up those of other conversations.
     """
@@ -52,7 +52,7 @@ async def _fit_attachment(item: Attachment, reader: ImageReader, limits: ImageLi
         return item
     try:
         return await reader.read_image(item, limits)
-    except ToolError as error:  # a text file is what every API shows
+    except ToolError as error:  # every API shows a text file
         return Attachment("file", "text/plain", _reason(item, error).encode(), name="note")
 
 

@@ -124,7 +124,10 @@ class SurrogateJoiner:
         self._half = ""
 
     def feed(self, text: str) -> str:
-        """Return the text that is complete so far."""
+        """Return the new complete text: the half that was kept, and this piece.
+
+        A half at the end of this piece is kept for the next one.
+        """
         text = self._half + text
         self._half = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
         return mend_text(text[: len(text) - len(self._half)])
@@ -145,7 +148,7 @@ def wire_ids(message: Message | UnsetType | None, pattern: re.Pattern[str]) -> d
 
 
 def make_wire_id(own_id: str) -> str:
-    """Return an id that every server takes: nine letters and digits (Mistral's rule). The same id gives the same."""
+    """Return an id that every server takes: nine letters and digits (Mistral's rule), always the same for `own_id`."""
     number = int.from_bytes(hashlib.sha256(own_id.encode("utf-8", "surrogatepass")).digest()[:8])
     digits = []
     for _ in range(9):

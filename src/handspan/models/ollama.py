@@ -59,7 +59,7 @@ async def find_ollama_model(guard: NetGuard, environ: Mapping[str, str], seconds
 
 
 async def _check_listens(trusted: NetGuard, address: str, seconds: float) -> None:
-    """Raise `ToolError` when nothing listens there. The library for HTTP is not loaded for that: it takes 0.1 s."""
+    """Raise `ToolError` when nothing listens at this address. This needs no HTTP library, which takes 0.1 s to load."""
     url = parse_url(address)
     _, writer = await trusted.open_streams(url.host, url.port, seconds)
     writer.close()

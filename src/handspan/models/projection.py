@@ -29,11 +29,15 @@ class EncodedProjection:
         """Messages that are not encoded yet."""
         self._image_bytes = 0
         self._encoded_last: Message | None = None
+        """The last message that is encoded."""
         self._last: Message | None = None
+        """The last message, encoded or waiting."""
         self._before_last: Message | None = None
         self._start_of_last = 0
+        """Where the items of the last encoded message begin."""
         self._count = 0
         self._wire_ids: set[str] = set()
+        """The model's own ids of all calls so far."""
         self._uses_wire_ids = True
         """Whether the last calls went out with the model's own ids."""
 
@@ -78,6 +82,7 @@ class EncodedProjection:
         return self._count
 
     def _drop_last(self) -> None:
+        """Remove the last message; it comes again, merged with the next one."""
         if self._waiting:
             self._waiting.pop()
         else:
@@ -92,8 +97,8 @@ class EncodedProjection:
     def _encode_message(self, message: Message) -> list[bytes]:
         """Return the items of the message. The codec sends the model's own ids of calls if it sees the message before.
 
-        It does not see that message when an id came before: some servers count anew in every answer, and others refuse
-        two calls with one id. Then the codec makes ids from ours, in the call and in its result.
+        The codec does not get that message when an id was used before: some servers count anew in every answer, and
+        others refuse two calls with one id. Then the codec makes ids from ours, in the call and in its result.
         """
         if type(message) is AssistantMessage and message.calls:
             ids = [call.wire_id for call in message.calls]

@@ -43,7 +43,7 @@ class FailedTry(Struct, frozen=True):
     headers: Mapping[str, str] = {}
     """The answer's headers, with names in lower case."""
     is_delivered: bool = False
-    """The caller got a part of the answer already."""
+    """Whether the caller has got a part of the answer."""
     requested: float | None = None
     """The seconds that the answer's body asks to wait."""
     is_sent: bool = True

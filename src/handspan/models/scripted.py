@@ -102,7 +102,7 @@ class Scripted:
     async def reply(
         self, projection: Projection, specs: Sequence[ToolSpec], artifacts: ImageReader | None = None
     ) -> AsyncIterator[ModelEvent]:
-        """Play the next turn. Raises it when it is an exception."""
+        """Play the next turn. If the turn is an exception, it is raised."""
         assert isinstance(projection, KeptMessages), "a projection belongs to the model that made it"
         self.requests.append(ModelRequest(projection, tuple(spec.name for spec in specs)))
         for event in message_events(_build_message(self._next_turn(projection.messages), self._name)):

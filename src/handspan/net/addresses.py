@@ -98,6 +98,7 @@ class _AddressTables:
         self.metadata = frozenset(map(ip_address, _METADATA_ADDRESSES))
         self.nat64_local = IPv6Network("64:ff9b:1::/48")
         self.lowest_bits = tuple(map(IPv6Network, ("::/96", "::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b::/96")))
+        """Networks whose addresses have an IPv4 address in their lowest 32 bits."""
 
 
 _tables: Final = cache(_AddressTables)

@@ -31,7 +31,7 @@ _Connection = TypeVar("_Connection")
 async def resolve_by_system(host: str, port: int) -> Sequence[str]:
     """Return the addresses that this machine's resolver finds.
 
-    It asks on a daemon thread: with the loop's own threads, a resolver that hangs would delay the exit of the process.
+    The resolver runs on a daemon thread: on the loop's own threads, one that hangs would delay the exit of the process.
     """
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[Sequence[str]] = loop.create_future()
@@ -152,7 +152,7 @@ class Dialer:
 
 
 def _canonicalize(host: str) -> str:
-    """Return the host by our own rules: a client that a library drives comes with a URL of another parser."""
+    """Return the host in our canonical form: if a library made the request, another parser has read its URL."""
     try:
         return parse_host(f"[{host}]" if ":" in host else host)
     except ValueError as error:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 CHUNK: Final = 65_536
 _EVENTS_AT_ONCE: Final = 8
-"""A connection waits for its turn so often: requests and bodies of tiny chunks must not keep the event loop busy."""
+"""After so many events a connection waits for its turn: bodies of tiny chunks must not keep the event loop busy."""
 
 _Headers: TypeAlias = list[tuple[bytes, bytes]]
 # These are meant for the proxy alone, or for one connection. `proxy-…` is dropped, too.
@@ -24,7 +24,8 @@ _STATUSES: Final = {"policy_denied": 403, "invalid_arguments": 400}
 class HttpLink:
     """One side of the proxy: events of h11 over a connection.
 
-    `count` hears how many bytes were read. `turns` lets one connection of a command go on in each round of the loop.
+    `count` is called with the number of bytes that were read. `turns` lets one connection of a command go on in each
+    round of the event loop.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ async def refuse(client: HttpLink, error: ToolError) -> None:
 
 
 async def _pass_response(upstream: HttpLink, client: HttpLink) -> None:
-    """Pass the answer on. Raises `h11.ProtocolError` when the server breaks it off."""
+    """Pass the answer on. Raises `h11.ProtocolError` when the server breaks the answer off."""
     import h11  # noqa: PLC0415 - loaded by now
 
     try:

@@ -36,9 +36,9 @@ class ProxyLimits(Struct, frozen=True):
     """What one command may use."""
 
     connections: int = 32
-    """Open at once. More of them wait until one is closed."""
+    """Connections that are open at once; further ones wait until one is closed."""
     bytes: int = 1024**3
-    """In both directions together. Then all connections are closed."""
+    """Bytes in both directions together. Beyond this limit all connections are closed."""
 
 
 class BytesUsedUp(Exception):
@@ -80,6 +80,7 @@ class ForwardProxy:
         self._listen()
 
     def _listen(self) -> None:
+        """Accept connections, unless as many as are allowed are open."""
         if self._listener is not None and len(self._open) < self._limits.connections:
             asyncio.get_running_loop().add_reader(self._listener, self._accept)
 
@@ -102,6 +103,7 @@ class ForwardProxy:
             loop.remove_reader(self._listener)
 
     def _forget(self, task: asyncio.Task[None]) -> None:
+        """Close the connection of a finished task, and raise the task's error, if there is one."""
         self._open.pop(task).close()
         if not task.cancelled():
             task.result()
@@ -122,7 +124,7 @@ class ForwardProxy:
             streams[1].transport.abort()
 
     async def _answer(self, client: HttpLink) -> None:
-        """Read one request and do it. Every connection has one: answers say that it is closed after them."""
+        """Read one request and answer it. A connection serves one request: the answer says that it closes then."""
         import h11  # noqa: PLC0415 - loaded by now
 
         async with asyncio.timeout(_HEAD_SECONDS):
@@ -174,6 +176,7 @@ class ForwardProxy:
             writer.write_eof()
 
     def _count(self, number: int) -> None:
+        """Count these bytes. Raises `BytesUsedUp` beyond the limit."""
         self._bytes += number
         if self._bytes > self._limits.bytes:
             self._note(
@@ -188,7 +191,7 @@ class ForwardProxy:
 
 
 def _requested_url(request: "h11.Request") -> Url:
-    """Return where the request leads. Raises `ToolError` for what a proxy does not do."""
+    """Return the URL that the request asks for. Raises `ToolError` for a request that this proxy does not serve."""
     target = request.target.decode("ascii", "replace")
     if request.method == b"CONNECT":
         return parse_url(f"https://{target}")

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 CONNECT_SECONDS: Final = 10.0
 SILENCE_SECONDS: Final = 30.0
 MAX_CONNECTIONS: Final = 100
-"""Of one client, if it is given no other number."""
+"""The connections of one client, if it is given no other number."""
 USER_AGENT: Final = "handspan"
 
 
@@ -59,7 +59,7 @@ class NetGuard:
         self._rules = UrlRules(policy, self._only)
 
     def trust(self, url: str) -> "NetGuard":
-        """Return a guard that also allows the host and port of this URL of the operator, even if they are private."""
+        """Return a guard that also allows the host and port of this URL, which the operator gave, even private ones."""
         parsed = parse_url(url)
         host = f"[{parsed.host}]" if ":" in parsed.host else parsed.host
         allowed = (*self._policy.allowed_domains, f"{host}:{parsed.port}")
@@ -85,8 +85,8 @@ class NetGuard:
     ) -> "httpx2.AsyncClient":
         """Return a client that checks every connection. It follows no redirects and ignores the environment.
 
-        `timeout` limits each silence, not the whole. A request to a refused host raises `ToolError`. Requests beyond so
-        many `connections` wait.
+        `timeout` limits each silence, not the whole request. A request to a refused host raises `ToolError`. Requests
+        beyond so many `connections` wait.
         """
         import httpx2  # noqa: PLC0415 - loaded with the first request, not with the gateway
 
@@ -138,7 +138,7 @@ class NetGuard:
         return transport
 
     async def _load(self) -> None:
-        """Load the library and the certificates on a thread: that would block the event loop for 0.2 s."""
+        """Load the library and the certificates on a thread: on the event loop this would block for 0.2 s."""
         if "_tls" not in self.__dict__:
             await asyncio.to_thread(lambda: self._tls)
 
@@ -196,7 +196,7 @@ async def _read(response: "httpx2.Response", url: Url, limit: int) -> Fetched:
 
 
 async def _refuse_stacked_codings(response: "httpx2.Response") -> None:
-    """Refuse gzip in gzip: it can turn a few bytes into hours of work, and no honest server sends it."""
+    """Raise `ToolError` for gzip in gzip: it can turn a few bytes into hours of work, and no honest server sends it."""
     codings = response.headers.get_list("content-encoding", split_commas=True)
     if len([coding for coding in codings if coding.strip().lower() not in ("", "identity")]) > 1:
         raise ToolError(

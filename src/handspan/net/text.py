@@ -66,6 +66,7 @@ def _declared_charset(body: bytes, content_type: str) -> str | None:
 
 
 def _known_charset(label: str) -> str | None:
+    """Return Python's name of the charset that browsers use for this label; None if pages do not use it."""
     try:
         name = codecs.lookup(label).name
     except (LookupError, ValueError):

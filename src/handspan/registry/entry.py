@@ -63,7 +63,7 @@ class Entry:
         timeouts: Mapping[str, float | None],
         handling: Handling | None = None,
     ) -> None:
-        """`handling` comes from the source; None takes the tool's own."""
+        """`handling` comes from the source; None: the tool's own handling is used."""
         if handling is None:
             handling = handling_of(tool)
         spec = tool.spec
@@ -105,7 +105,7 @@ class Entry:
         self.mark(None)
 
     def limit(self, timeouts: Mapping[str, float | None]) -> None:
-        """Give the tool the timeout that these settings lead to. Calls that run keep theirs."""
+        """Give the tool the timeout that these settings lead to. Calls that run keep their old timeout."""
         self.timeout, self.timeout_source = _find_timeout(self.tool, self.handling, timeouts)
 
     def mark(self, change: DefinitionChange | None) -> None:
@@ -113,12 +113,15 @@ class Entry:
         self.change = change
         self.is_new = change is not None and change.was is None
         self.asks_first = self.is_new or bool(self.permissions_to_ask) or self.asks is not None
-        """A call that the policy allows may still need a person's answer first."""
+        """Whether a call that the policy allows may still need a person's answer first."""
         self.starts_at_once = not (self.asks_first or self.suspends or self.outlives)
-        """A call that the policy allows needs nothing first but its entry in the ledger."""
+        """Whether a call that the policy allows needs nothing first but its entry in the ledger."""
 
-    def effects(self, arguments: Arguments) -> ToolSpec:
-        """Return the spec with what a call with these arguments does: it may do less than the tool can."""
+    def spec_for(self, arguments: Arguments) -> ToolSpec:
+        """Return the spec for a call with these arguments.
+
+        A call that only reads gets the annotation `read_only`, even if the tool can also write.
+        """
         if self.is_read_only is None or not self.is_read_only(arguments):
             return self.spec
         only_reads = structs.replace(self.spec.annotations, read_only=True, destructive=False)
@@ -129,7 +132,7 @@ class Entry:
 
 
 class ScopedTools:
-    """The tools of one scope, by name. `version` grows with every change: readers compare it to see one."""
+    """The tools of one scope, by name. `version` grows with every change, so that readers notice changes."""
 
     __slots__ = ("__weakref__", "entries", "scope", "version")
 
@@ -174,6 +177,7 @@ def _find_placement(tool: Tool, wanted: Placement | None) -> Placement:
 
 
 def _find_function(tool: Tool, placement: Placement) -> AnyFunction | None:
+    """Return the function that the engine can call with the arguments alone, or None."""
     if isinstance(tool, FunctionTool) and tool.is_json_only and placement == "loop":
         return tool.function
     return None
@@ -182,7 +186,8 @@ def _find_function(tool: Tool, placement: Placement) -> AnyFunction | None:
 def _find_timeout(tool: Tool, handling: Handling, timeouts: Mapping[str, float | None]) -> tuple[float | None, str]:
     """Return the tool's timeout and where it comes from (E5).
 
-    An exact name in the settings wins over a glob there, the longest glob first; the tool's own timeout is last.
+    An exact name in the settings wins over a glob in them, and a longer glob over a shorter one. The tool's own timeout
+    comes last.
     """
     name = tool.spec.name
     for pattern in sorted(timeouts, key=lambda pattern: (pattern != name, -len(pattern))):
@@ -194,7 +199,7 @@ def _find_timeout(tool: Tool, handling: Handling, timeouts: Mapping[str, float |
 
 
 def _describe_own_limit(wanted: float | None, timeout: float | None) -> str:
-    """Return where a timeout comes from that no setting names. `wanted` is that of the tool's spec."""
+    """Return where a timeout comes from that no setting names. `wanted` is the timeout in the tool's spec."""
     if timeout != wanted:
         return LONGEST_CALL  # the tool has its own clock, which each report of progress starts again
     return DEFAULT_LIMIT if timeout == DEFAULT_TIMEOUT else OWN_LIMIT

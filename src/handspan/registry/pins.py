@@ -40,7 +40,7 @@ class DefinitionChange(Struct, frozen=True):
 class PinnedSpecs:
     """The definitions that were agreed to, by owner, origin and name. They are written in the background.
 
-    `open` reads those of global tools. Those of one owner's tools last as long as the process.
+    `open` reads the definitions of global tools. Those of one owner's tools last as long as the process.
     """
 
     def __init__(self, store: Pins | None = None) -> None:
@@ -62,7 +62,10 @@ class PinnedSpecs:
     def compare(
         self, policy: PinPolicy, origin: Origin, scope: ToolScope, specs: Mapping[str, ToolSpec]
     ) -> Mapping[str, DefinitionChange]:
-        """Return how these differ, by name. A definition that needs no agreement counts as agreed to from now on."""
+        """Return how these specs differ from the agreed ones, by name.
+
+        A definition that needs no agreement counts as agreed to from now on.
+        """
         known = self._specs.get((owner_of(scope), str(origin)), {})
         new = [spec for name, spec in specs.items() if name not in known]
         changes = {
@@ -92,9 +95,9 @@ class PinnedSpecs:
 
 
 def _identity(spec: ToolSpec) -> str:
-    """Return the fingerprint of what the source says. The operator's own settings give permissions and timeout.
+    """Return the fingerprint of what the source says. Permissions and timeout do not count: the operator sets them.
 
-    Definitions that an earlier version of ours stored may have invisible characters.
+    Invisible characters do not count: definitions that an earlier version of ours stored may have them.
     """
     return structs.replace(spec, parameters=strip_schema(spec.parameters), permissions=(), timeout=None).fingerprint
 
@@ -102,7 +105,7 @@ def _identity(spec: ToolSpec) -> str:
 async def _write(store: Pins, pins: Sequence[Pin]) -> None:
     try:
         await store.set(*pins)
-    except HandspanError as error:  # the next process accepts them again, or asks again
+    except HandspanError as error:  # the next process accepts these definitions again, or asks again
         _log.error("The agreed definitions of %s could not be stored: %s", pins[0].origin, error)
 
 

@@ -45,12 +45,12 @@ class Registry:
     ) -> None:
         """`changed(owner)` is called after `replace` and `accept`; an empty owner means all owners.
 
-        A source that registers tools one by one announces that itself, once for all of them.
+        A source that registers tools one by one announces the change itself, once for all of them.
         """
         self._pins = pinned or PinnedSpecs()
         self._changed = changed
         self.explain_absence: Callable[[str, str], str] = lambda owner, name: ""
-        """Says why a tool of this name is not here for this owner, if its supplier is known and away; else ""."""
+        """(owner, name) → why the owner has no tool of this name, if its supplier is known and away; else ""."""
         self._rules = rules or RegistryRules()
         self._disabled = set(self._rules.disabled)
         self._scopes: WeakValueDictionary[ToolScope, ScopedTools] = WeakValueDictionary()
@@ -63,7 +63,7 @@ class Registry:
     def register(
         self, tool: Tool, origin: Origin = BUILTIN, scope: ToolScope = GLOBAL, handling: Handling | None = None
     ) -> Entry:
-        """Add this tool. `handling` comes from its source; None takes the tool's own.
+        """Add this tool. `handling` comes from its source; None: the tool's own handling is used.
 
         Raises `NameTaken` when the scope has a tool of that name, `DefinitionError` when the tool is not valid.
         """
@@ -96,10 +96,11 @@ class Registry:
         handling: Handling | None = None,
         pins: PinPolicy | Mapping[str, DefinitionChange] | None = None,
     ) -> list[Broken]:
-        """Make these the only tools of this origin in this scope, in one step. Return those that were refused.
+        """Make these the only tools of this origin in this scope, in one step. Return the tools that were refused.
 
-        `handling` applies to all of them; None: each has its own. `pins` says what happens to a tool whose definition
-        is not the one that a person agreed to; None: nothing; by name: another node has found these changes.
+        `handling` applies to all of them; None: each has its own. `pins` is the policy for tools whose definition is
+        not the one that a person agreed to; None: nothing happens to them; a mapping: the changes that another node
+        found, by name.
         """
         scoped = self._tools_in(scope)
         entries, refused = self._make_entries(scoped, tools, origin, handling)
@@ -114,7 +115,7 @@ class Registry:
         return refused
 
     def accept(self, name: str, fingerprint: str, scope: ToolScope = GLOBAL) -> bool:
-        """Count this definition as agreed to by a person. Return False if no such definition waits for that."""
+        """Count this definition as agreed to by a person. Return False if no such definition waits for agreement."""
         scoped = self._tools_in(scope)
         entry = scoped.entries.get(name)
         if entry is None or entry.change is None or entry.spec.fingerprint != fingerprint:
@@ -126,13 +127,13 @@ class Registry:
         return True
 
     def holder(self, name: str, scope: ToolScope = GLOBAL) -> Origin | None:
-        """Return the origin of the tool that has this name in this scope."""
+        """Return the origin of the tool that has this name in this scope; None without such a tool."""
         scoped = self._scopes.get(scope)
         entry = None if scoped is None else scoped.entries.get(name)
         return None if entry is None else entry.origin
 
     def unregister(self, name: str, scope: ToolScope = GLOBAL) -> bool:
-        """Remove one tool. Return False if there is none of that name."""
+        """Remove one tool. Return False if there is no tool of that name."""
         entry = self._tools_in(scope).remove(name)
         if entry is None:
             return False
@@ -154,7 +155,7 @@ class Registry:
         return len(self._by_origin.get(origin, ()))
 
     def use(self, rules: RegistryRules, switched_off: Iterable[str]) -> None:
-        """Apply these rules from now on, and the patterns that people have switched off beside them."""
+        """Apply these rules from now on, and switch off the patterns that people have switched off in addition."""
         self._rules = rules
         self._disabled = {*rules.disabled, *switched_off}
         for entry in self:
@@ -198,7 +199,9 @@ class Registry:
         in_turn: bool = False,
         skill_tools: SkillTools | None = None,
     ) -> Toolbox:
-        """Return what this agent may use for this person in this session: of each name the tool of the nearest scope.
+        """Return what this agent may use for this person in this session.
+
+        If several scopes have a tool of one name, the tool of the narrowest scope counts.
 
         `in_turn` adds the tools that exist only during the session's turn. The globs of `skill_tools` replace
         the agent's own, and show internal tools, too (SPEC A3, C2).
@@ -206,7 +209,7 @@ class Registry:
         key = (agent, who.owner, session, in_turn, skill_tools)
         box = self._toolboxes.get(key)
         if box is None:
-            # A global change affects every box, an owner's change the boxes of that owner, a session's change its own.
+            # A global change affects every box, an owner's change the boxes of that owner, a session's change its box.
             turn = self._tools_in(ToolScope("turn", session)) if in_turn else self._no_turn
             scoped = self._tools_in(ToolScope("session", session))
             box = self._toolboxes[key] = Toolbox(turn, scoped, self._selection(agent, who.owner, skill_tools))
@@ -280,6 +283,7 @@ class Registry:
         return entries, refused
 
     def _check_holder(self, scoped: ScopedTools, name: str, origin: Origin) -> None:
+        """Raise `NameTaken` if another origin has a tool of this name in the scope."""
         holder = scoped.entries.get(name)
         if holder is not None and holder.origin != origin:
             raise NameTaken(f"Tool {name!r} belongs to {holder.origin}, and {origin} may replace only its own")
@@ -297,7 +301,7 @@ class Registry:
             self._changed(owner_of(scope))
 
     def _check_name(self, name: str, origin: Origin) -> None:
-        """Raise for a name that is not valid, or reserved for a built-in tool."""
+        """Raise `DefinitionError` for a name that is not valid, `NameTaken` if it is reserved for a built-in tool."""
         if not origin.is_foreign:
             check_own_name(name)
         elif not is_outside_name(name):

@@ -35,7 +35,7 @@ class ToolIndex:
         self._count = len(counts)
         self._names = {name.lower(): name for name in counts}
         self._scores: dict[str, list[tuple[str, float]]] = defaultdict(list)
-        """The tools of each word, with how much of the word each has."""
+        """The tools that have each word, with the weight of the word in each tool."""
         for name, words in counts.items():
             norm = _SATURATION * (1 - _LENGTH_SHARE + _LENGTH_SHARE * lengths[name] / average)
             for word, count in words.items():
@@ -50,7 +50,7 @@ class ToolIndex:
                 weight = share * math.log(1 + (self._count - len(scores) + 0.5) / (len(scores) + 0.5))
                 for name, score in scores:
                     totals[name] += score * weight
-        for part in text.lower().split():  # a whole name is what it says, whatever its words are
+        for part in text.lower().split():  # a tool's whole name means that tool, whatever words the name has
             if part in self._names:
                 totals[self._names[part]] = math.inf
         ranked = [(-score, name) for name, score in totals.items()]
@@ -59,7 +59,7 @@ class ToolIndex:
             yield heapq.heappop(ranked)[1]
 
     def _find_known(self, word: str) -> list[tuple[str, float]]:
-        """Return the indexed words for a word of a query: itself, or else those that begin with it."""
+        """Return the indexed words for a word of a query, with weights: itself, or else those that begin with it."""
         if word in self._scores:
             return [(word, 1.0)]
         if len(word) < _SHORTEST_PREFIX:
@@ -81,12 +81,12 @@ def _count_words(spec: ToolSpec) -> Counter[str]:
 
 
 def _split_words(text: str) -> list[str]:
-    return [term for word in re.findall(_WORD, text.lower()) for term in _normalise(word)]
+    return [term for word in re.findall(_WORD, text.lower()) for term in _normalize(word)]
 
 
 @lru_cache(maxsize=8192)
-def _normalise(word: str) -> tuple[str, ...]:
-    """Return the word without the mark of the plural, or the pairs of characters of a text without spaces."""
+def _normalize(word: str) -> tuple[str, ...]:
+    """Return the word without its plural ending. For a script without spaces, return each pair of characters."""
     if not word.isascii() and re.fullmatch(_UNSPACED, word):
         return tuple(first + second for first, second in pairwise(word))
     if len(word) > 4 and word.endswith("ies"):

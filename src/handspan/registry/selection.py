@@ -23,7 +23,7 @@ _CHANGED: Final = "its definition is not the one that a person agreed to, and no
 
 
 class ToolSelection:
-    """The tools that one agent may use, among the global ones and those of its owner."""
+    """The tools that one agent may use, among the global tools and those of the agent's owner."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class ToolSelection:
     ) -> None:
         """`skill_tools`: the globs of the active skills replace the agent's own (SPEC A3).
 
-        `explain_absence` says why a tool of this name is away, if its supplier is known; else it returns "".
+        `explain_absence` returns why a tool of this name is away, if its supplier is known; else "".
         `shown`: with more tools than this, a model is sent only some of them; 0: always all (SPEC R4).
         """
         self.shown = shown
@@ -78,19 +78,19 @@ class ToolSelection:
         return self._never_hidden
 
     async def index(self) -> ToolIndex:
-        """Return the index of the usable tools. It is made in a thread, by the first search after a change."""
+        """Return the index of the usable tools. The first search after a change makes it, in a thread."""
         async with self._indexing:
             specs = self.specs()
             if self._index is None:
                 index = await asyncio.to_thread(ToolIndex, tuple(specs.values()))
-                if self.specs() is not specs:  # a tool has changed meanwhile: good for this search only
+                if self.specs() is not specs:  # a tool has changed meanwhile: the index is good for this search only
                     return index
                 self._index = index
             return self._index
 
     @property
     def _globs(self) -> tuple[str, ...] | None:
-        """The list that holds now; None: all tools."""
+        """The list of tools in force: that of the active skills, or the agent's own; None: all tools."""
         return self.agent.tools if self.skill_tools is None else self.skill_tools.globs
 
     def _needs_search(self, globs: Sequence[str]) -> bool:
@@ -219,7 +219,7 @@ def _skill_reason(skill_tools: SkillTools, name: str) -> Reason:
 
 
 def _definition_reasons(selection: ToolSelection, entry: Entry) -> Iterator[Reason]:
-    """Reasons that only tools have which miss something, or are internal, new or changed."""
+    """Yield the reasons for a tool that misses something, or that is internal, new or changed."""
     if entry.missing:
         yield Reason(False, f"It can't be used yet: {entry.missing}.")
     if entry.internal and selection.hides(entry):

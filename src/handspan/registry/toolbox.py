@@ -12,7 +12,7 @@ from handspan.registry.selection import Reason, ToolSelection, reasons, refusal
 
 _HOW_TO_LIST: Final = " `handspan tools` lists those that there are."
 _FEWEST_FOUND: Final = 20
-"""So many found tools are sent in any case, even if those that are never hidden are more than `tools.shown`."""
+"""So many found tools are sent at least, even if the tools that are never hidden are more than `tools.shown`."""
 
 
 class Toolbox:
@@ -27,11 +27,13 @@ class Toolbox:
         self._found: dict[str, Entry | None] = {}
         self._specs: tuple[ToolSpec, ...] | None = None
         self._base: tuple[ToolSpec, ...] = ()
+        """The tools that are never hidden from a model."""
         self._base_names: set[str] = set()
         self._hidden: dict[str, ToolSpec] = {}
         self._sent: tuple[ToolSpec, ...] = ()
+        """The tools that a model was sent last: those of `_base`, then hidden tools in use."""
         self._sent_names: list[str] = []
-        """The hidden tools in `_sent`, which follow those of `_base`."""
+        """The names of the hidden tools in `_sent`."""
 
     def find(self, name: str) -> Entry | None:
         """Return the tool of this name, or None if this agent may not use it."""
@@ -42,7 +44,7 @@ class Toolbox:
         try:
             return self._found[name]
         except KeyError:
-            entry = self._find_nearest(name)
+            entry = self._find_in_narrowest_scope(name)
             usable = entry if entry is not None and self._selection.allows(entry) else None
             if len(self._found) < 2 * len(self._global.entries) + 1000:  # a model may invent any number of names
                 self._found[name] = usable
@@ -66,9 +68,9 @@ class Toolbox:
     def specs_for_model(self, last_use: Mapping[str, int]) -> tuple[ToolSpec, ...]:
         """Return the specs to send to a model: those that are never hidden, then the hidden ones in use (SPEC R4).
 
-        `last_use` has the names in the order of their first use, each with the time of its last use. Only the last
-        used ones are sent, so that there are no more than `tools.shown`. The tuple is the same while nothing changes:
-        models cache what they make of it.
+        `last_use` has the names in the order of their first use, each with the time of its last use. Only the hidden
+        tools that were used last are sent, so that there are no more than `tools.shown`. The same tuple is returned
+        while nothing changes: models cache what they make of it.
         """
         self.specs()
         if not self._hidden:
@@ -98,7 +100,7 @@ class Toolbox:
 
     def refusal(self, name: str) -> ToolError:
         """Return the error for a call of a tool that `find` does not return."""
-        entry = self._find_nearest(name)
+        entry = self._find_in_narrowest_scope(name)
         if entry is None and (why := self._selection.explain_absence(name)):
             return ToolError("tool_not_available", f"Tool {_clip(name)!r} is not available: {why}")
         if entry is None:
@@ -112,11 +114,11 @@ class Toolbox:
 
     def knows(self, name: str) -> bool:
         """Whether a scope of this session has a tool of this name, usable or not."""
-        return self._find_nearest(name) is not None
+        return self._find_in_narrowest_scope(name) is not None
 
     def explain(self, name: str) -> list[Reason]:
         """Return every reason for and against the use of this tool by this agent."""
-        entry = self._find_nearest(name)
+        entry = self._find_in_narrowest_scope(name)
         if entry is None and (why := self._selection.explain_absence(name)):
             return [Reason(False, f"{why[0].upper()}{why[1:]}")]
         if entry is None:
@@ -132,10 +134,11 @@ class Toolbox:
         return [Reason(True, f"{text} this one before {SEARCH_TOOLS!r} finds it or it is called by its name.")]
 
     def _divide(self, usable: list[ToolSpec]) -> tuple[tuple[ToolSpec, ...], tuple[ToolSpec, ...]]:
-        """Return the specs that are listed, and those of them that are never hidden. A model that can't search has all.
+        """Return the specs that are listed, and those of them that are never hidden. Without search, none is hidden.
 
-        `search_tools` is left out if no tool is hidden. The tuples are made of lists: one of a generator is allocated
-        longer and cut, so it never fits a tuple that Python kept for reuse, and Python keeps 2,000 of each length.
+        `search_tools` is left out if no tool is hidden. The tuples are made from lists, not from generators: Python
+        keeps up to 2,000 freed tuples of each length for reuse, and a tuple from a generator, which is first longer,
+        never reuses one.
         """
         search = self.find(SEARCH_TOOLS)
         if search is None or not search.origin.is_builtin:
@@ -160,7 +163,7 @@ class Toolbox:
         self._found = {}
         self._specs = None
 
-    def _find_nearest(self, name: str) -> Entry | None:
+    def _find_in_narrowest_scope(self, name: str) -> Entry | None:
         scopes = (self._turn, self._session, self._owner, self._global)
         return next((tools.entries[name] for tools in scopes if name in tools.entries), None)
 

@@ -19,7 +19,7 @@ _BOOLS: Final = {"true": True, "false": False}
 
 
 def read_simple(front: str, first_line: int) -> tuple[dict[str, object], dict[str, WrittenValue]] | None:
-    """Return the values and where they are written, or None when the text needs YAML."""
+    """Return the values and where they are written; None when the text needs YAML, and always without speed tricks."""
     values: dict[str, object] = {}
     written: dict[str, WrittenValue] = {}
     for number, line in enumerate(front.removesuffix("\n").split("\n") if IS_FAST else ("",), first_line):

@@ -38,11 +38,11 @@ class Skill(Struct, frozen=True):
     """Globs of the tools while the skill is on. None: no change; empty: no tools (as in SPEC R7)."""
     argument_hint: str = ""
     user_invocable: bool = False
-    """Whether user interfaces offer it to people as a command."""
+    """Whether user interfaces offer the skill to people as a command."""
     disable_model_invocation: bool = False
-    """Whether the model may not switch it on."""
+    """Whether the model is not allowed to switch the skill on."""
     metadata: JsonObject = {}
-    """The unknown keys."""
+    """The keys of the file that are not known here, with their values."""
     instructions: str = ""
     fingerprint: str = ""
     """Hash of the file's bytes: a person agrees to exactly these."""
@@ -116,7 +116,7 @@ def _fingerprint(*parts: bytes) -> str:
 
 
 def _decode_text(data: bytes, file: str) -> str:
-    """Return the bytes as text with `\\n` as line end. Raises `SkillError` when it is too large or not UTF-8."""
+    """Return the bytes as text with `\\n` as line end. Raises `SkillError` when the file is too large or not UTF-8."""
     if len(data) > MAX_BYTES:
         raise SkillError(file, None, f"it is too large: at most {MAX_BYTES} bytes are taken. Say it shorter")
     try:

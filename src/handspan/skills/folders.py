@@ -1,7 +1,7 @@
 """The folders of skills, one folder for each skill, and the reader of their files (SPEC A3, S1).
 
-A model can write in the workspace. So skills there are read like files of the file tools: no link leads out. In a
-person's own folder links are allowed.
+A model can write in the workspace. So skills of the workspace are read like files of the file tools: no link leads out.
+In a person's own folder links are allowed.
 """
 
 import hashlib
@@ -72,7 +72,7 @@ class PlainFolder:
         return printable(self._folder)
 
     def names(self) -> list[str]:
-        """Return the folders in it, sorted."""
+        """Return the names of the folders in this folder, sorted."""
         try:
             with os.scandir(self._folder) as children:
                 return sorted(
@@ -115,7 +115,7 @@ class WorkspaceFolder:
         self._hidden = tuple(hidden)
 
     def names(self) -> list[str]:
-        """Return the folders in it, sorted. A missing folder or workspace has none."""
+        """Return the names of the folders in this folder, sorted. A missing folder or workspace has none."""
         if _is_missing(self._root / _IN_WORKSPACE):  # the usual case, and a much faster check
             return []
         try:
@@ -186,11 +186,11 @@ _MANIFEST: Final = "skill.json"
 _PROMPT: Final = "prompt.md"
 
 _Parsed: TypeAlias = tuple[bytes, Skill | str]
-"""The hash of the files, and the skill, or the reason why it is none."""
+"""The hash of a skill's files; and the skill, or the reason why the files are none."""
 
 
 class FoundSkill(Struct, frozen=True):
-    """One folder with its skill, or with the reason why it is none."""
+    """One folder with its skill, or with the reason why it has none."""
 
     where: Where
     path: str
@@ -211,7 +211,7 @@ class SkillReader:
         """Return all skills of this moment, in the order of the folders and of their names."""
         parsed: dict[str, _Parsed] = {}
         found = [each for folder in self._folders for each in self._read_folder(folder, parsed)]
-        self._parsed = parsed  # entries of removed files go
+        self._parsed = parsed  # without the entries of removed files
         return found
 
     def _read_folder(self, folder: SkillFolder, parsed: dict[str, _Parsed]) -> Iterator[FoundSkill]:

@@ -36,9 +36,9 @@ class ListedSkill(Struct, frozen=True):
     where: Where
     path: str
     enabled: bool
-    """Whether it can be switched on."""
+    """Whether the skill can be switched on."""
     problems: tuple[str, ...]
-    """The reasons why it can't be used."""
+    """The reasons why the skill can't be used."""
     fingerprint: str
     """Identifies the content that a person agrees to by enabling it."""
 
@@ -63,12 +63,13 @@ class Skills:
         self._reader = SkillReader(folders)
         self._switches = switches
         self._agreed: Mapping[str, str] = {}
+        """The fingerprint of each skill of the workspace that a person has enabled, by name."""
         self._switch_problems: tuple[str, ...] = ()
         self._cached: tuple[Skill, ...] = ()
         self._cached_at: float | None = None
 
     async def refresh(self) -> None:
-        """Read which skills a person has enabled, perhaps in another process. None are when this can't be read."""
+        """Read which skills a person has enabled, perhaps in another process. If that fails, none counts as enabled."""
         try:
             self._agreed, self._switch_problems = await self._switches.enabled_skills(), ()
         except ConfigError as error:
@@ -84,7 +85,7 @@ class Skills:
         return tuple(sorted((skill for skill in found if skill is not None), key=lambda skill: skill.name))
 
     def usable_cached(self) -> tuple[Skill, ...]:
-        """Return the same from a cache of one second: reading the files takes longer than most turns."""
+        """Return what `usable` returns, from a cache of one second: reading the files takes longer than most turns."""
         now = time.monotonic()
         if self._cached_at is None or now - self._cached_at > _CACHE_SECONDS:
             self._cached, self._cached_at = self.usable(), now
@@ -113,7 +114,7 @@ class Skills:
         return next(nearest, None) or _pick_usable(name, checked)
 
     async def enable(self, name: str, fingerprint: str) -> bool:
-        """Enable a skill of the workspace with the content that a person saw. Return False when it already was.
+        """Enable a skill of the workspace with the content that a person saw. Return False if it already was enabled.
 
         Only a person may decide this. Raises `ToolError` when there is no such skill, or its content is different.
         """

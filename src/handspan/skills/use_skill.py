@@ -14,7 +14,7 @@ from handspan.skills.skills import Skills
 from handspan.wire.strict_json import parse
 
 SwitchOn: TypeAlias = Callable[[str, Skill], Awaitable[None]]
-"""(session, skill): the skill, with its variables filled in, is on from the next round to the end of the turn."""
+"""(session, skill) → switches the skill on, from the next round to the end of the turn. Its variables are filled in."""
 
 
 class UseSkill:
@@ -84,6 +84,7 @@ def skills_switched_on(messages: Sequence[Message]) -> list[str]:
 
 
 def _switched_on_by(call: CallPart) -> str:
+    """Return the name of the skill that this call has switched on; empty for a call of another tool."""
     if call.name != UseSkill.spec.name:
         return ""
     arguments = parse(call.arguments)  # the call succeeded, so they can be read

@@ -24,7 +24,7 @@ _DECODER: Final = json.JSONDecoder()
 
 
 def find_result(output: str) -> str | None:
-    """Return the text behind `Result: ` in what `content call` printed; None when it printed no result."""
+    """Return the text after `Result: ` in what `content call` printed; None when it printed no result."""
     found = _RESULT.search(output)
     return None if found is None else output[found.end() :].removesuffix("\n").removesuffix("\r")
 
@@ -70,7 +70,7 @@ def _read_error(fields: str) -> Json:
 
 
 def _read_texts(fields: str) -> dict[str, str]:
-    """Return the texts of an error. An intent holds no comma, so what follows one is another key."""
+    """Return the texts of an error. An intent holds no comma, so another key begins after a comma."""
     message, hint, intent = _TEXTS
     texts = {}
     fields, found, rest = fields.rpartition(intent) if intent in fields else (fields, "", "")
@@ -81,11 +81,11 @@ def _read_texts(fields: str) -> dict[str, str]:
         texts["resolution_hint"] = rest
     if fields.startswith(message):
         texts["error_message"] = fields.removeprefix(message)
-    return {key: text for key, text in texts.items() if text != "null"}  # so Java prints what is missing
+    return {key: text for key, text in texts.items() if text != "null"}  # Java prints `null` for what is missing
 
 
 def encode_extras(extras: Mapping[str, Json], *, escapes: bool) -> list[str]:
-    """The options `--extra KEY:s:VALUE` of `content call`. Raises `WireError` for what no command line can carry.
+    """Return the options `--extra KEY:s:VALUE` of `content call`. Raises `WireError` if no command line can carry them.
 
     `escapes`: this Android reads `\\` as an escape and `:` as a separator. An older one takes all after the second `:`.
     """
@@ -103,9 +103,9 @@ def _escape(text: str) -> str:
 
 
 def _ascii_json(text: str) -> str:
-    """The same JSON in ASCII: not every Android reads other characters of a command line rightly."""
-    return "".join(one if one < "\x7f" else _escaped_character(one) for one in text)
+    """Return the JSON text in ASCII: some Androids read other characters of a command line wrongly."""
+    return "".join(one if one < "\x7f" else _escape_character(one) for one in text)
 
 
-def _escaped_character(one: str) -> str:
+def _escape_character(one: str) -> str:
     return json.dumps(one)[1:-1] if one != "\x7f" else "\\u007f"

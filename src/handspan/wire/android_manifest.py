@@ -13,11 +13,15 @@ _AUTHORITY: Final = "com.clawseed.tools.authority"
 _VERSION: Final = "com.clawseed.tools.version"
 
 _XML, _STRINGS, _IDS, _START, _END = 0x0003, 0x0001, 0x0180, 0x0102, 0x0103
+"""The kinds of the parts of a file: all of it, its strings, the numbers of attributes, begin and end of an element."""
 _NAME_ID, _VALUE_ID = 0x01010003, 0x01010024
 """The numbers that Android has given to the attributes `android:name` and `android:value`."""
 _UTF8: Final = 0x100
+"""The flag of strings that are UTF-8; others are UTF-16."""
 _REFERENCE, _STRING, _FIRST_INT, _LAST_INT = 0x01, 0x03, 0x10, 0x1F
+"""The kinds of an attribute's value."""
 _NONE: Final = 0xFFFFFFFF
+"""In place of a string's number: there is no string."""
 
 _Attributes: TypeAlias = dict[str, str | int | None]
 """A value is None where it is a resource of the app, which stands in another file."""
@@ -87,6 +91,7 @@ def _elements(data: bytes) -> Iterator[tuple[str, _Attributes | None]]:
 
 
 def _header(data: bytes, at: int) -> tuple[int, int, int]:
+    """Return the kind of the part that begins here, the size of its header, and its whole size."""
     kind, header, size = struct.unpack_from("<HHI", data, at)
     return kind, header, size
 
@@ -96,17 +101,17 @@ def _read_start(data: bytes, at: int, strings: list[str], ids: list[int]) -> tup
     attributes: _Attributes = {}
     for number in range(count):
         _, key, raw, _, _, kind, value = struct.unpack_from("<IIIHBBI", data, at + start + number * size)
-        attributes[_attribute_name(key, strings, ids)] = _value(kind, value, raw, strings)
+        attributes[_attribute_name(key, strings, ids)] = _read_value(kind, value, raw, strings)
     return strings[name], attributes
 
 
 def _attribute_name(key: int, strings: list[str], ids: list[int]) -> str:
-    """The name by its number: a shrunken app has the numbers alone."""
+    """Return the name of an attribute, by its number if that is known: a shrunken app has no names."""
     number = ids[key] if key < len(ids) else 0
     return {_NAME_ID: "name", _VALUE_ID: "value"}.get(number) or strings[key]
 
 
-def _value(kind: int, value: int, raw: int, strings: list[str]) -> str | int | None:
+def _read_value(kind: int, value: int, raw: int, strings: list[str]) -> str | int | None:
     if kind == _STRING:
         return strings[value]
     if _FIRST_INT <= kind <= _LAST_INT:

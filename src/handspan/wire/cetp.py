@@ -125,7 +125,7 @@ class ProviderTool(Struct, frozen=True, omit_defaults=True):
 
     @property
     def only_reads(self) -> bool:
-        """Whether a consumer of version 1 may offer it."""
+        """Whether a consumer of version 1 may offer the tool."""
         return self.annotations.read_only and not self.annotations.destructive
 
 
@@ -166,7 +166,7 @@ class ToolsData(Struct, frozen=True):
 
 
 class ProviderError(HandspanError):
-    """A provider answers a call with an error. `answer` is what it sends."""
+    """A provider answers a call with an error. `answer` is what the provider sends."""
 
     def __init__(self, code: CetpCode, message: str, *, hint: str = "", intent: str = "") -> None:
         super().__init__(message)
@@ -177,7 +177,7 @@ class ProviderError(HandspanError):
 
 
 def read_request(body: bytes) -> CetpRequest:
-    """Return the request. Raises `WireError` when these bytes are none (cetp.md 1.1)."""
+    """Return the request. Raises `WireError` when these bytes are no request (cetp.md 1.1)."""
     value = strict_json.parse(body, max_values=MAX_VALUES)
     try:
         return msgspec.convert(value, CetpRequest)
@@ -210,12 +210,12 @@ def _read_args(args: Json) -> JsonObject:
 
 
 def success(value: object) -> CetpSuccess:
-    """The response with this value. Raises `TypeError` or `ValueError` when it has no JSON form."""
+    """Return the response with this value. Raises `TypeError` or `ValueError` when the value has no JSON form."""
     return CetpSuccess(encode(value).decode())
 
 
 def encode_message(message: CetpRequest | CetpResponse) -> bytes:
-    """The request or the response as JSON."""
+    """Return the request or the response as JSON."""
     return encode(message)
 
 
@@ -223,13 +223,13 @@ def encode_message(message: CetpRequest | CetpResponse) -> bytes:
 
 
 def execute_request(tool: str, arguments: JsonObject, request_id: str = "") -> CetpRequest:
-    """The request that calls a tool."""
+    """Return the request that calls a tool."""
     extras = ExecuteExtras(tool, encode(arguments).decode(), request_id)
     return CetpRequest(EXECUTE_TOOL, msgspec.to_builtins(extras))
 
 
 def read_response(body: bytes | str) -> CetpResponse:
-    """What the provider answered. Bytes that are no response count as `INTERNAL_ERROR` (cetp.md 2.5)."""
+    """Return what the provider answered. Bytes that are no response count as `INTERNAL_ERROR` (cetp.md 2.5)."""
     try:
         value = strict_json.parse(body, max_values=MAX_VALUES)
     except WireError as error:
@@ -238,7 +238,7 @@ def read_response(body: bytes | str) -> CetpResponse:
 
 
 def read_bundle(value: Json) -> CetpResponse:
-    """What the provider answered, from the fields of a response."""
+    """Return what the provider answered, from the fields of a response."""
     status = value.get("status") if isinstance(value, dict) else None
     if isinstance(value, dict) and status == "success":
         data = value.get("data")
@@ -262,12 +262,12 @@ def _read_error(value: JsonObject) -> CetpError:
 
 
 def unanswered(provider: str, reason: str) -> CetpError:
-    """What a call counts as that got no response (cetp.md 2.6)."""
+    """Return the error of a call that got no response (cetp.md 2.6)."""
     return CetpError("INTERNAL_ERROR", _cut(f"{_FAILED}{provider}: {reason}", _MAX_TEXT))
 
 
 def read_data(data: str) -> Json:
-    """The value of a success: JSON, or the text itself (cetp.md 2.2)."""
+    """Return the value of a success: JSON, or the text itself (cetp.md 2.2)."""
     try:
         return strict_json.parse(data, max_values=MAX_VALUES)
     except WireError:
@@ -275,7 +275,7 @@ def read_data(data: str) -> Json:
 
 
 def read_tools(data: str) -> ProviderTools:
-    """The tools in the data of `list_tools`. Raises `WireError` when it holds no list of tools (cetp.md 3.6)."""
+    """Return the tools in the data of `list_tools`. Raises `WireError` when it has no list of tools (cetp.md 3.6)."""
     value = read_data(data)
     entries = value.get("tools") if isinstance(value, dict) else None
     if not isinstance(entries, list):
@@ -311,7 +311,7 @@ def _read_tool(entry: Json, earlier: dict[str, ProviderTool]) -> tuple[ProviderT
 
 
 def _read_claims(annotations: Json) -> EffectClaims:
-    """What is not clearly read-only counts as writing."""
+    """Return what a tool claims. A tool that is not clearly read-only counts as writing."""
     if annotations is None:
         return EffectClaims()
     if not isinstance(annotations, dict):
@@ -320,7 +320,7 @@ def _read_claims(annotations: Json) -> EffectClaims:
 
 
 def read_info(data: str) -> ProviderInfo:
-    """The data of `get_provider_info`. Raises `WireError` when it is no object (cetp.md 3.6)."""
+    """Return the data of `get_provider_info`. Raises `WireError` when it is no object (cetp.md 3.6)."""
     value = read_data(data)
     if not isinstance(value, dict):
         raise WireError("The data of get_provider_info is no object.")
@@ -334,13 +334,13 @@ def read_info(data: str) -> ProviderInfo:
 
 
 def label_of(name: str) -> str:
-    """The prefix of a provider's tools, from its label or the last part of its id (cetp.md 8.2)."""
+    """Return the prefix of a provider's tools, from its label or the last part of its id (cetp.md 8.2)."""
     label = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
     return (label if label[:1].isalpha() else f"app_{label}".rstrip("_"))[:_MAX_LABEL].rstrip("_")
 
 
 def prefixed(label: str, tool: str) -> str:
-    """The name of a provider's tool at the gateway."""
+    """Return the name of a provider's tool at the gateway."""
     return f"{label}{SEPARATOR}{tool}"
 
 

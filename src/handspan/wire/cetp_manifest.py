@@ -15,7 +15,7 @@ from handspan.wire.cetp import PROTOCOL_VERSION, label_of
 
 MANIFEST_BYTES: Final = 64 * 1024
 SOCKET_PATH_BYTES: Final = 103
-"""macOS has the shortest limit for the path of a Unix socket: 104 bytes with its end."""
+"""macOS has the shortest limit for the path of a Unix socket: 104 bytes with the null byte at its end."""
 
 _ID: Final = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 
@@ -44,17 +44,17 @@ class ProviderManifest(Struct, frozen=True, omit_defaults=True):
 
     @property
     def name(self) -> str:
-        """Its name for a person."""
+        """The provider's name, for a person."""
         return self.label or self.id.rpartition(".")[2]
 
     @property
     def prefix(self) -> str:
-        """The label of its tools, before the suffix of a clash (cetp.md 8.2)."""
+        """The label of the provider's tools, without the suffix that a clash of names adds (cetp.md 8.2)."""
         return label_of(self.name)
 
     @property
     def is_supported(self) -> bool:
-        """Whether we speak its version (cetp.md 4.2)."""
+        """Whether we speak the provider's version (cetp.md 4.2)."""
         return self.version <= PROTOCOL_VERSION
 
 
@@ -74,12 +74,12 @@ def read_manifest(data: bytes) -> ProviderManifest:
 
 
 def encode_manifest(manifest: ProviderManifest) -> bytes:
-    """The manifest as a file has it."""
+    """Return the manifest as the bytes of a file."""
     return msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n"
 
 
 def socket_path(manifest: ProviderManifest, environment: Mapping[str, str]) -> Path:
-    """Return the absolute path of the provider's socket for this person. Raises `ManifestError` when it is too long."""
+    """Return the absolute path of the provider's socket for this person. Raises `ManifestError` for a too long path."""
     path = runtime_folder(environment) / (manifest.socket or f"{manifest.id}.sock")
     if len(os.fsencode(path)) > SOCKET_PATH_BYTES:
         raise ManifestError(
@@ -90,7 +90,7 @@ def socket_path(manifest: ProviderManifest, environment: Mapping[str, str]) -> P
 
 
 def runtime_folder(environment: Mapping[str, str]) -> Path:
-    """The folder of relative sockets (cetp.md 6.2)."""
+    """Return the folder for sockets whose path in the manifest is relative (cetp.md 6.2)."""
     given = environment.get("XDG_RUNTIME_DIR", "")
     if given.startswith("/"):
         return Path(given) / "handspan"
@@ -98,7 +98,7 @@ def runtime_folder(environment: Mapping[str, str]) -> Path:
 
 
 def manifest_folders(environment: Mapping[str, str]) -> list[Path]:
-    """The folders of manifests, the person's own first (cetp.md 6.1)."""
+    """Return the folders of manifests, the person's own first (cetp.md 6.1)."""
     home = environment.get("XDG_DATA_HOME", "")
     own = Path(home) if home.startswith("/") else Path(environment.get("HOME") or "/") / ".local" / "share"
     others = environment.get("XDG_DATA_DIRS") or "/usr/local/share:/usr/share"

@@ -1,7 +1,7 @@
 """A `tool_call_request` as our own gateway writes it, read in a third of the time (a speed trick).
 
-The frame is read into its class and written again. If the bytes are the same, nothing was lost: no key stood there
-twice. With few brackets it can't be deep. `ws.decode_server` reads every other frame.
+The frame is read into its class and written again. If the bytes are the same, nothing was lost: no key was repeated.
+With few brackets the frame can't be nested deeply. `ws.decode_server` reads every other frame.
 """
 
 from typing import Final

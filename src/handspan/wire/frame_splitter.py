@@ -39,7 +39,7 @@ class FrameSplitter:
         self._missing = 0
         """Bytes of the library's frame that have not come yet."""
         self._is_in_message = False
-        """A fragmented message has begun. A whole message before its end would be an error."""
+        """Whether a fragmented message has begun. A whole message before the end of that one would be an error."""
 
     @property
     def is_between_messages(self) -> bool:
@@ -47,7 +47,7 @@ class FrameSplitter:
         return not self._header and not self._missing and not self._is_in_message
 
     def split(self, data: bytes, max_frames: int = _ENDLESS) -> list[tuple[bool, bytes]]:
-        """The pieces of at most so many frames, in order: True with a message, False with bytes for the library."""
+        """Return pieces of at most so many frames, in order: True with a message, False with bytes for the library."""
         pieces: list[tuple[bool, bytes]] = []
         self.rest = b""
         if self._header:
@@ -72,12 +72,15 @@ class FrameSplitter:
             else:
                 pieces.append((False, data[at:ends]))
                 self._missing = max(0, ends - end)
-                self._note_fragment(data[at])
+                self._count_frame(data[at])
             at = ends
         return pieces
 
-    def _note_fragment(self, first: int) -> None:
-        """Count the frame, and note whether its message continues. Control frames may come between fragments."""
+    def _count_frame(self, first: int) -> None:
+        """Count the frame with this first byte, and note whether its message continues.
+
+        Control frames may come between fragments.
+        """
         if first != _WHOLE_TEXT:
             self.frames += 1
         if first & 0x0F < 8:

@@ -20,6 +20,7 @@ MAX_TINY: Final = 2_000
 _LONG_NUMBER: Final = b"0" * (MAX_DIGITS + 1)
 _TINY_NUMBER: Final = b"e-000"
 _SIMPLER: Final = bytes.maketrans(b"123456789:{[E", b"000000000,,,e")
+"""Makes every digit a 0, and every colon and opening bracket a comma: so one count finds all of a kind."""
 
 
 class TooManyValues(WireError):
@@ -42,7 +43,7 @@ def check_value_count(raw: bytes | str, limit: int) -> None:
 
 
 def is_deeper(value: Json, max_depth: int) -> bool:
-    """Whether a value is nested more than so many levels. Go level by level: recursion could exhaust the stack."""
+    """Whether a value is nested more than so many levels. No recursion: it could exhaust the stack."""
     level: list[Json] = [value]
     for _ in range(max_depth + 1):
         nested = [item for item in level if type(item) is dict or type(item) is list]
@@ -53,6 +54,7 @@ def is_deeper(value: Json, max_depth: int) -> bool:
 
 
 def _reason(simpler: bytes, limit: int) -> str | None:
+    """Return why a text, translated by `_SIMPLER`, is too much work; None if it is not."""
     count = simpler.count(b",")
     if count > limit:
         return _too_many_text(limit)

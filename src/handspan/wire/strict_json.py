@@ -34,7 +34,7 @@ def parse(raw: bytes | str, *, max_depth: int = DEFAULT_MAX_DEPTH, max_values: i
 
 def parse_slowly(raw: bytes | str, *, max_depth: int = DEFAULT_MAX_DEPTH) -> Json:
     """Return the same as `parse`, with the parser of the standard library alone."""
-    text = _text(raw)
+    text = _decode_text(raw)
     try:
         value: Json = _STRICT_DECODER.decode(text)
     except json.JSONDecodeError as error:
@@ -50,6 +50,7 @@ def parse_slowly(raw: bytes | str, *, max_depth: int = DEFAULT_MAX_DEPTH) -> Jso
 
 
 def _check_surrogates(value: Json) -> None:
+    """Raise `WireError` for half of a surrogate pair: such a string has no UTF-8 form."""
     items, texts = [value], []
     for item in items:  # the list grows during the loop
         if isinstance(item, dict):
@@ -66,7 +67,7 @@ def _check_surrogates(value: Json) -> None:
         raise WireError(f"Not acceptable JSON: half of a surrogate pair, {lone!a}, stands alone in a string.") from None
 
 
-def _text(raw: bytes | str) -> str:
+def _decode_text(raw: bytes | str) -> str:
     try:
         text = raw.decode() if isinstance(raw, bytes) else raw
     except UnicodeDecodeError as error:
@@ -86,7 +87,8 @@ def _too_deep(max_depth: int) -> WireError:
     return WireError(f"Not acceptable JSON: it is nested more than {max_depth} levels deep.")
 
 
-def _without_repeats(pairs: list[tuple[str, Json]]) -> JsonObject:
+def _build_object(pairs: list[tuple[str, Json]]) -> JsonObject:
+    """Return the object with these pairs. Raises `WireError` when a key is repeated."""
     value = dict(pairs)
     if len(value) < len(pairs):
         raise WireError(f"Not acceptable JSON: the key {_first_repeated(pairs)!r} stands twice in one object.")
@@ -102,14 +104,16 @@ def _first_repeated(pairs: list[tuple[str, Json]]) -> str:
     return _short(key)
 
 
-def _finite(number: str) -> float:
+def _parse_float(number: str) -> float:
+    """Return the number. Raises `WireError` when it is too large for a float."""
     value = float(number)
     if value in (float("inf"), float("-inf")):
         raise WireError(f"Not acceptable JSON: the number {_short(number)} is too large.")
     return value
 
 
-def _no_constant(name: str) -> NoReturn:
+def _refuse_constant(name: str) -> NoReturn:
+    """Raise `WireError` for `NaN` and `Infinity`, which Python's parser accepts."""
     raise WireError(f"Not JSON: {name} is no JSON number.")
 
 
@@ -118,5 +122,5 @@ def _short(text: str) -> str:
 
 
 _STRICT_DECODER: Final = json.JSONDecoder(
-    object_pairs_hook=_without_repeats, parse_float=_finite, parse_constant=_no_constant
+    object_pairs_hook=_build_object, parse_float=_parse_float, parse_constant=_refuse_constant
 )

@@ -24,7 +24,7 @@ class FrameError(WireError):
 
 
 encode: Final[Callable[[ClientFrame | ServerFrame], bytes]] = msgspec.json.Encoder().encode
-"""The frame as one JSON text."""
+"""Returns the frame as one JSON text."""
 
 
 def decode_client(data: bytes | str, max_depth: int = strict_json.DEFAULT_MAX_DEPTH) -> ClientFrame:
@@ -62,7 +62,7 @@ def read_offer(offered: Json) -> Offer:
 
 
 def offered_name(offered: Json) -> str:
-    """Return the name of an entry of `register_tools`, even of a wrong one. Empty: it has none."""
+    """Return the name of an entry of `register_tools`, even of a wrong entry; empty if it has none."""
     name = offered.get("name") if isinstance(offered, dict) else None
     return name if isinstance(name, str) else ""
 

@@ -23,19 +23,19 @@ _ID_OR_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 _THINKING: Final = ("thinking", "redacted_thinking")
 _SERVER_CALLS: Final = ("server_tool_use", "mcp_tool_use")
 _LARGEST_IMAGE: Final = 5 * 1024 * 1024
-"""In base64. A larger image makes the API refuse this request and every later one of the conversation."""
+"""Bytes in base64. A larger image makes the API refuse this request and every later one of the conversation."""
 IMAGES: Final = ImageLimits(
     frozenset(("image/png", "image/jpeg", "image/gif", "image/webp")), _LARGEST_IMAGE // 4 * 3, 20_000_000
 )
 _LARGEST_PDF: Final = 24 * 1024 * 1024
-"""In base64; a whole request may have 32 MB."""
+"""Bytes in base64; a whole request may have 32 MB."""
 _LONGEST_TITLE: Final = 200
 
 _decode: Final = msgspec.json.Decoder().decode
 
 
 def user_blocks(message: UserMessage) -> list[JsonObject]:
-    """Return the blocks of a person's message. There is always one: the API refuses a message without content."""
+    """Return the blocks of a person's message, at least one: the API refuses a message without content."""
     blocks = [_media(part.attachment) if type(part) is Media else _text(part.text) for part in message.parts]
     return [block for block in blocks if not _is_blank(block)] or [_text("(an empty message)")]
 
@@ -43,7 +43,8 @@ def user_blocks(message: UserMessage) -> list[JsonObject]:
 def wire_ids(message: AssistantMessage) -> dict[str, str]:
     """Return the ids that this API gave to the calls, by our ids. An id that the API would refuse is left out.
 
-    Ids of other APIs are not used: many servers count anew in each answer, and here all ids of a conversation differ.
+    Ids of other APIs are not used: many servers count anew in each answer, and this API wants different ids in all of a
+    conversation.
     """
     if message.native is None or message.native.api != "anthropic":
         return {}
@@ -54,7 +55,7 @@ def wire_ids(message: AssistantMessage) -> dict[str, str]:
 def result_blocks(message: ResultsMessage, ids: dict[str, str]) -> list[JsonObject]:
     """Return the results of a turn side by side, followed by the media that can't stand inside a result.
 
-    `ids` are the calls' ids on the wire by ours. A call that is not among them keeps our id.
+    `ids` are the calls' ids on the wire, by our ids. A call that is not among them keeps our id.
     """
     results: list[JsonObject] = []
     after: list[JsonObject] = []
@@ -81,7 +82,7 @@ def assistant_blocks(message: AssistantMessage, ids: dict[str, str], model: str 
 
 
 def _native_blocks(message: AssistantMessage, ids: dict[str, str], model: str) -> list[JsonObject] | None:
-    """Return the native blocks without calls that were cut off; None when they are another API's or incomplete."""
+    """Return the native blocks without calls that were cut off; None if another API sent them, or a call is missing."""
     native = message.native
     if native is None or native.api != "anthropic" or not isinstance(native.content, list):
         return None
@@ -126,7 +127,7 @@ def _blocks_from_parts(message: AssistantMessage, ids: dict[str, str]) -> list[J
     for part in message.parts:
         if type(part) is Text:
             said.append(_text(part.text))
-        elif type(part) is Media:  # an assistant's message can't hold media here
+        elif type(part) is Media:  # in this API an assistant's message can't hold media
             said.append(_describe(part.attachment, "made earlier in this conversation"))
     calls: list[JsonObject] = [
         {

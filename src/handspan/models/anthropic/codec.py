@@ -24,9 +24,12 @@ DEFAULT_MAX_TOKENS: Final = 16_000
 _USER: Final = b'{"role":"user","content":['
 _ASSISTANT: Final = b'{"role":"assistant","content":['
 _ROLE_AT: Final = len(b'{"role":"')
+"""The place of the role's first letter in an item."""
 _END: Final = b"]}"
 _OURS: Final = frozenset(("model", "messages", "system", "tools", "stream"))
+"""Fields of the request that no option replaces."""
 _CACHE: Final[JsonObject] = {"cache_control": {"type": "ephemeral"}}
+"""Marks an end up to which the prompt cache keeps the request."""
 _NO_TOOL: Final[JsonObject] = {
     "name": "no_tools_left",
     "description": "There are no tools any more.",
@@ -52,8 +55,8 @@ class AnthropicCodec:
     def encode(self, message: Message, before: Message | UnsetType | None = UNSET) -> list[bytes]:
         """Return the message as one item of `messages`; no item when nothing of it can be sent.
 
-        Results do not hold the model's ids of their calls: they are taken from `before`. When `before` is unset, all
-        ids are ours, and match too.
+        Results do not hold the model's ids of their calls: these ids are taken from `before`. When `before` is unset,
+        all ids are ours, and match too.
         """
         match message:
             case AssistantMessage():

@@ -91,7 +91,7 @@ class AnthropicDecoder:
         return block
 
     def _update_usage(self, usage: JsonObject) -> None:
-        """Store the counts. They are totals, so a later count replaces an earlier one; null counts nothing."""
+        """Store the counts. They are totals, so a later count replaces an earlier one; null is no count."""
         self._usage.update((key, value) for key, value in usage.items() if value is not None)
 
 
@@ -181,7 +181,7 @@ class _ContentBlock:
         return (CallDelta(self.position, arguments=self.arguments),) if is_new else ()
 
     def _append(self, field: str, piece: Json) -> str:
-        """Add a piece to a field, and return the text that is complete so far."""
+        """Add a piece to a field, and return the new complete text (`SurrogateJoiner`)."""
         text = json_text(piece)
         self._pieces.setdefault(field, []).append(text)
         return self._joiner.feed(text)
@@ -242,6 +242,7 @@ def _usage(counts: JsonObject) -> Usage | None:
 
 
 def _mend_content(content: list[JsonObject]) -> Json:
+    """Return the content with texts that all have a UTF-8 form."""
     try:
         msgspec.json.encode(content)
     except UnicodeEncodeError:

@@ -64,7 +64,7 @@ class CallAssembler:
         used: set[str] = set()
         parts = []
         for call in self._calls:
-            wire_id = "" if call.wire_id in used else call.wire_id  # two calls must not share one
+            wire_id = "" if call.wire_id in used else call.wire_id  # two calls must not share one id
             used.add(wire_id)
             parts.append(CallPart(new_call_id(), self._names.get(call.name, call.name), call.arguments, wire_id))
         return parts

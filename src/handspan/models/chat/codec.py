@@ -71,8 +71,8 @@ class ChatCodec:
     def encode(self, message: Message, before: Message | UnsetType | None = UNSET) -> list[bytes]:
         """Return the message as chat messages.
 
-        Results do not hold the model's ids of their calls: they are taken from `before`. When `before` is unset, all
-        ids are made from ours, and match too.
+        Results do not hold the model's ids of their calls: these ids are taken from `before`. When `before` is unset,
+        all ids are made from ours, and match too.
         """
         match message:
             case UserMessage(parts=parts):
@@ -124,7 +124,7 @@ class ChatCodec:
         return reader.finish_whole()
 
     def _wire_ids(self, message: Message | UnsetType | None) -> dict[str, str]:
-        """Return the ids that go back as they came, by ours. Those of another model have to fit every server."""
+        """Return the ids of calls that go back as they came, by our ids. Another model's have to fit every server."""
         sent_by = message.model if type(message) is AssistantMessage else ""
         is_own = not self._model or sent_by == self._model
         return wire_ids(message, self._id_pattern if is_own else self._strict_id_pattern)
@@ -138,7 +138,7 @@ class ChatCodec:
         return [filler, *items] if self._server.answers_before_user else items
 
     def _native(self, message: AssistantMessage, ids: dict[str, str]) -> list[JsonObject]:
-        """Return the message as this model sent it, with valid ids; nothing when another model or API sent it."""
+        """Return the message as this model sent it, with valid ids; nothing for another model's, or without calls."""
         native = message.native
         if native is None or native.api != self.api or (self._model and native.model != self._model):
             return []
@@ -164,6 +164,7 @@ class ChatCodec:
         return [item] if item["content"] else []  # servers refuse an empty message
 
     def _add_reasoning_field(self, item: JsonObject) -> JsonObject:
+        """Return the message with the field for reasoning that its server requires, if it requires one."""
         field = self._server.reasoning_field
         return item if not field or field in item else {**item, field: ""}
 

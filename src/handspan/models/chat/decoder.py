@@ -65,8 +65,10 @@ class ChatDecoder:
         self._refused = False
         self._usage: Usage | None = None
         self._finish: str | None = None
+        """Why the model stopped, in the server's words."""
         self._has_choice = False
         self._done = False
+        """Whether the stream has said that it is over."""
         self._failed_call: CallPart | None = None
 
     def feed(self, event: str, data: str) -> Sequence[ModelEvent]:

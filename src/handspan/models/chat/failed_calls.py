@@ -1,6 +1,6 @@
 """A call that the server refused because the model wrote it wrongly: Groq's error `tool_use_failed`.
 
-It becomes a call that the engine refuses. So the model hears of it and goes on, as after every failed call.
+It becomes a call that the engine refuses. So the model reads why it failed and goes on, as after every failed call.
 """
 
 import re
@@ -19,7 +19,7 @@ _LONGEST: Final = 8000
 def read_failed_call(answer: JsonObject, names: dict[str, str]) -> CallPart | None:
     """Return the call that this error is about; None for another error, or when it names no offered tool.
 
-    Its arguments are the server's words, which are no JSON on purpose: a call that was refused must not run.
+    The call's arguments are the server's words, which are no JSON on purpose: a call that was refused must not run.
     """
     error = json_object(answer.get("error"))
     if error.get("code") != _CODE:
@@ -34,6 +34,6 @@ def read_failed_call(answer: JsonObject, names: dict[str, str]) -> CallPart | No
 
 
 def read_failed_reply(body: bytes, names: dict[str, str], model: str) -> AssistantMessage | None:
-    """Return the reply in place of this error answer; None when it is about something else."""
+    """Return a reply with the refused call, in place of this error answer; None for another error."""
     call = read_failed_call(json_object(read_json(body)), names)
     return None if call is None else AssistantMessage((call,), "calls", model)

@@ -65,6 +65,7 @@ def _cut_out_calls(text: str, names: Collection[str]) -> tuple[str, list[TextCal
 
 
 def _blocks(text: str, names: Collection[str]) -> Iterator[_CallBlock]:
+    """Yield each block of the text that holds calls of offered tools."""
     for found in _BLOCK.finditer(text):
         if found["mistral"] is not None:
             calls = _mistral_calls(found["mistral"], names)
@@ -96,6 +97,7 @@ def _calls_in_json(text: str, names: Collection[str]) -> list[TextCall]:
 
 
 def _call(item: Json, names: Collection[str]) -> TextCall | None:
+    """Return the call that this JSON object is; None if it is no call of an offered tool."""
     if not isinstance(item, dict) or not _KEYS.issuperset(item):
         return None
     name, arguments = item.get("name"), item.get("arguments", item.get("parameters"))
@@ -106,6 +108,7 @@ def _call(item: Json, names: Collection[str]) -> TextCall | None:
 
 
 def _mistral_calls(text: str, names: Collection[str]) -> list[TextCall]:
+    """Return the calls after `[TOOL_CALLS]`; none unless all of the text is calls of offered tools."""
     if text.lstrip().startswith("["):
         return _calls_in_json(text, names)
     calls: list[TextCall] = []

@@ -281,6 +281,7 @@ def _is_text(data: bytes) -> bool:
 
 
 def _add_options(body: _Fields, options: JsonObject) -> None:
+    """Add the options to the body: tools and fields of the request at the top, all others in `generationConfig`."""
     config: _Fields = {}
     for key, value in options.items():
         if key == "tools":

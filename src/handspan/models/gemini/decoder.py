@@ -114,10 +114,12 @@ class GeminiDecoder:
         self._names = names
         self._model = model
         self._raw: list[JsonObject] = []
+        """The parts as they came, to send them back."""
         self._parts: list[Part] = []
         self._calls = 0
         self._has_candidate = False
         self._blocked = ""
+        """Why Gemini refused the prompt; empty if it did not."""
         self._finish = ""
         self._finish_message = ""
         self._usage: Usage | None = None
@@ -239,8 +241,8 @@ def _is_text_only(raw: JsonObject) -> bool:
 
 
 def _attachment(blob: _GeminiBlob) -> Attachment:
-    is_first = blob.mime_type.partition("/")[0]
-    kind: AttachmentKind = "image" if is_first == "image" else "audio" if is_first == "audio" else "file"
+    family = blob.mime_type.partition("/")[0]
+    kind: AttachmentKind = "image" if family == "image" else "audio" if family == "audio" else "file"
     return Attachment(kind, blob.mime_type, blob.data)
 
 

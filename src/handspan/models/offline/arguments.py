@@ -39,6 +39,7 @@ class Slot(Struct, frozen=True):
 
     name: str
     kind: str
+    """One of `_ORDER`."""
     is_required: bool
     words: frozenset[str]
     choices: tuple[str, ...] = ()
@@ -69,7 +70,7 @@ def _read_slot(name: str, schema: Json, is_required: bool) -> Slot:
     kinds, enum, words = inner.get("type"), inner.get("enum"), frozenset(split_words(name))
     kind = next((one for one in kinds if one != "null"), "") if isinstance(kinds, list) else kinds
     text = next((text for text, known in _KINDS.items() if words & known), "text")
-    # Of a list, as the words of a `Clause`.
+    # A tuple made from a list, as `Clause.words`.
     choices = tuple([value for value in enum if isinstance(value, str)]) if isinstance(enum, list) else ()
     hint = f"one of {', '.join(choices)}" if choices else str(outer.get("description", ""))[:120].rstrip(". ")
     return Slot(name, "choice" if "enum" in inner else _TYPES.get(str(kind), text), is_required, words, choices, hint)
@@ -100,6 +101,7 @@ class FilledCall:
         self.unused = [piece.text for piece in self._free if not self._is_own(piece) and piece.kind != "mark"]
         """Pieces that are neither words of the tool nor part of an argument."""
         self.lack = min(len(self.missing), 2) + sum(0.5 if text.isalpha() else 1.5 for text in self.unused[:8])
+        """How far the call is from complete: points for missing parameters and unused pieces."""
 
     def _check(self) -> list[str]:
         try:
@@ -136,7 +138,7 @@ class FilledCall:
     def _find_value(self, slot: Slot) -> Json:
         """Return the value for one parameter; for a required one also what "it" means."""
         finders = {"choice": self._choice, "number": self._number, "url": self._url, "path": self._path}
-        finders |= {"json": self._items, "zone": self._place, "place": self._place}
+        finders |= {"json": self._items, "zone": self._place_name, "place": self._place_name}
         value = finders.get(slot.kind, self._text)(slot)
         if value is not None or not slot.is_required or not self._clause.has_pronoun:
             return value
@@ -159,8 +161,8 @@ class FilledCall:
         found = self._pieces("number") if slot.is_required else []
         return _convert(slot, self._use(found[0])) if found else None
 
-    def _place(self, slot: Slot) -> Json:
-        """Return the name after "in" or "for": a city with a time zone, or any words that are not the tool's own."""
+    def _place_name(self, slot: Slot) -> Json:
+        """Return the name after "in", "for", "of" or "at": a city with a time zone, or other words than the tool's."""
         free, is_zone = self._free, slot.kind == "zone"
         starts = [at + 1 for at, piece in enumerate(free) if piece.text.lower() in ("in", "for", "of", "at")]
         for names in (free[start : start + length] for start in starts for length in (3, 2, 1)):

@@ -98,7 +98,7 @@ class Clause:
         self.given = given or {}  # arguments that are written as JSON
         self.text, self.pieces = text, tuple(pieces)
         self.source = text[pieces[0].start : pieces[-1].end] if pieces else ""
-        # Of a list: a tuple of a generator is cut to its length, and Python keeps 2,000 of each length for reuse.
+        # Made from a list: Python keeps 2,000 freed tuples of each length, and one made from a generator reuses none.
         self.words = tuple([piece.text.lower() if piece.kind == "word" else "" for piece in pieces])
         said = [word for word in self.words if word not in ("", "and", "then", "also", "please", "hello")]
         first, lead = said[0] if said else "", set(takewhile((FILLERS | _DOUBTS).__contains__, said))

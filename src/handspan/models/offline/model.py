@@ -114,7 +114,7 @@ class _Request:
 
     @property
     def names_search(self) -> bool:
-        """Whether the person asks for a search of tools: then it is a call like others."""
+        """Whether the person names `search_tools`: then it is called like any other tool."""
         return SEARCH_TOOLS in self.text
 
     def _searches(self, message: AssistantMessage) -> bool:
@@ -299,12 +299,14 @@ def _list_abilities(tools: Sequence[KnownTool]) -> str:
 
 
 def _ask(tool: KnownTool, filled: FilledCall) -> str:
+    """Return the question for the missing arguments, or what is wrong with those that were given."""
     wanted = "; ".join(f"{slot.name} ({slot.description})".replace(" ()", "") for slot in filled.missing)
     wrong = f"I can't call {tool.name} like that: {'; '.join(filled.problems).rstrip('.')}."
     return f"{wrong if filled.problems else f'For {tool.name} {_ASKING}: {wanted}.'} {_by_hand(tool)}"
 
 
 def _by_hand(tool: KnownTool) -> str:
+    """Return how a person writes a call of this tool."""
     values = {slot.name: next(iter(slot.choices), "…") for slot in read_slots(tool) if slot.is_required}
     return f"By hand: /{tool.name} {msgspec.json.encode(values).decode()}"
 

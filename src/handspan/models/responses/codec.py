@@ -54,8 +54,8 @@ class ResponsesCodec:
     def encode(self, message: Message, before: Message | UnsetType | None = UNSET) -> list[bytes]:
         """Return the message as input items.
 
-        Results do not hold the model's ids of their calls: they are taken from `before`. When `before` is unset, all
-        ids are made from ours, and match too.
+        Results do not hold the model's ids of their calls: these ids are taken from `before`. When `before` is unset,
+        all ids are made from ours, and match too.
         """
         match message:
             case UserMessage(parts=parts):

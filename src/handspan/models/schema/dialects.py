@@ -15,11 +15,13 @@ class Dialect(Struct, frozen=True):
     enum_types: frozenset[str]
     """The types whose values an enum may list."""
     parameter_name: re.Pattern[str] | None = None
+    """The names that a parameter may have; None: any."""
     is_strict: bool = False
     """Objects are closed, every property is required and references are kept. Other schemas are unsupported."""
     is_proto: bool = False
     """A protobuf instead of JSON Schema: null is a flag, `anyOf` stands alone, every schema has one type."""
     takes_look_around: bool = False
+    """Patterns may have look-ahead, look-behind and back-references."""
 
 
 _ALL_SCALARS: Final = frozenset(("string", "number", "integer", "boolean"))

@@ -31,7 +31,7 @@ Target: TypeAlias = Literal["openai", "openai-strict", "anthropic", "gemini", "g
 
 _BYTES_OF_TOKEN: Final = 4
 _UNROLL_LEVELS: Final = (2, 1, 0)
-"""How often a recursive definition is written out inside itself. The next number is tried when it grows too large."""
+"""How often a recursive definition is written out inside itself. If it gets too large, the next number is tried."""
 
 
 @final
@@ -58,7 +58,7 @@ def lower(spec: ToolSpec, target: Target) -> LoweredTool | QuarantinedTool:
 
 
 def lower_all(specs: Sequence[ToolSpec], target: Target) -> Toolset:
-    """Return every tool for this API, in the given order. The toolset of a tuple is cached by identity."""
+    """Return every tool for this API, in the given order. The toolset is cached by the identity of a tuple of specs."""
     return _cached_toolset(_IdentityKey(specs), target) if isinstance(specs, tuple) else _build_toolset(specs, target)
 
 
@@ -101,7 +101,7 @@ def _lower_narrow(name: str, spec: ToolSpec, dialect: Dialect) -> LoweredTool:
 
 
 def _lower_strict(name: str, spec: ToolSpec) -> LoweredTool:
-    """Return the tool in OpenAI's strict form; in the normal form with the reason if its schema does not allow it."""
+    """Return the tool in OpenAI's strict form; in the normal form, with the reason, if its schema can't be strict."""
     report = Report()
     try:
         schema: JsonObject = lower_narrow(spec.parameters, OPENAI_STRICT, report, 0)

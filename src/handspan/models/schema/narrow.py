@@ -39,7 +39,7 @@ from handspan.models.schema.shape import SchemaPosition, Shape
 _MAX_PARTS: Final = 6000
 _MAX_DEPTH: Final = 48
 _MAX_BYTES: Final = 1024 * 1024
-"""Of all rules together: a large schema that is written out often would block other work."""
+"""Bytes of all rules together: a large schema that is written out often would block other work."""
 _WITH_PARTS: Final = frozenset(("properties", "items", "required"))
 _TYPES: Final = {"object": OF_OBJECT, "array": OF_ARRAY, "string": OF_STRING, "number": OF_NUMBER}
 
@@ -66,6 +66,7 @@ class _NarrowWriter:
         self._bytes_written = 0
 
     def root(self, root: JsonObject) -> JsonObject:
+        """Return the root in this subset, with the definitions that it refers to."""
         root_object = flatten_root(self._references, root, self._report)
         shape = self._typed_shape(
             FlatSchema(root_object.trail, root_object.keywords),
@@ -84,6 +85,7 @@ class _NarrowWriter:
         return self._shape(given, at).write(self._dialect)
 
     def _shape(self, given: Json, at: SchemaPosition) -> Shape:
+        """Return what a value of this schema can be."""
         if at.depth > _MAX_DEPTH:
             raise UnsupportedSchema(f"{place_name(at.path)} is nested too deeply")
         reference = self._reference(given, at) if self._dialect.is_strict else None

@@ -114,6 +114,7 @@ def _object_forms(branches: list[Json], references: References, trail: tuple[int
 
 
 def _join(outer: FlatSchema, inner: FlatSchema) -> FlatSchema:
+    """Return the inner form with the rules of the outer one."""
     keywords = {**outer.keywords, **inner.keywords}
     keywords["properties"] = {**_properties(outer), **_properties(inner)}
     keywords["required"] = list[Json](dict.fromkeys([*_required(outer), *_required(inner)]))

@@ -41,10 +41,13 @@ def check_strict_limits(schema: JsonObject) -> None:
 
 
 class _SchemaSize:
+    """Counts what the API limits in a strict schema."""
+
     def __init__(self) -> None:
         self.properties = self.levels = self.values = self.characters = self.of_long_enum = 0
 
     def add(self, schema: Json, level: int) -> None:
+        """Count this schema and the schemas inside it."""
         if not isinstance(schema, dict):
             return
         self.levels = max(self.levels, level)

@@ -15,9 +15,13 @@ _ONE: Final = frozenset(
         *("not", "if", "then", "else", "contentSchema"),
     )
 )
+"""Keywords with one schema."""
 _SEVERAL: Final = frozenset(("allOf", "anyOf", "oneOf", "prefixItems"))
+"""Keywords with a list of schemas."""
 _BY_NAME: Final = frozenset(("patternProperties", "dependentSchemas"))
+"""Keywords with schemas by name."""
 _TAKEN: Final = KNOWN | _ONE | _SEVERAL | _BY_NAME | {"const"}
+"""Keywords that are sent; all others are left out."""
 
 
 def lower_wide(root: JsonObject, dialect: WideDialect, report: Report) -> JsonObject:
@@ -44,6 +48,7 @@ class _WideWriter:
         self._report = report
 
     def schema(self, given: Json, path: str) -> JsonObject:
+        """Return this schema, which is at this path of the arguments, as the API takes it."""
         if not isinstance(given, dict):
             return {} if given is not False else {"not": {}}
         own, target = modernize(given), self.references.target(given)

@@ -92,7 +92,7 @@ class Faults:
             raise BodyError(self.details)
 
     def read(self, value: Json, kind: type[Kind], place: Place) -> Kind | None:
-        """The value as this type. None: it does not fit, and its faults were added. Null counts as a missing field."""
+        """Return the value as this type. None: it does not fit, and its faults were added. A null field is missing."""
         if not isinstance(value, dict):
             self.add(place, f"Send an object, not {kind_name(value)}.", "type_error")
             return None
@@ -103,7 +103,7 @@ class Faults:
             return None
 
     def read_list(self, value: Json, place: Place, example: str) -> Iterator[tuple[Place, Json]]:
-        """The entries of a list with their places, until the faults are full. A value that is no list is a fault."""
+        """Yield the entries of a list with their places, until the faults are full. Another value is a fault."""
         if value is None:
             self.add(place, f"It is missing: send a list such as {example}.", "missing")
         elif not isinstance(value, list):

@@ -29,7 +29,7 @@ EXAMPLE: Final = '[{"role": "user", "content": [{"type": "text", "text": "hello"
 _CONTENT: Final = '[{"type": "text", "text": "hello"}]'
 
 _BLOCKS: Final[Mapping[str, type[Any]]] = {kind.__struct_config__.tag: kind for kind in get_args(Block)}
-_ALLOWED: Final[Mapping[str, frozenset[type]]] = {
+_BLOCKS_OF_ROLE: Final[Mapping[str, frozenset[type]]] = {
     "user": frozenset(PERSON_BLOCKS),
     "tool": frozenset((ToolResultBlock,)),
     "assistant": frozenset((*PERSON_BLOCKS, ReasoningBlock)),
@@ -100,7 +100,7 @@ def _check_count(what: str, count: int, place: Place) -> None:
 def _check_message(message: RequestMessage | AddedMessage, place: Place, faults: Faults) -> None:
     if not message.content:
         faults.add(place, f"It is empty: send at least one block, as in {_example(message.role)}.")
-    allowed = _ALLOWED[message.role]
+    allowed = _BLOCKS_OF_ROLE[message.role]
     for number, block in enumerate(message.content):
         kind = type(block)
         if kind is TextBlock and kind in allowed:
@@ -161,6 +161,7 @@ def _example(role: str) -> str:
 
 
 def _reason(role: str, block: Block) -> str:
+    """Return why a message of this role may not have this block."""
     name = _tag(block)
     if role == "tool":
         return f"A {name!r} block does not answer a call: send 'tool_result' blocks, {_example(role)}."

@@ -47,7 +47,7 @@ def read_object(body: bytes | str) -> JsonObject:
 
 
 def read_body(body: bytes, kind: type[Kind]) -> Kind:
-    """The body as this type. An empty body is an empty object. Raises `BodyError`, which names each wrong place."""
+    """Return the body as this type; an empty body is an empty object. Raises `BodyError` with each wrong place."""
     value = read_object(body) if body.strip() not in (b"", b"null") else {}
     try:
         return msgspec.convert(value, kind)
@@ -131,6 +131,7 @@ def _read_request(value: JsonObject, key: str) -> RunRequest:
 
 
 def _read_request_slowly(value: JsonObject, key: str, faults: Faults) -> RunRequest:
+    """Return the request, read field by field. Raises `BodyError` with every fault."""
     messages = read_messages(value.get(key), (*BODY, key), faults, RequestMessage)
     if not faults.details:
         check_request(messages, (*BODY, key), faults)
@@ -170,14 +171,14 @@ def _read_text(value: Json, place: Place, faults: Faults) -> str:
 def _read_limit(value: Json, faults: Faults) -> int:
     place = (*BODY, "recursion_limit")
     if value is None:
-        return _ROUNDS
+        return _DEFAULT_ROUNDS
     if not isinstance(value, int) or isinstance(value, bool):
         faults.add(place, f"Send a whole number from 1 to {MAX_ROUNDS}, not {quote(value)}.", "type_error")
     elif not 1 <= value <= MAX_ROUNDS:
         faults.add(place, f"{quote(value)} is out of range: send 1 to {MAX_ROUNDS}, or leave it out.")
     else:
         return value
-    return _ROUNDS
+    return _DEFAULT_ROUNDS
 
 
 def _read_flag(value: Json, place: Place, faults: Faults) -> bool:
@@ -208,5 +209,5 @@ def _read_messages(value: Json, place: Place) -> list[AddedMessage]:
 _BODIES: Final[dict[str, type[InvokeBody | ResumeBody]]] = {"messages": InvokeBody, "tool_result": ResumeBody}
 _GRANULARITIES: Final[dict[str, Granularity]] = {word: word for word in get_args(Granularity)}
 _NO_CONFIG: Final = RunConfig()
-_ROUNDS: Final = 25
+_DEFAULT_ROUNDS: Final = 25
 _ENCODER: Final = msgspec.json.Encoder()

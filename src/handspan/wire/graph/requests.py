@@ -81,7 +81,7 @@ class RunRequest(Struct, frozen=True):
 
     @property
     def history(self) -> list[RequestMessage]:
-        """The messages before the person's last ones: up to the last one of another role (graph.md 4.3)."""
+        """The messages before the person's new ones: up to the last message of another role (graph.md 4.3)."""
         roles = [message.role for message in self.messages]
         last = max((place for place, role in enumerate(roles, 1) if role in ("assistant", "system")), default=0)
         return self.messages[:last]

@@ -45,6 +45,7 @@ def _read_function(entry: Json, place: Place, faults: Faults) -> OfferedTool | N
 
 
 def _check_name(tool: OfferedTool, name_place: Place, faults: Faults) -> OfferedTool | None:
+    """Return the tool, with the default node if it names none. Without a name: add a fault, and return None."""
     if not tool.name.strip():
         faults.add(name_place, "A tool needs a name: send one, as in 'read_clipboard'.")
         return None
