@@ -43,7 +43,7 @@ class QuestionOver(Struct, frozen=True, tag="question_over"):
     id: str
     kind: QuestionKind
     by: str = ""
-    """The id that the client gave with its answer."""
+    """The id of the WebSocket client that answered; empty for every other way to end."""
 
 
 @final

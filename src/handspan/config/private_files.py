@@ -81,8 +81,6 @@ def is_locked(path: Path) -> bool:
         return False
     try:
         # A shared lock: two processes that look at the same time do not see each other's lock.
-        import fcntl  # noqa: PLC0415 - Windows has none, and the command still says there what to do
-
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
