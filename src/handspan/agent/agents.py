@@ -1,4 +1,4 @@
-"""All agents: those of the settings, which are read-only here, and those that people have stored (SPEC A1)."""
+"""All agents: those of the settings, which only the settings change, and those that people have stored (SPEC A1)."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
@@ -16,17 +16,18 @@ _OWNER: Final = OPERATOR.owner
 
 
 class KnownAgent(Struct, frozen=True):
-    """An agent, and whether it is from the settings, and so read-only here."""
+    """An agent, and where it comes from."""
 
     agent: Agent
     is_of_settings: bool
+    """Whether the agent comes from the settings. `Agents` can't change such an agent."""
 
 
 class Agents:
     """Finds and changes agents. An agent of the settings hides a stored one of the same name."""
 
     def __init__(self, settings: Settings, book: AgentBook | None = None) -> None:
-        """Without a book, there are only the agents of the settings and the built-in one."""
+        """Without a book, there are only the agents of the settings and the built-in agent."""
         self._settings = settings
         self._book = book
 
@@ -35,7 +36,7 @@ class Agents:
         self._settings = settings
 
     def of_settings(self, name: str | None = None) -> Agent:
-        """Return the settings' agent of this name, or their default. Raises `ConfigError` when there is none.
+        """Return the settings' agent of this name, or their default agent. Raises `ConfigError` when there is none.
 
         The default may be a stored agent, which only `find` knows.
         """
@@ -46,13 +47,13 @@ class Agents:
         return Agent(wanted, **structs.asdict(found))
 
     async def all(self, *, owner: str = _OWNER) -> Sequence[KnownAgent]:
-        """Return every agent sorted by name, the built-in one first."""
+        """Return every agent sorted by name, the built-in agent first."""
         stored = {} if self._book is None else {agent.name: agent for agent in await self._book.all(owner=owner)}
         names = {*stored, *self._settings.agents} - {GENERAL.name}
         return [self._find_known(name, stored) for name in (GENERAL.name, *sorted(names))]
 
     async def find(self, name: str | None = None, *, owner: str = _OWNER) -> KnownAgent:
-        """Return the agent of this name, or the default one. Raises `ConfigError` when there is none."""
+        """Return the agent of this name, or the default agent. Raises `ConfigError` when there is none."""
         wanted = name or self._settings.default_agent
         if self._is_of_settings(wanted):
             return KnownAgent(self.of_settings(wanted), True)
@@ -63,20 +64,20 @@ class Agents:
         raise _unknown(name, wanted, [one.agent.name for one in await self.all(owner=owner)])
 
     async def create(self, agent: Agent, *, owner: str = _OWNER) -> None:
-        """Store a new agent under a name that is free."""
+        """Store a new agent. Its name must be free."""
         self._refuse_settings(agent.name)
         await self._require_book().create(agent, owner=owner)
 
     async def clone(self, name: str, new_name: str, *, owner: str = _OWNER) -> Agent:
-        """Store a copy under another name, and return it. An agent of the settings can be cloned too."""
+        """Store a copy of any agent, even of one of the settings, under another name. Return the copy."""
         copy = structs.replace((await self.find(name, owner=owner)).agent, name=new_name)
         await self.create(copy, owner=owner)
         return copy
 
     async def edit(self, name: str, change: Callable[[Agent], Agent], *, owner: str = _OWNER) -> Agent:
-        """Replace the agent of this name by what `change` makes of it, and return that.
+        """Replace the agent of this name by what `change` makes of it, and return the new agent.
 
-        Two changes at the same time follow each other: none is lost.
+        Two changes at the same time are made one after the other: none is lost.
         """
         await self.find(name, owner=owner)
         self._refuse_settings(name)
@@ -89,7 +90,7 @@ class Agents:
         return await self._require_book().edit(name, checked, owner=owner)
 
     async def delete(self, name: str, *, owner: str = _OWNER) -> int:
-        """Remove it. Return how many sessions moved to the built-in agent."""
+        """Remove the agent of this name. Return how many sessions moved to the built-in agent."""
         await self.find(name, owner=owner)
         self._refuse_settings(name)
         return await self._require_book().delete(name, owner=owner)
@@ -100,11 +101,12 @@ class Agents:
         return KnownAgent(stored[name], False)
 
     def _is_of_settings(self, name: str) -> bool:
-        """Whether a person wrote it there: the settings have a `General` by default."""
+        """Whether a person wrote this agent into the settings: they have an agent `General` by default."""
         found = self._settings.agents.get(name)
         return found is not None and (name != GENERAL.name or found != AgentSettings())
 
     def _refuse_settings(self, name: str) -> None:
+        """Raise `ConfigError` for an agent of the settings."""
         if self._is_of_settings(name):
             raise ConfigError(f"The agent {name!r} is from the settings: change it there (agents.{name}), or clone it.")
 

@@ -18,14 +18,14 @@ from handspan.registry.toolbox import Toolbox
 from handspan.skills.file import Skill
 
 Handover: TypeAlias = Literal["none", "after_step", "now"]
-"""Whether another node goes on with the turn: after the step that runs, or at once, because that step is cancelled."""
+"""Whether another node goes on with the turn: not, after the step that runs, or at once (the step is cancelled)."""
 
 
 class Log(Protocol):
-    """Stores messages. A returned future is done when the message is stored; it goes on if its caller is cancelled."""
+    """Stores messages. A returned future is done when the message is stored, even if the caller is cancelled."""
 
     def append(self, session: str, message: Message, after: int) -> "asyncio.Future[None] | None":
-        """Store a message. `after` is the number of messages before it; with another number it must not be stored."""
+        """Store a message, if the session has exactly `after` messages; otherwise it must not be stored."""
         ...
 
 
@@ -60,7 +60,7 @@ class Conversation:
         self.counts = TurnCounts(messages)
         self.in_use = ToolsInUse(messages)
         self.agent = caller.agent
-        """The agent without skills; `caller` has the agent with them."""
+        """The agent without skills; `caller` has the agent with skills."""
         self.skills: tuple[Skill, ...] = ()
         self.turn_skills: tuple[Skill, ...] = ()
         """Skills that the model switched on. They are on until the turn ends."""
@@ -73,7 +73,7 @@ class Conversation:
         self.notes: tuple[str, ...] = ()
         """Notes for the person, such as a skill that can't be used."""
         self.inbox: list[UserMessage] = []
-        """Messages that came while the model was at work; they join at the next round."""
+        """Messages that came while the model was at work; they join the turn at its next round."""
         self.on_stored: Callable[[Message], None] = ignore_stored
         """Is called with every message that was stored."""
         self.handover: Handover = "none"
@@ -92,7 +92,7 @@ class Conversation:
         return self.turn_box or self.caller.box
 
     def end_turn_skills(self) -> None:
-        """Switch off what the model switched on: its turn is over (SPEC A3)."""
+        """Switch off the skills that the model switched on: the turn is over (SPEC A3)."""
         self.turn_skills, self.turn_box = (), None
 
     @property
@@ -106,7 +106,7 @@ class Conversation:
         return bool(self.messages) and type(self.last) is not AssistantMessage
 
     def specs_for_model(self) -> tuple[ToolSpec, ...]:
-        """Return the tools for the next request to the model. It may call the others by name, too (SPEC R4)."""
+        """Return the tools for the next request to the model. The model may call other tools by name, too (SPEC R4)."""
         return self.in_use.choose_specs(self.box, self.caller.box)
 
     def find_message(self, message_id: str) -> UserMessage | None:
@@ -115,13 +115,13 @@ class Conversation:
         return next((message for message in messages if message.id == message_id), None) if message_id else None
 
     async def append(self, message: Message) -> None:
-        """Store a message, then add it to every projection. Raises `UnpairedCalls` when it does not fit here."""
+        """Store a message, then add it to every projection. Raises `UnpairedCalls` if it can't follow the last one."""
         check_next(self.last, message)
         storing = self._log.append(self.id, message, len(self.messages))
         if storing is not None:
             try:
                 await asyncio.shield(storing)
-            except asyncio.CancelledError:  # the log stores it all the same, so the conversation has it too
+            except asyncio.CancelledError:  # the log stores the message all the same, so the conversation has it too
                 await storing
                 self._add(message)
                 raise
@@ -136,7 +136,7 @@ class Conversation:
         self.on_stored(message)
 
     def rewrite(self, messages: list[Message], removed: int) -> None:
-        """Replace the messages by those of the store, which differ."""
+        """Replace the messages by these, which the store has. `removed`: how many messages were removed so far."""
         self.messages = messages
         self.removed = removed
         self.end_turn_skills()
@@ -149,7 +149,7 @@ class Conversation:
         self._projections.clear()
 
     def projection(self) -> Projection:
-        """Return the conversation in the format of the session's model; made once, then appended to."""
+        """Return the conversation in the format of the session's model. It is made once; then messages are appended."""
         projection = self._projections.get(self.model.name)
         if projection is None:
             projection = self._projections[self.model.name] = self.model.projection(self.caller.agent.instructions)
@@ -159,7 +159,7 @@ class Conversation:
 
 
 def open_calls(last: Message | None) -> list[str]:
-    """Return the names of the calls without results, if this is the last message."""
+    """Return the names of the calls without results. `last`: the last message of the conversation."""
     return [call.name for call in last.calls] if isinstance(last, AssistantMessage) else []
 
 
@@ -173,7 +173,7 @@ def ignore_stored(_: Message) -> None:
 
 
 class StoredLog:
-    """Stores the messages of one owner's sessions, with the cost of each reply if it is known."""
+    """Stores the messages of one owner's sessions, with the cost of each reply if the cost is known."""
 
     def __init__(self, conversations: Conversations, owner: str, price: ModelPrice | None = None) -> None:
         self._conversations = conversations
@@ -181,7 +181,7 @@ class StoredLog:
         self._price = price
 
     def append(self, session: str, message: Message, after: int) -> "asyncio.Future[None] | None":
-        """Store a message. Return None when the store writes it together with other changes."""
+        """Store a message. Return None when the store writes the message together with other changes."""
         dollars = None
         if type(message) is AssistantMessage:
             dollars = cost(message.usage, price_of(message.model, self._price))

@@ -1,7 +1,8 @@
 """The first part of the system prompt: instructions of the built-in agent, made from the live state (SPEC A5).
 
-They have a line for each thing that the agent can use: without the tool, there is no line. An agent with instructions
-of its own (`agents.General.instructions`) gets those instead. `skills.build_instructions` puts all parts in order.
+The instructions have a line for each thing that the agent can use: without the tool, there is no line. If the settings
+have instructions for the built-in agent (`agents.General.instructions`), it gets those instead.
+`skills.build_instructions` puts all parts in order.
 """
 
 from collections.abc import Awaitable, Callable, Iterator
@@ -41,7 +42,7 @@ class DefaultInstructions:
         self._describe_shell = describe_shell
 
     async def write(self, agent: Agent, box: Toolbox, now: datetime) -> str:
-        """Return the agent's instructions: its own, or for the built-in agent without any those of the live state."""
+        """Return the agent's own instructions; for a built-in agent without any, those made from the live state."""
         if agent.instructions or agent.name != GENERAL.name:
             return agent.instructions
         shell = await self._describe_shell() if _has(box, "exec_shell", "spawn") else ""

@@ -1,7 +1,8 @@
 """The limits of a turn: how many rounds and repeated calls it may have, and what the model is told then (SPEC E4).
 
-By default only the number of rounds is limited, and no call is refused: to repeat a call is legal, as in polling. The
-two guards against endless repetition are settings of an agent (`agents.NAME.limits`), off by default.
+By default only the number of rounds is limited, and no call is refused: a tool that is polled is called many times with
+the same arguments. The two guards against endless repetition are settings of an agent (`agents.NAME.limits`), off by
+default.
 """
 
 from collections.abc import Iterable, Sequence
@@ -37,8 +38,11 @@ class TurnCounts:
         self.rounds = 0
         self.failed_rounds = 0
         self._made: dict[tuple[str, str], int] = {}
+        """How often each call was made: by name and arguments."""
         self._last: object = None
+        """The last call with its result, as `count_equal` compares it."""
         self._equal = 0
+        """How many calls in a row, up to the last one, were equal."""
         for message in messages:
             self.note(message)
 
@@ -59,7 +63,7 @@ class TurnCounts:
             self.failed_rounds = self.failed_rounds + 1 if failed else 0
 
     def why_no_more_tools(self, limits: TurnLimits) -> EndOfTools | None:
-        """Return why the model may call no more tools in this turn; None when it may."""
+        """Return why the model may call no more tools in this turn; None when it may call more."""
         if limits.rounds is not None and self.rounds >= limits.rounds:
             return "limit"
         return "errors" if limits.failed_rounds is not None and self.failed_rounds >= limits.failed_rounds else None
@@ -79,7 +83,7 @@ class TurnCounts:
 
 
 def refuse_repeated(calls: Sequence[CallPart], counts: TurnCounts, limits: TurnLimits) -> dict[str, Failure]:
-    """Return the results of the calls of the last reply that the guard refuses, by their ids."""
+    """Return a failure for each call of the last reply that was repeated too often, by the id of the call."""
     if limits.repeats is None:
         return {}
     made = ((call, counts.made_before(calls, place)) for place, call in enumerate(calls))
@@ -101,7 +105,7 @@ def _repeated_failure(name: str, before: int, limit: int) -> Failure:
 def add_notes(
     calls: Sequence[CallPart], results: Sequence[CallResult], counts: TurnCounts, limits: TurnLimits
 ) -> tuple[CallResult, ...]:
-    """Return the results of a round with notes for the model: on a call that changes nothing, on the end of tools."""
+    """Return the results of a round with notes for the model: on calls whose results repeat, on the end of tools."""
     equal = [counts.count_equal(call, result) for call, result in zip(calls, results, strict=True)]
     end = _note_on_end(results, counts, limits)
     if not end and max(equal) < _EQUAL_CALLS_FOR_NOTE:

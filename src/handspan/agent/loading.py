@@ -32,14 +32,14 @@ from handspan.skills.skills import Skills, build_instructions, tools_of_skills
 from handspan.skills.use_skill import UseSkill, skills_switched_on
 
 LAST: Final = "last"
-"""In place of an id: the owner's last active session."""
+"""Stands for the id of the owner's last active session."""
 
 
 class ActiveSkills(NamedTuple):
     """The skills that are on in a session."""
 
     skills: tuple[Skill, ...]
-    """Those of the session, and those that the model has switched on for the turn that is not over."""
+    """The skills of the session, and those that the model has switched on for the turn that is not over."""
     notes: tuple[str, ...]
     """Notes for the person, such as a skill that can't be used."""
     open_calls: frozenset[str]
@@ -75,7 +75,7 @@ class ConversationLoader:
         registry.register_own(UseSkill(skills, self._use_skill))
 
     async def find(self, session_id: str, who: Principal = OPERATOR) -> SessionRecord:
-        """Return the record of this session, or of the last one. Raises `ToolError` when there is none."""
+        """Return the record of this session, or for `LAST` of the last one. Raises `ToolError` when there is none."""
         conversations = self._store.conversations
         if session_id != LAST:
             return await conversations.get(session_id, owner=who.owner)
@@ -87,7 +87,7 @@ class ConversationLoader:
     async def begin(
         self, agent: Agent, choice: Choice, record: SessionRecord | None = None, who: Principal = OPERATOR
     ) -> Session:
-        """Return a new session, or that of the record, with this agent and model until `change_agent` is called."""
+        """Return a new session, or the session of the record. It has this agent and model until `change_agent`."""
         if record is None:
             record = await self._store.conversations.create(owner=who.owner, agent=agent.name)
         session = Session(record.id, who.owner, self)
@@ -104,14 +104,14 @@ class ConversationLoader:
         skills = _chosen_skills(record) if record.agent == agent.name else None
         conversation = self._conversation(record.id, agent, choice, who, messages, skills)
         conversation.removed = record.removed
-        if record.state == "idle":  # a running turn belongs to another process, a waiting one gets its results later
+        if record.state == "idle":  # a running turn belongs to another process, a waiting turn gets its results later
             await self.loop.close(conversation)
-        if conversation.is_cut_off or open_calls(conversation.last):  # its turn may go on here
+        if conversation.is_cut_off or open_calls(conversation.last):  # the turn may go on in this process
             self._use_for_turn(conversation, self._find_turn_skills(messages))
         return conversation
 
     async def change_agent(self, session: Session, agent: Agent, choice: Choice) -> Conversation:
-        """Give the session another agent and model. Its messages stay."""
+        """Give the session another agent and model, and return its new conversation. The messages stay."""
         before = conversation_of(session)
         who = before.caller.who
         conversations = self._store.conversations
@@ -148,7 +148,7 @@ class ConversationLoader:
         return Caller(who, agent, box, session_id, progress)
 
     async def active_skills(self, record: SessionRecord, agent: Agent) -> ActiveSkills:
-        """Return the skills with which this agent acts in the session now. Change nothing in it."""
+        """Return the skills with which this agent acts in the session now. The session is not changed."""
         await self._skills.refresh()
         chosen = _chosen_skills(record) if record.agent == agent.name else None
         on, notes = self._skills.select(agent.skills if chosen is None else chosen)
@@ -164,12 +164,12 @@ class ConversationLoader:
         skills = {skill.name: skill for skill in (*on, *of_turn)}
         return ActiveSkills(tuple(skills.values()), notes, frozenset(call.id for call in calls))
 
-    # Sessions that a program has begun itself.
+    # Implements `SessionHost`, for sessions that a program has begun itself.
 
     async def open(
         self, session: Session, who: Principal, *, agent: str = "", name: str = ""
     ) -> tuple[Conversation, SessionRecord]:
-        """Return the loaded conversation, ready for a turn."""
+        """Return the loaded conversation, ready for a turn, and the session's record."""
         record = await self._store.conversations.get(session.id, owner=session.owner)
         return await self.prepare(conversation_of(session)), record
 
@@ -184,7 +184,7 @@ class ConversationLoader:
 
     async def prepare(self, conversation: Conversation) -> Conversation:
         """Return the same conversation, with the instructions of today and the list of skills in them."""
-        # Not at loading: reading the skills takes longer than all the rest.
+        # This is not done at loading: to read the skills takes longer than all the rest.
         if conversation.prepared_on != date.today():
             if conversation.prepared_on is not None:
                 conversation.forget_projections()
@@ -197,13 +197,13 @@ class ConversationLoader:
         return conversation
 
     async def switch_on(self, session: Session, name: str) -> None:
-        """Switch on a skill from the next round on, until `switch_off`. Raises `ToolError` when it can't be used."""
+        """Switch on a skill from the next round on, until `switch_off`. Raises `ToolError` for an unusable skill."""
         await self._skills.refresh()
         conversation = conversation_of(session)
         await self._choose_skills(conversation, (*conversation.skills, self._skills.find(name)))
 
     async def switch_off(self, session: Session, name: str) -> None:
-        """Switch off a skill from the next round on. Raises `ToolError` when it is not on."""
+        """Switch off a skill from the next round on. Raises `ToolError` when the skill is not on."""
         conversation = conversation_of(session)
         left = tuple(skill for skill in conversation.skills if skill.name != name)
         if len(left) == len(conversation.skills):
@@ -219,12 +219,13 @@ class ConversationLoader:
         conversation.forget_projections()
 
     async def _use_skill(self, session_id: str, skill: Skill) -> None:
+        """Use a skill that the model switches on by the tool `use_skill`, until the turn ends."""
         conversation = self._loaded.get(session_id)
         if conversation is not None:
             self._use_for_turn(conversation, (*conversation.turn_skills, skill))
 
     def _use_for_turn(self, conversation: Conversation, skills: tuple[Skill, ...]) -> None:
-        """Use these skills too until the turn ends. Their instructions are in the results of the model's calls."""
+        """Use also these skills until the turn ends. The model has their instructions from the results of its calls."""
         conversation.turn_skills = tuple({skill.name: skill for skill in skills}.values())
         tools = tools_of_skills((*conversation.skills, *conversation.turn_skills))
         agent, who = conversation.caller.agent, conversation.caller.who
@@ -233,13 +234,13 @@ class ConversationLoader:
         )
 
     def _find_turn_skills(self, messages: Sequence[Message]) -> tuple[Skill, ...]:
-        """Return the skills that the model switched on in the last turn, which goes on in this process."""
+        """Return the skills that the model switched on in the last turn, for a process that goes on with the turn."""
         names = skills_switched_on(messages)
         found = self._skills.select(names)[0] if names else ()
         return tuple(skill for skill in found if not skill.disable_model_invocation)
 
     def _act_with(self, conversation: Conversation, skills: tuple[Skill, ...]) -> None:
-        """Use these skills. SPEC A3: their globs limit the toolbox; their instructions follow the agent's."""
+        """Use these skills. Their globs limit the toolbox, and their instructions follow the agent's (SPEC A3)."""
         conversation.skills = tuple({skill.name: skill for skill in skills}.values())
         text = build_instructions(conversation.own_instructions, conversation.skills, self._skills.usable_cached())
         agent = structs.replace(conversation.agent, instructions=text)
@@ -269,7 +270,7 @@ class ConversationLoader:
 
 
 def _chosen_skills(record: SessionRecord) -> list[str] | None:
-    """Return the names of the skills that a person left on in the session; None: those of its agent."""
+    """Return the names of the skills that a person left on in the session; None: the agent's own skills are on."""
     return None if record.skills is None else record.skills.splitlines()
 
 

@@ -1,8 +1,8 @@
 """The loop of a conversation, as a function of its stored messages (SPEC A2, A4, E3, E4).
 
 `advance` looks at the last message and does the next step: it asks the model, or runs the model's calls. It ends when
-the model is done, the turn is aborted, or a call waits for a person or a client. Any process can call it again to go
-on: all state is in the messages and the ledger.
+the model is done, the turn is aborted, or a call waits for a person or a client. Any process can call `advance` again
+to go on: all state is in the messages and the ledger.
 """
 
 import asyncio
@@ -54,13 +54,13 @@ class Loop:
     """Advances conversations, with one engine for all of them."""
 
     def __init__(self, engine: Engine, ledger: Ledger, images_of: Callable[[str], ImageReader] | None = None) -> None:
-        """`images_of` gives the images of an owner; without it models get only those that came inline."""
+        """`images_of` gives the images of an owner. Without it, models get only images that came inside of messages."""
         self._engine = engine
         self._ledger = ledger
         self._images_of = images_of
 
     async def advance(self, conversation: Conversation, emit: Emit) -> Ended:
-        """Advance the conversation until the turn ends. Return the last event. Cancel it to abort the turn.
+        """Advance the conversation until the turn ends, and return its last event. To cancel `advance` aborts the turn.
 
         Raises `TurnMoved` between two steps, when another node has to go on with the turn.
         """
@@ -89,7 +89,7 @@ class Loop:
                     if results is None:
                         if not await self.can_go_on(conversation):
                             return self._end(emit, "pending")
-                        model_asked_here = False  # the waiting calls have expired while others of the round ran
+                        model_asked_here = False  # the waiting calls got their results while others of the round ran
                         continue
                     await conversation.append(ResultsMessage(results))
                 elif conversation.inbox:
@@ -101,7 +101,7 @@ class Loop:
         except ModelError as error:
             return self._end(emit, "error", str(error), TurnFault("model", error.fault))
         except asyncio.CancelledError:
-            if conversation.handover == "now":  # a half reply is forgotten; calls have results, or stay open
+            if conversation.handover == "now":  # an incomplete reply is forgotten; calls have results, or stay open
                 raise TurnMoved from None
             await self._end_page_calls(conversation)
             await self.close(conversation)  # A4: the text so far is stored, and every call has its result
@@ -118,7 +118,7 @@ class Loop:
     async def give_up(self, conversation: Conversation) -> None:
         """End the calls that a page did not answer, and close the round (graph.md 4.8).
 
-        Raises `ToolError` (`busy`) when a call waits for a person or a device: it still gets its result.
+        Raises `ToolError` (`busy`) when a call waits for a person or a device: that call still gets its result.
         """
         last = conversation.last
         calls = last.calls if type(last) is AssistantMessage else ()
@@ -131,7 +131,7 @@ class Loop:
         await self.close(conversation)
 
     async def _end_page_calls(self, conversation: Conversation) -> None:
-        """End the calls that wait for a page: the turn is aborted, so the page is not asked to run them."""
+        """End the calls that wait for a page. The turn is aborted, so the page is not asked to run them."""
         last = conversation.last
         calls = last.calls if type(last) is AssistantMessage else ()
         for record in (await self._records(calls)).values():
@@ -173,7 +173,7 @@ class Loop:
                 elif type(event) is Queued:
                     emit(RequestQueued(conversation.model.name, event.running))
                 else:
-                    _show(event, emit)
+                    _emit_model_event(event, emit)
         except asyncio.CancelledError:
             if text and conversation.handover != "now":
                 await conversation.append(AssistantMessage((Text("".join(text)),), "aborted", conversation.model.name))
@@ -183,6 +183,7 @@ class Loop:
         return self._check_reply(replied, emit, may_call=not over)
 
     def _check_reply(self, message: AssistantMessage, emit: Emit, *, may_call: bool) -> AssistantMessage:
+        """Publish the usage of the reply, and return the reply; without its calls if the model may not call tools."""
         if message.usage is not None:
             emit(UsageCounted(message.model, message.usage))
         if may_call or not message.calls:
@@ -192,7 +193,7 @@ class Loop:
         return AssistantMessage(text or (Text(""),), "end", message.model, message.usage)
 
     async def _records(self, calls: tuple[CallPart, ...]) -> dict[str, CallRecord]:
-        """Return the ledger's records of these calls, for a turn that goes on after a pause or a restart."""
+        """Return the ledger's records of these calls by id. A call that never began has none."""
         return {call.id: record for call in calls if (record := await self._ledger.find(call.id)) is not None}
 
     async def _run_all(
@@ -203,7 +204,7 @@ class Loop:
         known: dict[str, CallRecord],
         emit: Emit,
     ) -> list[CallResult | Pending]:
-        """Run calls side by side, in order only where a group asks for it. Return their outcomes in their order."""
+        """Run calls side by side, or one after the other where their group needs it. Return the outcomes in order."""
         tasks: list[_Running] = []
         for call, earlier in zip(calls, earlier_calls(calls, conversation.box), strict=True):
             run = self._run(conversation, call, refused, known, emit)
@@ -218,7 +219,7 @@ class Loop:
     def _results(
         self, conversation: Conversation, calls: tuple[CallPart, ...], outcomes: list[CallResult | Pending]
     ) -> tuple[CallResult, ...] | None:
-        """Return the results of all calls in their order; None while a call has none."""
+        """Return the results of all calls in their order, with notes; None while a call has no result."""
         results: list[CallResult] = []
         for outcome in outcomes:
             if type(outcome) is Pending:
@@ -234,6 +235,10 @@ class Loop:
         known: dict[str, CallRecord],
         emit: Emit,
     ) -> CallResult | Pending:
+        """Run one call, or replay its stored outcome, and publish the call's events.
+
+        `refused`: failures of calls that must not run, by id. `known`: records of calls that began before, by id.
+        """
         record = known.get(call.id)
         if record is not None:
             return self._replay(conversation, call, record, emit)
@@ -252,7 +257,7 @@ class Loop:
             goes_on_elsewhere=lambda: conversation.handover == "now",
         )
         wanted = ToolCall(call.name, call.arguments, call.id)
-        # Now, as the engine finds it: while the call runs, the tool may leave, and a skill may narrow the toolbox.
+        # Find the tool before the call: while the call runs, the tool may leave, and a skill may narrow the toolbox.
         source = _outside_source(caller.box.find(call.name))
         if call.id in refused:
             result: ToolResult | Pending = await self._engine.refuse(wanted, caller, refused[call.id])
@@ -271,13 +276,14 @@ class Loop:
     def _replay(
         self, conversation: Conversation, call: CallPart, record: CallRecord, emit: Emit
     ) -> CallResult | Pending:
-        """Return the stored result of a call, and emits its event; `Pending` while there is none."""
+        """Return the stored result of a call, and publish its event. Return `Pending` while there is no result."""
         if isinstance(record.result, UnsetType):
             return Pending()
         emit(_finished_event(call, record.result, record.duration))
         return render_result(call, record.result, _stored_source(record, conversation))
 
     async def _stored_result(self, conversation: Conversation, call: CallPart) -> CallResult:
+        """Return the stored result of a call; a failure that says that it did not run when there is none."""
         record = await self._ledger.find(call.id)
         if record is None or isinstance(record.result, UnsetType):
             return render_result(call, _NEVER_RAN, "")
@@ -293,7 +299,7 @@ _Running: TypeAlias = asyncio.Task[CallResult | Pending]
 
 
 async def _run_after(earlier: list[_Running], run: Coroutine[Any, Any, CallResult | Pending]) -> CallResult | Pending:
-    """Run a call after earlier ones of its group. While one of them waits for its outcome, this one does not begin."""
+    """Run a call after earlier calls of its group. While an earlier call waits for its outcome, return `Pending`."""
     try:
         await asyncio.wait(earlier)
         if any(type(task.result()) is Pending for task in earlier):
@@ -308,17 +314,18 @@ _NEVER_RAN = Failure("interrupted", "The turn was ended before this call was han
 
 
 def _is_answer(message: Message | None) -> bool:
-    """Whether the turn ends with this message."""
+    """Whether this message ends a turn: a reply of the model without calls."""
     return type(message) is AssistantMessage and not message.calls
 
 
 def _finished_event(call: CallPart, result: ToolResult, took: float) -> CallFinished:
     status = result.code if type(result) is Failure else "success"
-    # S4: people and programs that watch the turn read it, too.
+    # S4: people and programs that watch the turn read the envelope, too.
     return CallFinished(call.id, call.name, status, took, strip_invisible(encode_envelope(result).decode()))
 
 
-def _show(event: object, emit: Emit) -> None:
+def _emit_model_event(event: object, emit: Emit) -> None:
+    """Publish an event of the model as an event of the turn."""
     if type(event) is ThinkingDelta:
         emit(ThinkingArrived(event.text))
     elif type(event) is CallDelta:
@@ -328,16 +335,16 @@ def _show(event: object, emit: Emit) -> None:
 
 
 def _outside_source(entry: Entry | None) -> str:
-    """Return where the words of this tool's results come from, if that is outside; else "".
+    """Return the origin of a tool whose results have words from outside; for any other tool an empty text.
 
-    Without a tool, the result is a refusal in words of ours.
+    Without a tool, the result is a refusal in our own words.
     """
     is_outside = entry is not None and (entry.origin.is_foreign or entry.spec.annotations.open_world)
     return str(entry.origin) if entry is not None and is_outside else ""
 
 
 def _stored_source(record: CallRecord, conversation: Conversation) -> str:
-    """Return the source of a stored result. One that is not known to be ours counts as outside."""
+    """Return the source of a stored result. A result that is not known to be ours counts as outside."""
     origin = record.tool.origin
     if origin is not None and origin.is_foreign:
         return str(origin)
@@ -350,9 +357,9 @@ def _stored_source(record: CallRecord, conversation: Conversation) -> str:
 
 
 def render_result(call: CallPart, result: ToolResult, source: str) -> CallResult:
-    """Return a result in the form for the model: a source outside is marked, invisible characters go (SPEC S4).
+    """Return a result in the form for the model: an outside source is named, invisible characters go (SPEC S4).
 
-    `source`: where its words come from; empty: they are ours.
+    `source`: where the words of the result come from; empty: the words are ours.
     """
     envelope = strip_invisible(encode_envelope(result).decode())
     if source:

@@ -1,7 +1,7 @@
 """Which calls of one reply wait for each other (SPEC E3).
 
-Calls run side by side. Inside a group of tools they keep their order around each call that changes something: so a read
-after a write of the same reply sees it.
+Calls run side by side. Inside a group of tools they keep their order around each call that changes something, so that a
+read sees what an earlier call of the same reply wrote.
 """
 
 from collections.abc import Sequence
@@ -19,18 +19,19 @@ class _GroupOrder(Struct):
     last_change: tuple[int, ...] = ()
     """The last call that may change something; empty when there was none."""
     reads: tuple[int, ...] = ()
-    """The calls after it, which only read."""
+    """The calls after `last_change`, which only read."""
 
 
 def earlier_calls(calls: Sequence[CallPart], box: Toolbox) -> list[tuple[int, ...]]:
     """Return for each call the places of the calls that have to end before it begins."""
     groups: dict[tuple[Origin, str], _GroupOrder] = {}
-    return [_wait_in_group(place, call, box, groups) for place, call in enumerate(calls)]
+    return [_add_to_group(place, call, box, groups) for place, call in enumerate(calls)]
 
 
-def _wait_in_group(
+def _add_to_group(
     place: int, call: CallPart, box: Toolbox, groups: dict[tuple[Origin, str], _GroupOrder]
 ) -> tuple[int, ...]:
+    """Add the call to its group. Return the places of the calls that have to end before it begins."""
     entry = box.find(call.name)
     if entry is None or not isinstance(name := entry.spec.annotations.group, str):
         return ()

@@ -16,6 +16,7 @@ Work: TypeAlias = Callable[[Turn], Awaitable[Ended]]
 """The work of a turn, done when the turns before it are over."""
 
 MAX_WAITING: Final = 8
+"""How many turns of a session may wait."""
 
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
@@ -41,17 +42,17 @@ class Tasks:
     def _remove(self, task: asyncio.Task[Any]) -> None:
         self.left.discard(task)
         if not task.cancelled():
-            task.exception()  # mark it as read: the caller may have been cancelled, and asyncio would complain
+            task.exception()  # marks the error as read: if the caller was cancelled, asyncio would log it
 
 
 class TurnHost(Protocol):
-    """What turns need of their host."""
+    """What turns need from their host."""
 
     tasks: Tasks
     wait_seconds: float
-    """Seconds that a turn waits for the one before it."""
+    """Seconds that a turn waits for the turns before it."""
     is_open: bool
-    """Whether turns are still begun."""
+    """Whether new turns may begin."""
     runs_turns: bool
     """Whether turns run on this node at all."""
 
@@ -72,7 +73,8 @@ class TurnQueue:
         """`end` publishes the end of a turn, if the loop has not; `left` is called when a turn has left the queue.
         `moved` waits for the end of a turn that another node goes on with.
 
-        All are methods of the session, which has this queue: the queue does not keep the session in memory.
+        All three are methods of the session that has this queue. The queue refers to them weakly, so that it does not
+        keep the session in memory.
         """
         self.turns: list[Turn] = []
         self._session_id = session_id
@@ -94,8 +96,8 @@ class TurnQueue:
     def line_up(self, turn: Turn, *, asks_model: bool = True) -> Turn:
         """Put a turn at the end of the queue, and return it. Raises `SessionBusy` when too many turns wait.
 
-        `asks_model`: False for one that only changes what is stored. Raises `NoTurnsHere` for any other where no turns
-        run.
+        `asks_model`: False for a turn that only changes what is stored. Raises `NoTurnsHere` for any other turn, if
+        this node runs no turns. Raises `GatewayStops` when the gateway is being stopped.
         """
         try:
             if asks_model and not self._host.runs_turns:
@@ -111,14 +113,14 @@ class TurnQueue:
         return turn
 
     def follow(self, turn: Turn, task: asyncio.Task[Ended], *, raises: tuple[type[ToolError], ...] = ()) -> Handle:
-        """Return the handle of a turn whose task this is. The turn leaves the queue when the task is done."""
+        """Return the handle of a turn. `task` runs the turn, which leaves the queue when the task is done."""
         turn.task = task
         self._host.tasks.add(task)
         task.add_done_callback(lambda _: self._leave(turn))
         return Handle(turn, raises=raises)
 
     async def run(self, turn: Turn, work: Work) -> Ended:
-        """Do the work of a turn. Return its end, which all listeners get. Raises `TurnRefused` if it did not begin."""
+        """Do the work of a turn. Return its end, which all listeners get. Raises `TurnRefused` if it can't begin."""
         await self._wait(turn)
         try:
             return await work(turn)
@@ -133,7 +135,7 @@ class TurnQueue:
         except TurnRefused:
             raise
         except ToolError as error:
-            if error.code == "busy" and not turn.has_told:
+            if error.code == "busy" and not turn.has_published:
                 raise SessionBusy(error.message) from None
             turn.failure = error
             return self._end(turn, Ended("error", error.message, TurnFault("call", error.code)))
@@ -149,7 +151,7 @@ class TurnQueue:
             turn.is_over = True
 
     async def _wait(self, turn: Turn) -> None:
-        """Wait for the turns before this one. Raises `SessionBusy` when that takes too long."""
+        """Wait for the turns before this turn. Raises `SessionBusy` when that takes too long."""
         if self.turns[0] is not turn:
             try:
                 async with asyncio.timeout(self._host.wait_seconds):
@@ -160,13 +162,13 @@ class TurnQueue:
             raise GatewayStops
 
     def _leave(self, turn: Turn) -> None:
-        """Remove a turn that is over, or was cancelled before it began, and let the next one begin."""
+        """Remove a turn that is over, or was cancelled before it began, and let the next turn begin."""
         self.turns.remove(turn)
         turn.leave()
         if self.turns:
             self.turns[0].may_begin.set()
         self._left()
-        if turn.task.cancelled() and not turn.is_over:  # it never began, so no end was published
+        if turn.task.cancelled() and not turn.is_over:  # the turn never began, so no end was published
             turn.tell(Ended("aborted"))
 
     def _end(self, turn: Turn, ended: Ended) -> Ended:

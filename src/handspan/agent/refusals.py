@@ -23,7 +23,7 @@ class TurnRefused(HandspanError):
 
 
 class SessionBusy(TurnRefused):
-    """Too many requests wait in this session, or it waits for the result of a call."""
+    """Too many requests wait in this session, or the session waits for the result of a call."""
 
     def __init__(self, message: str) -> None:
         super().__init__("SESSION_BUSY", message)
@@ -37,7 +37,7 @@ class GatewayStops(SessionBusy):
 
 
 class TurnMoved(GatewayStops):
-    """This node stops in the middle of a turn, and another node goes on with it."""
+    """This node stops in the middle of a turn, and another node goes on with the turn."""
 
     def __init__(self) -> None:
         TurnRefused.__init__(
@@ -65,7 +65,7 @@ class NoUserMessage(TurnRefused):
 
 
 class IdTaken(TurnRefused):
-    """Another message has this id."""
+    """Another message of the session has this id."""
 
     def __init__(self, message_id: str) -> None:
         text = f"Another message of this session has the id {message_id!r}: give each one an id of its own."

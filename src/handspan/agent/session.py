@@ -27,11 +27,11 @@ from handspan.core.principals import Principal
 from handspan.core.records import SessionRecord
 
 AddForTurn: TypeAlias = Callable[[Conversation], AbstractContextManager[None]]
-"""Gives a conversation something for one turn, such as the tools of the client that asked."""
+"""Gives a conversation something for one turn, such as the tools of the client that made the request."""
 EmitEvent: TypeAlias = Callable[[Event | Titled], None]
 """Takes an event of a turn."""
 First: TypeAlias = Callable[[], Awaitable[bool]]
-"""Is called before a resumed turn goes on. Returns False when it must not go on."""
+"""Is called before a resumed turn goes on. Returns False when the turn must not go on."""
 
 NOTHING_TO_DO: Final = Ended("pending")
 """The end of a request that found nothing to go on with."""
@@ -75,25 +75,25 @@ class Session:
         self.conversation: Conversation | None = None
         """Loaded for the first turn; the host may release it and load it again."""
         self.unstored: SessionRecord | None = None
-        """What others see of it from the moment that a client knows its id until it is stored (SPEC W7)."""
+        """The session as others see it, from the moment that a client knows its id until it is stored (SPEC W7)."""
         self._host = host
         self._queue = TurnQueue(session_id, host, self._end, self._release, self._follow_moved)
         self.turns = self._queue.turns
-        """The first one runs, the others wait in their order."""
+        """The first turn runs, the others wait in their order."""
         self._listeners: dict[object, Listener] = {}
         self._so_far = RoundSoFar()
         self._unwatch: Callable[[], None] | None = None
         """Ends listening for turns on other nodes."""
         self._turn_elsewhere = ""
-        """The turn that runs on another node, as far as it is known here."""
+        """The id of the turn that runs on another node, as far as this node knows; empty: none."""
         self._moved: dict[str, asyncio.Future[Ended]] = {}
-        """The ends of turns that began here and that other nodes go on with."""
+        """The ends of turns that began on this node and that other nodes go on with."""
         self._waiting = ""
-        """The id of the turn that waits for results of calls, if it ran here."""
+        """The id of the turn that waits for results of calls, if it ran on this node."""
 
     @property
     def is_used(self) -> bool:
-        """Whether a turn or a listener needs it."""
+        """Whether a turn or a listener needs this session."""
         return bool(self.turns or self._listeners)
 
     # Requests.
@@ -117,16 +117,16 @@ class Session:
 
         A message with a known id is not added twice: its sender gets the answer that it has, or will have.
 
-        `agent` and `name`: the agent of a new session, and its name. `join`: the message becomes part of the running
-        turn, if there is one. `debug`: the listener gets the model's prompt, too. `add_for_turn`: see `AddForTurn`.
-        `gives_up`: a turn that waits for a page is ended first (graph.md 4.8), and the handle's end raises a
-        `StoreError`. `history`: messages that a new session begins with. `replaces`: the number of an earlier message
-        of the person; it and all that follows it are removed.
+        `agent` and `name`: the agent of a new session, and the session's name. `join`: the message becomes part of the
+        running turn, if there is one. `debug`: the listener gets the model's prompt, too. `add_for_turn`: see
+        `AddForTurn`. `gives_up`: a turn that waits for a page is ended first (graph.md 4.8), and the handle's end
+        raises a `StoreError`. `history`: messages that a new session begins with. `replaces`: the number of an earlier
+        message of the person; that message and all that follows it are removed.
         """
-        running, its_own = self._queue.running, self._queue.turn_of(message.id)
-        if its_own is not None:
-            its_own.listen_again(message, listener)
-            return Handle(its_own, is_own=False)
+        running, turn_of_message = self._queue.running, self._queue.turn_of(message.id)
+        if turn_of_message is not None:  # the message was sent before
+            turn_of_message.listen_again(message, listener)
+            return Handle(turn_of_message, is_own=False)
         if running is not None and running.knows(message.id):
             return Handle(running, is_own=False, ended=running.say_again(message, listener))
         if join and not replaces and running is not None and running.can_be_joined:
@@ -156,7 +156,7 @@ class Session:
         """Resume a waiting turn if all its calls have their results; otherwise the end is `NOTHING_TO_DO`.
 
         `first` is called when no other turn runs, and may give the calls their results: a request that is refused
-        earlier changes nothing. `cut_off`: also resume a turn whose process has ended. The handle's end raises a
+        before that changes nothing. `cut_off`: also resume a turn whose process has ended. The handle's end raises a
         `StoreError`.
         """
         turn = self._queue.line_up(Turn(listener, checks_first=True))
@@ -168,7 +168,8 @@ class Session:
     def resume_once(self) -> Turn:
         """Resume a waiting turn as `resume` does, and return the turn. The session's listeners get its events.
 
-        If such a request still waits in the queue, no second one is made: it sees every result stored before it runs.
+        If a request to resume still waits in the queue, no second one is made: that request sees every result that is
+        stored before it runs.
         """
         queued = next((turn for turn in self.turns[1:] if turn.is_resumption), None)
         if queued is None:
@@ -179,7 +180,7 @@ class Session:
     def take_over_turn(self) -> None:
         """Go on with a turn that another node has handed over, if there is one. The session's listeners get its events.
 
-        If such a request still waits in the queue, no second one is made.
+        If a request to take over is in the queue, no second one is made.
         """
         if any(turn.takes_over for turn in self.turns):
             return
@@ -188,10 +189,10 @@ class Session:
         self._queue.follow(turn, asyncio.create_task(self._queue.run(turn, self._take_over_turn)))
 
     def give_up(self, who: Principal, *, expired: bool = False) -> Handle:
-        """End a turn that waits for a page: the end is `GIVEN_UP`, or `NOTHING_TO_DO` when there is none.
+        """End a turn that waits for a page: the end is `GIVEN_UP`, or `NOTHING_TO_DO` when no turn waits.
 
-        `expired`: only if none of its calls is open when this request runs (graph.md 5.5). The handle's end raises a
-        `ToolError`.
+        `expired`: only if none of the turn's calls is open when this request runs (graph.md 5.5). The handle's end
+        raises a `ToolError`.
         """
         turn = self._queue.line_up(Turn(checks_first=True), asks_model=False)
         task = asyncio.create_task(self._queue.run(turn, partial(self._give_up, who, expired)))
@@ -200,15 +201,16 @@ class Session:
     def undo(self, who: Principal) -> Handle:
         """Remove the person's last message and all that follows it; the end is `NOTHING_TO_DO`.
 
-        What its calls did stays done. The handle's end raises `NoUserMessage`, and `SessionBusy` while a call is open.
+        What the calls of that turn did stays done. The handle's end raises `NoUserMessage`, and `SessionBusy` while a
+        call is open.
         """
         turn = self._queue.line_up(Turn(checks_first=True), asks_model=False)
         task = asyncio.create_task(self._queue.run(turn, partial(self._undo, who)))
         return self._queue.follow(turn, task, raises=(ToolError,))
 
     def abort(self) -> bool:
-        """Stop the running and the waiting turns. Return False when there is none. The text so far is stored."""
-        stopped = [turn.abort() for turn in self.turns]  # each of them, not only the first
+        """Stop the running and the waiting turns. Return False when there is no turn. The text so far is stored."""
+        stopped = [turn.abort() for turn in self.turns]  # a list: `any` alone would end with the first turn
         if self._turn_elsewhere and self._host.bus is not None:
             self._host.bus.publish(AbortRequested(self.owner, self.id))
             return True
@@ -227,7 +229,7 @@ class Session:
     def listen(self, listener: Listener) -> Callable[[], None]:
         """Give this listener all events of the session, until the returned function is called.
 
-        A client that also makes requests gets each event once, if it gives the same listener.
+        A client that also makes requests gets each event once, if it makes them with the same listener.
         """
         key = object()
         self._listeners[key] = listener
@@ -260,7 +262,7 @@ class Session:
 
     @property
     def turn_elsewhere(self) -> str:
-        """The turn that runs on another node, as far as it is known here; empty: none."""
+        """The id of the turn that runs on another node, as far as this node knows; empty: none."""
         return self._turn_elsewhere
 
     def tell_elsewhere(self, event: Event | Titled, turn: str) -> None:
@@ -274,7 +276,7 @@ class Session:
             moved.set_result(event)
 
     def _watch(self) -> None:
-        """Listen for turns on other nodes, if there are any."""
+        """Listen for this session's turns on other nodes, if there are other nodes."""
         if self._host.watch is not None and self._unwatch is None:
             self._unwatch = self._host.watch(self.id)
 
@@ -288,7 +290,7 @@ class Session:
         self._tell(event, turn)
 
     def _end(self, turn: Turn, ended: Ended) -> Ended:
-        """Publish the end of a turn, if the loop has not."""
+        """Publish the end of a turn, if the loop has not published it."""
         if not turn.is_over:
             turn.is_over = True
             self._publish(ended, turn.id)
@@ -325,7 +327,7 @@ class Session:
             if record.state == "waiting" and not gives_up:
                 await self._end_waiting(turn, conversation)
             async with host.stored_turns.turn(conversation) as stored:
-                if conversation.find_message(message.id) is not None:  # another node has stored it meanwhile
+                if conversation.find_message(message.id) is not None:  # another node has stored the message meanwhile
                     return await self._answer_known(turn, conversation, message, stored, emit)
                 if gives_up and record.state == "waiting":
                     await host.loop.give_up(conversation)
@@ -348,7 +350,7 @@ class Session:
     async def _answer_known(
         self, turn: Turn, conversation: Conversation, message: UserMessage, stored: StoredTurn, emit: EmitEvent
     ) -> Ended:
-        """Return the end of a message that another node has stored while this turn waited for that one's turn."""
+        """Answer a message that another node has stored while this turn waited. Return the end of its turn."""
         before = conversation.find_message(message.id)
         turn.id = before.turn if before is not None and before.turn else turn.id
         ended = turn.report_known(conversation, message)
@@ -359,7 +361,7 @@ class Session:
         return stored.end(await self._host.loop.advance(conversation, emit))
 
     async def _say_again(self, turn: Turn, conversation: Conversation, message: UserMessage) -> Ended:
-        """Answer a known message if it has no answer yet: the process that ran its turn has ended."""
+        """Answer a known message if it has no answer yet, because the process that ran its turn has ended."""
         before = conversation.find_message(message.id)
         turn.id = before.turn if before is not None and before.turn else turn.id
         ended = turn.report_known(conversation, message)
@@ -369,7 +371,7 @@ class Session:
         emit = self._begin(turn, conversation)
         ended = await self._go_on(conversation, lambda: emit, cut_off=True)
         if ended is None and (ended := turn.report_answer(conversation, message)) is not None:
-            turn.is_over = True  # another node has answered it meanwhile
+            turn.is_over = True  # another node has answered the message meanwhile
         return ended or NOTHING_TO_DO
 
     async def _regenerate(self, who: Principal, turn: Turn) -> Ended:
@@ -405,7 +407,7 @@ class Session:
         conversation = await self._host.reopen(self, who)
         if conversation is None or not await first():
             return NOTHING_TO_DO
-        turn.id = self._waiting or last_turn(conversation.messages) or turn.id  # it is the same turn
+        turn.id = self._waiting or last_turn(conversation.messages) or turn.id  # a resumed turn keeps its id
         with add_for_turn(conversation):
             begin = partial(self._begin, turn, conversation)
             return await self._go_on(conversation, begin, cut_off=cut_off) or NOTHING_TO_DO
@@ -417,19 +419,19 @@ class Session:
             return NOTHING_TO_DO
         try:
             async with host.stored_turns.turn(conversation, takes=True) as stored:
-                turn.id = last_turn(conversation.messages) or turn.id  # it is the same turn
+                turn.id = last_turn(conversation.messages) or turn.id  # a turn that was handed over keeps its id
                 emit = self._begin(turn, conversation)
                 stored.waits = False
                 ended = stored.end(await host.loop.advance(conversation, emit))
         except ToolError as error:
-            if error.code == "busy" and not turn.has_told:  # another node was faster
+            if error.code == "busy" and not turn.has_published:  # another node was faster
                 return NOTHING_TO_DO
             raise
         self._tell_title(emit, stored.title)
         return ended
 
     async def _follow_moved(self, turn: Turn) -> Ended:
-        """Return the end of a turn that another node goes on with. Raises `TurnMoved` if no request waits so long."""
+        """Return the end of a turn that another node goes on with. Raises `TurnMoved` if no request waits for it."""
         host = self._host
         ended = self._moved.setdefault(turn.id, asyncio.get_running_loop().create_future())
         self._turn_elsewhere = turn.id
@@ -460,11 +462,11 @@ class Session:
     async def _go_on(
         self, conversation: Conversation, begin: Callable[[], EmitEvent], *, cut_off: bool = False
     ) -> Ended | None:
-        """Run the rest of a turn whose calls all have their results. Return None when that is not so.
+        """Run the rest of a turn whose calls all have their results. Return None when a result is missing.
 
         `begin` begins the turn and returns the function for its events. It is called only if there is a rest to run: a
-        message that comes again before that gets a turn of its own. `cut_off`: also the rest of a turn whose process
-        has ended.
+        message that comes again before that gets a turn of its own. `cut_off`: also run the rest of a turn whose
+        process has ended.
         """
         host = self._host
         async with host.stored_turns.turn(conversation) as stored:
@@ -477,7 +479,7 @@ class Session:
         return ended
 
     async def _end_waiting(self, turn: Turn, conversation: Conversation) -> None:
-        """End a waiting turn before another one begins. Raises `SessionBusy` while it still waits."""
+        """End a waiting turn before another turn begins. Raises `SessionBusy` if the waiting turn can't go on yet."""
         waiting = self._waiting or last_turn(conversation.messages)
         emit = self._begin(turn, conversation, waiting)
         await self._go_on(conversation, lambda: emit)
@@ -486,7 +488,7 @@ class Session:
         turn.begin(conversation)
 
     def _begin(self, turn: Turn, conversation: Conversation, turn_id: str = "") -> EmitEvent:
-        """Begin a turn. Return the function for its events; with `turn_id`, they count as another turn's events."""
+        """Begin a turn. Return the function for its events; with `turn_id`, the events count as that turn's events."""
         turn.leaves = turn.leaves or (turn.may_move and self._host.is_leaving)
         if self._host.is_leaving:
             self._watch()  # before the turn is handed over: its end must not be missed
@@ -495,12 +497,12 @@ class Session:
 
         def emit(event: Event | Titled) -> None:
             kind = type(event)
-            turn.has_told = True
-            if kind is QuestionAsked and self._host.bus is not None:  # `QuestionOpened` follows when it is stored
+            turn.has_published = True
+            if kind is QuestionAsked and self._host.bus is not None:  # the bus has `QuestionOpened` once it is stored
                 return
             if kind is RoundBegan and turn.shows_prompt:
                 turn.shows_prompt = False
-                turn.tell(render_prompt(conversation))  # only for the client that asked
+                turn.tell(render_prompt(conversation))  # only for the client that asked for the prompt
             if kind is Ended:
                 turn.is_over = True
             self._publish(event, turn_id or turn.id)

@@ -1,4 +1,4 @@
-"""What a session needs of the part that holds all sessions."""
+"""What a session needs from the part that has all sessions."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
@@ -22,23 +22,28 @@ class SessionHost(TurnHost, Protocol):
     stored_turns: StoredTurns
     bus: Bus | None
     watch: Callable[[str], Callable[[], None]] | None
-    """Begins to listen for the turns of a session on other nodes, and returns how that ends; None: there are none."""
+    """Listens for the turns of a session on other nodes, and returns a function that ends this.
 
+    None: there are no other nodes.
+    """
     is_leaving: bool
-    """Whether other nodes have to go on with the turns of this one."""
+    """Whether other nodes have to go on with the turns of this node."""
     hand_over: Callable[[str, str], None] | None
     """Tells another node that it can go on with the turn of this session and owner; None: there are no other nodes."""
 
     async def open(
         self, session: "Session", who: Principal, *, agent: str = "", name: str = ""
     ) -> tuple[Conversation, SessionRecord]:
-        """Return the conversation, ready for a turn; made if it does not exist. Raises `SessionRefused`."""
+        """Return the conversation, ready for a turn, and the session's record. A missing session is made.
+
+        Raises `SessionRefused`.
+        """
         ...
 
     async def reopen(self, session: "Session", who: Principal | None = None) -> Conversation | None:
-        """Return the same for an existing session; None when it does not exist."""
+        """Return the conversation of an existing session, ready for a turn; None when the session does not exist."""
         ...
 
     def release(self, session: "Session") -> None:
-        """Release the session if it is not needed: see `is_used`."""
+        """Release the session if it is not needed: see `Session.is_used`."""
         ...

@@ -32,7 +32,7 @@ from handspan.core.store import Conversations
 from handspan.models.choice import Choice
 
 ChooseModel: TypeAlias = Callable[[str], Awaitable[Choice]]
-"""Returns the model of this name, or the default for an empty name. Raises `ConfigError` when it can't be used."""
+"""Returns the model of this name, or the default for an empty name. Raises `ConfigError` for an unusable model."""
 
 _MAX_LOADED: Final = 64
 _ID: Final = r"[A-Za-z0-9._-]{1,128}"
@@ -48,12 +48,13 @@ class Bound(Struct, frozen=True):
     message_count: int
     name: str
     agent: str
-    """The agent that the client named, or the session's; empty for the default one."""
+    """The agent that the client named, or the session's; empty for the default agent."""
     named_agent: str = ""
     """The agent that the client named: for `say`. The session's own agent may change while a client is bound."""
     removed: int = 0
-    """How many messages were removed from it so far."""
+    """How many messages were removed from the session so far."""
     is_stored: bool = False
+    """Whether the store has the session already."""
 
 
 class RunningTurn(Struct, frozen=True):
@@ -62,9 +63,9 @@ class RunningTurn(Struct, frozen=True):
     session_id: str
     turn_id: str
     wanted_at: float
-    """Seconds since 1970."""
+    """When the turn was requested, in seconds since 1970."""
     waiting: int
-    """How many turns wait after it."""
+    """How many turns of the session wait after this turn."""
 
 
 class Sessions:
@@ -80,7 +81,10 @@ class Sessions:
         wait_seconds: float = WAIT_SECONDS,
         limit: int = _MAX_LOADED,
     ) -> None:
-        """`bus` gets the events of all turns; `limit` is how many conversations stay loaded."""
+        """`bus` gets the events of all turns. `wait_seconds`: how long a turn waits for the turns before it.
+
+        `limit`: how many conversations stay loaded.
+        """
         self._conversations = conversations
         self._loader = loader
         self._agents = agents
@@ -90,6 +94,7 @@ class Sessions:
         self._loaded: OrderedDict[str, Choice] = OrderedDict()
         """The models of the sessions with a loaded conversation, the session used last at the end."""
         self._models: dict[str, Choice] = {}
+        """The models that sessions use, by the name that the agent gives; empty for the default."""
         self._choosing = asyncio.Lock()
         self.loop = loader.loop
         self.stored_turns = loader.stored_turns
@@ -131,7 +136,7 @@ class Sessions:
             del self._sessions[session.id]
 
     async def bind(self, session_id: str | None, who: Principal, *, name: str = "", agent: str = "") -> Bound:
-        """Return the session of this id, or a new one; stores nothing. Raises `SessionRefused`."""
+        """Return the session of this id, or a new one; store nothing. Raises `SessionRefused`."""
         if not session_id:
             if agent:  # the default agent is looked up with the first message: devices never send one
                 await self._agent(agent, None, who.owner)
@@ -147,7 +152,8 @@ class Sessions:
     def announce(self, bound: Bound, owner: str) -> Callable[[], None]:
         """Let the session exist for all its clients from now on, until the returned function is called (SPEC W7).
 
-        The client that is told its id may not have sent a message yet. Raises `SessionRefused` for another owner.
+        The client that knows the session's id may not have sent a message yet. Raises `SessionRefused` for another
+        owner.
         """
         session = self.get(bound.session_id, owner)
         if session.unstored is None and not bound.is_stored:
@@ -156,7 +162,7 @@ class Sessions:
         return session.listen(_ignore)
 
     async def find_record(self, session_id: str, owner: str) -> SessionRecord:
-        """Return what is known of a session, stored or not yet. Raises `file_not_found` if the owner has none."""
+        """Return the record of a session, stored or not yet. Raises `ToolError` (`file_not_found`) if there is none."""
         session = self.find(session_id, owner)
         if session is not None and session.unstored is not None:
             return await self._with_agent(session.unstored)
@@ -175,7 +181,7 @@ class Sessions:
         )
 
     def change_unstored(self, session_id: str, owner: str, *, name: str | None) -> bool:
-        """Rename a session that is not stored yet; without a name, forget it. Return False when there is none."""
+        """Rename a session that is not stored yet; without a name, forget it. Return False for any other session."""
         session = self.find(session_id, owner)
         if session is None or session.unstored is None:
             return False
@@ -196,7 +202,7 @@ class Sessions:
         return any(session.owner == owner and session.is_used for session in self._sessions.values())
 
     def may_be_cut_off(self, session_id: str) -> bool:
-        """Whether the session's turn may have been cut off by the end of its process, here or on another node."""
+        """Whether the end of a process, on this node or another, may have cut off the session's turn."""
         return self.watch is not None or session_id in self.cut_off
 
     def state(self, session_id: str, owner: str) -> RunningTurn | None:
@@ -205,12 +211,12 @@ class Sessions:
         return _running_in(session) if session is not None and session.turns else None
 
     def abort(self, session_id: str, owner: str) -> bool:
-        """Stop the session's turns. Return False when there is none. The text so far is stored."""
+        """Stop the session's turns. Return False when there is no turn. The text so far is stored."""
         session = self.find(session_id, owner)
         return session is not None and session.abort()
 
     async def abort_anywhere(self, session_id: str, owner: str) -> bool:
-        """Stop the session's turns, also on another node. Return False when there is none."""
+        """Stop the session's turns, also on another node. Return False when there is no turn."""
         if self.abort(session_id, owner):
             return True
         if self.watch is None or self.bus is None:
@@ -242,12 +248,12 @@ class Sessions:
             _log.warning("The session %s could not go on: %s", session_id, refused)
 
     def take_over_turn(self, session_id: str, owner: str) -> None:
-        """Go on with a turn that another node has handed over, if it is still to be had, and if turns run here."""
+        """Go on with a turn that another node has handed over, if it is still free and this node runs turns."""
         if not self.runs_turns or self.is_leaving or not self.is_open:
             return
         try:
             self.get(session_id, owner).take_over_turn()
-        except TurnRefused as refused:  # a later look finds it again
+        except TurnRefused as refused:  # the next search for turns that were handed over finds this turn again
             _log.debug("The turn of the session %s could not be taken up: %s", session_id, refused)
 
     def _check_owner(self, session_id: str, owner: str) -> None:
@@ -279,12 +285,15 @@ class Sessions:
     async def open(
         self, session: Session, who: Principal, *, agent: str = "", name: str = ""
     ) -> tuple[Conversation, SessionRecord]:
-        """Return the conversation, ready for a turn; made if it does not exist. Raises `SessionRefused`."""
+        """Return the conversation, ready for a turn, and the session's record. A missing session is made.
+
+        Raises `SessionRefused`.
+        """
         record = await self._find(session.id, session.owner)
         acting = agent_in_session(await self._agent(agent, record, session.owner), session.id)
         choice = await self._choice(acting.model)
         if record is None:
-            session.conversation = None  # it was deleted meanwhile
+            session.conversation = None  # the session was deleted meanwhile
             given = session.unstored.name if session.unstored is not None else ""
             record = await self._make(session.id, session.owner, acting, given or name)
         elif name and not record.name:
@@ -295,7 +304,7 @@ class Sessions:
         return await self._load(session, record, acting, choice, who), record
 
     async def reopen(self, session: Session, who: Principal | None = None) -> Conversation | None:
-        """Return the same for an existing session; None when it does not exist."""
+        """Return the conversation of an existing session, ready for a turn; None when the session does not exist."""
         record = await self._find(session.id, session.owner)
         if record is None:
             return None
@@ -303,7 +312,7 @@ class Sessions:
         return await self._load(session, record, acting, await self._choice(acting.model), who)
 
     async def _find(self, session_id: str, owner: str) -> SessionRecord | None:
-        """Return the stored record of this session; None for a new one. Raises `SessionRefused`."""
+        """Return the stored record of this session; None for a new session. Raises `SessionRefused`."""
         if not re.fullmatch(_ID, session_id):
             text = f"The session id {session_id[:60]!r} can't be used: take up to 128 of A-Z a-z 0-9 . _ - only."
             raise SessionRefused("SESSION_BIND_FAILED", text)
@@ -315,7 +324,7 @@ class Sessions:
             raise SessionRefused("SESSION_BIND_FAILED", error.message) from None
 
     async def _agent(self, named: str, record: SessionRecord | None, owner: str) -> Agent:
-        """Return the agent that answers: the named one, the session's own, or the default."""
+        """Return the agent that answers: the named one, the session's own, or the default. Raises `SessionRefused`."""
         wanted = named or (record.agent if record else "")
         try:
             return (await self._agents.find(wanted, owner=owner)).agent
@@ -334,7 +343,8 @@ class Sessions:
         self, session: Session, record: SessionRecord, agent: Agent, choice: Choice, who: Principal | None
     ) -> Conversation:
         conversation = session.conversation
-        if conversation is None or (record.state == "idle" and open_calls(conversation.last)):  # the latter broke off
+        was_cut_off = conversation is not None and record.state == "idle" and open_calls(conversation.last)
+        if conversation is None or was_cut_off:
             conversation = await self._loader.load(agent, choice, record, who or Principal(session.owner))
             session.conversation = conversation
         elif conversation.agent != agent or self._loaded.get(session.id) is not choice:
@@ -345,7 +355,7 @@ class Sessions:
         return await self._loader.prepare(conversation)
 
     def _keep(self, session: Session, choice: Choice) -> None:
-        """Keep this conversation loaded, and release the one used longest ago if there are too many."""
+        """Keep this conversation loaded. If too many are loaded, release the one that was used longest ago."""
         self._loaded[session.id] = choice
         self._loaded.move_to_end(session.id)
         if len(self._loaded) > self._limit:
@@ -355,7 +365,7 @@ class Sessions:
                 self.release(session_to_release)
 
     async def _choice(self, named: str) -> Choice:
-        async with self._choosing:  # two at once would make two models of one name
+        async with self._choosing:  # two requests at once would make two models of one name
             if named not in self._models:
                 self._models[named] = await self._choose_model(named)
             return self._models[named]
@@ -367,19 +377,19 @@ class Sessions:
     # The end.
 
     def beside(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do this work in a task beside the turns; `drain` ends it too. Its errors are logged."""
+        """Do this work in a task beside the turns; `drain` ends the task, too. Errors of the work are logged."""
         self.tasks.start(work).add_done_callback(_log_failure)
 
     def leave(self) -> None:
-        """Let other nodes go on with the turns of this one, each after the step that runs. This node stops."""
+        """Let other nodes go on with the turns of this node, each after the step that runs. This node stops."""
         self.is_leaving = True
         for session in self._sessions.values():
             session.move_turns()
 
     async def drain(self, seconds: float) -> None:
-        """Begin no more turns, wait so long for the running ones, then end them. No task is left running.
+        """Begin no more turns, wait so many seconds for the running turns, then end those that are left.
 
-        They are aborted; where other nodes go on with them, they are handed over instead.
+        These are aborted or, if other nodes go on with them, handed over. No task is left running.
         """
         self.is_open = False
         for session in self._sessions.values():
@@ -401,7 +411,7 @@ class Sessions:
 
 
 def _ignore(_: SessionEvent, turn: str) -> None:
-    """Listen for a client that has not connected to the session yet."""
+    """The listener of a client that has not connected to the session yet."""
 
 
 def _running_in(session: Session) -> RunningTurn:

@@ -1,4 +1,4 @@
-"""A turn in the store: it begins, loads the messages of other processes, names the session, and ends (SPEC A2)."""
+"""A turn in the store: it begins, loads messages that other processes added, names the session, and ends (SPEC A2)."""
 
 import asyncio
 import logging
@@ -19,9 +19,9 @@ from handspan.core.values import strip_invisible
 
 _NO_NAME_AFTER: Final = ("error", "aborted", "pending")
 _UNKNOWN: Final = -1
-"""In place of the number of removed messages, when the store failed: the next turn loads all messages."""
+"""Stands for the number of removed messages when the store failed: the next turn loads all messages."""
 WAIT_SECONDS: Final = 30.0
-"""Seconds that a turn waits for the one before it."""
+"""Seconds that a turn waits for the turn before it."""
 _log = logging.getLogger(__name__)
 
 
@@ -32,13 +32,14 @@ class StoredTurn:
         self.waits = waits
         """Whether the session waits for results of calls after this turn."""
         self.ended: Ended | None = None
+        """How the loop has ended."""
         self.title = ""
-        """The session's first name, if this turn gave it one; set when the turn is over."""
+        """The session's first name, if this turn gave the session one; set when the turn is over."""
         self.is_moved = False
         """Whether another node goes on with the turn."""
 
     def end(self, ended: Ended) -> Ended:
-        """Note how the loop has ended, and return it."""
+        """Note how the loop has ended, and return the end."""
         self.ended, self.waits = ended, ended.reason == "pending"
         return ended
 
@@ -54,10 +55,10 @@ class StoredTurns:
 
     @asynccontextmanager
     async def turn(self, conversation: Conversation, *, takes: bool = False) -> AsyncIterator[StoredTurn]:
-        """Begin a turn, update the conversation, and end the turn. Raises `ToolError` (`busy`) while another runs.
+        """Begin a turn, update the conversation, run the block, and end the turn.
 
-        `takes`: only go on with a turn that another node has handed over. A block that raises `TurnMoved` hands its
-        turn over.
+        Raises `ToolError` (`busy`) while another turn runs. `takes`: only go on with a turn that another node has
+        handed over. A block that raises `TurnMoved` hands its turn over.
         """
         record = await self._begin(conversation, self._take if takes else self._begin_when_free)
         stored = StoredTurn(waits=bool(open_calls(conversation.last)))
@@ -74,7 +75,7 @@ class StoredTurns:
             if not stored.waits:
                 conversation.end_turn_skills()
             try:
-                if conversation.inbox and not open_calls(conversation.last):  # the turn failed: store its messages
+                if conversation.inbox and not open_calls(conversation.last):  # the turn failed: store what joined it
                     await self._loop.take_inbox(conversation)
             finally:
                 try:
@@ -87,9 +88,10 @@ class StoredTurns:
                     raise
 
     async def rewind(self, conversation: Conversation, *, before: int = 0, with_message: bool = False) -> None:
-        """Remove the messages after the person's last one, or the person's message of this number and all after it.
+        """Remove the messages after the person's last message.
 
-        `with_message`: the person's last message, too. Raises `NoUserMessage` when there is no such message.
+        `with_message`: remove the person's last message, too. `before`: remove the person's message of this number and
+        all after it instead. Raises `NoUserMessage` when there is no such message.
         """
         messages = conversation.messages
         places = [place for place, message in enumerate(messages, 1) if type(message) is UserMessage]
@@ -100,7 +102,7 @@ class StoredTurns:
         conversation.rewrite(messages[:left], conversation.removed + len(messages) - left)
 
     async def _name(self, conversation: Conversation) -> str:
-        """Give the session a first name made of its messages, and return it; empty when it got none."""
+        """Give the session a first name made of its messages, and return the name; empty when the session got none."""
         title = make_title(conversation.messages)
         try:
             if title and await self._conversations.give_name(conversation.id, title, owner=conversation.owner):
@@ -112,7 +114,7 @@ class StoredTurns:
     async def _begin(
         self, conversation: Conversation, begin: Callable[[Conversation], Coroutine[Any, Any, SessionRecord]]
     ) -> SessionRecord:
-        """Mark the session as running, and return its record. If this is cancelled, the mark is removed."""
+        """Mark the session as running by `begin`, and return its record. A cancelled caller removes the mark."""
         beginning = asyncio.ensure_future(begin(conversation))
         try:
             return await asyncio.shield(beginning)
@@ -141,18 +143,18 @@ class StoredTurns:
         return record
 
     async def _end(self, conversation: Conversation, *, waiting: bool) -> None:
-        """End the turn in the store, even if this is cancelled: the next turn depends on it."""
+        """End the turn in the store, even if the caller is cancelled: the next turn depends on that."""
         await _finish(self._conversations.end_turn(conversation.id, owner=conversation.owner, waiting=waiting))
 
     async def _hand_over(self, conversation: Conversation) -> None:
-        """Give the turn up in the store, even if this is cancelled."""
+        """Hand the turn over in the store, even if the caller is cancelled."""
         await _finish(self._conversations.hand_over(conversation.id, owner=conversation.owner))
         conversation.handover = "none"
 
     async def _catch_up(self, conversation: Conversation, record: SessionRecord) -> None:
-        """Load the messages that other processes have added, or all if some were removed."""
+        """Load the messages that other processes have added; all messages if some were removed or a write failed."""
         store, length = self._conversations, len(conversation.messages)
-        if record.removed != conversation.removed or record.length < length:  # the latter: a write has failed
+        if record.removed != conversation.removed or record.length < length:  # after a failed write the store has fewer
             conversation.rewrite(await store.load(conversation.id, owner=record.owner), record.removed)
         elif record.length > length:
             newer = await store.load(conversation.id, owner=record.owner, after=length)
@@ -160,7 +162,7 @@ class StoredTurns:
 
 
 async def _finish(work: Coroutine[Any, Any, None]) -> None:
-    """Do this work to its end, even if this is cancelled."""
+    """Do this work to its end, even if the caller is cancelled."""
     doing = asyncio.ensure_future(work)
     try:
         await asyncio.shield(doing)
@@ -173,7 +175,7 @@ _MAX_TITLE: Final = 60
 
 
 def make_title(messages: Iterable[Message]) -> str:
-    """Return the first words of the person; empty when there are none, as with a picture alone."""
+    """Return the first words of the person; empty when there are none, as for a picture alone."""
     users = (message for message in messages if isinstance(message, UserMessage))
     texts = (" ".join(part.text for part in message.parts if isinstance(part, Text)) for message in users)
     return next(filter(None, (shorten(text, _MAX_TITLE) for text in texts)), "")

@@ -1,6 +1,6 @@
 """Which tools a conversation has called or found, and the order in which its model is sent tools (SPEC R4).
 
-All of it follows from the messages, so another process that goes on with the session comes to the same tools.
+Both follow from the messages alone, so another process that goes on with the session comes to the same tools.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,28 +18,30 @@ class ToolsInUse:
 
     def __init__(self, messages: Iterable[Message] = ()) -> None:
         self._last_use: dict[str, int] = {}
-        """Each name with the time of its last use, in the order of the first use."""
+        """Each name with the time of its last use (`_clock`), in the order of the first use."""
         self._clock = 0
+        """Counts uses."""
         self._places: dict[str, int] = {}
-        """The place of each tool that was sent. One that comes back gets its place back."""
+        """The place of each tool that was sent. A tool that comes back gets its place back."""
         self._chosen: tuple[ToolSpec, ...] = ()
         """The tools that were chosen last, in the order of the toolbox."""
         self._sent: tuple[ToolSpec, ...] = ()
+        """The same tools, in the order in which the model gets them."""
         for message in messages:
             self.note(message)
 
     def note(self, message: Message) -> None:
-        """Take the tools of this message."""
+        """Note the tools that this message calls or finds."""
         if type(message) is AssistantMessage:
             self._use(call.name for call in message.calls)
         elif type(message) is ResultsMessage:
             self._use(name for result in message.results for name in _found_names(result))
 
     def choose_specs(self, box: Toolbox, whole: Toolbox) -> tuple[ToolSpec, ...]:
-        """Return the tools for the next request. Those that were sent keep their order, so that prompt caches hold.
+        """Return the tools for the next request. Tools sent before keep their order, so that prompt caches hold.
 
-        `whole` is the toolbox without the skills of the turn. Its order counts: it is the same in every process, also
-        in one that goes on with a turn in which a skill is on.
+        `whole` is the toolbox without the skills of the turn. Its order counts, because it is the same in every
+        process, also in a process that goes on with a turn in which a skill is on.
         """
         chosen = box.specs_for_model(self._last_use)
         if chosen is not self._chosen:
@@ -64,16 +66,17 @@ class _Found(Struct, frozen=True):
 
 
 class _SearchEnvelope(Struct, frozen=True):
-    """The part of a result of `search_tools` that counts."""
+    """A result of `search_tools`: only the part that is read."""
 
     result: _Found
 
 
 def _found_names(result: CallResult) -> Iterator[str]:
+    """Yield the names that `search_tools` found, the best one last; nothing for the result of another tool."""
     if result.name != SEARCH_TOOLS or result.is_error:
         return
     try:
         envelope = msgspec.json.decode(result.envelope, type=_SearchEnvelope)
-    except msgspec.DecodeError:  # it was cut, or a hook has replaced it
+    except msgspec.DecodeError:  # the envelope was cut, or a hook has replaced it
         return
     yield from (tool.name for tool in reversed(envelope.result.tools))  # the best one counts as used last

@@ -31,33 +31,38 @@ class Turn:
     ) -> None:
         self.id = new_call_id()
         self.checks_first = checks_first
-        """Whether it looks first if there is anything to do. Until it has begun, no message can be part of it."""
+        """Whether the turn first checks that there is work. Until it has begun, no message can join it."""
         self.requested_at = time.time()
         """Seconds since 1970."""
         self.may_move = True
-        """Whether another node can go on with it. A turn with tools of its request, as of a page, can't move."""
+        """Whether another node can go on with the turn. A turn whose tools came with its request, such as those of a
+        page, can't move."""
         self.is_awaited_elsewhere = False
-        """Whether a request of this node waits for its end, wherever it comes."""
+        """Whether a request on this node waits for the end of the turn, even if the turn ends on another node."""
         self.leaves = False
-        """Whether another node has to go on with it after the step that runs."""
+        """Whether another node has to go on with the turn after the step that runs."""
         self.is_resumption = False
-        """Whether it only resumes a waiting turn, for no client in particular."""
+        """Whether this turn only resumes a waiting turn, for no client in particular."""
         self.takes_over = False
-        """Whether it only goes on with a turn that another node has handed over."""
+        """Whether this turn only goes on with a turn that another node has handed over."""
         self.listeners: list[Listener] = [] if listener is None else [listener]
-        """Listeners of the clients that sent a message in it; they get the same events as the session's listeners."""
+        """Listeners of the clients that sent a message in this turn. They get what the session's listeners get."""
         self.shows_prompt = shows_prompt
+        """Whether the turn's own listeners get the model's prompt in the first round (`Prompted`)."""
         self.may_begin = asyncio.Event()
         self.task: asyncio.Task[Ended]
-        self.has_told = False
-        """Whether an event of it was published."""
+        self.has_published = False
+        """Whether the turn has published an event."""
         self.is_over = False
+        """Whether the turn is over: no message can join it, and its end is not published again."""
         self.failure: ToolError | None = None
-        """The error that ended it, if the error is not the model's."""
+        """The error that ended the turn, if the error is not the model's."""
         self._conversation: Conversation | None = None
+        """The conversation, once the turn has begun."""
         self._early: list[UserMessage] = []
+        """Messages that joined before the turn had begun."""
         self._messages: dict[str, tuple[UserMessage, list[Listener]]] = {}
-        """Its messages that have an id, each with the listeners that get `MessageStored`."""
+        """The turn's messages that have an id, each with the listeners that get `MessageStored`."""
 
     def begin(self, conversation: Conversation) -> None:
         """Start the turn in this conversation, with the messages that joined before."""
@@ -69,19 +74,19 @@ class Turn:
             if conversation.find_message(message.id) is None:
                 conversation.inbox.append(message)
                 continue
-            with contextlib.suppress(IdTaken):  # no `MessageStored`: the door says that it was not stored
+            with contextlib.suppress(IdTaken):  # no `MessageStored` follows, so the door says that it was not stored
                 self.report_known(conversation, message)
         self.is_over = False
 
     def leave(self) -> None:
-        """Tell no more of stored messages: the turn is over, and the conversation must not keep it in memory."""
+        """Stop listening to stored messages. The turn is over, and the conversation must not keep it in memory."""
         if self._conversation is not None and self._conversation.on_stored == self._tell_stored:
             self._conversation.on_stored = ignore_stored
 
     # Messages.
 
     def add(self, message: UserMessage, listener: Listener) -> UserMessage:
-        """Add a message to this turn, and return it with the turn's id. The listener gets `MessageStored`."""
+        """Add a message to this turn, and return the message with the turn's id. The listener gets `MessageStored`."""
         if message.id:
             self._messages[message.id] = (message, [listener])
         return structs.replace(message, turn=self.id)
@@ -93,7 +98,7 @@ class Turn:
         return not self.is_over and not may_be_empty and not self.task.cancelling()
 
     def join(self, message: UserMessage, listener: Listener) -> UserMessage:
-        """Add a message to this turn from its next round on, and return it with the turn's id."""
+        """Add a message to this turn from its next round on, and return the message with the turn's id."""
         joining = self.add(message, listener)
         (self._early if self._conversation is None else self._conversation.inbox).append(joining)
         self.listeners.append(listener)
@@ -109,7 +114,7 @@ class Turn:
         return self._conversation is not None and self._conversation.find_message(message_id) is not None
 
     def listen_again(self, message: UserMessage, listener: Listener) -> None:
-        """Add a listener for a message that is already part of this turn. Raises `IdTaken` if its content differs."""
+        """Add a listener for a message that this turn has. Raises `IdTaken` if the content of the message differs."""
         before = None if self._conversation is None else self._conversation.find_message(message.id)
         waiting, listeners = self._messages.get(message.id, (before, []))
         _check_same_content(before or waiting, message)
@@ -127,9 +132,9 @@ class Turn:
         return self.report_known(self._conversation, message)
 
     def report_known(self, conversation: Conversation, message: UserMessage) -> Ended | None:
-        """Tell the sender of a known message its answer, and return its end; None if this turn has to answer it.
+        """Tell the sender of a known message the answer, and return its end; None if this turn has to answer it.
 
-        Raises `IdTaken` if the content differs.
+        Raises `IdTaken` if the message's content differs.
         """
         before = conversation.find_message(message.id)
         assert before is not None
@@ -145,7 +150,7 @@ class Turn:
         return None if answered is None else answered.ended
 
     def report_answer(self, conversation: Conversation, message: UserMessage) -> Ended | None:
-        """Tell the listeners the answer of a known message, and return its end; None if there is none yet."""
+        """Tell the listeners the answer to a known message, and return its end; None if there is no answer yet."""
         before = conversation.find_message(message.id)
         answered = None if before is None else find_answer(before, conversation.messages, conversation.limits)
         if before is None or answered is None:
@@ -155,7 +160,7 @@ class Turn:
         return answered.ended
 
     def leave_out(self, message: UserMessage) -> bool:
-        """Remove a message that came too late for this turn. Return whether it was too late."""
+        """Remove this message if it came too late for this turn. Return whether it came too late."""
         left = self._early if self._conversation is None else self._conversation.inbox
         is_left = any(one is message for one in left)
         if is_left:
@@ -174,31 +179,31 @@ class Turn:
         tell_each(self.listeners, event, self.id)
 
     def abort(self) -> bool:
-        """Cancel it. Return False when it is over. Only the first call counts: the cleanup must not be disturbed."""
+        """Cancel the turn. Return False when it is over. A second call does nothing: it would disturb the cleanup."""
         if not self.is_over and not self.task.cancelling():
             self.task.cancel()
         return not self.is_over
 
     def move(self) -> None:
-        """Let another node go on with it after the step that runs, if that is possible."""
+        """Let another node go on with the turn after the step that runs, if that is possible."""
         self.leaves = self.may_move
         if self._conversation is not None and self.leaves and not self.is_over:
             self._conversation.handover = "after_step"
 
     def move_now(self) -> None:
-        """Cancel the step that runs, and let another node go on; a turn that can't move is aborted."""
+        """Cancel the step that runs, and let another node go on. A turn that can't move is aborted."""
         if self._conversation is not None and self.leaves and not self.is_over and not self.task.cancelling():
             self._conversation.handover = "now"
         self.abort()
 
     @property
     def ended(self) -> Ended:
-        """Its end, once its task is done. Raises `TurnRefused` when it did not begin."""
+        """The end of the turn, once its task is done. Raises `TurnRefused` when the turn did not begin."""
         return Ended("aborted") if self.task.cancelled() else self.task.result()
 
 
 class Handle:
-    """What a door gets for its request: the turn that answers it, and its end."""
+    """What a door gets for its request: the turn that answers the request, and the end of that turn."""
 
     __slots__ = ("_ended", "_is_own", "_joined", "_raises", "turn")
 
@@ -211,9 +216,10 @@ class Handle:
         ended: Ended | None = None,
         raises: tuple[type[ToolError], ...] = (),
     ) -> None:
-        """`is_own`: the turn began for this request. `ended`: the end, if it is known already.
+        """`is_own`: the turn began for this request. `joined`: the message of this request that joined the turn.
 
-        `raises`: failures of the turn that `end` raises, in place of an end with the reason `error`.
+        `ended`: the end, if it is known already. `raises`: failures of the turn that `end` raises, in place of an end
+        with the reason `error`.
         """
         self.turn = turn
         self._raises = raises
@@ -227,10 +233,10 @@ class Handle:
             self.turn.abort()
 
     async def end(self, *, elsewhere: bool = True) -> Ended:
-        """Wait for the end of the turn, and return it. A cancelled caller aborts the turn. Raises `TurnRefused`.
+        """Wait for the end of the turn, and return the end. Raises `TurnRefused` when the turn did not begin.
 
-        `elsewhere`: also wait while another node goes on with the turn, because this one stops. Otherwise that raises
-        `TurnMoved`.
+        A cancelled caller aborts a turn that began for this request. `elsewhere`: when this node stops and another node
+        goes on with the turn, wait for its end, too; without `elsewhere` raise `TurnMoved`.
         """
         if self._ended is not None:
             return self._ended
@@ -252,7 +258,7 @@ class Handle:
 
 
 def tell_each(listeners: Iterable[Listener], event: SessionEvent, turn: str) -> None:
-    """Give an event to each listener once, even if it is listed twice."""
+    """Give an event to each listener once, even if a listener is listed twice."""
     done: list[Listener] = []
     for listener in tuple(listeners):
         if listener not in done:
@@ -261,7 +267,7 @@ def tell_each(listeners: Iterable[Listener], event: SessionEvent, turn: str) -> 
 
 
 def tell_one(listener: Listener, event: SessionEvent, turn: str) -> None:
-    """Give an event to one listener. Its failure disturbs no other listener and no turn."""
+    """Give an event to one listener. The failure of a listener disturbs no other listener and no turn."""
     try:
         listener(event, turn)
     except Exception:  # the listener is a door's own code
@@ -269,5 +275,6 @@ def tell_one(listener: Listener, event: SessionEvent, turn: str) -> None:
 
 
 def _check_same_content(before: UserMessage | None, message: UserMessage) -> None:
+    """Raise `IdTaken` if the message differs from the one before that has the same id."""
     if before is not None and before.parts != message.parts:
         raise IdTaken(message.id)

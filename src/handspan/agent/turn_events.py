@@ -24,7 +24,7 @@ from handspan.core.messages import AssistantMessage, Message, StopReason, UserMe
 from handspan.core.questions import QuestionKind
 
 END_REASONS: Final[dict[StopReason, EndReason]] = {"length": "length", "refusal": "refusal", "aborted": "aborted"}
-"""How a turn ends by the reason for which the model stopped; all others are `done`."""
+"""How a turn ends, by the reason for which the model stopped. Other reasons of the model have no entry."""
 
 
 @final
@@ -38,7 +38,7 @@ class Prompted(Struct, frozen=True, tag="prompt"):
 
 @final
 class QuestionOver(Struct, frozen=True, tag="question_over"):
-    """A question is not open any more: answered, expired, or its call was given up."""
+    """A question is not open any more: it was answered, it expired, or its call was given up."""
 
     id: str
     kind: QuestionKind
@@ -48,14 +48,14 @@ class QuestionOver(Struct, frozen=True, tag="question_over"):
 
 @final
 class MessageStored(Struct, frozen=True, tag="accepted"):
-    """A message is stored; for its sender (ws.md 3.1)."""
+    """A message is stored. Only its sender gets this event (ws.md 3.1)."""
 
     id: str
 
 
 @final
 class AnsweredBefore(Struct, frozen=True, tag="answered_before"):
-    """The answer to a message that was sent before; for the client that sends it again."""
+    """The answer to a message that was sent before. Only the client that sends the message again gets this event."""
 
     ended: Ended
     text: str
@@ -66,7 +66,7 @@ SessionEvent: TypeAlias = Event | Prompted | Titled | QuestionOver | MessageStor
 
 
 class RoundSoFar:
-    """The events of the running round, for a listener that comes in its middle (ws.md 3.7)."""
+    """The events of the running round, for a listener that comes in the middle of the round (ws.md 3.7)."""
 
     __slots__ = ("_began", "_calls", "_text", "_thinking", "_turn")
 
@@ -107,12 +107,12 @@ class RoundSoFar:
 
 
 def last_turn(messages: Sequence[Message]) -> str:
-    """Return the turn of the person's last message; empty when it is unknown."""
+    """Return the id of the turn of the person's last message; empty when it is unknown."""
     return next((message.turn for message in reversed(messages) if type(message) is UserMessage), "")
 
 
 def find_answer(question: UserMessage, messages: Sequence[Message], limits: TurnLimits) -> AnsweredBefore | None:
-    """Return the answer to this message of the conversation; None while it has none."""
+    """Return the answer to this message of the conversation; None while the message has no answer."""
     texts: list[str] = []
     last: AssistantMessage | None = None
     counts = TurnCounts()
@@ -120,7 +120,7 @@ def find_answer(question: UserMessage, messages: Sequence[Message], limits: Turn
         if type(message) is UserMessage:
             if last is not None and message.turn != question.turn:
                 break
-            # It joined while the model was at work; or the turn before it failed, and the model answers both.
+            # This message joined while the model was at work; or the turn before failed, and the model answers both.
             last = None
         elif type(message) is AssistantMessage:
             texts.append(message.text)

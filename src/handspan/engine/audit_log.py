@@ -1,6 +1,6 @@
 """The hook `audit_log`: the begin and the end of every call, as lines of JSON in a file of its own (SPEC E7, S6).
 
-It runs only where the settings name it. The journal has every call in any case: see `core/store.py`, `Ledger`.
+The hook runs only where the settings name it. The journal has every call in any case: see `core/store.py`, `Ledger`.
 """
 
 import time
@@ -23,7 +23,7 @@ class AuditLogConfig(Struct, frozen=True, forbid_unknown_fields=True):
     file: str = "audit.jsonl"
     """The file; a relative path is below the state folder."""
     max_bytes: Annotated[int, Meta(ge=1024)] = 10_000_000
-    """A line that would make the file larger begins a new one; the full one becomes `FILE.1`."""
+    """A line that would make the file larger begins a new file; the full file becomes `FILE.1`."""
     backups: Annotated[int, Meta(ge=1, le=100)] = 5
     """How many full files are kept: `FILE.1` is the newest."""
 
@@ -31,8 +31,8 @@ class AuditLogConfig(Struct, frozen=True, forbid_unknown_fields=True):
 class AuditLog:
     """Writes every call with its tool, owner, agent and session, and then its outcome.
 
-    A line that can't be written fails the hook, so the call is refused: no call runs unseen. A call without a line for
-    its end was refused later, or waits; the journal has its outcome.
+    When a line can't be written, the hook fails and the call is refused: no call runs without its line. A call without
+    a line for its end was refused after this hook, or still waits; the journal has its outcome.
     """
 
     def __init__(self, config: AuditLogConfig, state: Path) -> None:

@@ -1,6 +1,6 @@
 """The hooks that come with Handspan: an audit log (`audit_log.py`), a rate limit, a path prefix (SPEC E7).
 
-Settings name them, and those of entry point `handspan.hooks`, by type:
+Settings name these hooks, and those of the entry points `handspan.hooks`, by type:
 
     [[hooks.chain]]
     type = "rate_limit"
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 GROUP: Final = "handspan.hooks"
-"""An entry point of this group is a function that makes a hook of its config."""
+"""An entry point of this group is a function that takes a config and returns a hook."""
 
 
 class RateLimitConfig(Struct, frozen=True, forbid_unknown_fields=True):
@@ -47,7 +47,7 @@ class RateLimit:
         self._config = config
         self._clock = clock
         self._calls: dict[str, deque[tuple[float, str]]] = {}
-        """Of each owner: when a call came, and its id."""
+        """The calls of each owner: when the call came, and its id."""
 
     async def before(self, call: HookedCall) -> BeforeVerdict:
         """Cancel a call above the limit."""
@@ -86,7 +86,7 @@ class PathPrefixHook:
         self._prefix = config.prefix.strip("/") + "/"
 
     async def before(self, call: HookedCall) -> BeforeVerdict:
-        """Put the prefix before the path. A call that was changed since then may have it already."""
+        """Put the prefix before the path. A call that hooks have seen before may have the prefix already."""
         path = call.arguments.get(self._config.parameter)
         if not matches_any(self._config.tools, call.name) or not isinstance(path, str):
             return None
@@ -105,15 +105,15 @@ BUILTIN_HOOKS: Final[Mapping[str, tuple[Callable[[Any, Path], Hook], type[Struct
     "rate_limit": (lambda config, _: RateLimit(config), RateLimitConfig),
     "path_prefix": (lambda config, _: PathPrefixHook(config), PathPrefixConfig),
 }
-"""What makes each hook of its config and the state folder, and the type of its config."""
+"""For each type of hook: what makes the hook from its config and the state folder, and the type of its config."""
 
 
 def make_hooks(
     chain: Iterable[HookSettings], state: Path, found: "Iterable[EntryPoint] | None" = None
 ) -> list[NamedHook]:
-    """Return the hooks that the settings name, in their order. Raises `ConfigError` when one can't be made.
+    """Return the hooks that the settings name, in their order. Raises `ConfigError` when a hook can't be made.
 
-    `state` is the folder of files that a hook writes.
+    `state`: the folder for files that a hook writes. `found`: entry points of plugins; None: those that are installed.
     """
     links = list(chain)
     if found is None:
@@ -123,7 +123,7 @@ def make_hooks(
 
 
 def _name_hook(link: HookSettings, plugins: "Mapping[str, EntryPoint]", state: Path) -> NamedHook:
-    """Return the hook with its name. One of a plugin gets a thread, because its code may block."""
+    """Return the hook with its name. The hook of a plugin gets a thread, because its code may block."""
     thread = HookThread() if link.type in plugins else None
     return NamedHook(link.type, _make_hook(link, plugins, state), link.timeout, thread)
 

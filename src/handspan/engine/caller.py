@@ -16,7 +16,7 @@ from handspan.registry.toolbox import Toolbox
 from handspan.wire.strict_json import parse
 
 QuestionListener: TypeAlias = Callable[[Question], None]
-"""Is called with each question that a person is asked. It never blocks, and can't answer."""
+"""Is called with each question that a person is asked. The listener never blocks, and can't answer."""
 
 
 def ignore_question(_: Question) -> None:
@@ -63,7 +63,7 @@ def _identity(entry: Entry) -> tuple[str, str, str]:
 
 
 def read_arguments(entry: Entry, raw: Arguments | bytes | str) -> Arguments:
-    """Return the arguments, parsed and valid by the tool's schema. Raises `ToolError` when they are not.
+    """Return the arguments, parsed and valid by the tool's schema. Raises `ToolError` when they are not valid.
 
     Arguments that the schema refuses are read as their sender meant them, where that is clear (SPEC A6). Broken JSON is
     refused: nothing could say what was meant.

@@ -17,11 +17,12 @@ DEFAULT_CAPACITY = 64
 
 
 class Slots:
-    """Lets `capacity` calls run at once; the others wait in their order. A call takes a slot of `next_slots`, too."""
+    """Lets `capacity` calls run at once; the others wait in their order."""
 
     __slots__ = ("__weakref__", "_next", "_waiting", "capacity", "taken", "what")
 
     def __init__(self, capacity: int, what: str, next_slots: "Slots | None" = None) -> None:
+        """`what`: whose slots they are, for messages. `next_slots`: each call takes a slot of these, too."""
         self.capacity = capacity
         self.what = what
         self.taken = 0
@@ -29,14 +30,14 @@ class Slots:
         self._next = next_slots
 
     def try_take(self) -> bool:
-        """Take a slot if one is free and no call waits. Return whether that was done."""
+        """Take a slot if one is free and no call waits. Return whether a slot was taken."""
         if self.taken >= self.capacity or self._waiting or (self._next is not None and not self._next.try_take()):
             return False
         self.taken += 1
         return True
 
     async def take(self, seconds: float | None) -> None:
-        """Take a slot when it is this call's turn. Raises `ToolError` (`busy`) after so many seconds."""
+        """Wait for this call's turn, then take a slot. Raises `ToolError` (`busy`) after so many seconds."""
         began = time.monotonic()
         if self.taken < self.capacity and not self._waiting:
             self.taken += 1
@@ -51,10 +52,10 @@ class Slots:
                 raise
 
     def release(self) -> None:
-        """Give the slot back; the next waiting call takes it."""
+        """Give the slot back. The call that has waited longest takes it."""
         if self._next is not None:
             self._next.release()
-        if self._waiting and self.taken <= self.capacity:  # since `resize` more may be taken than there are
+        if self._waiting and self.taken <= self.capacity:  # after `resize`, more slots may be taken than there are
             self._pass_turn()
         else:
             self.taken -= 1
@@ -75,7 +76,7 @@ class Slots:
         except BaseException as error:
             if turn.done() and not turn.cancelled():
                 self._pass_turn()  # the turn came at the same time: the next call gets it
-            elif turn in self._waiting:  # `_pass_turn` may have removed it already
+            elif turn in self._waiting:  # `_pass_turn` may have removed the turn already
                 self._waiting.remove(turn)
             if isinstance(error, TimeoutError):
                 message = (
@@ -86,6 +87,7 @@ class Slots:
             raise
 
     def _pass_turn(self) -> None:
+        """Pass a taken slot to the call that has waited longest. When no call waits, the slot becomes free."""
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():
@@ -101,10 +103,10 @@ class SlotsByOrigin:
         self._capacities = capacities or {}
         self._by_origin: WeakValueDictionary[Origin, Slots] = WeakValueDictionary()
         self._of_serial: WeakValueDictionary[tuple[Origin, ToolScope, str], Slots] = WeakValueDictionary()
-        """The slot of each serial tool. While a call holds it, a tool that is registered again finds it here."""
+        """The slot of each serial tool. A tool that is registered again finds its slot here while a call holds it."""
 
     def use(self, capacities: Mapping[OriginKind, int]) -> None:
-        """Let so many calls run at once from now on. Calls that run go on, and waiting ones begin as others end."""
+        """Let so many calls run at once from now on. Calls that run go on, and waiting calls begin as others end."""
         self._capacities = capacities
         for origin, slots in list(self._by_origin.items()):
             slots.resize(capacities.get(origin.kind, DEFAULT_CAPACITY))

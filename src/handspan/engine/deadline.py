@@ -1,15 +1,16 @@
 """The deadline of a tool: its timeout is enforced here, in the caller's own task (SPEC E5, E6).
 
-The caller of `continue_with_deadline` makes the first step of the tool's coroutine itself: most tools end there, and
-need no alarm. For a coroutine that suspends, `continue_with_deadline` stands between it and the event loop, and waits
-for what the coroutine wants. At the deadline it cancels what it waits for and throws `CancelledError` into the
-coroutine. The coroutine then has a grace time, so that a `finally` can close what was opened. After that it is left.
+The caller of `continue_with_deadline` makes the first step of the tool's coroutine itself: most tools end in that step,
+and need no alarm. When the coroutine suspends, `continue_with_deadline` stands between the coroutine and the event
+loop, and waits for what the coroutine wants. At the deadline it cancels that and throws `CancelledError` into the
+coroutine. The coroutine then has a grace time, so that a `finally` can close what was opened. After the grace time the
+coroutine is given to the `Reaper`.
 
-Most coroutines wait for a plain future in the end. It is over as soon as it is cancelled, so the task itself can wait
-for it. A task or a `gather` may take its time to end: for these we wait with a future of our own.
+Most coroutines wait for a plain future in the end. A plain future is over as soon as it is cancelled, so the task
+itself can wait for it. A task or a `gather` may take its time to end: for these we wait with a future of our own.
 
-A started coroutine never moves to another task: `asyncio.timeout` and task groups inside it belong to the task that
-they began in.
+A started coroutine never moves to another task: `asyncio.timeout` and task groups inside the coroutine belong to the
+task that they began in.
 """
 
 import asyncio
@@ -22,11 +23,13 @@ from handspan.core.errors import ToolError
 from handspan.engine.fast_alarm import Alarm, new_alarm
 
 GRACE = 2.0
+"""Seconds that a coroutine has to end after its deadline or its cancellation."""
 _CLOSINGS: Final = 20
+"""How often the reaper tries to close a coroutine."""
 
 
 class DeadlineReached(Exception):
-    """The coroutine was stopped at its deadline. `stuck`: it did not end within its grace time either."""
+    """The coroutine was stopped at its deadline. `stuck`: the coroutine did not end within its grace time either."""
 
     def __init__(self, stuck: bool) -> None:
         super().__init__()
@@ -43,11 +46,13 @@ class Reaper:
     def __init__(self) -> None:
         self.alarm = new_alarm()
         self.reaped = 0
+        """How many coroutines `take` was given."""
         self._unclosable: list[Coroutine[Any, Any, Any]] = []
+        """Coroutines that can't be closed. They are kept, since Python warns when it collects an open coroutine."""
 
     @property
     def stuck(self) -> int:
-        """How many coroutines can't be closed. The reaper keeps them, since Python warns when it collects such ones."""
+        """How many coroutines can't be closed."""
         return len(self._unclosable)
 
     def take(self, coroutine: Coroutine[Any, Any, Any]) -> None:
@@ -58,13 +63,13 @@ class Reaper:
 
 
 def _try_close(coroutine: Coroutine[Any, Any, Any]) -> bool:
-    """Whether the coroutine could be closed. Each try passes one `await` of its `finally`."""
+    """Close the coroutine and return whether that was possible. Each try passes one `await` of its `finally`."""
     for _ in range(_CLOSINGS):
         try:
             coroutine.close()
-        except RuntimeError:  # it awaited something instead, or raised this itself: the next try shows which
+        except RuntimeError:  # the coroutine awaited something, or raised this error itself: the next try shows which
             continue
-        except (Exception, asyncio.CancelledError, SystemExit, BaseExceptionGroup):  # its own error on the way out
+        except (Exception, asyncio.CancelledError, SystemExit, BaseExceptionGroup):  # the coroutine ended with an error
             return True
         else:
             return True
@@ -72,37 +77,43 @@ def _try_close(coroutine: Coroutine[Any, Any, Any]) -> bool:
 
 
 class Wait:
-    """The wait of one coroutine: for what it wants, until its deadline or a cancellation."""
+    """The wait of a task for what one coroutine wants, until the coroutine's deadline or a cancellation."""
 
     cancelled: asyncio.CancelledError | None = None
     """The task's cancellation: by its caller, or by a timeout inside the coroutine."""
     was_disturbed = False
-    """The time was over once, or the task was cancelled. Most waits never are disturbed."""
+    """The time was over once, or the task was cancelled. Most waits are never disturbed."""
     is_late = False
     """The deadline was reached."""
     is_over = False
     """The deadline or the grace time has passed, whichever was set last."""
     was_stopped = False
     """The coroutine has got its `CancelledError`."""
-    _may_be_its_own = False
+    _may_be_inner = False
     """The cancellation may come from a timeout inside the coroutine."""
     _is_in_grace = False
     """`ends_at` is the end of a grace time, not the deadline."""
     _waits_for: "asyncio.Future[Any] | None" = None
+    """The future that the task waits for, or waited for last."""
     _is_armed = False
     """The alarm knows this wait."""
     _is_paused = False
     """A person is asked. The clock stands still, except for a grace time."""
     _left: float | None = None
-    """Seconds until the deadline, while the clock stands still."""
+    """Seconds until the deadline, while the clock stands still; else None."""
 
     def __init__(self, task: "asyncio.Task[Any]", seconds: float | None, grace: float, alarm: Alarm) -> None:
         self.task = task
         self.loop = task.get_loop()
         self._cancellations_before = self._cancellations_seen = task.cancelling()
+        """The task's number of cancellations when this wait began, and the number that this wait has noted."""
         self._grace = grace
         self._alarm = alarm
         self._deadline = self.ends_at = inf if seconds is None else self.loop.time() + seconds
+        """When the tool's time is over, and when this wait ends: at the deadline, later at the end of the grace time.
+
+        Both by the clock of the loop; `inf` without a deadline, and while the clock stands still.
+        """
 
     def begin(self, wanted: "asyncio.Future[Any]") -> None:
         """Prepare the task's wait for this future. The alarm starts here: a bare `yield` needs none."""
@@ -116,7 +127,7 @@ class Wait:
         """Return the error if it cancels the task; None if it is the error of the future."""
         if not isinstance(error, asyncio.CancelledError):
             return None
-        # A task counts its cancellations. That of an outer deadline is not counted, but has a cause.
+        # A task counts its cancellations. The cancellation by an outer deadline is not counted, but has a cause.
         is_new = self.task.cancelling() > self._cancellations_seen
         if not is_new and type(error.__cause__) is not DeadlineReached:
             return None
@@ -124,17 +135,17 @@ class Wait:
         return error
 
     def note_cancellation(self, error: asyncio.CancelledError) -> None:
-        """Store that the task is being cancelled. What it waits for has a grace time to end."""
+        """Store that the task is being cancelled. What the task waits for has a grace time to end."""
         self._cancellations_seen = self.task.cancelling()
         is_counted = self._cancellations_seen > self._cancellations_before
-        self._may_be_its_own = is_counted and (self.cancelled is None or self._may_be_its_own)
+        self._may_be_inner = is_counted and (self.cancelled is None or self._may_be_inner)
         self.cancelled = error
         self.was_disturbed = True
         if not self._is_in_grace:
             self._give_grace()
 
     def reach_deadline(self) -> bool:
-        """Begin the grace time of what is waited for. Return False when that has passed too."""
+        """Begin the grace time of what is waited for. Return False when the grace time has passed, too."""
         if self._is_in_grace:
             return False
         self.is_late = True
@@ -142,7 +153,10 @@ class Wait:
         return True
 
     def find_error(self, thrown: BaseException | None) -> BaseException | None:
-        """Return what to throw into the coroutine now. When it is to end, its grace time begins."""
+        """Return the error to throw into the coroutine now, if any. If the coroutine has to end, its grace time begins.
+
+        `thrown`: the error that the wait for a future ended with.
+        """
         if self.is_over and not self._is_in_grace:
             self.is_late = True
         if self.was_stopped or not (self.is_late or self.cancelled is not None):
@@ -156,7 +170,7 @@ class Wait:
         if self.cancelled is None:
             return
         self._cancellations_seen = min(self._cancellations_seen, self.task.cancelling())
-        if not self._may_be_its_own or self._cancellations_seen > self._cancellations_before:
+        if not self._may_be_inner or self._cancellations_seen > self._cancellations_before:
             return
         self.cancelled = None
         if not self.is_late:
@@ -165,7 +179,7 @@ class Wait:
             self._stop_clock()
 
     def reason(self, *, stuck: bool = False) -> BaseException | None:
-        """Return why the coroutine was stopped, if it was. A cancellation counts even after the deadline."""
+        """Return why the coroutine was stopped; None if it was not. A cancellation counts even after the deadline."""
         self.forget_inner_cancellation()
         return self.cancelled or (DeadlineReached(stuck) if self.is_late else None)
 
@@ -194,11 +208,12 @@ class Wait:
                 self._alarm.add(self)
 
     def check_clock(self) -> None:
-        """Note whether the time is over, where no alarm was set."""
+        """Check whether the time is over. A bare `yield` sets no alarm."""
         if self.loop.time() >= self.ends_at:
             self.is_over = self.was_disturbed = True
 
     def disarm(self) -> None:
+        """Remove this wait from the alarm."""
         if self._is_armed:
             self._is_armed = False
             self._alarm.remove(self)
@@ -213,7 +228,7 @@ class Wait:
         self.ends_at = at
 
     def stop(self) -> None:
-        """End the wait as at a deadline. A grace time that has begun stays."""
+        """End the wait as if the deadline had come. A grace time that has begun goes on."""
         if not self._is_in_grace:
             self.expire()
 
@@ -225,7 +240,7 @@ class Wait:
 
 
 def _cancellation() -> asyncio.CancelledError:
-    """Return the error for a coroutine at its deadline. Its cause tells a wait inside that it must end too."""
+    """Return the error for a coroutine at its deadline. The error's cause tells an inner `Wait` to end, too."""
     error = asyncio.CancelledError()
     error.__cause__ = DeadlineReached(stuck=False)
     return error
@@ -247,9 +262,9 @@ def continue_with_deadline(
     grace: float = GRACE,
     call: PausableCall | None = None,
 ) -> Generator[Any, Any, Any]:
-    """Return what the coroutine returns. It has made its first step and waits for `wanted`.
+    """Return what the coroutine returns. The coroutine has made its first step and waits for `wanted`.
 
-    Raises `DeadlineReached` after so many seconds. `call`: its clock stops while it has open questions.
+    Raises `DeadlineReached` after so many seconds. `call`: the clock stands still while this call has open questions.
     """
     wait = Wait(_current_task(wanted), seconds, grace, reaper.alarm)
     if call is not None:
@@ -270,15 +285,15 @@ def continue_with_deadline(
             else:
                 thrown = yield from _wait_for(wanted, wait)
             if wait.was_disturbed:
-                if wait.is_over and wait.was_stopped:  # its grace time is over, and it still runs
-                    reaper.take(coroutine)  # closing it may end a timeout of its own, which `reason` looks for
+                if wait.is_over and wait.was_stopped:  # the grace time is over, and the coroutine still runs
+                    reaper.take(coroutine)  # closing it may end a timeout inside it, which `reason` looks for
                     raise wait.reason(stuck=True) or CancelledItself
                 thrown = wait.find_error(thrown)
             try:
                 wanted = coroutine.send(None) if thrown is None else coroutine.throw(thrown)
             except BaseException as end:
                 reason = wait.reason() if wait.was_disturbed else None
-                if reason is not None:  # by the error of a tool, the engine knows how the stopped call ended
+                if reason is not None:  # a tool's own error tells the engine how the stopped call ended
                     raise reason from end if isinstance(end, ToolError) else None
                 if isinstance(end, StopIteration):
                     return end.value
@@ -307,18 +322,18 @@ async def run_with_deadline(coroutine: Coroutine[Any, Any, Any], seconds: float 
 
 
 def _current_task(wanted: Any) -> "asyncio.Task[Any]":
-    """Return the running task. The future has its loop as a rule: to ask asyncio for it costs a system call."""
+    """Return the running task. As a rule the future has the loop: to ask asyncio for the loop costs a system call."""
     task = asyncio.current_task(wanted.get_loop()) if type(wanted) is asyncio.Future else None
     task = task or asyncio.current_task()
     assert task is not None  # only a task can wait
     return task
 
 
-# Waiting for anything but a plain future. Each returns what to throw into the coroutine, if anything.
+# Waiting for anything but a plain future. Each function returns what to throw into the coroutine, if anything.
 
 
 def _wait_for(wanted: Any, wait: Wait) -> Generator[Any, Any, BaseException | None]:
-    """Wait for a task or another future that may take its time to be cancelled, or refuse."""
+    """Wait for a task or another future, which may take its time to be cancelled or refuse to be."""
     if getattr(wanted, "_asyncio_future_blocking", None) is None:
         return (yield from _yield_to_loop(wanted, wait))
     wanted._asyncio_future_blocking = False
@@ -327,7 +342,7 @@ def _wait_for(wanted: Any, wait: Wait) -> Generator[Any, Any, BaseException | No
     while not wanted.done():
         if not wait.is_over:
             cancelled = yield from _sleep_until_done(wanted, wait)
-            # As in a task: cancel what is waited for, and the coroutine finds the cancellation there.
+            # As a task does it: cancel `wanted`, and the coroutine gets the cancellation from `wanted`.
             if cancelled is not None and not wanted.cancel(*cancelled.args[:1]):
                 return cancelled
         elif wait.reach_deadline():
@@ -335,11 +350,12 @@ def _wait_for(wanted: Any, wait: Wait) -> Generator[Any, Any, BaseException | No
         else:
             return wait.cancelled or asyncio.CancelledError()
     if wait.is_late and not wanted.cancelled():
-        wanted.exception()  # marks it as seen, since the coroutine gets CancelledError instead
+        wanted.exception()  # marks the error as seen, since the coroutine gets CancelledError instead
     return None
 
 
 def _sleep_until_done(wanted: "asyncio.Future[Any]", wait: Wait) -> Generator[Any, Any, BaseException | None]:
+    """Wait until `wanted` is done, the time is over or the task is cancelled. Return the cancellation, if any."""
     waiter = wait.loop.create_future()
 
     def wake(_: object) -> None:
@@ -364,7 +380,7 @@ def _yield_to_loop(wanted: Any, wait: Wait) -> Generator[Any, Any, BaseException
     except asyncio.CancelledError as error:
         wait.note_cancellation(error)
         return error
-    except Exception as error:  # the loop refuses it: the tool gets the error
+    except Exception as error:  # the loop refuses `wanted`: the tool gets the error
         return error
     wait.check_clock()
     return None

@@ -1,8 +1,8 @@
 """The way of one call, from a name and arguments to exactly one result (SPEC E1, E2).
 
 The way has two halves, and the ledger keeps the state between them. `begin` goes from *find* to *started in the
-ledger*; `_finish` goes from an outcome to the finished record. `call` is begin, run, finish. A call whose tool returns
-`Pending` stops in between: its outcome comes later through `settle`, perhaps in another process.
+ledger*; `_finish` goes from an outcome to the finished record. `call` does both halves, and runs the tool between them.
+A call whose tool returns `Pending` stops there: its outcome comes later through `settle`, perhaps in another process.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ _log = logging.getLogger(__name__)
 _EDITED: Final = "The user changed the arguments before approving this call. It ran with:"
 _LONGEST_EDIT: Final = 1000
 _LAST_SECONDS: Final = 3.0
-"""How long `close` waits for calls that end: the grace time of a tool, and the ledger's writes."""
+"""How long `close` waits for calls to end: long enough for the grace time of a tool and the ledger's writes."""
 _CHANGED_AFTER_APPROVAL: Final = (
     "A hook wants to change the arguments that the user gave with the approval, so the call did not run: "
     "call again with the arguments that the user wants."
@@ -72,9 +72,9 @@ class Engine:
         self._artifacts = artifacts
         self._policy = policy or ModePolicy()
         self._asker = Asker(questions or OpenQuestions(), question_timeout)
-        self._hooks = hooks or None  # None skips their stations: most gateways have no hooks
+        self._hooks = hooks or None  # None skips the stations of hooks: most gateways have no hooks
         self._replaced_hooks: list[Hooks] = []
-        """Calls that began before a change of the settings still end with these."""
+        """Hooks of former settings. A call may still wait for them, so they are closed only with the engine."""
         self._ledger = ledger or MemoryLedger()
         self._result_limit = result_limit
         self._result_preview = min(result_preview, result_limit)
@@ -84,17 +84,18 @@ class Engine:
         self.watchdog = Watchdog(slots.is_busy)
         self._pending = PendingCalls(self.settle)
         self._resuming: set[str] = set()
+        """The ids of calls that `resume` continues now."""
         self._open_work = OpenWork()
         """Calls that have begun to run, or get their outcome, and have no stored result yet."""
         self.is_stopping = False
-        """Whether the program ends: cancelled calls say so."""
+        """Whether the program ends: the results of cancelled calls say so."""
         self._waiting_for_answer: dict[str, asyncio.Future[None]] = {}
-        """Calls that wait here for a person, and go on when the answer comes. Each future ends with the wait."""
+        """Calls of this process that wait for a person, by id. Each future is done when the wait is over."""
 
     # The way of one call.
 
     async def call(self, call: ToolCall, caller: Caller, started: Started | None = None) -> ToolResult | Pending:
-        """Return the call's one result; `Pending` when it comes later. `started`: what `begin` returned for it."""
+        """Return the call's one result; `Pending` when it comes later. `started`: what `begin` has returned."""
         if started is None:
             begun = await self.begin(call, caller)
             if type(begun) is not Started:
@@ -121,10 +122,10 @@ class Engine:
             if not is_plain or self._hooks is not None or record.is_edited:
                 outcome = await self._shape(record, outcome)
             written = self._store(record, outcome, started.began)
-            told = outcome if written is True else await self._await_written(written, record, outcome)
-            return told if told is not None else await self._first_result(record)
+            answer = outcome if written is True else await self._await_written(written, record, outcome)
+            return answer if answer is not None else await self._first_result(record)
         finally:
-            if record.early is not None:  # the caller of `settle` can wait in `result`
+            if record.early is not None:  # the caller of `settle` may wait in `result`
                 record.early = None
                 self._pending.finish(record.id, record.result)
             open_work.count -= 1
@@ -132,7 +133,10 @@ class Engine:
                 open_work.notify()
 
     async def begin(self, call: ToolCall, caller: Caller) -> Started | ToolResult | Pending:
-        """Go from *find* to *started*. Return a result when the call ends before, `Pending` when a person is asked."""
+        """Go from *find* to *started*. Return a result when the call ends before that.
+
+        Return `Pending` when the answer of a person comes later.
+        """
         began = time.monotonic()
         entry = record = None
         try:
@@ -152,7 +156,7 @@ class Engine:
                 if verdict is not ALLOW or entry.asks_first:  # permissions, approval
                     return await self._start_with_consent(started, verdict, call)
                 if entry.suspends:
-                    return started  # the ledger writes it once, when it suspends: no tool is touched before
+                    return started  # the ledger writes the call once, when it suspends: no tool is touched before
                 record.expires_at = find_expiry(entry, call.deadline, record.at)
             written = self._ledger.start(record)
             if written is not None:
@@ -168,20 +172,20 @@ class Engine:
         except asyncio.CancelledError:
             await self._refuse(record or self._refused(call, caller, entry), self._cancellation(call.name))
             raise
-        except Exception as error:  # also of a hook or the policy: a call without a verdict does not run
+        except Exception as error:  # even an error of a hook or the policy: a call without a verdict does not run
             _log.exception("The call of %r could not begin", call.name)
             failure = Failure("internal_error", f"Tool {call.name!r} was not run: {describe_error(error)}")
             return await self._refuse(record or self._refused(call, caller, entry), failure)
 
     async def refuse(self, call: ToolCall, caller: Caller, failure: Failure) -> ToolResult:
-        """Give a call that its caller does not want to run this result. It stands in the journal like every call."""
+        """Give a call that its caller does not want to run this failure as its result, also in the journal."""
         return await self._refuse(self._refused(call, caller, caller.box.find(call.name)), failure)
 
     def _refused(self, call: ToolCall, caller: Caller, entry: Entry | None) -> CallAtWork:
         return refused_record(call, caller, entry, self._ledger.now())
 
     async def _finish(self, record: CallRecord, result: ToolResult, began: float) -> ToolResult | None:
-        """Go from the outcome to the journal. Return None when the call has its result already."""
+        """Go from the outcome to the journal and return the result. Return None when the call has a result already."""
         result = await self._shape(record, result)
         written = self._store(record, result, began)
         return result if written is True else await self._await_written(written, record, result)
@@ -197,7 +201,7 @@ class Engine:
                 room = self._result_preview
                 cutter = ResultCutter(self._artifacts, record.owner, record.session, record.name, room)
                 result = await cutter.cut(result)
-            if record.is_edited:  # P5: the model is told what it ran with
+            if record.is_edited:  # P5: the model is told which arguments the tool ran with
                 result = add_notice(result, f"{_EDITED} {encode(record.arguments).decode()[:_LONGEST_EDIT]}")
             return result
         except asyncio.CancelledError:  # the caller was cancelled: the call still gets its result
@@ -205,7 +209,7 @@ class Engine:
             raise
 
     def _store(self, record: CallRecord, result: ToolResult, began: float) -> NowOrLater[bool]:
-        """Store the call's one result and publish it. Return False when the call has one already."""
+        """Store the call's one result and publish it. Return False when the call has a result already."""
         if type(result) is Success:
             record.size += len(result.encoded)
         record.duration = time.monotonic() - began
@@ -226,11 +230,11 @@ class Engine:
     # Calls that wait for an outcome from elsewhere, or for a person.
 
     async def settle(self, call_id: str, outcome: ToolResult) -> ToolResult | Pending | None:
-        """Give a pending call its outcome. Return the call's result; None when it has one already, or never waited.
+        """Give a pending call its outcome and return its result. Return None when it has a result, or never waited.
 
-        Return `Pending` when the tool still runs here: it may be about to return `Pending`. The outcome is kept for
-        that moment, and dropped when the tool returns a result itself. `result` waits for the end of such a call.
-        This method does not wait: its caller may be the tool itself, or a task that the tool waits for.
+        Return `Pending` when the tool still runs in this process: it may be about to return `Pending`. The outcome is
+        kept for that moment, and dropped when the tool returns a result itself. `result` waits for the end of such a
+        call. `settle` does not wait for it: its caller may be the tool itself, or a task that the tool waits for.
         """
         found = await self._ledger.find(call_id)
         if isinstance(found, CallAtWork) and (found.state == "started" or found.early is not None):
@@ -238,7 +242,7 @@ class Engine:
         if found is None or found.state != "pending":
             return None
         record = structs.replace(found)  # two callers may settle at once: a copy keeps their writes apart
-        # Another process may have begun the call: only the ledger's clock is the same there.
+        # Another process may have begun the call: only the ledger's clock is the same in both.
         took = max(0.0, self._ledger.now() - record.at - record.waited)
         try:
             with self._open_work:
@@ -251,7 +255,7 @@ class Engine:
         return result
 
     async def cancel(self, call_id: str) -> None:
-        """Cancel a call that waits for an outcome from elsewhere or, since an earlier process, for a person."""
+        """Cancel a call that waits for an outcome from elsewhere, or since an earlier process for a person."""
         found = await self._ledger.find(call_id)
         if found is not None and found.state == "accepted":
             await self._refuse(structs.replace(found), self._cancellation(found.name))
@@ -259,7 +263,7 @@ class Engine:
             await self.settle(call_id, self._cancellation(found.name))
 
     async def result(self, call_id: str) -> ToolResult | None:
-        """Wait for the result of a call that is pending here. Return None when it waits elsewhere."""
+        """Wait for the result of a call that is pending in this process. For another call, return what is stored."""
         result = await self._pending.result(call_id)
         if result is not None:
             return result
@@ -272,7 +276,7 @@ class Engine:
             return None
         self._resuming.add(call_id)
         try:
-            if call_id in self._waiting_for_answer:  # the call itself may get the answer; else we resume it
+            if call_id in self._waiting_for_answer:  # the waiting call may get the answer; only else we resume it
                 await asyncio.wait([self._waiting_for_answer[call_id]])
             return await self._resume(call_id, caller)
         finally:
@@ -300,25 +304,25 @@ class Engine:
         return await self.call(call, caller, started) if isinstance(started, Started) else started
 
     async def _suspend(self, record: CallAtWork, pending: Pending) -> ToolResult | Pending:
-        """Let the call wait. Return its outcome if that is there already, or comes while the ledger writes."""
+        """Let the call wait. Return its outcome if that has come already, or comes while the ledger writes."""
         if record.early is None:
             record.expires_at = None if pending.expires_in is None else self._ledger.now() + pending.expires_in
             self._pending.add(record.id, pending)
             try:
                 await self._ledger.suspend(record)
-            except StoreError as error:  # no outcome could find the call again: it ends here, and no client has it
+            except StoreError as error:  # no outcome could find the call again: the call ends now, and no client has it
                 self._pending.keep_early(record, self._interruption(record.name, error))
             except ToolError as error:
                 self._pending.keep_early(record, Failure(error.code, error.message))
-            except BaseException:  # the caller was cancelled: the call ends here too
+            except BaseException:  # the caller was cancelled: the call ends, too
                 self._pending.keep_early(record, self._cancellation(record.name))
                 raise
         return record.early or pending
 
     async def _first_result(self, record: CallRecord) -> ToolResult:
-        """Return the result that the ledger has of a call that got a second one."""
+        """Return the stored result of a call that got a second one."""
         stored = await self._ledger.find(record.id)
-        assert stored is not None and not isinstance(stored.result, UnsetType)  # `finish` returned False: it has one
+        assert stored is not None and not isinstance(stored.result, UnsetType)  # `finish` returned False
         return stored.result
 
     # Stations.
@@ -326,7 +330,7 @@ class Engine:
     async def _before(
         self, hooks: Hooks, call: ToolCall, entry: Entry, arguments: Arguments, caller: Caller
     ) -> tuple[ToolCall, Entry, Arguments]:
-        """Return the call after the before-hooks. A call that they changed goes from *find* to *hooks* once more."""
+        """Return the call after the before-hooks. A call that a hook changed goes from *find* to *hooks* once more."""
         seen = _hooked_call(call.id, entry, arguments, caller)
         hooked = await hooks.before(seen, may_modify=True)
         if hooked is seen:
@@ -337,14 +341,17 @@ class Engine:
         return ToolCall(hooked.name, arguments, call.id, call.deadline, call.request), entry, arguments
 
     async def _start_with_consent(self, started: Started, verdict: Verdict, call: ToolCall) -> Started | Pending:
-        """Ask for consent where that is needed, then start the call. Return `Pending` when the answer comes later."""
+        """Ask for consent if that is needed, then start the call. Return `Pending` when the answer comes later.
+
+        Raises `ToolError` when the policy or the person refuses the call.
+        """
         record = started.record
         if isinstance(verdict, Deny):
             raise ToolError("policy_denied", verdict.reason)
         approval = _reason_for_approval(started.entry, verdict)
         if record.state is not None or not self._asker.has_to_ask(started.entry, approval, started.caller):
             return await self._ask_and_start(started, approval, call)
-        await self._ledger.accept(record)  # the answer finds it, even after the end of this process
+        await self._ledger.accept(record)  # the answer finds the call, even after the end of this process
         over = self._waiting_for_answer[record.id] = asyncio.get_running_loop().create_future()
         try:
             return await self._ask_and_start(started, approval, call)
@@ -353,7 +360,7 @@ class Engine:
             over.set_result(None)
 
     async def _ask_and_start(self, started: Started, approval: str | None, call: ToolCall) -> Started | Pending:
-        """Ask for permissions, and for approval where there is a reason for it; then start the call."""
+        """Ask for permissions and, if `approval` has a reason, for approval; then start the call."""
         record, asked_at = started.record, time.monotonic()
         try:
             consent = await self._consent(started, approval, call)
@@ -383,7 +390,7 @@ class Engine:
         return started
 
     async def _consent(self, started: Started, approval: str | None, call: ToolCall) -> Consent:
-        """Return what the person agreed to. Raises `ToolError` when the person did not."""
+        """Return what the person agreed to. Raises `ToolError` when the person did not agree."""
         entry, arguments, caller = started.entry, started.arguments, started.caller
         consent = await self._asker.ask_permissions(entry, call, arguments, caller)
         if entry.asks is not None:
@@ -397,7 +404,7 @@ class Engine:
         return Consent(edited, approved.is_edited, waited)
 
     async def _check_edited(self, call: ToolCall, entry: Entry, arguments: Arguments, caller: Caller) -> None:
-        """Raise `ToolError` when hooks or the policy refuse the arguments that a person gave: they are new to both."""
+        """Raise `ToolError` when hooks or the policy refuse arguments that a person edited: both see them first now."""
         if self._hooks is not None:
             edited = _hooked_call(call.id, entry, arguments, caller, is_changed=True)
             hooked = await self._hooks.before(edited, may_modify=True)
@@ -410,16 +417,17 @@ class Engine:
     async def _refuse(self, record: CallRecord, failure: Failure) -> ToolResult:
         """Store the failure of a call that goes no further, and return it."""
         written = publish_when_stored(self._bus, self._ledger, self._ledger.finish(record, failure), record)
-        told = await self._await_written(written, record, failure)
-        return failure if told is None else told
+        answer = await self._await_written(written, record, failure)
+        return failure if answer is None else answer
 
     async def _await_written(
         self, written: NowOrLater[bool], record: CallRecord, result: ToolResult
     ) -> ToolResult | None:
-        """Return what the caller is told: this result; None when the call has one already.
+        """Wait until the result is stored and return it. Return None when the call has a result already.
 
-        When the ledger can't write, the caller gets its result anyway: the ledger tries again. It does so no more when
-        Handspan is being closed. The next process takes the call for one that may have run, so the caller does, too.
+        When the ledger can't write, the caller gets this result anyway: the ledger tries again. While Handspan is being
+        closed, the ledger does not try again. The next process then says that the outcome of the call is unknown, so
+        the caller gets that answer, too.
         """
         try:
             is_first = written if isinstance(written, bool) else await written
@@ -431,7 +439,7 @@ class Engine:
 
     def _interruption(self, name: str, error: StoreError) -> Failure:
         """Return the result of a call that was handed to no tool, because the store could not record it."""
-        if self.runner.is_stopped:  # it may be stored all the same, and nothing will correct that
+        if self.runner.is_stopped:  # the call may be stored all the same, and nothing will correct that
             return _unknown_outcome(name)
         return Failure("interrupted", f"Tool {name!r} was not run: {error.message} It is safe to call it again.")
 
@@ -440,7 +448,7 @@ class Engine:
         return Failure("cancelled", f"The call of {name!r} was cancelled{why}.")
 
     def _late_cancellation(self, record: CallRecord, result: ToolResult | None) -> Failure:
-        """Return the result of a cancelled call. If the tool had its result already, the journal keeps that too."""
+        """Return the result of a cancelled call. If the tool has a success already, the record keeps that, too."""
         if result is None:
             return self._cancellation(record.name)
         if isinstance(result, Failure):
@@ -451,7 +459,7 @@ class Engine:
         return Failure("cancelled", f"The call of {record.name!r} was cancelled after the tool had run.")
 
     async def _after(self, hooks: Hooks, record: CallRecord, result: ToolResult) -> ToolResult:
-        """Return the result after the after-hooks. The record keeps the tool's own result where they replaced it."""
+        """Return the result after the after-hooks. If a hook replaced it, the record keeps the tool's own result."""
         arguments = record.arguments if isinstance(record.arguments, Mapping) else {}
         seen = HookedCall(record.id, record.name, arguments, record.owner, record.session, record.agent)
         replaced = await hooks.after(seen, result)
@@ -462,7 +470,7 @@ class Engine:
         return _encode(replaced)
 
     def consents_needed(self, entry: Entry, caller: Caller) -> list[tuple[QuestionKind, str]]:
-        """Return kind and subject of each question that a call of this tool asks, unless a rule answers it."""
+        """Return the kind and the subject of each question that a call of this tool asks. A rule may answer it."""
         verdict = self._policy.decide(entry.spec, ToolCall(entry.spec.name, {}, ""), caller)
         asked: list[tuple[QuestionKind, str]] = [("permission", one) for one in entry.permissions_to_ask]
         approval = _reason_for_approval(entry, verdict)
@@ -478,7 +486,7 @@ class Engine:
 
     @property
     def has_hooks(self) -> bool:
-        """Whether a call may run another tool than the one that it names: a hook can choose."""
+        """Whether there are hooks. With hooks, a call may run another tool than the one that it names."""
         return self._hooks is not None
 
     def use_hooks(self, hooks: Hooks | None) -> None:
@@ -494,7 +502,7 @@ class Engine:
         self._result_preview = min(result_preview, result_limit)
 
     def asked_at_devices(self, owner: str) -> list[Question]:
-        """Return what people of this owner are asked at devices now; only the device takes the answer."""
+        """Return the questions of this owner that are open at devices. Only the device takes the answer."""
         return self._asker.asked_at_devices(owner)
 
     def forget_answers(self, tool: str, owner: str) -> None:
@@ -504,7 +512,7 @@ class Engine:
     async def close(self) -> None:
         """Stop the tools that run and let each call store its result; then end threads, workers and timers.
 
-        Calls of doors and turns have ended before. Those of a program that embeds this engine end here. Pending calls
+        Calls of doors and turns have ended before. Calls of a program that embeds this engine end now. Pending calls
         stay open in the ledger.
         """
         await asyncio.sleep(0)  # an answer that has come counts
@@ -526,8 +534,8 @@ def _hooked_call(
 
 
 def _reason_for_approval(entry: Entry, verdict: Verdict) -> str | None:
-    """Return why a person has to approve a call of this tool; None if none has to."""
-    if isinstance(verdict, Ask) and entry.asks is None:  # a call that asks the person itself needs no other question
+    """Return why a person has to approve a call of this tool; None if no approval is needed."""
+    if isinstance(verdict, Ask) and entry.asks is None:  # a tool that asks the person itself needs no other question
         return verdict.reason
     return f"{entry.spec.name!r} is new at {entry.origin}: no person has approved it yet." if entry.is_new else None
 

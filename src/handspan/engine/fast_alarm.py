@@ -1,7 +1,7 @@
 """One timer for all calls that wait (SPEC E5; a speed trick).
 
-A timer of the event loop for each call costs more than the rest of its wait. Here a call costs an entry in a set:
-most calls are over long before the timer rings.
+A timer of the event loop for each call costs more than the rest of the call's wait. With one timer, a call costs only
+an entry in a set: most calls are over long before the timer rings.
 """
 
 import asyncio
@@ -22,7 +22,9 @@ class TimedWait(Protocol):
     ends_at: float
     """By the clock of the loop. It must not change while the wait is in the alarm."""
 
-    def expire(self) -> None: ...
+    def expire(self) -> None:
+        """End the wait: its time is over."""
+        ...
 
 
 class Alarm(Protocol):
@@ -43,11 +45,13 @@ class Alarm(Protocol):
 
 
 def new_alarm(is_fast: bool = IS_FAST) -> Alarm:
-    """Return an alarm. `is_fast=False`: one with a timer of the event loop for each wait."""
+    """Return an alarm. `is_fast=False`: an alarm with a timer of the event loop for each wait."""
     return _OneTimer() if is_fast else _TimerForEach()
 
 
 class _TimerForEach:
+    """Implements `Alarm` with a timer of the event loop for each wait."""
+
     def __init__(self) -> None:
         self._timers: dict[TimedWait, asyncio.TimerHandle] = {}
 
@@ -69,7 +73,7 @@ class _TimerForEach:
 
 
 class _OneTimer:
-    """One timer, for one event loop at a time: the loop of the wait that was added last."""
+    """Implements `Alarm` with one timer, for one event loop at a time: the loop of the wait that was added last."""
 
     __slots__ = ("_loop", "_rings_at", "_timer", "_waits", "remove")
 
@@ -79,7 +83,7 @@ class _OneTimer:
         self._timer: asyncio.TimerHandle | None = None
         self._rings_at = inf
         self.remove: Callable[[TimedWait], None] = self._waits.discard
-        """The timer stays as it is: to set it again for each removed wait is the cost that is saved."""
+        """Leaves the timer as it is: to set it again for each removed wait would cost what this class saves."""
 
     def add(self, wait: TimedWait) -> None:
         if wait.loop is not self._loop:

@@ -1,7 +1,7 @@
 """An event loop on a thread of its own, for one hook of a plugin (SPEC E7).
 
-A hook that blocks its thread holds up only other calls of the same hook, and each of these only for the hook's time
-limit. A thread that stays blocked is abandoned, and the next call gets a new one.
+A hook that blocks its thread holds up only other calls of the same hook, each at most for the hook's time limit. A
+thread that stays blocked is abandoned, and the next call gets a new thread.
 """
 
 import asyncio
@@ -36,11 +36,12 @@ class HookThread:
             raise
 
     def close(self) -> None:
-        """End the thread. One that is blocked is a daemon, which does not delay the end of the process."""
+        """End the thread. A blocked thread is a daemon, which does not delay the end of the process."""
         if self._thread is not None:
             self._thread.end()
 
     def _living_thread(self) -> "_LoopThread":
+        """Return a thread that is not blocked. Raises `ToolError` when too many blocked threads were abandoned."""
         if self._thread is not None and self._thread.is_blocked:
             self._thread.end()
             self._abandoned = [thread for thread in (*self._abandoned, self._thread) if thread.is_alive]
@@ -60,7 +61,7 @@ class _LoopThread:
         self._reaper = Reaper()
         self._is_ending = asyncio.Event()
         self._asked_at: float | None = None
-        """When the loop was asked for a sign of life that it has not given yet."""
+        """When the loop was asked for a sign of life that it has not given yet; else None."""
         self._thread = threading.Thread(target=self._serve, name="handspan-hook", daemon=True)
         self._thread.start()
 
@@ -75,7 +76,7 @@ class _LoopThread:
         return self._asked_at is not None and time.monotonic() - self._asked_at > _BLOCKED_SECONDS
 
     async def run(self, make: Callable[[], Coroutine[Any, Any, object]], seconds: float) -> object:
-        """Return what the coroutine returns. One that does not end in its time is stopped."""
+        """Return what the coroutine returns. Raises `DeadlineReached` after so many seconds."""
         return await run_with_deadline(make(), seconds, self._reaper)
 
     def check(self) -> None:

@@ -2,9 +2,9 @@
 
 A before-hook may let the call go on, cancel it or change it. An after-hook may read the result or replace it. A
 before-hook that fails or hangs refuses the call. A hook of plain functions runs on worker threads, and the hook of a
-plugin in an event loop of its own (`hook_thread.py`): if one blocks, only its own call waits, until its time is over.
-Other hooks run on the event loop of the gateway. One that blocks it holds up everything; a log line names it, and its
-call is refused too.
+plugin in an event loop of its own (`hook_thread.py`): if such a hook blocks, only its own call waits, until the hook's
+time is over. Other hooks run on the event loop of the gateway. A hook that blocks this loop holds up everything; a log
+line names the hook, and its call is refused, too.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ class HookedCall(Struct, frozen=True):
     session: str
     agent: str
     is_changed: bool = False
-    """Whether hooks have seen this call before: since then, a hook or the person who approved it has changed it."""
+    """Whether hooks see this call again, because a hook, or the person who approved it, has changed it."""
 
 
 class CancelCall(Struct, frozen=True):
@@ -53,7 +53,7 @@ class CancelCall(Struct, frozen=True):
 
 
 class ModifyCall(Struct, frozen=True):
-    """The verdict that this tool and these arguments shall run instead. The call starts again at *find*, once."""
+    """The verdict that this tool shall run with these arguments instead. The call starts again at *find*, once."""
 
     name: str
     arguments: Arguments
@@ -77,7 +77,7 @@ class NamedHook(Struct, frozen=True):
     hook: Hook
     timeout: float = DEFAULT_TIMEOUT
     thread: HookThread | None = None
-    """Where its coroutines run; None: on the event loop of the gateway."""
+    """Where the hook's coroutines run; None: on the event loop of the gateway."""
 
 
 class Hooks:
@@ -99,7 +99,7 @@ class Hooks:
                 named.thread.close()
 
     async def before(self, call: HookedCall, *, may_modify: bool) -> HookedCall:
-        """Return the call as the hooks leave it. Each hook sees the changes of those before it.
+        """Return the call as the hooks have changed it. Each hook sees the changes of the hooks before it.
 
         Raises `ToolError` when a hook cancels the call. `may_modify=False`: the call was changed once already, so hooks
         may cancel it, but not change it again.
@@ -135,13 +135,13 @@ class Hooks:
             raise _no_verdict(named, str(failed)) from failed
 
     async def _run(self, named: NamedHook, ask: _Ask, *about: object) -> object:
-        """Return what the hook returns in its time. Raises `_HookFailed` with the reason when it fails."""
+        """Return what the hook returns. Raises `_HookFailed` with the reason when the hook fails or takes too long."""
         began = time.monotonic()
         try:
             answer = await run_with_deadline(self._start(named, ask, *about), named.timeout, self._reaper)
         except DeadlineReached as error:
             raise _too_late(named) from error
-        except (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt):  # meant for us: `_contain` stops the hook's
+        except (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt):  # for us: `_contain` keeps those of the hook
             raise
         except _HookFailed:
             raise
@@ -149,7 +149,7 @@ class Hooks:
             _log.warning("The hook %r failed\n%s", named.name, describe_traceback(error))
             raise _HookFailed(describe_error(error)) from error
         took = time.monotonic() - began
-        if took > named.timeout:  # no deadline could stop it
+        if took > named.timeout:  # a hook that blocks can't be stopped at its deadline
             if _runs_on_loop(named, ask):
                 text = "The hook %r has blocked the event loop, and everything waited: it took %.3g s"
                 _log.warning(text, named.name, took)
@@ -170,7 +170,7 @@ def _runs_on_loop(named: NamedHook, ask: _Ask) -> bool:
 
 
 async def _contain(ask: _Ask, *about: object) -> object:
-    """Return what the hook returns. Raises `_HookFailed` when it raises what would end the task or the gateway."""
+    """Return what the hook returns. Raises `_HookFailed` for an error that would end the task or the gateway."""
     try:
         answer = await ask(*about)
         return await answer if inspect.isawaitable(answer) else answer

@@ -15,10 +15,13 @@ from handspan.core.store import Ledger
 
 
 class MemoryLedger:
-    """Keeps every open call and the last finished ones. They end with the process; `store/` has a ledger that lasts."""
+    """Keeps every open call and the last finished ones, until the process ends. `store/` has a ledger that lasts."""
 
     def __init__(self, keep: int = 1000, keep_bytes: int = 32 * 1024 * 1024) -> None:
-        """`keep`: finished calls that stay for sure. A few more may stay: to remove many at once is cheaper."""
+        """`keep`: how many finished calls stay at least, if they have at most `keep_bytes` bytes.
+
+        A few more may stay: to remove many at once is cheaper.
+        """
         self._calls: dict[str, CallRecord] = {}
         self._done: deque[CallRecord] = deque()
         self._keep = keep
@@ -28,7 +31,7 @@ class MemoryLedger:
         self._notes: dict[str, list[Note]] = {}
 
     def now(self) -> float:
-        """Return the time of day of this computer: no other process has these calls."""
+        """Return this computer's time of day: no process with another clock has these calls."""
         return time.time()
 
     async def accept(self, record: CallRecord) -> None:
@@ -51,7 +54,7 @@ class MemoryLedger:
         record.state = "pending"
 
     def finish(self, record: CallRecord, result: ToolResult) -> bool:
-        """Store the one result of the call. Return False when it has one already."""
+        """Store the one result of the call. Return False when the call has a result already."""
         if self._calls.get(record.id) is not record:
             if not self._may_finish(record):
                 return False
@@ -76,7 +79,7 @@ class MemoryLedger:
         return self._calls.get(call_id)
 
     async def note(self, call_id: str, text: str) -> bool:
-        """Store a note for a finished call. Return False when it is unknown, not finished, or has enough notes."""
+        """Store a note for a finished call. Return False for an unknown or open call, or one with `MAX_NOTES` notes."""
         record = self._calls.get(call_id)
         if record is None or record.state != "done":
             return False
@@ -92,7 +95,7 @@ class MemoryLedger:
         return True
 
     async def notes(self, call_id: str, *, owner: str) -> Sequence[Note]:
-        """Return what came for the owner's call after its result, oldest first."""
+        """Return the notes of the owner's call, the oldest first."""
         record = self._calls.get(call_id)
         return () if record is None or record.owner != owner else tuple(self._notes.get(call_id, ()))
 
@@ -107,7 +110,7 @@ class MemoryLedger:
     def _may_finish(self, record: CallRecord) -> bool:
         """Whether this record may end the call of its id, though it is not the record that the ledger has."""
         known = self._calls.get(record.id)
-        # A call that was refused early may have the id of another call: that one goes on.
+        # A call that was refused early may have the id of another call, which goes on.
         return (known is None) == (record.state is None) and (known is None or known.state != "done")
 
     def _forget_oldest(self) -> None:

@@ -4,13 +4,13 @@ import asyncio
 
 
 class OpenWork:
-    """Counts what has begun and has not ended. `wait` returns when all has ended."""
+    """Counts calls that have begun and have not ended. `wait` returns when all have ended."""
 
     def __init__(self) -> None:
         self.count = 0
-        """`Engine.call` counts here itself, which is faster."""
+        """The number of open calls. `Engine.call` changes it directly: `with` is slower."""
         self.ended: asyncio.Future[None] | None = None
-        """Only while `wait` waits."""
+        """The future that `wait` awaits; None when nothing waits."""
 
     def __enter__(self) -> None:
         self.count += 1
@@ -20,12 +20,12 @@ class OpenWork:
         self.notify()
 
     def notify(self) -> None:
-        """Let `wait` look again."""
+        """Let `wait` check the count again."""
         if self.ended is not None and not self.ended.done():
             self.ended.set_result(None)
 
     async def wait(self, seconds: float) -> bool:
-        """Wait until all has ended, at most so many seconds. Return whether it has."""
+        """Wait until all calls have ended, at most so many seconds. Return whether they have."""
         try:
             async with asyncio.timeout(seconds):
                 while self.count:

@@ -1,4 +1,4 @@
-"""What a tool returned or raised, as the call's outcome: the same wherever the tool ran."""
+"""Converts what a tool returned or raised to the call's outcome: alike on the loop, on a thread and in a process."""
 
 import logging
 import traceback
@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 
 def convert_output(output: Any) -> ToolResult | Pending:
-    """Return the tool's output as a result. Raises `ToolError` when it has no JSON form."""
+    """Return the tool's output as a result. Raises `ToolError` when the output has no JSON form."""
     if type(output) not in RESULT_TYPES:
         return succeed(output)
     match output:
@@ -58,16 +58,16 @@ def log_fault(tool: str, call_id: str, trace: str) -> None:
 
 
 def describe_traceback(error: BaseException) -> str:
-    """Return the traceback of code that is not ours as text; of a long one its end. Never raises."""
+    """Return the traceback of code that is not ours as text; of a long traceback its end. Never raises."""
     try:
-        lines = traceback.format_exception(type(error), error, _own_part(error.__traceback__))
+        lines = traceback.format_exception(type(error), error, _skip_our_frames(error.__traceback__))
         return _replace_unencodable("".join(lines).rstrip()[-_LONGEST_TRACEBACK:])
     except Exception:  # code that is not ours: even its `__str__` may fail
         return describe_error(error)
 
 
-def _own_part(trace: TracebackType | None) -> TracebackType | None:
-    """Return the traceback from the first frame that is not ours; all of it if there is none, as for a built-in."""
+def _skip_our_frames(trace: TracebackType | None) -> TracebackType | None:
+    """Return the traceback from the first frame that is not ours; all of it if every frame is ours."""
     found = trace
     while found is not None and found.tb_frame.f_code.co_filename.startswith(_PACKAGE):
         found = found.tb_next

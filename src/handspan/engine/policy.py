@@ -34,7 +34,7 @@ ALLOW = Allow()
 class Policy(Protocol):
     """Decides from the tool, the call and the caller alone: no I/O, no questions.
 
-    The annotations of `spec` are those of this call: a tool may only read with some arguments.
+    The annotations of `spec` are those of this call: with some arguments, a tool that can write only reads.
     """
 
     def decide(self, spec: ToolSpec, call: ToolCall, who: Caller) -> Verdict: ...

@@ -1,6 +1,6 @@
 """Asks a person before a dangerous or new tool runs: for a permission, for approval, or for an input (SPEC P).
 
-"Always" and "never" are remembered here and, as rules, in the store.
+The answers "always" and "never" are remembered in this process and, as rules, in the store.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from handspan.registry.entry import Entry
 
 QUESTION_TIMEOUT = 300.0
 _MOMENT: Final = 0.25
-"""Seconds until the caller is told that a person is asked: a rule or a device may answer at once."""
+"""Seconds until the caller gets progress that names the person who is asked. A rule or a device may answer before."""
 
 _Key: TypeAlias = tuple[str, QuestionKind, str, str, str]
 """Owner, kind, tool, fingerprint of its definition, subject of the question."""
@@ -45,9 +45,9 @@ class Consent(Struct, frozen=True):
     """A person's yes to a call."""
 
     arguments: Arguments
-    """The arguments that the person agreed to: the call's own, or as the person edited them."""
+    """The arguments that the person agreed to: those of the call, or as the person edited them."""
     is_edited: bool = False
-    """Whether the person changed them."""
+    """Whether the person edited the arguments."""
     waited: float = 0.0
     """Seconds that the person took. They do not count against the call's deadline."""
 
@@ -60,22 +60,23 @@ class Asker:
         self.expires_in = expires_in
         """Seconds that a question waits, unless it has its own time."""
         self._remembered: dict[_Key, Answer] = {}
-        """What the person allows always, or never: the rules that this process knows. The store has all of them."""
+        """What the person allows always, or never: the rules that this process knows. The store has all rules."""
         self._at_devices: dict[str, Question] = {}
+        """The questions that are open at devices, by id."""
 
     def asked_at_devices(self, owner: str) -> list[Question]:
-        """Return what people of this owner are asked at devices now."""
+        """Return the questions of this owner that are open at devices."""
         return [question for question in self._at_devices.values() if question.owner == owner]
 
     def has_to_ask(self, entry: Entry, approval: str | None, caller: Caller) -> bool:
-        """Whether this call has to wait for a person. `approval`: the reason why it needs approval, if it does."""
+        """Whether this call has to wait for a person. `approval`: why the call needs approval; None if it does not."""
         keys = [_key("permission", permission, entry, caller) for permission in entry.permissions_to_ask]
         if approval is not None:
             keys.append(_key("approval", approval, entry, caller))
         return entry.asks is not None or any(key not in self._remembered for key in keys)
 
     async def ask_permissions(self, entry: Entry, call: ToolCall, arguments: Arguments, caller: Caller) -> Consent:
-        """Ask for each permission that the tool needs and does not have. Raises `ToolError` when one is denied."""
+        """Ask for each permission that the tool needs and does not have. Raises `ToolError` when any is denied."""
         waited = 0.0
         for permission in entry.permissions_to_ask:
             answer, took = await self._ask("permission", permission, entry, call, arguments, caller)
@@ -87,7 +88,7 @@ class Asker:
     async def ask_approval(
         self, reason: str, entry: Entry, call: ToolCall, arguments: Arguments, caller: Caller
     ) -> Consent:
-        """Ask whether this call may run with exactly these arguments. Raises `ToolError` when it may not."""
+        """Ask whether this call may run with exactly these arguments. Raises `ToolError` when the call may not run."""
         answer, waited = await self._ask("approval", reason, entry, call, arguments, caller)
         if answer.decision != "allow":
             raise _approval_error(answer, entry)
@@ -97,7 +98,10 @@ class Asker:
     async def ask_input(
         self, asked: ToolQuestion, entry: Entry, call: ToolCall, arguments: Arguments, caller: Caller
     ) -> tuple[Json, float]:
-        """Return what the person answers before the call runs, and the seconds it took. Raises `ToolError` on a no."""
+        """Return what the person answers before the call runs, and the seconds that this took.
+
+        Raises `ToolError` when the person does not answer or says no.
+        """
         question = self.make_question(entry.spec.fingerprint[:16], asked, entry, call.id, arguments, caller)
         check_question(question)
         question = clean_question(question)
@@ -117,7 +121,10 @@ class Asker:
             del self._remembered[key]
 
     async def ask_for_tool(self, question: Question, caller: Caller) -> Answer:
-        """Return the answer, yes or no, to a running tool. Raises `ToolError` when the question is invalid."""
+        """Return the answer, yes or no, to the question of a running tool.
+
+        Raises `ToolError` when the question is invalid.
+        """
         try:
             check_question(question)
         except DefinitionError as error:
@@ -138,9 +145,9 @@ class Asker:
         caller: Caller,
         device: str = "",
     ) -> Question:
-        """Return the question of a call. `number` tells it from the call's other questions of this kind.
+        """Return the question of a call. `number` distinguishes the questions of this kind that the call asks.
 
-        Its id follows from both, so that a resumed call finds its answer.
+        The question's id is made from the call's id, the kind and `number`, so that a resumed call finds its answer.
         """
         return Question(
             id=f"{call_id}/{asked.kind}/{number}",
@@ -162,13 +169,14 @@ class Asker:
     async def _ask(
         self, kind: QuestionKind, subject: str, entry: Entry, call: ToolCall, arguments: Arguments, caller: Caller
     ) -> tuple[Answer, float]:
+        """Return the answer of a person or of a rule, and the seconds that this took."""
         key = _key(kind, subject, entry, caller)
         known = self._remembered.get(key)
         if known is not None:
             return known, 0.0
-        # P2: the platform's own prompt on the device asks for its permissions.
+        # P2: for a permission of a device, the prompt of its platform asks.
         device: Questions | None = entry.questions if kind == "permission" else None
-        # The fingerprint is part of it: an answer about another definition does not count.
+        # The fingerprint is part of the number: an answer about another definition does not count.
         number = hashlib.sha256(f"{entry.spec.fingerprint}/{subject}".encode(errors="replace")).hexdigest()[:16]
         name = "" if device is None else _device_name(entry)
         asked = ToolQuestion(kind, subject)
@@ -193,7 +201,7 @@ class Asker:
 
 @contextmanager
 def _announce(question: Question, caller: Caller) -> Iterator[None]:
-    """Tell the caller that a person is asked; and after a moment, as progress, which person is asked and where (P5)."""
+    """Tell the caller about the question and, after `_MOMENT`, by progress, where which person is asked (P5)."""
     caller.asked(question)
     later = asyncio.get_running_loop().call_later(_MOMENT, caller.progress, waiting_note(question))
     try:
@@ -207,7 +215,7 @@ def _device_name(entry: Entry) -> str:
 
 
 def _key(kind: QuestionKind, subject: str, entry: Entry, caller: Caller) -> _Key:
-    """Return the key of an answer. T5: an "always" holds for one definition, so a changed tool is asked for again."""
+    """Return the key of an answer. T5: an "always" holds for one definition of the tool; a changed tool asks again."""
     return caller.who.owner, kind, entry.spec.name, entry.spec.fingerprint, subject
 
 
@@ -245,7 +253,7 @@ def _approval_error(answer: Answer, entry: Entry) -> ToolError:
 
 
 def _rule_text(refused: str, answer: Answer, entry: Entry) -> str:
-    """Return the refusal by a rule. It names no person: none was asked this time."""
+    """Return the text of a refusal by a rule."""
     text = f'{refused} by a rule of the user ("never"); the user was not asked again. '
     if answer.how_to_enable:
         text += f"It can be enabled in {answer.how_to_enable}. "
@@ -263,7 +271,7 @@ def _input_error(answer: Answer) -> ToolError:
 
 
 class OpenQuestions:
-    """Questions in memory. Each waits for its time at most; the first answer wins (P3, P5)."""
+    """Questions in memory. Each waits until it expires; the first answer wins (P3, P5)."""
 
     def __init__(self) -> None:
         self._open: dict[str, tuple[Question, asyncio.Future[Answer]]] = {}
@@ -273,7 +281,7 @@ class OpenQuestions:
         return [question for question, _ in self._open.values() if question.owner == owner]
 
     async def ask(self, question: Question) -> Answer:
-        """Return the answer; `expired` when none came. A second caller with the same question gets the same answer."""
+        """Return the answer; `expired` when none came. A second caller with this question gets the same answer."""
         _, answer = self._open.get(question.id, (question, None))
         if answer is not None:
             return await asyncio.shield(answer)
@@ -283,16 +291,17 @@ class OpenQuestions:
             async with asyncio.timeout(question.expires_in):
                 return await asyncio.shield(answer)
         except TimeoutError:
-            return answer.result() if answer.done() else Answer("expired")  # `answer` returned True: that answer counts
+            # An answer that came at the same moment counts: the method `answer` has returned True for it.
+            return answer.result() if answer.done() else Answer("expired")
         finally:
             del self._open[question.id]
             if not answer.done():
                 answer.set_result(Answer("expired"))
 
     def answer(self, question_id: str, answer: Answer, *, owner: str) -> bool:
-        """Answer a question of this owner. Return False when it is not open, or is of another owner.
+        """Answer a question of this owner. Return False when this owner has no such open question.
 
-        Raises `InvalidAnswer` when the value does not fit: the question stays open.
+        Raises `InvalidAnswer` when the value does not fit the question, which then stays open.
         """
         question, waiting = self._open.get(question_id, (None, None))
         if question is None or waiting is None or question.owner != owner or waiting.done():
@@ -309,6 +318,9 @@ class RuleAnswers:
         self._answer = answer
 
     async def ask(self, question: Question) -> Answer:
-        """Return the rule's answer; `expired` where a bare yes is not enough: a rule has no value and can't log in."""
+        """Return the rule's answer. Where a yes alone is not enough, return `expired`.
+
+        A rule has no value to answer with and can't log in.
+        """
         needs_more_than_yes = question.kind == "login" or question.schema is not None
         return Answer("expired") if needs_more_than_yes and self._answer.decision == "allow" else self._answer

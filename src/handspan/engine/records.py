@@ -1,7 +1,7 @@
 """The record of a call that this process runs, and the calls whose outcome comes later (SPEC E2, E8, H, W).
 
-A browser or a person has the outcome of a pending call. It may also come early: a tool may hand its call out before it
-returns `Pending`, and the ledger has to write that too.
+The outcome of a pending call comes from a browser or a person. The outcome may come early: before the tool returns
+`Pending`, or while the ledger writes that the call is pending.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ def new_record(
 
 
 def find_facts(entry: Entry | None, request: str) -> ToolFacts:
-    """Return what the record says about the tool, with the request that began the call, if that has a fingerprint."""
+    """Return what the record says about the tool. `request`: see `ToolCall.request`."""
     facts = UNKNOWN_TOOL if entry is None else entry.facts
     return structs.replace(facts, request=request) if request else facts
 
@@ -64,9 +64,10 @@ class PendingCalls:
     """The calls of this process that wait for an outcome, each with its expiry."""
 
     def __init__(self, settle: Callable[[str, ToolResult], Awaitable[Any]]) -> None:
-        """`settle` gives a call its outcome when it expires."""
+        """`settle` gives a call that expires its outcome."""
         self._settle = settle
         self._waiting: dict[str, tuple[asyncio.Future[ToolResult | None], asyncio.TimerHandle | None]] = {}
+        """For each call: the future of its result, and the timer of its expiry."""
         self._expiring: set[asyncio.Task[Any]] = set()
 
     def add(self, call_id: str, pending: Pending) -> None:
@@ -78,7 +79,7 @@ class PendingCalls:
         self._waiting[call_id] = (loop.create_future(), timer)
 
     def keep_early(self, record: CallAtWork, outcome: ToolResult) -> Pending | None:
-        """Keep this outcome until the call begins to wait. Return None when the call has one: the first wins."""
+        """Keep this outcome until the call begins to wait. Return None when the call has an outcome: the first wins."""
         if record.early is not None:
             return None
         record.early = outcome
@@ -87,12 +88,12 @@ class PendingCalls:
         return Pending()
 
     async def result(self, call_id: str) -> ToolResult | None:
-        """Wait for the result of this call. Return None when no such call waits here."""
+        """Wait for the result of this call. Return None when the call does not wait in this process."""
         waiting = self._waiting.get(call_id)
         return None if waiting is None else await asyncio.shield(waiting[0])
 
     def finish(self, call_id: str, result: ToolResult | UnsetType) -> None:
-        """Give the result to every caller of `result`; None when the ledger could not store it."""
+        """Give the result to every caller of `result`: they get None when the ledger could not store the result."""
         outcome, timer = self._waiting.pop(call_id, (None, None))
         if timer is not None:
             timer.cancel()

@@ -1,8 +1,8 @@
 """The size limit of a result (64 KB): a larger one is cut (truncated), an artifact keeps the whole (SPEC X3).
 
-Of a text its head and tail are shown. An object whose long texts make it large keeps its other fields, and each long
-text is an artifact of its own. Everything else is kept as JSON with one value a line, and shown with the first and
-last items of its lists.
+The model sees the head and tail of a text. An object that is large because of long texts keeps its other fields, and
+each long text becomes an artifact of its own. Any other value is stored as JSON with one value a line, and the model
+sees the first and last items of its lists.
 """
 
 from typing import Final
@@ -18,16 +18,17 @@ from handspan.core.values import Json, JsonObject
 
 RESULT_LIMIT: Final = 65_536
 _LONG_TEXT: Final = 2048
-"""Bytes from which on a text in an object is worth an artifact of its own."""
+"""A text in an object with more characters than this is worth an artifact of its own."""
 _SMALLEST: Final = 256
-"""Bytes below which nothing useful can be shown of a large value."""
+"""Bytes. With less room, nothing useful can be shown of a large value."""
 _DEEPEST: Final = 6
-"""Levels of nested lists and objects that are cut item by item: each level encodes its values once more."""
+"""Levels of nested lists and objects that are cut item by item. Deeper levels would encode their values too often."""
 _MAX_COUNTED: Final = 20
+"""How many lists of an object are named with their number of items."""
 
 
 class ResultCutter(Struct, frozen=True):
-    """Cuts the results of one call, and keeps the whole for its owner."""
+    """Cuts the result of one call, and keeps the whole result as an artifact for the owner."""
 
     artifacts: Artifacts
     owner: str
@@ -58,6 +59,7 @@ class ResultCutter(Struct, frozen=True):
         return value | await fit_texts(texts, room, self._keep_text)
 
     async def _cut_json(self, value: Json, room: int) -> JsonObject:
+        """Return a summary of the value: its sizes, its artifact, and a preview that fits."""
         whole = msgspec.json.format(msgspec.json.encode(value), indent=1)
         summary: JsonObject = {"truncated": True, "bytes": len(whole), **_counts(value)}
         artifact, problem = await self._keep(whole, "application/json", "result")
@@ -76,7 +78,7 @@ class ResultCutter(Struct, frozen=True):
         return await self._keep(text.encode(), "text/plain", name[:60])
 
     async def _keep(self, data: bytes, media_type: str, name: str) -> tuple[str, str]:
-        """Return the id of the artifact; or why the data could not be kept."""
+        """Return the id of the new artifact and an empty text; or an empty id and why the data could not be kept."""
         try:
             ref = await self.artifacts.keep(
                 data, owner=self.owner, session=self.session, media_type=media_type, name=f"{self.tool} {name}"
@@ -112,13 +114,14 @@ def shrink(value: Json, room: int, depth: int = 0) -> Json:
 
 def _shrink_list(items: list[Json], room: int, depth: int) -> list[Json]:
     room -= _mark_size(items)
-    last = _fitting(items[::-1], room // 4)
-    first = _fitting(items, room - sum(map(json_size, last)) - len(last)) or [shrink(items[0], room * 3 // 4, depth)]
+    last = _first_fitting(items[::-1], room // 4)
+    left = room - sum(map(json_size, last)) - len(last)
+    first = _first_fitting(items, left) or [shrink(items[0], room * 3 // 4, depth)]
     left_out = len(items) - len(first) - len(last)
     return [*first, f"[… {left_out} of {len(items)} items left out …]", *last[::-1]] if left_out > 0 else first
 
 
-def _fitting(items: list[Json], room: int) -> list[Json]:
+def _first_fitting(items: list[Json], room: int) -> list[Json]:
     """Return the first items that fit."""
     found: list[Json] = []
     for item in items:
@@ -130,7 +133,7 @@ def _fitting(items: list[Json], room: int) -> list[Json]:
 
 
 def _shrink_object(value: JsonObject, room: int, depth: int) -> JsonObject:
-    """Return the object with its small values whole; the large ones share what is left, each an equal part."""
+    """Return the object with its small values whole. The large values share the room that is left in equal parts."""
     shrunk: JsonObject = {}
     room -= _mark_size(list(value))
     for place, (key, item) in enumerate(sorted(value.items(), key=lambda pair: json_size(pair[1]))):
@@ -147,6 +150,7 @@ def _shrink_object(value: JsonObject, room: int, depth: int) -> JsonObject:
 
 
 def _mark_size(items: list[Json] | list[str]) -> int:
+    """Return the bytes for the mark that says how many items are left out."""
     return 64 + 2 * len(str(len(items)))
 
 
@@ -155,7 +159,7 @@ def _is_long_text(value: Json) -> bool:
 
 
 def _counts(value: Json) -> JsonObject:
-    """Return how many items the value has, where that says more than bytes."""
+    """Return how many items a list, or each list of an object, has; nothing for other values."""
     match value:
         case list():
             return {"items": len(value)}

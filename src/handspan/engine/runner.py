@@ -1,6 +1,6 @@
 """The station where the tool's own code runs: a free slot, its thread or process, its deadline (SPEC E5, E6, T3).
 
-Here an exception becomes a result: whatever a tool does, the engine gets an outcome.
+An exception of the tool becomes a result: whatever a tool does, the engine gets an outcome.
 """
 
 import asyncio
@@ -46,15 +46,18 @@ class Started(Struct, gc=False):
     caller: Caller
     record: CallAtWork
     deadline: Deadline | None
-    """The caller's own deadline, if it has one. A person's time does not count."""
+    """The caller's own deadline, if it has one. It moves by the time that a person takes to answer."""
     began: float
+    """When the call began, by `time.monotonic`. It moves by the time that a person takes to answer."""
     asker: Asker
     answer: Json = None
     """What the person answered before the call ran, if the tool asks for something first."""
     asked: int = 0
     """How many questions the tool has asked the person."""
     open_questions: int = 0
+    """How many of these questions have no answer yet. While there is one, the tool's clock stands still."""
     paused_at: float = 0.0
+    """When the clock was stopped, by `time.monotonic`."""
     wait: Wait | None = None
     """The tool's clock, while its code waits."""
     is_over: bool = False
@@ -97,7 +100,7 @@ class Started(Struct, gc=False):
                 self.wait.pause()
 
     def _resume(self) -> float:
-        """Let the clock run. Return the seconds that it stood still; 0 while another question is open."""
+        """Let the clock run again. Return the seconds that it stood still; 0 while another question is open."""
         self.open_questions -= 1
         if self.open_questions:
             return 0.0
@@ -117,7 +120,7 @@ class Runner:
         self._workers: Workers | None = None
         self.reaper = Reaper()
         self.is_stopped = False
-        """Whether no tool runs any more: Handspan is being closed."""
+        """Whether no tool may run any more: Handspan is being closed."""
         self._suspended: dict[str, Started] = {}
         """The calls whose tool waits for something, by id."""
 
@@ -131,7 +134,7 @@ class Runner:
         return self._workers
 
     def stop(self) -> None:
-        """Run no more tools, and stop those that run: each still gets its grace time. A tool may call this itself."""
+        """Run no more tools, and stop those that run: each gets its grace time. A tool may call `stop` itself."""
         self.is_stopped = True
         task = asyncio.current_task()
         for started in self._suspended.values():
@@ -148,7 +151,7 @@ class Runner:
 
     async def run(self, started: Started) -> ToolResult | Pending:
         """Return the outcome of the tool. Raises nothing but the caller's own cancellation."""
-        entry = started.entry  # must stay a local here: the watchdog reads it from the stack
+        entry = started.entry  # must stay a local variable of this name: the watchdog reads it from the stack
         slots: Slots = entry.slots or self._find_slots(entry)
         try:
             if not slots.try_take():
@@ -193,7 +196,7 @@ class Runner:
                 raise CancelledItself from error
             else:
                 deadline = deadline or _find_deadline(entry, started.deadline, now)
-                # The clock has run since `now`: a first step may block.
+                # The deadline counts from `now`: the first step may have blocked.
                 left = None if deadline is None else deadline.at - time.monotonic()
                 self._suspended[started.record.id] = started
                 try:
@@ -236,7 +239,10 @@ class Runner:
 
 
 def _find_deadline(entry: Entry, callers: Deadline | None, now: float) -> Deadline | None:
-    """Return the tool's own deadline or the caller's, whichever comes first. Raises `ToolError` when it has passed."""
+    """Return the tool's own deadline or the caller's, whichever comes first; None without a limit.
+
+    Raises `ToolError` when the caller's deadline has passed.
+    """
     timeout = entry.timeout
     if callers is not None:
         if callers.at <= now:
@@ -248,9 +254,9 @@ def _find_deadline(entry: Entry, callers: Deadline | None, now: float) -> Deadli
 
 
 def find_expiry(entry: Entry, callers: Deadline | None, now: float) -> float | None:
-    """Return when the call expires by the wall clock, which another process has too; None without a limit.
+    """Return when the call expires, by the ledger's clock, which other processes can read; None without a limit.
 
-    `now`: what the wall clock reads.
+    `now`: the time of the ledger's clock.
     """
     left = [] if entry.timeout is None else [entry.timeout]
     if callers is not None:
@@ -259,12 +265,12 @@ def find_expiry(entry: Entry, callers: Deadline | None, now: float) -> float | N
 
 
 def _seconds_to_wait(callers: Deadline | None) -> float | None:
-    """Return how long a call waits for its turn: until the caller's deadline; without one, as long as it takes (E3)."""
+    """Return how long a call waits for its turn: until the caller's deadline; None, for ever, without one (E3)."""
     return None if callers is None else max(0.0, callers.at - time.monotonic())
 
 
 def _timeout_failure(entry: Entry, deadline: Deadline | None, began: float, reached: DeadlineReached) -> Failure:
-    assert deadline is not None  # `DeadlineReached` is raised only where there is one
+    assert deadline is not None  # without a deadline, `DeadlineReached` is never raised
     took = f"{deadline.at - began:.3g} s ({deadline.whose})"
     if entry.facts.answered_by == "connection":
         told = "was told to stop" if entry.can_be_stopped else "can't be stopped from here"
@@ -279,7 +285,7 @@ def _timeout_failure(entry: Entry, deadline: Deadline | None, began: float, reac
 
 
 def _stop_failure(entry: Entry, reached: DeadlineReached) -> Failure:
-    """Return the result of a call whose tool was stopped with everything else. The tool may say how its call ended."""
+    """Return the result of a call that was stopped because Handspan closes. The tool may say how its call ended."""
     if isinstance(reached.__cause__, ToolError):
         return convert_error(reached.__cause__)
     return Failure("cancelled", f"The call of {entry.spec.name!r} was cancelled: Handspan was closed.")
@@ -291,7 +297,7 @@ def closed_error(name: str) -> ToolError:
 
 
 def _disconnection(started: Started) -> Failure | None:
-    """Return the result of a call that was cancelled before its client was asked, if that client is gone."""
+    """Return the result of a call that was cancelled before its client was asked; None if that client is not gone."""
     entry = started.entry
     now = started.caller.box.find(entry.spec.name)
     if not entry.origin.connection or (now is not None and now.origin == entry.origin):
@@ -301,6 +307,7 @@ def _disconnection(started: Started) -> Failure | None:
 
 
 def _report_on_loop(progress: Progress) -> Progress:
+    """Return a function for a thread that reports progress on the engine's event loop."""
     loop = asyncio.get_running_loop()
 
     def report(value: Json) -> None:

@@ -33,7 +33,7 @@ class Threads:
         """Threads whose function still runs though the caller was cancelled."""
 
     async def run(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Return or raise what the function does. A cancelled caller abandons the thread."""
+        """Return what the function returns, or raise its error. A cancelled caller abandons the thread."""
         if self.abandoned >= self._cap:
             raise ToolError(
                 "busy", f"{self.abandoned} tools that timed out still run on their threads: try again later."
@@ -45,7 +45,7 @@ class Threads:
         self._ensure_thread()
         try:
             return await outcome
-        except Exception as error:  # a future gives a traceback only to the first that awaits it: `engine/deadline.py`
+        except Exception as error:  # a future gives its traceback only to the first waiter: that is `deadline.py`
             raise error.with_traceback(job.traceback) from error.__cause__
         finally:
             if not outcome.done() or outcome.cancelled():
@@ -62,6 +62,7 @@ class Threads:
             self.abandoned += change
 
     def _ensure_thread(self) -> None:
+        """Count a new job, and start a thread if no idle one can take it."""
         with self._lock:
             self._queued += 1
             # An idle thread takes one job: a thread that has not woken up yet must not be counted twice.
@@ -83,7 +84,10 @@ class Threads:
             self._threads -= 1
 
     def _is_needed(self) -> bool:
-        """Whether this thread may wait for jobs: not when abandoned threads came back and there are too many."""
+        """Whether this thread may wait for jobs; then it counts as idle.
+
+        When abandoned threads end their functions, there may be too many threads: the surplus ends.
+        """
         with self._lock:
             if self._threads - self.abandoned > self._cap:
                 return False
@@ -105,7 +109,7 @@ class _ThreadJob:
         """Where the function raised its error."""
 
     def abandon(self) -> None:
-        """The caller was cancelled: it does not wait for the outcome any more."""
+        """Store that the caller was cancelled and does not wait for the outcome any more."""
         with self._lock:
             self._is_abandoned = True
             if self._is_running:

@@ -1,7 +1,7 @@
 """Names the tool or the hook that blocks the event loop (SPEC T3).
 
 While calls run, a thread asks the loop to run a callback. When the callback does not run in time, the thread reads the
-name from the loop's stack: so a call has nothing to write down on its way.
+name from the stack of the loop's thread: so a call does not have to note its name anywhere.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ class Watchdog:
     """Watches one event loop from its own thread."""
 
     def __init__(self, is_busy: Callable[[], bool], seconds: float = 1.0) -> None:
-        """`is_busy`: whether a call runs; `seconds`: how long the loop may be blocked before that is noted."""
+        """`is_busy`: whether a call runs; `seconds`: how long the loop may be blocked before that is logged."""
         self._is_busy = is_busy
         self._seconds = seconds
         self._closing = threading.Event()
@@ -75,7 +75,10 @@ _REMEDIES: Final = {
 
 
 def _find_on_stack(thread: int) -> tuple[str, str] | None:
-    """Return the kind and the name of what blocks. A hook is found before the tool that it checks."""
+    """Return the kind and the name of what blocks this thread. A hook is found before the tool that it checks.
+
+    The search reads local variables of the frames: `named` in `hooks.py`, `entry` in `runner.py`.
+    """
     frame = sys._current_frames().get(thread)
     while frame is not None:
         named, entry = frame.f_locals.get("named"), frame.f_locals.get("entry")

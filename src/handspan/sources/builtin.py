@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from handspan.net.forward_proxy import ForwardProxy
 
 _NOT_ALWAYS_HERE: Final = ("use_skill", SEARCH_TOOLS)
-"""Built-in tools that are there without this source, or only with a setting."""
+"""Built-in tools that another part registers, or that exist only with a setting."""
 
 
 class BuiltinTools:
-    """Keeps the built-in tools in the registry while it is open."""
+    """Keeps the built-in tools in the registry while this source is open."""
 
     name = "builtin"
 
@@ -65,8 +65,9 @@ class BuiltinTools:
         self._only = only
         self._workspace: Workspace | None = None
         self._described: dict[Tool, ToolSpec] = {}
+        """The shell tools, each with the spec that it was registered with."""
         self._names: set[str] = set()
-        """Those that it registered: other built-in tools, such as `use_skill`, are not its own."""
+        """The tools that this source registered. Other parts register built-in tools, too, such as `use_skill`."""
         self._shell = self._make_shell()
 
     def _make_shell(self) -> list[Tool]:
@@ -86,12 +87,12 @@ class BuiltinTools:
 
     @property
     def state(self) -> SourceState:
-        """Whether it is open, and how many tools it has."""
+        """Whether this source is open, and how many built-in tools there are."""
         status: SourceStatus = "closed" if self._workspace is None else "ready"
         return SourceState(status, self._registry.count(BUILTIN))
 
     async def open(self) -> None:
-        """Register the built-in tools. Raises `ConfigError` when one of the globs matches none of them."""
+        """Register the built-in tools. Raises `ConfigError` when a glob of `only` matches no tool."""
         workspace = self._workspace = Workspace(
             self._settings.workspace, self._sandbox.hidden, self._sandbox.file_owner
         )
@@ -100,18 +101,18 @@ class BuiltinTools:
         for tool in self._choose(tools):
             self._registry.register_own(tool)
             self._names.add(tool.spec.name)
-        self._describe_shell()
+        self._note_shell_specs()
         self._sandbox.listen(self._describe_shell_anew)
 
     def use(self, settings: Settings) -> None:
-        """Register the tools as these settings have them. Calls that run go on as they began."""
+        """Register the tools of these settings. Calls that run go on with the former settings."""
         self._settings = settings
         self._shell = self._make_shell()
         if self._workspace is not None:
             tools = self._choose(self._tools(self._workspace))
             self._registry.replace(BUILTIN, [*tools, *self._tools_of_others()])
             self._names = {tool.spec.name for tool in tools}
-            self._describe_shell()
+            self._note_shell_specs()
 
     def _check_globs(self, names: Sequence[str]) -> None:
         known = sorted({*names, *_NOT_ALWAYS_HERE})
@@ -127,18 +128,19 @@ class BuiltinTools:
         entries = (entry for entry in self._registry if entry.origin == BUILTIN)
         return [entry.tool for entry in entries if entry.spec.name not in self._names]
 
-    def _describe_shell(self) -> None:
+    def _note_shell_specs(self) -> None:
+        """Note the specs of the shell tools as they are registered now."""
         self._described = {tool: tool.spec for tool in self._shell if matches_any(self._only, tool.spec.name)}
 
     async def close(self) -> None:
-        """Unregister them."""
+        """Unregister all built-in tools, and close the workspace."""
         self._registry.unregister_by_source(BUILTIN)
         if self._workspace is not None:
             self._workspace.close()
             self._workspace = None
 
     def _describe_shell_anew(self) -> None:
-        """Register the shell tools again if the test of the sandbox has shown something else than expected."""
+        """Register the shell tools again if the test of the sandbox has changed their descriptions."""
         for tool, spec in self._described.items():
             if tool.spec != spec and self._workspace is not None:
                 self._registry.register_or_replace(tool, BUILTIN)
@@ -171,7 +173,7 @@ class BuiltinTools:
 
 
 def _search_endpoint(settings: WebSearchSettings) -> SearchEndpoint | None:
-    """Return the search API; None without one. A key that is not there keeps the tool away, not the gateway."""
+    """Return the search API; None without one. A missing key makes only the tool unusable: the gateway starts."""
     if not settings.endpoint:
         return None
     api = None if settings.api == "auto" else settings.api

@@ -1,8 +1,8 @@
 """Tools of the Python files in the configuration's `tools/` folder, also of files that change later (SPEC T6).
 
-A look at the folder costs only one system call for each file, so it is done every second, and when a tool is missing:
-no library that watches files is needed, and it works on every file system. Code of a file runs on a thread of its own:
-a file that hangs holds nothing up.
+To scan the folder costs only one system call for each file, so this is done every second, and when a tool is missing.
+No library that watches files is needed, and every file system works. The code of a file runs on a thread of its own, so
+that a file that hangs holds nothing up.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from handspan.registry.registry import Registry
 from handspan.sources.plugins import describe_problem, tools_in
 
 _Stamp: TypeAlias = tuple[int, int, int]
-"""Time of change, size and inode of a file: together they change with its content."""
+"""Time of change, size and inode of a file. When the file's content changes, one of them changes."""
 
 _SCAN_SECONDS: Final = 1.0
 _LOAD_SECONDS: Final = 10.0
@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 
 class FolderTools:
-    """Tools of the Python files in one folder. Files like `_private.py` hold no tools: others import them."""
+    """Tools of the Python files in one folder. Files such as `_private.py` have no tools: other files import them."""
 
     name = "tools folder"
 
@@ -46,12 +46,14 @@ class FolderTools:
         self._folder = folder
         self._changed = changed
         self._stamps: dict[Path, _Stamp] = {}
+        """The files that were read, each with its stamp at that time."""
         self._tools: dict[Path, list[str]] = {}
+        """The names of the registered tools of each file."""
         self._broken: dict[Path, list[Broken]] = {}
         self._status: SourceStatus = "closed"
         self._lock = asyncio.Lock()
         self._waiting: asyncio.Task[None] | None = None
-        """A refresh that has not looked at the folder yet: it serves every request that comes meanwhile."""
+        """A refresh that has not scanned the folder yet. Every request that comes until then waits for this refresh."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -67,7 +69,7 @@ class FolderTools:
         self._begin(self._watch())
 
     async def close(self) -> None:
-        """Unregister them."""
+        """Stop watching, and unregister the tools."""
         self._status = "closed"
         tasks = list(self._tasks)
         for task in tasks:
@@ -81,8 +83,8 @@ class FolderTools:
     async def refresh(self, *, is_forced: bool = False) -> None:
         """Read the files that are new or changed, and forget those that are gone. `is_forced`: read all again.
 
-        A file that loads slowly is waited for only a short time: its tools come later. With `is_forced` the
-        wait ends when every file has loaded or has taken too long, which counts as broken.
+        The caller waits only a short time for a file that loads slowly: its tools come later. With `is_forced`, the
+        caller waits until every file has loaded, or has taken too long and counts as broken.
         """
         if self._status != "ready":
             return
@@ -104,7 +106,7 @@ class FolderTools:
             await asyncio.sleep(_SCAN_SECONDS)
             try:
                 await self._update_and_report()
-            except Exception:  # the next look may succeed
+            except Exception:  # the next scan may succeed
                 _log.exception("The tools of %s could not be updated", self._folder)
 
     async def _update_and_report(self, *, is_forced: bool = False) -> None:
@@ -121,13 +123,13 @@ class FolderTools:
             self._waiting = None
             try:
                 found = _scan(self._folder)
-            except OSError as error:  # what the files hold is not known: their tools stay
+            except OSError as error:  # the files can't be seen: their tools stay
                 return self._report_folder(error)
             self._broken.pop(self._folder, None)
             gone = [path for path in self._stamps if path not in found]
             stale = {path for path, stamp in found.items() if is_forced or self._stamps.get(path) != stamp}
             if gone or stale:
-                stale |= self._broken.keys() & found.keys()  # what they lacked, such as a free name, may be there now
+                stale |= self._broken.keys() & found.keys()  # what broke a file, such as a taken name, may be gone now
             for path in gone:
                 self._forget(path)
             for path in sorted(stale):
@@ -135,13 +137,14 @@ class FolderTools:
             return [*gone, *sorted(stale)]
 
     def _report_folder(self, error: OSError) -> list[Path]:
-        """Store why the folder can't be read. Return it when that is new."""
+        """Store why the folder can't be read. Return the folder when the reason is new; else nothing."""
         broken = [Broken(str(self._folder), f"it can't be read, so its tools stay as they were: {error.strerror}")]
         is_known = self._broken.get(self._folder) == broken
         self._broken[self._folder] = broken
         return [] if is_known else [self._folder]
 
     async def _read(self, path: Path, stamp: _Stamp) -> None:
+        """Load a file, and register its tools or note why it is broken."""
         match await _load_aside(path):
             case None:
                 text = f"it is still loading after {_LOAD_SECONDS:g} s: move what takes long into the tool's function"
@@ -152,7 +155,7 @@ class FolderTools:
                 self._exchange(path, stamp, tools, "" if tools else "has no tools: mark a function with @tool")
 
     def _exchange(self, path: Path, stamp: _Stamp, tools: list[Tool], problem: str) -> None:
-        """Make these the tools of the file, in one step."""
+        """Replace the tools of the file by these, in one step. `problem`: why the file is broken; empty: it is not."""
         self._forget(path)
         broken = [Broken(str(path), problem)] if problem else []
         names = []
@@ -174,7 +177,7 @@ class FolderTools:
 
 
 def _scan(folder: Path) -> dict[Path, _Stamp]:
-    """Return the files with tools, each with its stamp; none when the folder is not there.
+    """Return the files that may have tools, each with its stamp; none when the folder does not exist.
 
     Raises `OSError` when the folder can't be read.
     """
@@ -192,7 +195,7 @@ def _stamp(entry: os.DirEntry[str]) -> _Stamp:
         status = entry.stat()
     except FileNotFoundError:
         raise
-    except OSError as error:  # such as a link to itself: reading the file will say what is wrong with it
+    except OSError as error:  # such as a link to itself: loading the file will say what is wrong
         return (-1, -1, error.errno or 0)
     return (status.st_mtime_ns, status.st_size, status.st_ino)
 
@@ -209,7 +212,7 @@ def _log_change(path: Path, tools: list[str] | None, broken: list[Broken]) -> No
 async def _load_aside(path: Path) -> list[Tool] | BaseException | None:
     """Return the tools of this file, or the error of its code; None when loading takes too long.
 
-    The thread is a daemon: a file that never ends to load does not keep the process alive.
+    The file loads on a daemon thread: a file that never stops loading does not keep the process alive.
     """
     loop = asyncio.get_running_loop()
     outcome: asyncio.Future[list[Tool] | BaseException] = loop.create_future()
@@ -236,12 +239,13 @@ async def _load_aside(path: Path) -> list[Tool] | BaseException | None:
 
 
 def _load_file(path: Path) -> ModuleType:
-    # A name of its own for each file, so that two folders may have files of the same name.
+    """Run the file's code, and return its module."""
+    # Each file gets a module name of its own, so that two folders may have files of the same name.
     name = f"handspan_tools_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None:
         raise ImportError("it can't be loaded as a Python file")
-    # Compiled here and not by the spec's loader: its cache takes two versions of one second and size for the same.
+    # The spec's loader is not used: its cache would take two versions with the same second and size for one.
     code = compile(importlib.util.decode_source(path.read_bytes()), path, "exec", dont_inherit=True)
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     try:

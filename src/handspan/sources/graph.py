@@ -1,7 +1,8 @@
 """Tools of a web page, or of any program that uses the graph API (SPEC H; graph.md 3).
 
-The gateway can't call the client. So `run` returns `Pending`, the run is suspended, and the client finds the call in
-the response to its own request. The tools are in the registry only while a run of that client works in its thread.
+The gateway can't call the client. So `GraphTool.run` returns `Pending`, the client's run is suspended, and the client
+finds the call in the response to its own request. The tools are in the registry only while a run of that client works
+in its thread.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,7 +21,7 @@ from handspan.wire.graph.requests import OfferedTool
 
 
 class GraphTool:
-    """A tool whose code runs in the client that sent the request. All runs of all clients may share it."""
+    """A tool whose code runs in the client that sent the request. All runs of all clients may share this object."""
 
     __slots__ = ("_schema", "handling", "node", "own_name", "spec")
 
@@ -29,11 +30,11 @@ class GraphTool:
         self.node = node
         self.own_name = own_name
         self._schema = schema
-        # The browser asks its person, by its own prompt.
+        # asks_itself: the browser asks its person by its own prompt.
         self.handling = Handling("loop", "request", suspends=True, asks_itself=True, validator=schema.validator)
 
     def with_name(self, name: str) -> "GraphTool":
-        """Return the same tool with another name for models."""
+        """Return this tool with another name for models."""
         spec = self.spec
         renamed = ToolSpec(
             name, spec.description, spec.parameters, spec.permissions, spec.timeout, spec.version, spec.annotations
@@ -41,12 +42,12 @@ class GraphTool:
         return GraphTool(renamed, self.node, self.own_name, self._schema)
 
     async def run(self, arguments: Arguments, ctx: ToolContext) -> Pending:
-        """`Pending`: the client that sent the request runs the call."""
+        """Return `Pending`: the client that sent the request runs the call."""
         return Pending(self.spec.timeout)
 
 
 class GraphTools:
-    """Makes tools of what clients offer, and registers them for runs."""
+    """Makes tools from the offers of clients, and registers these tools for runs."""
 
     def __init__(self, registry: Registry, rules: OfferRules, expires_in: float) -> None:
         """`expires_in`: seconds for a call of a tool without a timeout of its own."""
@@ -56,7 +57,7 @@ class GraphTools:
         self._schemas = SchemaCache()
 
     def make(self, offered: OfferedTool) -> GraphTool:
-        """Return the tool for this offer. Raises `DefinitionError` when it is not allowed here."""
+        """Return the tool for this offer. Raises `DefinitionError` when the offer is not allowed."""
         self._rules.check(offered.name, offered.description, offered.permissions)
         schema = self._schemas.get(offered.parameters or {"type": "object", "properties": {}})
         self._rules.check_schema(schema)
@@ -75,7 +76,7 @@ class GraphTools:
     def register(
         self, tools: Sequence[GraphTool], nodes: tuple[str, ...] | None, origin: Origin, session: str
     ) -> Iterator[dict[str, GraphTool]]:
-        """Register these tools for turns of that session while the block runs; yields them by the names for models.
+        """Register these tools for turns of that session during the block. Yield them by their names for models.
 
         `nodes`: only the tools of these nodes; None: all. The last tool of a name counts (SPEC H1).
         """
@@ -91,15 +92,16 @@ class GraphTools:
             self._registry.unregister_by_source(origin)
 
     def _register(self, tool: GraphTool, origin: Origin, scope: ToolScope) -> GraphTool:
+        """Register the tool, if needed under another name, and return it as it is registered."""
         try:
             self._registry.register(tool, origin, scope, tool.handling)
-        except NameTaken:  # by a built-in tool, or by another tool of this client
+        except NameTaken:  # a built-in tool or another tool of this client has the name
             tool = tool.with_name(self._prefixed_name(tool, scope))
             self._registry.register(tool, origin, scope, tool.handling)
         return tool
 
     def _prefixed_name(self, tool: GraphTool, scope: ToolScope) -> str:
-        """The name of the node before the tool's own (SPEC H1); with a hash when that is taken or not allowed."""
+        """Return the tool's name after its node's name (SPEC H1); with a hash if that is taken or not allowed."""
         name = f"{tool.node}__{tool.own_name}"
         is_taken = self._registry.holder(name) is not None or self._registry.holder(name, scope) is not None
         return name if is_outside_name(name) and not is_taken else outside_name(name, taken=(name,))

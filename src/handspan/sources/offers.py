@@ -17,18 +17,20 @@ from handspan.wire.ws_frames import WireLimits
 
 
 class OfferRules(Struct, frozen=True):
-    """What clients may register here (SPEC W5)."""
+    """What clients may register at this gateway (SPEC W5)."""
 
     limits: WireLimits = WireLimits()
     allow: tuple[str, ...] | None = None
-    """Globs of names; None: all."""
+    """Globs of names that may be offered; None: all."""
     deny: tuple[str, ...] = ()
+    """Globs of names that may not be offered."""
     deny_permissions: tuple[str, ...] = ()
+    """Globs of permissions. A tool that needs one of these may not be offered."""
     longest_call: float = 600.0
-    """Seconds that a call with progress may take in all."""
+    """The most seconds that a call with progress may take."""
 
     def check(self, name: str, description: str, permissions: Sequence[str]) -> None:
-        """Raise `DefinitionError` when such a tool may not be offered here."""
+        """Raise `DefinitionError` when a tool with this name, description and permissions may not be offered."""
         if not name:
             raise DefinitionError("A tool needs a name.")
         if len(description.encode("utf-8", "replace")) > self.limits.description_bytes:
@@ -39,7 +41,7 @@ class OfferRules(Struct, frozen=True):
             raise DefinitionError(f"Tools that need {denied[0]!r} may not be registered here (setting gateway.remote).")
 
     def check_schema(self, schema: "OfferedSchema") -> None:
-        """Raise `DefinitionError` when the schema is too large."""
+        """Raise `DefinitionError` when the schema is too large or too deep."""
         if schema.size > self.limits.schema_bytes:
             raise DefinitionError(f"Its schema has {schema.size} bytes; {self.limits.schema_bytes} are the limit.")
         if schema.depth > self.limits.schema_depth:
@@ -59,13 +61,13 @@ class OfferedSchema:
 
 
 class SchemaCache:
-    """Compiled schemas. Thousands of devices of one kind share the same few."""
+    """Compiled schemas. Thousands of devices of one kind share a few schemas."""
 
     def __init__(self) -> None:
         self._schemas: WeakValueDictionary[bytes, OfferedSchema] = WeakValueDictionary()
 
     def get(self, parameters: JsonObject) -> OfferedSchema:
-        """Return this schema, compiled, with its words cleaned (S4). Raises `DefinitionError` when it is not valid."""
+        """Return this schema, compiled, with its words cleaned (S4). Raises `DefinitionError` for an invalid schema."""
         key = msgspec.json.encode(parameters)
         schema = self._schemas.get(key)
         if schema is None:
@@ -74,15 +76,16 @@ class SchemaCache:
 
 
 class SessionOffers:
-    """The first definitions that clients offered in the sessions used last: a later one may differ (SPEC T5)."""
+    """The first definition of each tool that clients offered, in the sessions used last (SPEC T5)."""
 
     def __init__(self, limit: int = 256) -> None:
-        """`limit` is the number of sessions that are remembered."""
+        """`limit`: how many sessions are remembered."""
         self._limit = limit
         self._specs: OrderedDict[str, dict[str, ToolSpec]] = OrderedDict()
+        """The first definitions by session and name, the session used last at the end."""
 
     def compare(self, session: str, spec: ToolSpec) -> ToolSpec | None:
-        """Return the session's first definition of this tool if it differs from this one."""
+        """Return the session's first definition of this tool if it differs from `spec`; else None."""
         specs = self._specs.setdefault(session, {})
         self._specs.move_to_end(session)
         if len(self._specs) > self._limit:
@@ -110,6 +113,7 @@ _LONGEST_GROUP: Final = 64
 
 
 def _depth(value: Json) -> int:
+    """Return how many levels of lists and objects the value has."""
     level: list[Json] = [value]
     depth = 0
     while nested := [item for item in level if isinstance(item, (dict, list))]:

@@ -1,6 +1,6 @@
 """Tools of installed packages with the entry point `handspan.tools` (SPEC T6).
 
-A broken plugin is reported and skipped: all others work.
+A broken plugin is reported and skipped: all other plugins work.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -26,6 +26,7 @@ class PluginTools:
     name = "plugins"
 
     def __init__(self, registry: Registry, found: "Iterable[EntryPoint] | None" = None) -> None:
+        """`found`: the entry points; None: those that are installed."""
         self._registry = registry
         self._found = found
         self._origins: list[Origin] = []
@@ -45,7 +46,7 @@ class PluginTools:
         self._status = "ready"
 
     async def close(self) -> None:
-        """Unregister them."""
+        """Unregister the tools of all plugins."""
         for origin in self._origins:
             self._registry.unregister_by_source(origin)
         self._origins.clear()
@@ -53,7 +54,7 @@ class PluginTools:
         self._status = "closed"
 
     def _add(self, origin: Origin, where: str, load: Callable[[], object]) -> None:
-        """Load something and register its tools."""
+        """Load a plugin and register its tools. Errors are noted as broken."""
         self._origins.append(origin)
         try:
             tools = list(tools_in(load()))
@@ -68,7 +69,10 @@ class PluginTools:
 
 
 def tools_in(found: Any) -> Iterator[Tool]:
-    """Yield the tools of this object: itself, what it contains, or what it returns."""
+    """Yield the tools of this object: the object itself, what it contains, or what it returns.
+
+    Raises `DefinitionError` when the object has no tools.
+    """
     if is_tool(found):
         yield found
     elif _is_tool_class(found):
@@ -85,7 +89,7 @@ def tools_in(found: Any) -> Iterator[Tool]:
 
 
 def describe_problem(error: BaseException) -> str:
-    """Return why something can't be used: our own words for a wrong definition, else what its code has raised."""
+    """Return why a tool can't be used: our own words for a wrong definition, otherwise the error of its code."""
     return str(error) if isinstance(error, DefinitionError) else f"{type(error).__name__}: {error}"
 
 

@@ -25,9 +25,9 @@ _OVERHEAD: Final = 512
 _MAX_MATCHES: Final = 100
 _LONG_LINE: Final = 400
 _SURROUNDINGS: Final = 120
-"""Characters on each side of a match in a long line."""
+"""Characters that are shown on each side of a match in a long line."""
 _STRIDE: Final = 64 * 1024
-"""Characters that one search step looks at. Other threads can run between two steps."""
+"""Characters that one step of a search reads. Other threads can run between two steps."""
 
 
 class ReadArtifact:
@@ -65,7 +65,7 @@ class ReadArtifact:
     )
 
     def __init__(self, result_limit: int = 64 * 1024) -> None:
-        """`result_limit`: the engine's limit for a result. An answer of this tool always stays below it."""
+        """`result_limit`: the engine's limit for a result. An answer of this tool always stays below that limit."""
         self._max_bytes = max(result_limit - _OVERHEAD, _OVERHEAD)
 
     async def run(self, arguments: Mapping[str, Json], ctx: ToolContext) -> JsonObject:
@@ -76,18 +76,18 @@ class ReadArtifact:
             raise ToolError(
                 "invalid_arguments", f"offset {offset} is beyond the end of {ref.id!r}, which has {ref.size} bytes."
             )
-        # A command may write a NUL: what was stored as text is text.
+        # What was stored as text is text, even with a NUL: a command may write one.
         is_text = ref.media_type == "text/plain" or _is_text(
             await ctx.artifacts.read(ref.id, owner=ctx.who.owner, limit=_SAMPLE)
         )
         if (query := arguments.get("query")) is not None:
             return await self._search(ctx, ref, str(query), offset, is_text=is_text)
-        limit = min(max(_number(arguments, "limit", _DEFAULT_LIMIT), 4), _MAX_LIMIT)  # 4: a character fits
+        limit = min(max(_number(arguments, "limit", _DEFAULT_LIMIT), 4), _MAX_LIMIT)  # 4: any character fits
         data = await ctx.artifacts.read(ref.id, owner=ctx.who.owner, offset=offset, limit=limit)
         return self._render_text(ref, offset, data) if is_text else self._render_binary(ref, offset, data)
 
     def _render_text(self, ref: ArtifactRef, offset: int, data: bytes) -> JsonObject:
-        """Return the range as text. It begins and ends between two characters."""
+        """Return the range as text. The text begins and ends between two characters."""
         if offset:
             whole = data.lstrip(_INSIDE_A_CHARACTER)
             skipped = len(data) - len(whole)
@@ -125,6 +125,7 @@ class ReadArtifact:
 
 
 _INSIDE_A_CHARACTER: Final = bytes(range(0x80, 0xC0))
+"""The bytes that no character begins with in UTF-8."""
 
 
 def _number(arguments: Mapping[str, Json], name: str, default: int) -> int:
@@ -141,7 +142,7 @@ def _is_text(sample: bytes) -> bool:
 
 
 def _cut_to_fit(text: str, max_bytes: int) -> str:
-    """Return the beginning of the text whose JSON form fits. JSON makes quotes and control characters longer."""
+    """Return the beginning of the text, so that its JSON form fits. JSON makes quotes and control characters longer."""
     size = len(msgspec.json.encode(_replace_invalid(text)))
     while size > max_bytes and len(text) > 1:
         text = text[: max(1, min(len(text) * max_bytes // size, len(text) - 1))]
@@ -156,7 +157,7 @@ def _replace_invalid(text: str) -> str:
 
 def _range_fields(ref: ArtifactRef, offset: int, end: int) -> JsonObject:
     following = end if end < ref.size else None
-    media_type = ref.media_type[:100]  # the client that stored it chose the name
+    media_type = ref.media_type[:100]  # the client that stored the artifact chose the type
     return {"id": ref.id, "media_type": media_type, "size": ref.size, "offset": offset, "next_offset": following}
 
 
@@ -216,9 +217,9 @@ def _find_matches(data: bytes, pattern: re.Pattern[str], length: int, offset: in
 
 
 def _find_in_long_line(line: str, pattern: re.Pattern[str], length: int, number: int, at: int) -> Iterator[Match]:
-    """Yield each match with the text around it. A match that lies in a text already yielded is skipped.
+    """Yield each match with the text around it. A match inside of a text that was yielded before is skipped.
 
-    `at`: where the line begins, in bytes. `length`: the longest match, so that one across two pieces is found.
+    `at`: where the line begins, in bytes. `length`: the length of a match, so that a match across two steps is found.
     """
     position = seen = counted = 0
     while position < len(line):

@@ -14,6 +14,7 @@ _MAX_OPTIONS: Final = 20
 
 
 def _make_question(arguments: Arguments) -> ToolQuestion:
+    """Return the question. Its answer is one of the options or, without options, a text."""
     schema: JsonObject = {"type": "string", "minLength": 1}
     if options := cast("list[Json]", arguments.get("options", [])):
         schema = {"type": "string", "enum": options}
@@ -21,7 +22,7 @@ def _make_question(arguments: Arguments) -> ToolQuestion:
 
 
 class AskUser:
-    """Asks the person, and answers what the person says. The engine asks before it runs the tool."""
+    """Returns the person's answer to a question. The engine asks the person before it runs the tool."""
 
     spec: Final = ToolSpec(
         name="ask_user",

@@ -14,7 +14,7 @@ _FORMATS: Final = ("iso8601", "human_readable")
 
 
 class GetCurrentTime:
-    """Returns the time, here or in a given time zone."""
+    """Returns the time, in the machine's time zone or in a given one."""
 
     spec: Final = ToolSpec(
         name="get_current_time",
@@ -57,7 +57,7 @@ async def _find_zone(name: str) -> tzinfo:
 
     try:
         return zoneinfo.ZoneInfo(name)
-    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):  # unknown, a path, a folder of zones
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):  # an unknown name, a path, a folder of zones
         known = await asyncio.to_thread(zoneinfo.available_timezones)
     raise ToolError(
         "invalid_arguments",
@@ -67,6 +67,7 @@ async def _find_zone(name: str) -> tzinfo:
 
 
 def _hint(name: str, known: set[str]) -> str:
+    """Return a sentence with the nearest known time zone; empty when none is near."""
     import difflib  # noqa: PLC0415 - needed for errors only
 
     by_lower_case = {zone.lower(): zone for zone in known}

@@ -25,7 +25,7 @@ _MARKS: Final = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 _WITHOUT_MARK: Final = {"utf-8": "utf-8", "utf-8-sig": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}
-"""Encodings that a byte order mark can change → the encoding without a mark."""
+"""For each encoding that a byte order mark can replace: the encoding of a file without a mark."""
 
 # Python has these encodings, but no file uses them, and some are very slow or warn.
 _NOT_FOR_FILES: Final = frozenset(("idna", "punycode", "unicode-escape", "raw-unicode-escape", "charmap"))
@@ -45,7 +45,7 @@ class FileEncoding(Struct, frozen=True):
 
 
 def find_encoding(asked: str) -> str:
-    """Return Python's name of this encoding. Raises `invalid_arguments` when there is none."""
+    """Return Python's name of this encoding. Raises `invalid_arguments` for an unknown encoding."""
     try:
         name = codecs.lookup(asked).name
         "a".encode(name)  # fails for codecs that are not for text, such as zlib
@@ -80,7 +80,7 @@ def is_utf8(chunks: Iterable[bytes]) -> bool:
 
 
 def decode_chunks(file: OpenedFile, encoding: FileEncoding, path: str) -> Iterator[str]:
-    """Yield the text of the whole file in pieces. Raises `execution_failed` where it is not text."""
+    """Yield the text of the whole file in pieces. Raises `execution_failed` at bytes that are not text."""
     decoder = codecs.getincrementaldecoder(encoding.name)("strict")
     at = encoding.mark
     while True:
@@ -102,7 +102,7 @@ def decode_chunks(file: OpenedFile, encoding: FileEncoding, path: str) -> Iterat
 
 
 def _refuse_binary(data: bytes, encoding: FileEncoding, path: str) -> None:
-    """Raise an error for binary data: like grep and git, a NUL byte means binary, except in UTF-16 and UTF-32."""
+    """Raise an error for binary data. As for grep and git, a NUL byte means binary, except in UTF-16 and UTF-32."""
     if encoding.unit == 1 and b"\0" in data:
         raise ToolError(
             "execution_failed",
@@ -112,6 +112,6 @@ def _refuse_binary(data: bytes, encoding: FileEncoding, path: str) -> None:
 
 
 def _how_to_see(path: str) -> str:
-    """Return a command that shows the readable pieces of a binary file. It also runs where there is no sandbox."""
+    """Return a sentence with a command that shows the readable pieces of a binary file, even without a sandbox."""
     command = f"grep -a -o '[[:print:]]\\{{4,\\}}' -- {shlex.quote(path)}"
     return f"To see the readable pieces of a binary file, use exec_shell with the command: {command}"

@@ -1,7 +1,7 @@
 """Directories below a root: opening a name in them, and listing them. Nothing leads out of the root (SPEC S1).
 
 There are two ways to open: one system call where the kernel has it, or a walk from directory to directory. Both refuse
-every link. Links were followed before, as text (`paths.py`), so a link that is met here was put there meanwhile.
+every link. `paths.py` has followed all links before, as text, so a link that is met now was put there meanwhile.
 """
 
 import errno
@@ -51,7 +51,7 @@ def open_by_openat2(root: int, parts: Parts, flags: int) -> int:
 @cache
 def _openat2() -> Callable[[int, bytes, bytes], int]:
     """Return the system call. It returns a descriptor, or the negative number of the error."""
-    import ctypes  # noqa: PLC0415 - slow to load, and many processes open no file here
+    import ctypes  # noqa: PLC0415 - slow to load, and many processes open no file of a workspace
 
     call = ctypes.CDLL(None, use_errno=True).syscall
     call.restype = ctypes.c_long
@@ -80,7 +80,7 @@ def open_by_walk(root: int, parts: Parts, flags: int) -> int:
 
 
 def open_child(here: int, part: bytes, root: int) -> int:
-    """Open the directory `part` in `here`. Then close `here`, unless it is the root."""
+    """Open the directory `part` in `here` and return its descriptor. Close `here`, unless it is the root."""
     child = os.open(part, DIRECTORY | _ALWAYS, dir_fd=here)
     if here != root:
         os.close(here)
@@ -88,9 +88,9 @@ def open_child(here: int, part: bytes, root: int) -> int:
 
 
 def choose_opener(root: int) -> OpenBeneath:
-    """Return openat2 where it works. Old kernels do not have it, and some containers forbid it.
+    """Return `open_by_openat2` where openat2 works. Old kernels do not have it, and some containers forbid it.
 
-    It is not tried on other systems than Linux: there its number belongs to another system call.
+    Only on Linux openat2 is tried: on other systems its number belongs to another system call.
     """
     if not HAS_PATH_FLAG:
         return open_by_walk
@@ -118,7 +118,7 @@ class DirectoryEntry(Struct, frozen=True):
 
 
 class Listing(Struct, frozen=True):
-    """The first children of a directory by name, and the number of all."""
+    """The first children of a directory by name, and the number of all its children."""
 
     entries: tuple[DirectoryEntry, ...]
     total: int
@@ -127,7 +127,7 @@ class Listing(Struct, frozen=True):
 def list_children(
     descriptor: int, folder: Parts, hidden: HiddenPaths, limit: int, deadline: Deadline | None
 ) -> Listing:
-    """Return the first `limit` children by name of the open directory `folder`, without hidden ones."""
+    """Return the first `limit` children by name of the open directory `folder`, without hidden children."""
     total = 0
 
     def visible_names() -> Iterator[str]:
@@ -153,7 +153,7 @@ def _read_names(descriptor: int, deadline: Deadline | None) -> Iterator[str]:
 
 
 def _read_entry(descriptor: int, name: str, out_of_reach: frozenset[Identity]) -> DirectoryEntry | None:
-    """Return None for a hidden child, and for one that was removed since its name was read."""
+    """Return the child of this name; None if it is hidden, or was removed since its name was read."""
     try:
         status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
     except FileNotFoundError:

@@ -22,9 +22,9 @@ EDIT_LIMIT: Final = 16 * 1024 * 1024
 LIST_LIMIT: Final = 10_000
 
 _ENVELOPE: Final = 64
-"""Bytes of a result around its text."""
+"""Bytes of a result that are not its text."""
 _SECONDS: Final = 10.0
-# Serial: two appends of one model response keep their order.
+# Serial, so that two appends of one reply of the model keep their order.
 _CHANGES_FILES: Final = Annotations(destructive=True, serial=True, group="workspace")
 _PATH: Final[JsonObject] = {
     "type": "string",
@@ -35,7 +35,7 @@ _PATH: Final[JsonObject] = {
 def file_tools(
     workspace: Workspace, result_limit: int = RESULT_LIMIT, media: MediaWorkers | None = None
 ) -> tuple[Tool, ...]:
-    """Return all file tools for this workspace. `result_limit`: the engine's limit, below which pages stay.
+    """Return all file tools for this workspace. `result_limit`: the engine's limit; pages of `read_file` stay below it.
 
     Without `media`, images and PDF count as binary files.
     """
@@ -138,7 +138,7 @@ class WriteFile:
         }
 
     def _check_encoding(self, path: str, data: bytes) -> None:
-        """Raise `execution_failed` when UTF-8 added to this file would be no text in it."""
+        """Raise `execution_failed` when the file has another encoding, in which the new text would be unreadable."""
         try:
             with self._workspace.open_file(path) as file:
                 is_wide = detect_encoding(file.read(0, HEAD), "utf-8").unit > 1
@@ -157,7 +157,7 @@ class WriteFile:
 
 
 class EditFile:
-    """Replaces one piece of text, or all of its occurrences."""
+    """Replaces a text in a file: its one occurrence, or all of them."""
 
     spec = ToolSpec(
         name="edit_file",
@@ -201,7 +201,7 @@ class EditFile:
 
 
 class _Replacement:
-    """Replaces a text in the bytes of a file, and counts how often."""
+    """Replaces a text in the bytes of a file, and counts the replacements."""
 
     def __init__(self, old: bytes, new: bytes, path: str, is_for_all: bool) -> None:
         self._old = old
@@ -229,9 +229,9 @@ class _Replacement:
         return data.replace(old, new, self.count)
 
     def _check_ascii(self, data: bytes, old: bytes, new: bytes) -> None:
-        """Raise `execution_failed` where an edit of text in an unknown encoding could break a character.
+        """Raise `execution_failed` if an edit of text in an unknown encoding could break a character.
 
-        In some encodings, as Shift JIS, the second byte of a character looks like ASCII.
+        In some encodings, such as Shift JIS, the second byte of a character looks like ASCII.
         """
         if not (old + new).isascii() or re.search(rb"[\x80-\xff]" + re.escape(old), data):
             raise ToolError(
@@ -256,7 +256,7 @@ class _Replacement:
         while place >= 0 and len(lines) < _MAX_PLACES:
             lines.append(str(_line_of(data, place)))
             place = data.find(old, place + 1)
-        count = max(data.count(old), 2)  # `count` does not see matches that overlap
+        count = max(data.count(old), 2)  # `bytes.count` does not count matches that overlap
         more = ", …" if place >= 0 else ""
         return (
             f"old_text appears {count} times in {quote_path(self._path)} (lines {', '.join(lines)}{more}); provide "
@@ -269,9 +269,9 @@ _LONGEST_PASSAGE: Final = 1000
 
 
 def _find_invisible(text: str, old: str) -> str:
-    """Return which invisible characters keep `old` from being found, and where; empty when that is not the reason.
+    """Return which invisible characters keep `old` from being found, and where; empty when there is another reason.
 
-    They are removed from what a model reads (SPEC S4): so a copy of the text can't match.
+    Invisible characters are removed from what a model reads (SPEC S4), so a copy of that text can't match.
     """
     wanted, seen = strip_invisible(old), strip_invisible(text)
     place = seen.find(wanted) if wanted else -1
@@ -280,7 +280,7 @@ def _find_invisible(text: str, old: str) -> str:
     first = seen.count("\n", 0, place)
     passage = "\n".join(text.split("\n", first + wanted.count("\n") + 1)[first : first + wanted.count("\n") + 1])
     codes = sorted({f"U+{ord(character):04X}" for character in passage if not strip_invisible(character)})
-    if not codes:  # they are in old_text itself
+    if not codes:  # the invisible characters are in old_text itself
         return "Without invisible characters it would be found: leave them out of old_text."
     return (
         f"Line {first + 1} holds invisible characters ({', '.join(codes[:_MAX_PLACES])}), which were removed from what "
@@ -297,9 +297,9 @@ def _line_of(data: bytes, place: int) -> int:
 
 
 def _match_line_endings(data: bytes, old: bytes, new: bytes) -> tuple[bytes, bytes]:
-    """Return both texts with the line endings of the file. A mixed file: old_text is tried unchanged first.
+    """Return both texts with the line endings of the file. If these are mixed, `old` is tried unchanged first.
 
-    Texts that differ in nothing but line endings stay as they are: the edit is about those.
+    Texts that differ only in line endings stay as they are: such an edit changes line endings.
     """
     all_lines, windows_lines = data.count(b"\n"), data.count(b"\r\n")
     if _unix_lines(old) == _unix_lines(new):
@@ -357,7 +357,7 @@ class ListDirectory:
 
 
 def _render_entry(entry: DirectoryEntry) -> JsonObject:
-    # JSON can't hold a name that is not UTF-8: its invalid bytes are written as \xNN.
+    # JSON can't have a name that is not UTF-8: invalid bytes are written as \xNN.
     name = entry.name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     return {"name": name, "kind": entry.kind, "is_dir": entry.kind == "directory", "size": entry.size}
 

@@ -1,7 +1,7 @@
 """The files of a repository that make a person's git run programs: settings, hooks, and files that name other settings.
 
-Commands in the sandbox find them read-only (`mounts.py`), and file tools write nothing below `.git`. SECURITY.md says
-what this does not cover.
+For commands in the sandbox these files are read-only (`mounts.py`), and file tools write nothing below `.git`.
+SECURITY.md says what this does not cover.
 """
 
 import contextlib
@@ -14,19 +14,21 @@ from typing import Final
 from handspan.tools.paths import Parts, caseless
 
 _MAX_MODULES: Final = 100
+"""The most submodules that are protected."""
 _SETTINGS: Final = ("hooks", "config", "config.worktree", "commondir")
 _HAS_OWN_WORKTREE: Final = rb"(?im)worktree\s*=|bare\s*(?:=\s*(?:true|yes|on|1)\s*)?$"
+"""Finds `core.worktree` and `core.bare` in a config file."""
 _LONGEST_CONFIG: Final = 1024 * 1024
 _THIS_FOLDER: Final = b".\n"
 
 
 def is_in_repository(parts: Parts) -> bool:
-    """Whether this is `.git`, or lies below it, in any folder and any spelling."""
+    """Whether this path is `.git`, or lies below it, in any folder and any spelling."""
     return ".git" in caseless(parts)
 
 
 def protected_files(root: str) -> Iterator[str]:
-    """Yield what commands in this folder find read-only. In a worktree `.git` itself is such a file."""
+    """Yield the paths that must be read-only for commands in this folder. In a worktree `.git` itself is a file."""
     git = f"{root}/.git"
     if os.path.isfile(git) and not os.path.islink(git):
         yield git
@@ -54,7 +56,7 @@ def _repository_folders(root: str) -> Iterator[str]:
 
 
 def _modules(folder: str) -> Iterator[str]:
-    """Yield the repositories below this folder. The name of a module may have slashes."""
+    """Yield the repositories of submodules below this folder. The name of a submodule may have slashes."""
     for path, names, files in os.walk(folder):
         if "HEAD" in files:
             yield path
@@ -62,14 +64,14 @@ def _modules(folder: str) -> Iterator[str]:
 
 
 def _create_missing(root: str) -> None:
-    """Create the settings that are missing, with a content that changes nothing for git.
+    """Create missing settings files, with a content that changes nothing for git.
 
-    Otherwise a command could create them: bubblewrap can't cover a name that is missing. `commondir` names the folder
-    with the settings; git refuses an empty one. While there is one, git does not read `core.worktree` and `core.bare`:
-    so a repository that has set these gets none.
+    Otherwise a command could create these files: bubblewrap can't cover a name that is missing. `commondir` names the
+    folder with the settings, and git refuses an empty `commondir`. While that file exists, git does not read
+    `core.worktree` and `core.bare`: so a repository that has set one of these gets no `commondir`.
     """
     with contextlib.ExitStack() as stack, contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
-        # By descriptors: another command may put a link in the place of a folder meanwhile.
+        # Descriptors are used, because another command may meanwhile put a link in the place of a folder.
         folder = os.open(f"{root}/.git", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         stack.callback(os.close, folder)
         _create(folder, "config", b"")
@@ -80,6 +82,7 @@ def _create_missing(root: str) -> None:
 
 
 def _create(folder: int, name: str, content: bytes) -> None:
+    """Create a file in this open folder, unless it exists."""
     with contextlib.suppress(FileExistsError):
         created = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=folder)
         try:

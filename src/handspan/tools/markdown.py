@@ -2,8 +2,8 @@
 
 The library markdownify writes the Markdown (`markdown_writer.py`). Before that, our own pass cleans the page, for two
 reasons: Python's HTML parser needs quadratic time for broken tags (45 s for 64 KB of `<a `), and markdownify recurses
-as deep as the page nests. Our pass takes linear time. It drops what is not content, closes open tags, and limits depth
-and length.
+as deep as the tags of the page are nested. Our pass takes linear time. It drops what is not content, closes open tags,
+and limits depth and length.
 """
 
 import re
@@ -14,9 +14,9 @@ from urllib.parse import urljoin
 from msgspec import Struct
 
 MAX_SOURCE: Final = 4_000_000
-"""Characters of the page that are read."""
+"""The most characters of a page that are read."""
 MAX_CLEAN: Final = 300_000
-"""Characters of content, with tags, that become Markdown."""
+"""The most characters of content, with tags, that become Markdown."""
 MAX_DEPTH: Final = 24
 MAX_ATTRIBUTE: Final = 2_000
 LIST_STRETCH: Final = 100
@@ -54,7 +54,8 @@ _ATTRIBUTES: Final = {
     "a": ("href", "title"),
     "img": ("src", "alt", "title"),
 }
-# HTML allows to omit these end tags. The start tag closes the nearest tag of the first set, up to a tag of the second.
+# HTML allows to omit some end tags. Such a start tag closes the nearest open tag of the first set, but looks no further
+# than a tag of the second set.
 _CELLS: Final = frozenset({"td", "th"})
 _IMPLIED_ENDS: Final = {
     "li": (frozenset({"li"}), frozenset({"ul", "ol"})),
@@ -86,7 +87,8 @@ def html_to_markdown(page: str, base_url: str = "") -> Markdown:
 def _pieces(page: str) -> Iterator["str | re.Match[str]"]:
     """Yield text and tags in order, without comments, declarations and the content of scripts.
 
-    An element that is never closed ends the page, as in browsers. So the end is searched at most once.
+    A comment or a script that is never closed goes on to the end of the page, as in browsers. So a missing end is
+    searched at most once.
     """
     position, tag_at = 0, re.compile(_TAG).match
     while (start := page.find("<", position)) >= 0:
@@ -122,7 +124,7 @@ def _index_after(page: str, mark: str, start: int) -> int:
 
 
 def _end_of_raw_text(page: str, tag: "re.Match[str]") -> int:
-    """Return where the markup continues after this tag: for a script and the like after its content."""
+    """Return where the markup continues after this tag: for a tag such as `<script>` after its content."""
     ending = None if tag["slash"] else _RAW.get(tag["name"].lower())
     if ending is None:
         return tag.end()
@@ -138,9 +140,12 @@ class _Content:
         self._parts: list[str] = []
         self._length = 0
         self._open: list[str] = []
-        self._numbers: list[int] = []  # of the last item of each open numbered list
+        self._numbers: list[int] = []
+        """The number of the last item of each open numbered list."""
         self._dropping = ""
+        """The outermost open tag whose content is dropped; empty: content is taken."""
         self._dropped_depth = 0
+        """How many tags of that name are open."""
 
     def take(self, page: str) -> bool:
         """Add the page. Return whether a part of it did not fit."""
@@ -176,6 +181,7 @@ class _Content:
             self._start(name, rest)
 
     def _drop(self, name: str, is_end: bool, closes_itself: bool) -> None:
+        """Note a tag inside of dropped content, or at its begin or end."""
         if not self._dropping and not is_end:
             self._dropping = name
         if name == self._dropping and not closes_itself:
@@ -187,7 +193,7 @@ class _Content:
         if name in _BLOCK:
             self._close_nearest(frozenset({"p"}), _BLOCK - {"p"})
         if name == "div" and self._open[-1:] == ["div"]:
-            self._close_last()  # nested boxes mean no more than boxes side by side
+            self._close_last()  # in Markdown, nested `div` look like `div` side by side
         if name in _IMPLIED_ENDS:
             self._close_nearest(*_IMPLIED_ENDS[name])
         if name not in _VOID and len(self._open) >= MAX_DEPTH:
@@ -206,15 +212,17 @@ class _Content:
             self._numbers.append(0)
 
     def _count_item(self) -> None:
+        """Count an item of a numbered list, and split a long list before it."""
         if self._numbers[-1] and self._numbers[-1] % LIST_STRETCH == 0:
             self._add(f'</ol><ol start="{self._numbers[-1] + 1}">')
         self._numbers[-1] += 1
 
     def _end(self, name: str) -> None:
-        # An end tag without a start tag in a cell does not end the table.
+        # In a cell, an end tag without a start tag does not close what is outside of the cell.
         self._close_nearest(frozenset({name}), frozenset() if name in _TABLE else _CELLS)
 
     def _close_nearest(self, names: frozenset[str], barrier: frozenset[str]) -> None:
+        """Close the nearest open tag of `names` and all in it, unless a tag of `barrier` is nearer."""
         for position in range(len(self._open) - 1, -1, -1):
             if self._open[position] in names:
                 while len(self._open) > position:
@@ -244,7 +252,7 @@ class _Content:
         return found
 
     def _absolute(self, reference: str) -> str:
-        """Return the absolute address of a link or image, or an empty text when it is no address."""
+        """Return the absolute address of a link or image; empty when the reference is no address, or a script."""
         try:
             address = urljoin(self._base_url, reference)
         except ValueError:

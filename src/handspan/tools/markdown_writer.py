@@ -1,7 +1,7 @@
-"""The library markdownify with the two steps replaced that need quadratic time for long runs of blanks.
+"""The library markdownify; its two steps that need quadratic time for long runs of blanks are replaced.
 
-`re` keeps the interpreter's lock, so such a step stops the whole gateway although it runs on a thread: 20 KB of blanks
-took 9 s. `markdown.py` loads this module with the first page.
+`re` keeps the interpreter's lock, so such a step would stop the whole gateway although it runs on a thread: 20 KB of
+blanks took 9 s. `markdown.py` loads this module with the first page.
 """
 
 import re
@@ -16,7 +16,7 @@ _BLANKS: Final = r"[\t \r\n]{2,}+"
 
 def write_markdown(html: str) -> str:
     """Return well-formed HTML as Markdown."""
-    # The writer strips blank lines of `pre` itself, see `convert_pre`.
+    # strip_pre=None: `convert_pre` of `_Writer` strips the blank lines of `pre`.
     writer = _Writer(
         heading_style="atx",
         bullets="-",
@@ -29,7 +29,7 @@ def write_markdown(html: str) -> str:
 
 
 class _Writer(MarkdownConverter):
-    # The library's types do not know the two methods. Its documentation names them as the ones to override.
+    # The library's documentation names these two methods as the ones to override. Its types do not have them.
 
     def process_text(self, el: NavigableString, parent_tags: set[str] | None = None) -> str:
         """Return the Markdown of a text. Runs of blanks are collapsed first, as a browser does outside of `pre`."""
@@ -38,14 +38,17 @@ class _Writer(MarkdownConverter):
         return str(super().process_text(text, parent_tags))  # type: ignore[misc]
 
     def convert_pre(self, el: object, text: str, parent_tags: set[str]) -> str:
-        """Return a code block without blank lines at its beginning and its end; only a break if all are blank."""
+        """Return a code block without blank lines at its beginning and end; two line ends if all lines are blank."""
         first = len(text) - len(text.lstrip(" \n"))
         code = text[text.rfind("\n", 0, first) + 1 :].rstrip(" \n")
         return str(super().convert_pre(el, code, parent_tags)) if code else "\n\n"  # type: ignore[misc]
 
 
 def _collapse(text: NavigableString) -> NavigableString:
-    """Return the text with a newline for each run of blanks that has one, and a blank for others, at the same place."""
+    """Return the text, at its place in the tree, with one character for each run of blanks.
+
+    A run with a newline becomes a newline, any other run a blank.
+    """
     shorter = NavigableString(re.sub(_BLANKS, _one_blank, text))
     shorter.parent, shorter.previous_sibling, shorter.next_sibling = (
         text.parent,

@@ -17,19 +17,20 @@ _HEAD: Final = 16
 """The number of bytes at the beginning of a file that show its kind."""
 _NOTE_ROOM: Final = 256
 _IMAGE: Final = ImageLimits(frozenset(("image/jpeg", "image/png", "image/gif", "image/webp")), 1_000_000, 1_000_000)
-"""Every model takes such an image, and conversations stay small."""
+"""Every model takes an image within these limits, and conversations stay small."""
 _IMAGE_STARTS: Final = (b"\xff\xd8\xff", b"\x89PNG\r\n", b"GIF87a", b"GIF89a", b"II*\0", b"MM\0*")
 _PDF_START: Final = b"%PDF-"
 _MAX_REMEMBERED: Final = 16
+"""How many PDF have their numbers of lines remembered."""
 _EXTRACTING_SHARE: Final = 0.5
-"""The part of the time that may pass before the last page is begun."""
+"""The part of the call's time after which no further page of a PDF is begun."""
 
 
 class MediaFiles:
     """Reads images and PDF in processes of their own, because such files can be hostile."""
 
     def __init__(self, workers: MediaWorkers, room: int) -> None:
-        """`room`: the bytes of a page of text in JSON."""
+        """`room`: the most bytes of a page of text in JSON."""
         self._workers = workers
         self._room = room - _NOTE_ROOM
         self._places = PdfPlaces()
@@ -75,7 +76,10 @@ class PdfPlaces:
         self._lock = threading.Lock()
 
     def find(self, state: Hashable, line: int) -> tuple[int, int]:
-        """Return the page that holds this line, as far as it is known, and the lines of that page before it."""
+        """Return the page from which to search this line, and how many lines to skip from there on.
+
+        Pages and lines are counted from 0. `state` tells one version of one file from all others.
+        """
         counts = self._counts.get(state, ())
         for page, count in enumerate(counts):
             if line < count:
@@ -84,7 +88,7 @@ class PdfPlaces:
         return len(counts), line
 
     def note(self, state: Hashable, page: int, counts: tuple[int, ...]) -> None:
-        """Remember the lines of the pages from this one on."""
+        """Remember the numbers of lines of the pages from `page` on."""
         with self._lock:
             known = self._counts.pop(state, ())
             self._counts[state] = max(known, (*known[:page], *counts), key=len)

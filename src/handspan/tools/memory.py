@@ -99,13 +99,13 @@ class MemoryWrite:
 
 
 class _MemoryFolders:
-    """The memories of all owners: one private folder each."""
+    """The memories of all owners: each owner has a private folder."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
 
     def read(self, owner: str) -> str | None:
-        """Return the whole memory, or None when there is none."""
+        """Return the owner's whole memory; None when there is none."""
         if not self._folder_of(owner).is_dir():
             return None
         with self._open_folder(owner) as memory:
@@ -113,7 +113,7 @@ class _MemoryFolders:
         return None if data is None else data.decode("utf-8", "replace").removeprefix("\ufeff")
 
     def write(self, owner: str, data: bytes, is_append: bool, deadline: Deadline | None) -> None:
-        """Add a paragraph, or replace everything. Writers wait for each other, in other processes too."""
+        """Add a paragraph, or replace everything. Writers wait for each other, also in different processes."""
         self._make_private_folders(owner)
         with self._open_folder(owner) as memory, _lock_folder(memory.path):
             old = (_read_memory(memory) or b"") if is_append else b""
@@ -135,7 +135,7 @@ class _MemoryFolders:
             ) from error
 
     def _folder_of(self, owner: str) -> Path:
-        """Return the owner's folder. A plain name is kept; another one becomes `owner.` and a hash."""
+        """Return the owner's folder. A plain name is its name; any other name becomes `owner.` and a hash."""
         if re.fullmatch(_PLAIN_OWNER, owner):
             return self._root / owner
         return self._root / f"owner.{hashlib.sha256(owner.encode('utf-8', 'surrogatepass')).hexdigest()[:40]}"
@@ -171,7 +171,7 @@ def _read_memory(memory: Workspace) -> bytes | None:
 
 @contextlib.contextmanager
 def _lock_folder(folder: Path) -> Iterator[None]:
-    """Lock the folder against other writers during the block. The lock ends with the process at the latest."""
+    """Lock the folder against other writers during the block. The end of the process ends the lock, too."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -26,7 +26,10 @@ class MessageDelivery(Protocol):
         ...
 
     async def send(self, message: OutgoingMessage) -> str:
-        """Return when the channel has delivered the message. Raises `ToolError` when it refuses or does not exist."""
+        """Send the message, and return once the channel has delivered it.
+
+        Raises `ToolError` when the channel refuses the message or does not exist.
+        """
         ...
 
 
@@ -56,9 +59,9 @@ class SendMessage:
             self.spec = structs.replace(self.spec, description=f"{self.spec.description}{delivery.described}")
 
     async def run(self, arguments: Mapping[str, Json], ctx: ToolContext) -> JsonObject:
-        """Return the channel, the chat and the length of the content in bytes."""
+        """Send the message. Return the channel, the chat and the length of the content in bytes."""
         channel, chat_id, content = (str(arguments[name]) for name in ("channel", "chat_id", "content"))
-        if self._delivery is None:  # the engine calls no tool that misses something
+        if self._delivery is None:  # the engine runs no tool whose `handling.missing` has a text
             raise ToolError("tool_not_available", f"The message was not sent: {self.handling.missing}.")
         about = (channel, chat_id, content, ctx.who.owner, ctx.session)
         await self._delivery.send(OutgoingMessage(*about, id=ctx.call_id))

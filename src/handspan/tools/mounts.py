@@ -12,19 +12,21 @@ SANDBOX_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/
 
 _LINKS_TO_USR: Final = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _ETC: Final = ("ld.so.cache", "alternatives", "localtime")
-# Certificates that programs trust, where distributions keep them. The folders beside them may hold private keys.
+# Certificates that programs trust, in the places of several distributions. Other folders there may have private keys.
 _CERTIFICATES: Final = (
     *("ssl/certs", "ssl/cert.pem", "ssl/openssl.cnf", "ca-certificates/extracted"),
     *("pki/tls/certs", "pki/tls/cert.pem", "pki/tls/openssl.cnf", "pki/ca-trust/extracted"),
 )
 _NAME_LOOKUP: Final = ("resolv.conf", "hosts", "nsswitch.conf", "services", "protocols")
 _TAKEN: Final = frozenset((*_LINKS_TO_USR, "usr", "etc", "dev", "proc", "sys", WORKSPACE[1:]))
+"""Names in the root folder that the sandbox uses itself."""
 
 
 class Mounts:
     """The mounts of one workspace. `options` is called for each command, because files come and go."""
 
     def __init__(self, workspace: Path, hidden: Sequence[Path], scratch: int) -> None:
+        """`hidden`: paths that commands must not see. `scratch`: bytes of /tmp, and as many of /dev/shm."""
         self._workspace = workspace
         self._hidden = hidden
         self._scratch = str(scratch)
@@ -67,14 +69,14 @@ def _system_options(etc: Sequence[str]) -> Iterator[str]:
         elif os.path.isdir(path):
             yield from ("--ro-bind", path, path)
     folders = {str(folder) for name in etc for folder in Path("/etc", name).parents} - {"/"}
-    for folder in sorted(folders):  # bubblewrap would make those for its own user alone
+    for folder in sorted(folders):  # bubblewrap by itself would make these folders for its own user alone
         yield from ("--perms", "0755", "--dir", folder)
     for name in etc:
         yield from ("--ro-bind-try", f"/etc/{name}", f"/etc/{name}")
 
 
 def _link_real_path(real: str) -> Iterator[str]:
-    """Yield options for a link from the workspace's real path: the model knows files by that path too."""
+    """Yield options for a link at the workspace's real path: the model knows files by that path, too."""
     first, *others = Path(real).parts[1:]
     if first in _TAKEN:
         return
@@ -86,9 +88,9 @@ def _link_real_path(real: str) -> Iterator[str]:
 
 
 def _pin_folders(real: str, paths: Iterable[str]) -> Iterator[str]:
-    """Yield mounts for the folders above a covered path. A mounted folder can't be moved.
+    """Yield options that mount the folders above covered paths, since a mounted folder can't be moved.
 
-    Otherwise a command could move the folder, and the next command would find the path uncovered under its new name.
+    Otherwise a command could move such a folder, and the next command would find the path uncovered under a new name.
     """
     between = {str(parent) for path in paths for parent in Path(path).parents if _is_below(str(parent), real)}
     for folder in sorted(between - {real}):

@@ -1,4 +1,4 @@
-"""A file that gets its name when it is complete. So no list shows half a file, and what a kill leaves is removed."""
+"""A file that gets its name when it is complete: no list shows half a file, and what a kill leaves is removed."""
 
 import contextlib
 import errno
@@ -18,10 +18,11 @@ _TEMPORARY: Final = r"\.handspan-[0-9a-f]{16}"
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _WITHOUT_NAMELESS_FILES: Final = (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL)
 _ABANDONED_AFTER: Final = 60.0
-"""Seconds after which no write is about to rename its file any more: each has its deadline."""
+"""Seconds after which a temporary file belongs to no running write: each write has its deadline."""
 _LONGEST_WAIT: Final = 10.0
+"""Seconds that a write waits for a lock."""
 _NEXT_TRY: Final = 0.005
-"""Seconds between two tries for a lock that another process has. The system can't wake us before a deadline."""
+"""Seconds between two tries for a lock that another process has: the system can't wait for a lock with a deadline."""
 
 _LOST_GROUP: Final = (
     "The file belongs to a group that the gateway is not in, and a write would take it from that group; nothing was "
@@ -35,7 +36,7 @@ def is_temporary(name: str) -> bool:
 
 
 def hide_temporary(folder: int, name: str) -> bool:
-    """Whether this is a temporary file, which no list shows. Remove one whose process was killed before the rename."""
+    """Return whether this is a temporary file, which no list shows. Remove the file if its process was killed."""
     if not is_temporary(name):
         return False
     with contextlib.suppress(OSError):
@@ -51,19 +52,20 @@ class NewFile:
         self._folder = folder
         self._temporary = b".handspan-" + os.urandom(8).hex().encode()
         self._is_named = False
+        """Whether the file has its temporary name now."""
         self.descriptor = self._open(mode)
 
     def rename(self, name: bytes) -> None:
-        """Put the file under this name, in place of another file."""
+        """Give the file this name. It replaces another file of this name."""
         if not self._is_named:
-            # A file without a name can't replace another one in one step: only a rename can.
+            # Only a rename can replace another file in one step, and a rename needs a file with a name.
             os.link(f"/proc/self/fd/{self.descriptor}", self._temporary, dst_dir_fd=self._folder, follow_symlinks=True)
             self._is_named = True
         os.rename(self._temporary, name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
         self._is_named = False
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file, and remove it if it did not get its name."""
         os.close(self.descriptor)
         if self._is_named:
             with contextlib.suppress(OSError):
@@ -84,7 +86,7 @@ class NewFile:
 
 @contextlib.contextmanager
 def lock_folder(folder: int, path: str, deadline: Deadline | None) -> Iterator[None]:
-    """Lock an open directory against writers in other processes. Raises `busy` when one does not end in time."""
+    """Lock an open directory against writers in other processes. Raises `busy` when the lock is not free in time."""
     until = time.monotonic() + _LONGEST_WAIT
     while not _try_lock(folder):
         check_deadline(deadline)
@@ -101,7 +103,7 @@ def lock_folder(folder: int, path: str, deadline: Deadline | None) -> Iterator[N
 
 
 def _try_lock(folder: int) -> bool:
-    """Whether the folder is locked now, or its file system has no locks."""
+    """Try to lock the folder. Return whether the write may go on: also on a file system without locks."""
     try:
         fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -112,7 +114,10 @@ def _try_lock(folder: int) -> bool:
 
 
 def check_replaceable(folder: int, name: bytes, path: str) -> os.stat_result | None:
-    """Return the file that will be replaced, or None. Raises when it is no regular file or is read-only."""
+    """Return the status of the file that will be replaced; None if there is none.
+
+    Raises `ToolError` when it is not a regular file or is read-only.
+    """
     try:
         old = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
@@ -128,9 +133,9 @@ def check_replaceable(folder: int, name: bytes, path: str) -> os.stat_result | N
 
 
 def keep_owner(descriptor: int, old: os.stat_result) -> None:
-    """Give the new file the owner and group of the old one. Raises when the group would lose its access.
+    """Give the new file the owner and group of the old file. Raises `ToolError` when the group would lose its access.
 
-    Only root can set the owner. Others can set a group if they belong to it.
+    Only root can set the owner. Other users can set a group if they belong to it.
     """
     try:
         os.fchown(descriptor, old.st_uid, old.st_gid)

@@ -20,21 +20,21 @@ MAX_SHOWN_CHARACTERS: Final = 4_096
 _OTHER_FIELDS: Final = 1024
 """Bytes of a result that are not output: exit code, duration, notes."""
 _MAX_WAITING: Final = 4 * 1024 * 1024
-"""Bytes that wait for the disk before the child has to wait, too."""
+"""Bytes that may wait for the disk. With more, the child has to wait, too."""
 
 StoreOutput: TypeAlias = Callable[[str, AsyncIterator[bytes]], Awaitable[ArtifactRef]]
-"""(name of the stream, its pieces) → the artifact. Raises `ToolError` when it can't be stored."""
+"""(name of the stream, its pieces) → the artifact. Raises `ToolError` when the stream can't be stored."""
 
 
 class OutputLimits(Struct, frozen=True):
     """How much of each stream is in memory, and how much is stored."""
 
     shown: int = SHOWN_BYTES
-    """Bytes from which on a stream is stored as an artifact and shown by head and tail."""
+    """A stream with more bytes than this is stored as an artifact, and only its head and tail are shown."""
     preview: int = SHOWN_BYTES
-    """Bytes that are shown of streams that are stored."""
+    """The most bytes that a result shows of all streams, if one of them is stored."""
     stored: int = STORED_BYTES
-    """Bytes of an artifact. More is read and dropped, so that the child is not blocked."""
+    """The most bytes of an artifact. More is read and dropped, so that the child is not blocked."""
 
 
 DEFAULT_LIMITS: Final = OutputLimits()
@@ -55,7 +55,7 @@ class OutputStorage:
         )
 
     async def show(self, streams: dict[str, LongText], preview: int) -> dict[str, str]:
-        """Return what a model sees of each stream. Short ones stay whole: the engine cuts them if it must."""
+        """Return what a model sees of each stream. If all are short, they stay whole: the engine may cut them."""
         if all(text.is_whole for text in streams.values()):
             return {name: text.head for name, text in streams.items()}
         shown = await fit_texts(streams, preview - _OTHER_FIELDS, self._keep)
@@ -73,7 +73,7 @@ class OutputStorage:
 
 
 class OutputStream:
-    """One stream of a child. Bytes that are no UTF-8 become replacement characters: what is stored is text."""
+    """One stream of a child. Bytes that are not UTF-8 become replacement characters, so that the artifact is text."""
 
     def __init__(
         self,
@@ -83,7 +83,10 @@ class OutputStream:
         progress: Progress = no_progress,
         pause: Callable[[bool], None] = lambda _: None,
     ) -> None:
-        """`store`: None drops what is neither head nor tail. `pause` stops and continues the reading of the pipe."""
+        """`store`: stores the stream; None: what is neither head nor tail is dropped.
+
+        `pause`: stops (True) or continues (False) the reading of the pipe.
+        """
         self._name = name
         self._limits = limits
         self._store = store
@@ -95,19 +98,23 @@ class OutputStream:
         self._size = 0
         self._line_breaks = 0
         self._stored = 0
+        """Bytes that were given to the artifact."""
         self._waiting: deque[bytes] = deque()
+        """Pieces that the artifact has not taken yet."""
         self._waiting_size = 0
         self._is_paused = False
         self._is_over = False
         self._changed = asyncio.Event()
+        """Wakes `_pieces`: a piece has come, or the stream is over."""
         self._storing: asyncio.Task[ArtifactRef] | None = None
+        """Writes the artifact, once the stream is too long to be shown."""
 
     def add(self, data: bytes) -> None:
-        """Take the next bytes of the stream."""
+        """Add the next bytes of the stream."""
         self._take(self._decoder.decode(data))
 
     async def finish(self) -> LongText:
-        """Take the end of the stream. Return the text, once all of it is stored."""
+        """End the stream. Return its text, once all of it is stored."""
         self._end()
         artifact = problem = ""
         if self._storing is not None:
@@ -124,7 +131,7 @@ class OutputStream:
         return LongText(*text, self._size, lines, artifact, self._stored, problem)
 
     async def discard(self) -> None:
-        """Take the end of a stream that is not needed: nothing stays stored."""
+        """End a stream that is not needed: nothing of it stays stored."""
         self._end()
         if self._storing is not None:
             self._storing.cancel()
@@ -138,7 +145,7 @@ class OutputStream:
             self._changed.set()
 
     def _take(self, text: str) -> None:
-        """Report a text as progress, keep what of it is shown, and pass it on to the artifact."""
+        """Report the text as progress, add it to head and tail, and give it to the artifact."""
         if not text:
             return
         self._progress.add(text)
@@ -153,10 +160,10 @@ class OutputStream:
             self._give_to_store(self._store, data)
 
     def _give_to_store(self, store: StoreOutput, data: bytes) -> None:
-        """Pass the data on to the artifact. The artifact begins when the stream gets too long to be shown."""
+        """Give the data to the artifact, which begins when the stream gets too long to be shown."""
         data = data[: self._limits.stored - self._stored]
         self._stored += len(data)
-        if self._storing is not None and self._storing.done():  # the disk is full: nothing more can be stored
+        if self._storing is not None and self._storing.done():  # storing has failed, as when the disk is full
             self._waiting.clear()
             return
         if not data:
@@ -172,6 +179,7 @@ class OutputStream:
             self._pause(True)
 
     async def _pieces(self) -> AsyncIterator[bytes]:
+        """Yield the pieces for the artifact as they come. When none waits, the pipe is read again."""
         while self._waiting or not self._is_over:
             if not self._waiting:
                 self._resume()
@@ -188,6 +196,7 @@ class OutputStream:
             self._pause(False)
 
     def _missing(self) -> str:
+        """Return a note on the bytes that the artifact does not have; empty when it has all."""
         if self._stored >= self._size:
             return ""
         return (
@@ -204,6 +213,7 @@ def _drop_cut_end(data: bytes) -> bytes:
 
 
 def _drop_cut_start(data: bytes) -> bytes:
+    """Return the bytes without an incomplete character at the beginning."""
     start = 0
     while start < min(3, len(data)) and data[start] & 0xC0 == 0x80:
         start += 1
@@ -211,7 +221,7 @@ def _drop_cut_start(data: bytes) -> bytes:
 
 
 class OutputProgress:
-    """Reports a stream as progress: at once when it is slow, and less often when it is fast (SPEC X5)."""
+    """Reports a stream as progress: each piece of a slow stream at once, a fast stream less often (SPEC X5)."""
 
     def __init__(self, stream: str, progress: Progress, loop: asyncio.AbstractEventLoop) -> None:
         self._stream = stream
@@ -224,7 +234,7 @@ class OutputProgress:
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, text: str) -> None:
-        """Report this text now, or with the next report. Of too much text only the end is kept."""
+        """Report this text now, or with the next report. A report has only the end of a long text."""
         unreported = self._unreported + text
         self._skipped += max(0, len(unreported) - MAX_SHOWN_CHARACTERS)
         self._unreported = unreported[-MAX_SHOWN_CHARACTERS:]
@@ -247,5 +257,5 @@ class OutputProgress:
         self._progress({"stream": self._stream, "text": mark + self._unreported})
         self._timer, self._unreported, self._skipped = None, "", 0
         self._reports += 1
-        # Ten reports a second at first. After many reports there is one every two seconds.
+        # At first there are up to ten reports a second, after many reports only one every two seconds.
         self._next_at = self._loop.time() + min(2.0, 0.1 * 2.0 ** (self._reports // 50))

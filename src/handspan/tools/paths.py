@@ -1,6 +1,6 @@
 """Paths of a workspace: checked as text, resolved over links, and refused when hidden or outside (SPEC S1).
 
-Also the errors for paths that can't be used. No error says what exists outside of the workspace.
+The module also has the errors for paths that can't be used. No error says what exists outside of the workspace.
 """
 
 import errno
@@ -43,7 +43,7 @@ def invalid_path(path: str, reason: str) -> ToolError:
 
 
 def outside_workspace(path: str) -> ToolError:
-    """Return the error for a path outside. Its text is always the same, so it does not tell what exists there."""
+    """Return the error for a path outside of the workspace. Its text never depends on what exists outside."""
     return invalid_path(
         path, "leads out of the workspace. Use a path relative to the workspace, such as 'notes/today.txt'."
     )
@@ -68,9 +68,10 @@ def encode_path(path: str) -> bytes:
 
 
 class WorkspaceRoot:
-    """The root folder of a workspace. It turns the text of a path into the names below the root."""
+    """The root folder of a workspace. Turns the text of a path into the names below the root."""
 
     def __init__(self, root: Path, read_link: Callable[[Parts], bytes | None]) -> None:
+        """`read_link` returns the target of a link below the root; None for anything else."""
         self._read_link = read_link
         self.path = Path(os.path.realpath(root))
         self._real = _split(os.fsencode(self.path))
@@ -99,7 +100,7 @@ class WorkspaceRoot:
         return self._strip_root(position, path)
 
     def _advance(self, position: list[bytes], part: bytes) -> bytes | None:
-        """Add one part to the position. Return the target if the part is a link; the position is then its folder."""
+        """Add one part to the position. If the part is a link, return its target; the position is then its folder."""
         if part in (b"", b"."):
             return None
         if part == b"..":
@@ -130,12 +131,12 @@ class WorkspaceRoot:
 class HiddenPaths:
     """Paths that no tool may use although they lie in the workspace: state, configuration and token files.
 
-    They are recognised by name in every spelling, and by identity: so another name for the same file does not help.
+    They are recognised by name in every spelling, and by identity, so that no other name for the file leads to it.
     """
 
     def __init__(self, root: Path, hidden: Iterable[Path]) -> None:
         given = [Path(os.path.abspath(path)) for path in hidden]
-        # A hidden link is hidden, and its target too.
+        # If a hidden path is a link, both the link and its target are hidden.
         spellings = {path.parent.resolve() / path.name for path in given} | {path.resolve() for path in given}
         self._paths = tuple(spellings)
         self._names = tuple(caseless(_split(os.fsencode(p.relative_to(root)))) for p in spellings if root in p.parents)
@@ -145,12 +146,12 @@ class HiddenPaths:
         return bool(self._paths)
 
     def has_name(self, parts: Parts) -> bool:
-        """Whether this is a hidden path, or lies below one."""
+        """Whether this path is hidden, or lies below a hidden path."""
         names = caseless(parts) if self._names else ()
         return any(names[: len(hidden)] == hidden for hidden in self._names)
 
     def identities(self) -> frozenset[Identity]:
-        """Return the identities of the hidden files that exist now. Files may be replaced or created at any time."""
+        """Return the identities of the hidden files that exist now. They can change at any time."""
         found = set()
         for path in self._paths:
             try:
@@ -166,7 +167,7 @@ def _split(path: bytes) -> Parts:
 
 
 def caseless(parts: Parts) -> tuple[str, ...]:
-    """Return a form that is equal for all spellings that a case-insensitive file system treats as one name."""
+    """Return the names in a form that is equal for all spellings that a case-insensitive file system treats as one."""
     return tuple(
         unicodedata.normalize("NFD", unicodedata.normalize("NFD", part.decode("utf-8", "surrogateescape")).casefold())
         for part in parts

@@ -1,6 +1,6 @@
 """Child processes: each runs in its own process group, its output is limited, and none survives its call.
 
-When a child ends, everything that it started ends too: its process group is killed. For a child in a sandbox the call
+When a child ends, everything that it started ends, too: its process group is killed. For a child in a sandbox, the call
 returns when the last process of the sandbox is gone.
 """
 
@@ -25,7 +25,9 @@ from handspan.tools.output import DEFAULT_LIMITS, OutputLimits, OutputStream, St
 from handspan.tools.pipes import hand_over
 
 _ENDING_SECONDS: Final = 5.0
+"""How long the end of a killed child is awaited."""
 _LAST_BYTES_SECONDS: Final = 1.0
+"""How long the end of its pipes is awaited after that."""
 _CREDENTIALS: Final = struct.Struct("=iII")
 """The kernel's `struct ucred`: process, user, group."""
 _DESCRIPTOR: Final = struct.Struct("=i")
@@ -46,15 +48,16 @@ class SandboxHandshake(Struct, frozen=True):
     """A socket pair to the first process of a sandbox. That process reports that it is ready, and waits for a release.
 
     From the report on, all processes of the sandbox die with the gateway. If the gateway dies before, the release does
-    not come, and the first process ends by itself. At the end it reports how many processes the command leaves behind.
+    not come, and the first process ends by itself. At its end, the first process reports how many processes the command
+    leaves behind.
     """
 
-    theirs: socket.socket
+    sandbox_end: socket.socket
     """Standard input of the first process."""
-    ours: socket.socket
-    """The gateway's end, with `SO_PASSCRED`: so the report carries the process id."""
+    gateway_end: socket.socket
+    """The gateway's end, with `SO_PASSCRED`, so that the report has the id of the first process."""
     on_listener: Callable[[socket.socket], None] | None = None
-    """Gets the listening socket that the sandbox's starter hands out before the command begins; None: there is none."""
+    """Gets the listening socket that the starter sends before the command begins; None: there is no starter."""
 
 
 class ChildResult(Struct, frozen=True):
@@ -70,16 +73,16 @@ class ChildResult(Struct, frozen=True):
     started: bool = True
     """False: the sandbox failed and stderr says why. The program did not run."""
     left_behind: int = 0
-    """How many processes were still running in the sandbox when the command ended, and ended with it."""
+    """How many processes still ran in the sandbox when the command ended. They were killed."""
 
     @property
     def stdout(self) -> str:
-        """Standard output as text; of a long one its beginning."""
+        """Standard output as text; of a long text its beginning."""
         return self.output.head
 
     @property
     def stderr(self) -> str:
-        """Standard error as text; of a long one its beginning."""
+        """Standard error as text; of a long text its beginning."""
         return self.errors.head
 
 
@@ -91,9 +94,10 @@ async def run_child(
     limits: OutputLimits = DEFAULT_LIMITS,
     store: StoreOutput | None = None,
 ) -> ChildResult:
-    """Run one child and return its result. Raises `ToolError` when it can't be started.
+    """Run one child and return its result. Raises `ToolError` when the child can't be started.
 
-    On a timeout or a cancellation everything is killed first. `store` takes a stream that is too long to be shown.
+    After a timeout or a cancellation, everything is killed before this returns. `store` stores a stream that is too
+    long to be shown.
     """
     child = _Child(launch, progress, limits, store)
     loop = asyncio.get_running_loop()
@@ -102,7 +106,7 @@ async def run_child(
     starting = asyncio.ensure_future(child.start())
     try:
         try:
-            await asyncio.shield(starting)  # a cancellation now would leave a half-started child that can't be killed
+            await asyncio.shield(starting)  # a start that is cancelled half-way leaves a child that can't be killed
             async with asyncio.timeout(timeout):
                 await child.exited.wait()
         except TimeoutError:
@@ -117,7 +121,7 @@ async def run_child(
 
 
 class _PipeReader(asyncio.Protocol):
-    """Passes the bytes of one pipe on to its child."""
+    """Gives the bytes of one pipe to the object of its child."""
 
     def __init__(self, child: "_Child", fd: int) -> None:
         self._child = child
@@ -131,10 +135,10 @@ class _PipeReader(asyncio.Protocol):
 
 
 class _Child:
-    """One running child. Its exit and the end of its pipes are separate: a background process may hold the pipes.
+    """One running child. Its pipes may stay open after its exit: a background process may hold them.
 
-    It is started by `subprocess`, which closes every other descriptor in the child. The event loop's own way does not
-    do so with uvloop: a command would get descriptors that the gateway inherited, and the socket of the handshake.
+    The child is started by `subprocess`, which closes every other descriptor in the child. uvloop's own way to start a
+    child does not: a command would get descriptors that the gateway inherited, and the socket of the handshake.
     """
 
     def __init__(self, launch: Launch, progress: Progress, limits: OutputLimits, store: StoreOutput | None) -> None:
@@ -148,29 +152,33 @@ class _Child:
         self._process: subprocess.Popen[bytes] | None = None
         self._pipes: list[asyncio.BaseTransport] = []
         self._exit: int | None = None
-        """A descriptor that is readable when the child has ended, where the system has such descriptors."""
+        """A descriptor that is readable when the child has ended; None where the system has no such descriptors."""
         self._init: int | None = None
+        """Such a descriptor of the sandbox's first process."""
         self._exit_code = -1
         self._started = launch.sandbox is None
         self._left_behind = 0
         self.exited = asyncio.Event()
         self._drained = asyncio.Event()
+        """Both pipes have ended."""
 
     async def start(self) -> None:
+        """Start the child and watch its exit, its pipes and its handshake."""
         process = self._process = self._spawn()
         self._watch_exit(process)
         for fd, pipe in ((1, process.stdout), (2, process.stderr)):
             transport, _ = await self._loop.connect_read_pipe(partial(_PipeReader, self, fd), hand_over(pipe))
             self._pipes.append(transport)
         if self._launch.sandbox is not None:
-            self._loop.add_reader(self._launch.sandbox.ours, self._release_sandbox)
+            self._loop.add_reader(self._launch.sandbox.gateway_end, self._release_sandbox)
 
     def _spawn(self) -> "subprocess.Popen[bytes]":
         launch = self._launch
         try:
             return subprocess.Popen(
                 launch.argv,
-                stdin=launch.sandbox.theirs.fileno() if launch.sandbox else subprocess.DEVNULL,
+                # The first process of a sandbox has its handshake with the gateway on standard input.
+                stdin=launch.sandbox.sandbox_end.fileno() if launch.sandbox else subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 bufsize=0,
@@ -185,7 +193,7 @@ class _Child:
             ) from error
 
     def _watch_exit(self, process: "subprocess.Popen[bytes]") -> None:
-        """Set `exited` when the child has ended: by a descriptor, or by a thread where there is none (macOS)."""
+        """Set `exited` when the child has ended: by a descriptor or, on a system without one (macOS), by a thread."""
         try:
             self._exit = os.pidfd_open(process.pid)
         except (AttributeError, OSError):
@@ -213,7 +221,7 @@ class _Child:
             self._drained.set()
 
     async def end(self) -> None:
-        """Kill what still runs and wait until it is gone. Then read the last bytes and close everything."""
+        """Kill what still runs and wait until all is gone. Then read the last bytes, and close the descriptors."""
         if self._process is None:
             return
         try:
@@ -244,7 +252,7 @@ class _Child:
         )
 
     async def discard(self) -> None:
-        """Drop the output, and what is stored of it."""
+        """Drop the output, also the part that is stored."""
         for output in self._outputs.values():
             await output.discard()
 
@@ -257,9 +265,9 @@ class _Child:
         assert self._process is not None
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        if self._launch.sandbox is not None:  # its first process may have left the group and still wait for the release
-            self._loop.remove_reader(self._launch.sandbox.ours)
-            self._launch.sandbox.ours.shutdown(socket.SHUT_RDWR)
+        if self._launch.sandbox is not None:  # the first process may have left the group and still wait for the release
+            self._loop.remove_reader(self._launch.sandbox.gateway_end)
+            self._launch.sandbox.gateway_end.shutdown(socket.SHUT_RDWR)
         if self._init is not None:
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._init, signal.SIGKILL)
@@ -267,38 +275,38 @@ class _Child:
     def _release_sandbox(self) -> None:
         """Note the first process of the sandbox, which waits and is certainly alive, and let it go on."""
         assert self._launch.sandbox is not None
-        line = self._launch.sandbox.ours
-        self._loop.remove_reader(line)
-        _, credentials, _, _ = line.recvmsg(16, socket.CMSG_SPACE(_CREDENTIALS.size))
+        gateway_end = self._launch.sandbox.gateway_end
+        self._loop.remove_reader(gateway_end)
+        _, credentials, _, _ = gateway_end.recvmsg(16, socket.CMSG_SPACE(_CREDENTIALS.size))
         pid, _, _ = _CREDENTIALS.unpack(credentials[0][2])
-        with suppress(OSError):  # an old kernel has no pidfd: then we do not wait for its end
+        with suppress(OSError):  # an old kernel has no pidfd: then `end` does not wait for the first process
             self._init = os.pidfd_open(pid)
         self._started = True
-        line.send(b"\n")
+        gateway_end.send(b"\n")
         if self._launch.sandbox.on_listener is not None:
-            self._loop.add_reader(line, self._receive_listener, line, self._launch.sandbox.on_listener)
+            self._loop.add_reader(gateway_end, self._receive_listener, gateway_end, self._launch.sandbox.on_listener)
 
-    def _receive_listener(self, line: socket.socket, on_listener: Callable[[socket.socket], None]) -> None:
-        """Take the first message after the release. It comes from our own starter: the command does not run yet."""
-        self._loop.remove_reader(line)
+    def _receive_listener(self, gateway_end: socket.socket, on_listener: Callable[[socket.socket], None]) -> None:
+        """Take the first message after the release. The starter sends it: the command does not run yet."""
+        self._loop.remove_reader(gateway_end)
         space = socket.CMSG_SPACE(_CREDENTIALS.size) + socket.CMSG_SPACE(_DESCRIPTOR.size)
-        _, ancillary, _, _ = line.recvmsg(1, space, socket.MSG_CMSG_CLOEXEC)
+        _, ancillary, _, _ = gateway_end.recvmsg(1, space, socket.MSG_CMSG_CLOEXEC)
         for _, kind, data in ancillary:
             if kind == socket.SCM_RIGHTS:
                 on_listener(socket.socket(fileno=_DESCRIPTOR.unpack(data)[0]))
 
     def _read_left_behind(self) -> int:
-        """Return the number that the first process reports at its end: 0 when it was killed."""
+        """Return the number of processes that the first process reports at its end; 0 when it was killed."""
         if self._launch.sandbox is None or not self.exited.is_set():
             return 0
         try:
-            number = self._launch.sandbox.ours.recv(16, socket.MSG_DONTWAIT).strip()
+            number = self._launch.sandbox.gateway_end.recv(16, socket.MSG_DONTWAIT).strip()
         except OSError:
             return 0
         return int(number) if number.isdigit() else 0
 
     async def _wait_for_sandbox(self) -> None:
-        """Wait for the end of the sandbox's first process. The kernel ends it after all others of the sandbox."""
+        """Wait for the end of the sandbox's first process. The kernel ends this process after all others in it."""
         if self._init is None:
             return
         gone = asyncio.Event()
@@ -320,7 +328,7 @@ class _Child:
 
 
 def find_program(name: str, search_path: str | None = None) -> str | None:
-    """Return the file of this program, given by path or found in the search path; None when there is none.
+    """Return the file of this program: at its path, or in the search path; None when there is none.
 
     `shutil.which` is not used: `shutil` imports all kinds of archives, and this module is imported at the start.
     """

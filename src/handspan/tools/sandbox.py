@@ -1,8 +1,9 @@
 """The sandbox for commands: bubblewrap without secrets. Only /usr and the workspace are visible.
 
-A command gets: /usr read-only, the workspace at /workspace (its real path is a link to it), an empty /tmp that is
-deleted afterwards, only its own processes, a few environment variables, and limits for all resources. The paths in
-`hidden` are covered even inside the workspace. `.git/hooks` and `.git/config` are read-only, because people run them.
+A command gets: /usr read-only, the workspace at /workspace (its real path is a link to /workspace), an empty /tmp that
+is deleted afterwards, only its own processes, a few environment variables, and limits for all resources. The paths in
+`hidden` are covered even inside the workspace. `.git/hooks` and `.git/config` are read-only, because the git of a
+person runs the programs that they name.
 
 The user of commands. When the gateway runs as root, commands run as another user (`uid`, 65534 by default), because no
 limit holds for root. That user owns no files: in a workspace of another user, commands can only read what everybody
@@ -14,8 +15,8 @@ When the gateway does not run as root, commands run as the gateway's own user.
 
 The network of commands (`network`):
 - `none`: an empty network, in which a command reaches only what it starts itself.
-- `guarded`: the same, and one listening socket in it. The starter (`starter.py`) opens that socket, hands it out to the
-  gateway, and becomes the command. The gateway serves a forward proxy on it (`net/forward_proxy.py`).
+- `guarded`: an empty network with one listening socket. The starter (`starter.py`) opens that socket, sends it to the
+  gateway, and becomes the command. The gateway serves a forward proxy on the socket (`net/forward_proxy.py`).
 - `host`: the network of the machine.
 
 `hidden` should name existing folders, not files: a cover is mounted when a command starts. A file that is replaced by
@@ -44,10 +45,11 @@ SANDBOX_UID: Final = 65534
 _PROGRAMS: Final = {"bwrap": "bubblewrap", "prlimit": "util-linux", "setpriv": "util-linux"}
 _NO_RELEASE: Final = 97
 
-# The first process inside. It dies with bubblewrap, which dies with the gateway, and all other processes die with it.
-# bubblewrap asks the kernel for that late. So the first process reports that it is there and waits for the gateway's
-# release: `read` fails when the gateway is gone. It keeps bubblewrap's own user, so that bubblewrap may kill it. At the
-# end it reports how many processes are left: they end with it, and the caller should know. (A zombie has no words.)
+# The first process in the sandbox. It dies with bubblewrap, which dies with the gateway, and all other processes of the
+# sandbox die with the first process. bubblewrap asks the kernel for that late. So the first process reports that it
+# runs and waits for the gateway's release: `read` fails when the gateway is gone. The first process keeps bubblewrap's
+# own user, so that bubblewrap may kill it. At its end it reports how many processes are left: they end with it, and
+# the caller should know. A zombie is not counted: its command line is empty.
 _FIRST_PROCESS: Final = """
 echo >&0; read -r word || exit {no_release}
 "$@" {descriptors}
@@ -59,7 +61,7 @@ done 2>/dev/null
 [ $left = 0 ] || echo $left >&0
 exit $code
 """
-# Not bubblewrap's --chdir: as root it can't enter a folder that only the commands' user may enter.
+# bubblewrap's --chdir is not used: bubblewrap as root can't enter a folder that only the commands' user may enter.
 _IN_WORKSPACE: Final = f'cd {WORKSPACE} || exit {NO_ENTRY}; exec "$@"'
 
 _ENVIRONMENT: Final = {
@@ -82,7 +84,7 @@ TakeListener: TypeAlias = Callable[[socket.socket], None]
 
 
 class CommandLimits(Struct, frozen=True):
-    """Limits of one command, in bytes, seconds and counts. All but `scratch` hold for each of its processes."""
+    """Limits of one command, in bytes, seconds and counts. All but `scratch` hold for each process of the command."""
 
     cpu_seconds: int = 300
     memory: int = 2 * 1024**3
@@ -91,7 +93,7 @@ class CommandLimits(Struct, frozen=True):
     file_size: int = 1024**3
     open_files: int = 256
     processes: int = 256
-    """For all commands together where the sandbox has its own user; otherwise for one command."""
+    """For all commands together if the sandbox has its own user; otherwise for one command."""
     scratch: int = 256 * 1024**2
     """The size of /tmp, and of /dev/shm."""
 
@@ -111,20 +113,23 @@ class CommandLimits(Struct, frozen=True):
 
 
 class SandboxReport(Struct, frozen=True):
-    """Whether commands run in a sandbox, and why not. Start-up, `doctor` and refusals show it."""
+    """Whether commands run in a sandbox, and why not. Start-up, `doctor` and refusals show this report."""
 
     active: bool
     reason: str
+    """Why the sandbox is not active; for an active sandbox, how it was tested."""
     remedy: str = ""
+    """What a person can do to get the sandbox."""
     warning: str = ""
+    """What does not work in an active sandbox."""
     network: Network = "none"
     """The network that commands really have."""
     is_possible: bool = True
-    """Whether this system can have a sandbox. That macOS can't is a limit, and nothing to repair."""
+    """Whether this system can have a sandbox. macOS can't have one, so a person can't repair that."""
 
     @property
     def status(self) -> str:
-        """How it stands, in words."""
+        """The state of the sandbox, in words."""
         return "active" if self.active else "NOT active" if self.is_possible else "not on this system"
 
     def __str__(self) -> str:
@@ -147,7 +152,10 @@ class Sandbox:
         switch: Literal["auto", "on", "off"] = "auto",
         network: Network = "none",
     ) -> None:
-        """`report`: the result of an earlier test. `switch` "off" never uses the sandbox, "on" requires it."""
+        """`report`: the result of an earlier test. `uid`: the user of commands when the gateway runs as root.
+
+        `switch`: "off" never uses the sandbox, "on" requires it.
+        """
         self.workspace = workspace
         self.hidden = tuple(hidden)
         self.is_required = switch == "on"
@@ -174,13 +182,13 @@ class Sandbox:
         limits: CommandLimits | None = None,
         network: Network = "none",
     ) -> "Sandbox":
-        """Return the tested sandbox for this workspace; its `report` says whether it is active, and why not."""
+        """Return a tested sandbox for this workspace. Its `report` says whether it is active, and why not."""
         sandbox = cls(workspace, hidden=hidden, uid=uid, limits=limits, network=network)
         await sandbox.ready()
         return sandbox
 
     async def ready(self) -> SandboxReport:
-        """Return whether the sandbox is active. The first call tests it by a real run."""
+        """Return the report. The first call tests the sandbox by a real run."""
         async with self._test_lock:
             if self._report is None:
                 self._report = self._find_obstacle() or await self._test()
@@ -189,23 +197,24 @@ class Sandbox:
         return self._report
 
     def listen(self, on_tested: Callable[[], None]) -> None:
-        """Call `on_tested` once the test has shown what `report` says from then on."""
+        """Call `on_tested` once, when the test has ended and `report` has its result."""
         if self._report is None:
             self._listeners.append(on_tested)
 
     @property
     def report(self) -> SandboxReport:
+        """The report of the test; before the test, an inactive one."""
         return self._report or _inactive("it was not tested yet")
 
     @property
     def expected(self) -> SandboxReport:
-        """The report; before the test, what it will be unless the test shows otherwise."""
+        """The report; before the test, the report that is likely."""
         if self._report is not None:
             return self._report
         if self._assumed is None:
             obstacle = self._find_obstacle()
             if obstacle is not None:
-                return obstacle  # not stored: it may go away, such as a workspace that is made later
+                return obstacle  # not stored, because an obstacle may go away, such as a missing workspace
             self._assumed = SandboxReport(True, "bubblewrap, not tested yet", network=self._wanted_network)
         return self._assumed
 
@@ -219,15 +228,15 @@ class Sandbox:
         return (self._uid, self._uid) if self._as_root and self.expected.active else None
 
     def _find_obstacle(self) -> SandboxReport | None:
-        """Return the reason why the sandbox can't be used, as far as it is known without a test."""
+        """Return a report that says why the sandbox can't be used; None if nothing is known without a test."""
         if self._is_off:
             return _inactive("it is switched off", "set tools.sandbox.enabled to auto")
         return _find_missing(self.workspace, self._wanted_uid)
 
     def launch(self, argv: Sequence[str], on_listener: TakeListener | None = None) -> AbstractContextManager[Launch]:
-        """Return how to start this command inside the sandbox. Its descriptors are closed after the block.
+        """Return how to start this command inside the sandbox. The launch's descriptors are closed after the block.
 
-        `on_listener` gets the listening socket of a guarded network. Without it the command has no network then.
+        `on_listener` gets the listening socket of a guarded network. Without it, such a command has no network.
         """
         network = self.report.network
         return self._launch(argv, "none" if network == "guarded" and on_listener is None else network, on_listener)
@@ -236,8 +245,8 @@ class Sandbox:
     def _launch(self, argv: Sequence[str], network: Network, on_listener: TakeListener | None) -> Iterator[Launch]:
         opened: list[int] = []
         options: list[str] = []
-        ours, theirs = socket.socketpair()
-        ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        gateway_end, sandbox_end = socket.socketpair()
+        gateway_end.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         try:
             if self._filter is not None:
                 opened.append(_open_memory_file(self._filter))
@@ -254,17 +263,17 @@ class Sandbox:
                 "--",
                 *self._wrap_command(argv, is_guarded=network == "guarded"),
             )
-            handshake = SandboxHandshake(theirs, ours, on_listener if network == "guarded" else None)
-            # Commands can read bubblewrap's own environment, as that of process 1: so it is empty.
+            handshake = SandboxHandshake(sandbox_end, gateway_end, on_listener if network == "guarded" else None)
+            # The environment is empty: commands can read it as the environment of process 1.
             yield Launch(line, "/", {}, tuple(opened), handshake)
         finally:
             for descriptor in opened:
                 os.close(descriptor)
-            ours.close()
-            theirs.close()
+            gateway_end.close()
+            sandbox_end.close()
 
     def _etc_files(self, network: Network) -> dict[str, str]:
-        """Return the files of /etc that we write: names for the one user, for its commits, and for this machine."""
+        """Return the files of /etc that we write: the names of the user, of the author of commits, and of the host."""
         files = {
             "passwd": f"sandbox:x:{self._uid}:{self._uid}::/tmp:/bin/sh\n",
             "group": f"sandbox:x:{self._uid}:\n",
@@ -280,7 +289,8 @@ class Sandbox:
             yield "--unshare-net"
         yield from ("--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
         yield from ("--die-with-parent", "--new-session", "--hostname", "sandbox", "--cap-drop", "ALL")
-        if self._as_root:  # root in a user namespace is root outside too; setpriv needs these three, then drops them
+        # Root in a user namespace is root outside, too, so root gets none. setpriv needs these three, then drops them.
+        if self._as_root:
             for name in ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP"):
                 yield from ("--cap-add", name)
         else:
@@ -298,7 +308,10 @@ class Sandbox:
         }
 
     def _wrap_command(self, argv: Sequence[str], *, is_guarded: bool) -> tuple[str, ...]:
-        """Return the words that set limits and user, then run the command. Inside, the process count begins at 0."""
+        """Return the words that set limits and user, then run the command.
+
+        The limits are set inside of the sandbox, where the process count begins at 0.
+        """
         limits = self._limits.prlimit(find_program("prlimit", SANDBOX_PATH) or "prlimit")
         user: tuple[str, ...] = ()
         if self._as_root:
@@ -378,6 +391,7 @@ def create_workspace(path: Path, uid: int = SANDBOX_UID) -> None:
 
 
 def _find_missing(workspace: Path, uid: int) -> SandboxReport | None:
+    """Return a report that says what a sandbox lacks on this machine; None if nothing is missing."""
     if sys.platform != "linux":
         system = _SYSTEMS.get(sys.platform, repr(sys.platform))
         return SandboxReport(False, f"bubblewrap needs Linux, this is {system}", _WITHOUT_LINUX, is_possible=False)

@@ -12,7 +12,7 @@ _MAX_DESCRIPTION: Final = 240
 
 
 class SearchTools:
-    """Finds tools of the caller by words."""
+    """Finds tools in the caller's toolbox by words."""
 
     spec: Final = ToolSpec(
         name=SEARCH_TOOLS,

@@ -1,6 +1,7 @@
-"""The filter of system calls for the sandbox (seccomp). It refuses new namespaces, mounts, keyrings, kernel programs.
+"""The filter of system calls for the sandbox (seccomp): refuses new namespaces, mounts, keyrings, kernel programs.
 
-bubblewrap itself can forbid new user namespaces only when it creates one. As root it creates none (see `sandbox.py`).
+bubblewrap itself can forbid new user namespaces only when it creates one. When bubblewrap runs as root, it creates none
+(see `sandbox.py`).
 """
 
 import errno
@@ -20,12 +21,15 @@ class _Machine(Struct, frozen=True):
     """The numbers of one processor type."""
 
     audit: int
+    """The number of the processor type itself."""
     clone: int
+    """The number of the system call `clone`."""
     refused: tuple[int, ...]
+    """The numbers of the system calls that are refused."""
 
 
-# First: unshare setns mount umount2 pivot_root add_key request_key keyctl perf_event_open bpf userfaultfd. Then those
-# with one number on every machine: io_uring_setup open_tree move_mount fsopen fsmount mount_setattr.
+# The refused calls of each machine: unshare setns mount umount2 pivot_root add_key request_key keyctl perf_event_open
+# bpf userfaultfd. On every machine the same: io_uring_setup open_tree move_mount fsopen fsmount mount_setattr.
 _EVERYWHERE: Final = (425, 428, 429, 430, 432, 442)
 _CLONE3: Final = 435
 _MACHINES: Final = {

@@ -8,7 +8,7 @@ PROBE_SECONDS: Final = 10.0
 NO_ENTRY: Final = 96
 """The exit code when a command's user may not enter the workspace."""
 
-# Its words: the user's number, the limit of open files, and the network.
+# Its arguments: the user's number, the limit of open files, and the network.
 SELF_TEST: Final = """
 [ "$(echo forked)" = forked ] || exit 90
 [ "$(id -u)" = "$1" ] || exit 91

@@ -1,8 +1,8 @@
-"""The starter of a guarded network: it opens the proxy's socket inside the sandbox, and then becomes the command.
+"""The starter of a guarded network: opens the proxy's socket inside the sandbox, and then becomes the command.
 
-It runs as the command's user in the sandbox's own network, before the command. It listens on 127.0.0.1, hands the
-listening socket out to the gateway over a socket of its own (SCM_RIGHTS), closes both, and replaces itself. So nothing
-of ours stays inside that a command could attack, and the command gets no descriptor.
+The starter runs as the command's user in the sandbox's own network, before the command. It listens on 127.0.0.1, sends
+the listening socket to the gateway over another socket (SCM_RIGHTS), closes both, and replaces itself by the command.
+So no code of ours stays in the sandbox that a command could attack, and the command gets no descriptor.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 
 
 def find_starter_problem() -> str:
-    """Return why the starter can't run in the sandbox, and the remedy; an empty text when nothing is known."""
+    """Return why the starter can't run in the sandbox, and the remedy; empty when no problem is known."""
     if find_program(_PYTHON, SANDBOX_PATH) is None:
         return f"{_PYTHON!r} is not installed in {SANDBOX_PATH}; install the system's python3"
     return ""
@@ -44,7 +44,7 @@ def start_with_listener(command: Sequence[str]) -> tuple[str, ...]:
 
 
 def proxy_variables() -> dict[str, str]:
-    """Return the variables that name the proxy. Programs differ in which of the two spellings they read."""
+    """Return the variables that name the proxy, in lower and upper case: programs differ in which they read."""
     proxy = f"http://127.0.0.1:{PROXY_PORT}"
     named = {"http_proxy": proxy, "https_proxy": proxy, "no_proxy": _OWN_HOSTS}
     return {**named, **{name.upper(): value for name, value in named.items()}, "NODE_USE_ENV_PROXY": "1"}

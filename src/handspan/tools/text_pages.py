@@ -1,4 +1,4 @@
-"""Pages of a text file: whole lines, as many as a model can take, and a note how to read on (SPEC B)."""
+"""Pages of a text file: as many whole lines as a model can take, and a note that says how to read on (SPEC B)."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -11,10 +11,11 @@ from handspan.tools.paths import check_deadline, quote_path
 from handspan.tools.workspace import OpenedFile
 
 _LONGEST_LINE: Final = 16 * 1024 * 1024
-"""Characters of one line that are returned; the engine stores what is too long for a model."""
+"""The most characters of one line. A line that is too long for a model is returned whole: the engine stores it."""
 _MAX_COUNTED: Final = 64 * 1024 * 1024
-"""Bytes of a file whose lines are counted for the note."""
+"""The most bytes of a file whose lines are counted for the note."""
 _NOTE_ROOM: Final = 256
+"""Bytes for the note."""
 
 
 class PageReader:
@@ -23,7 +24,7 @@ class PageReader:
     def __init__(
         self, file: OpenedFile, encoding: FileEncoding, path: str, room: int, deadline: Deadline | None = None
     ) -> None:
-        """`room`: the bytes of a page in JSON."""
+        """`room`: the most bytes of a page in JSON."""
         self._file = file
         self._encoding = encoding
         self._path = path
@@ -31,10 +32,10 @@ class PageReader:
         self._deadline = deadline
         self._chunks = self._read_chunks()
         self._next_chunk = ""
-        """A chunk that was read to see whether the file goes on."""
+        """A chunk that `_at_end` has read to see whether the file goes on."""
 
     def read(self, first: int, max_lines: int | None) -> str:
-        """Return the lines from `first` on (1 is the first line). A page that is not the last one ends with a note."""
+        """Return the lines from `first` on (1 is the first line). A page that is not the last page ends with a note."""
         page = self._fill(self._skip_lines(first), max_lines)
         end = len(page) if max_lines is None else _end_of_lines(page, max_lines)
         end = self._end_of_fitting(page[:end])
@@ -54,7 +55,10 @@ class PageReader:
                 yield chunk
 
     def _skip_lines(self, first: int) -> str:
-        """Return the rest of the chunk in which the line `first` begins. Raises `invalid_arguments` behind the end."""
+        """Return the text from the line `first` on, as far as its chunk goes.
+
+        Raises `invalid_arguments` when the file has fewer lines.
+        """
         skipped, chunk = 0, ""
         for chunk in self._chunks:
             breaks = chunk.count("\n")
@@ -78,7 +82,7 @@ class PageReader:
         return not self._next_chunk
 
     def _fill(self, page: str, max_lines: int | None) -> str:
-        """Return the page with more chunks, until it has enough."""
+        """Return the page with more chunks, until it has `max_lines` lines or more text than fits."""
         while len(page) <= self._room and (max_lines is None or page.count("\n") < max_lines) and not self._at_end():
             page, self._next_chunk = page + self._next_chunk, ""
         return page
@@ -93,6 +97,7 @@ class PageReader:
         return text.rfind("\n") + 1
 
     def _read_line_to_its_end(self, page: str) -> str:
+        """Return the page with more chunks, until its first line is complete. Raises `file_too_large`."""
         while "\n" not in page and len(page) < _LONGEST_LINE and not self._at_end():
             page, self._next_chunk = page + self._next_chunk, ""
         if "\n" not in page and not self._at_end():

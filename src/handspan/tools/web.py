@@ -1,4 +1,4 @@
-"""The web tools: `web_fetch`, `http_request`, and `web_search` of its own file. All use the network guard (SPEC S2)."""
+"""The web tools: `web_fetch`, `http_request`, and that of `web_search.py`. All use the network guard (SPEC S2)."""
 
 import asyncio
 import re
@@ -37,7 +37,7 @@ _SAVE_TO: Final[JsonObject] = {
 
 
 def _only_reads(arguments: Arguments) -> bool:
-    """Whether a request with these arguments changes nothing, neither there nor here."""
+    """Whether a request with these arguments changes nothing: neither on the server nor in the workspace."""
     return arguments.get("method", "GET") in _READING_METHODS and "save_to" not in arguments
 
 
@@ -96,7 +96,7 @@ class WebFetch:
         self._downloads = _Downloads(workspace)
 
     async def run(self, arguments: Arguments, ctx: ToolContext) -> Json:
-        """Return status, type and size of the page, and its body or where that was saved."""
+        """Return status, type and size of the page, and its body or where the body was saved."""
         request = OutgoingRequest(_text(arguments, "url"), _text(arguments, "method", "GET"), _headers(arguments))
         limits = _limits(ctx)
         await self._downloads.check(arguments)
@@ -173,12 +173,12 @@ class _Downloads:
         self._workspace = workspace
 
     async def check(self, arguments: Arguments) -> None:
-        """Raise `ToolError` when nothing could be saved at `save_to`: before the request, which may change things."""
+        """Raise `ToolError` if `save_to` can't be written: before the request, which may change things."""
         if "save_to" in arguments:
             await asyncio.to_thread(self._workspace.check_writable, _text(arguments, "save_to"))
 
     async def save(self, fetched: Fetched, path: str, limits: RequestLimits, ctx: ToolContext) -> JsonObject:
-        """Return where the body was saved, or why it was not. Raises `file_too_large` when it is cut."""
+        """Save the body. Return where it was saved, or why it was not. Raises `file_too_large` for a truncated body."""
         if not 200 <= fetched.status < 300:
             return {"note": f"Nothing was saved: the server answered {fetched.status}."}
         if fetched.truncated:
@@ -203,11 +203,12 @@ def _headers(arguments: Arguments) -> tuple[tuple[str, str], ...]:
 
 
 def _limits(ctx: ToolContext) -> RequestLimits:
-    """Return limits with the seconds left for this call; None when the operator removed the timeout."""
+    """Return limits with the seconds that are left for this call; without a limit if the call has no deadline."""
     return RequestLimits(seconds=max(0.001, ctx.deadline.at - time.monotonic()) if ctx.deadline else None)
 
 
 def _request_with_body(arguments: Arguments) -> OutgoingRequest:
+    """Return the request of `http_request`. A body without a content type gets one by its first character."""
     method, given, headers = _text(arguments, "method", "GET"), arguments.get("body", ""), _headers(arguments)
     body = given if isinstance(given, str) else msgspec.json.encode(given).decode()
     if body and method in _READING_METHODS:
@@ -224,7 +225,7 @@ _HTML_TYPES: Final = frozenset({"text/html", "application/xhtml+xml"})
 def _add_body(
     answer: JsonObject, fetched: Fetched, limits: RequestLimits, *, wants_markdown: bool = False
 ) -> JsonObject:
-    """Return the answer with its body as text. For a binary body it names type and size instead."""
+    """Return the answer with the body as text or Markdown. For a binary body, a warning names type and size instead."""
     answer["bytes"] = len(fetched.body)
     if fetched.truncated:
         answer |= {"truncated": True, "limit_bytes": limits.body_bytes, **_declared_size(fetched)}
@@ -243,6 +244,7 @@ def _add_body(
 
 
 def _body_text(fetched: Fetched) -> str | None:
+    """Return the body as text; None for a binary body."""
     coding = fetched.headers.get("content-encoding", "identity").strip().lower()
     if coding not in ("", "identity", "gzip", "deflate"):  # an encoding that our request did not offer
         return None
@@ -250,6 +252,7 @@ def _body_text(fetched: Fetched) -> str | None:
 
 
 def _declared_size(fetched: Fetched) -> JsonObject:
+    """Return the size that the server gives for the whole body, as a field of the answer; empty when it is unknown."""
     size = fetched.headers.get("content-length", "")
     return (
         {"total_bytes": int(size)}

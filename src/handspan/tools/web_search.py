@@ -1,7 +1,7 @@
 """Web search by the API that the operator chose: `web_search` (SPEC B).
 
-An API is data (`SearchApi`): how a query is sent, and by which JSON pointers its answer is read. Every answer becomes
-the same list of title, url and snippet.
+An API is data (`SearchApi`): how a query is sent, and by which JSON pointers the answer is read. Every answer becomes a
+list of title, url and snippet.
 """
 
 import re
@@ -33,10 +33,10 @@ ApiName: TypeAlias = Literal["searxng", "brave", "tavily", "generic"]
 
 
 class ResultPointers(Struct, frozen=True):
-    """JSON pointers (RFC 6901): the list in the whole answer, and the three texts in each of its items."""
+    """JSON pointers (RFC 6901): the list in the whole answer, and the three texts in each item of the list."""
 
     results: tuple[str, ...] = ("/results", "/web/results", "/items", "")
-    """The first of them that leads to a list."""
+    """The first pointer that leads to a list is used."""
     title: tuple[str, ...] = ("/title", "/name")
     url: tuple[str, ...] = ("/url", "/link", "/href")
     snippet: tuple[str, ...] = ("/snippet", "/content", "/description", "/body")
@@ -46,16 +46,17 @@ class SearchApi(Struct, frozen=True):
     """How one API is asked, and how its answer is read."""
 
     query: str = "q"
+    """The name of the parameter for the query."""
     count: str = "count"
-    """The name of the parameter; empty: the API has none."""
+    """The name of the parameter for the number of results; empty: the API has none."""
     most: int = 50
     """The largest count that the API takes."""
     posts: bool = False
-    """The parameters are sent as a JSON object by POST, not in the address."""
+    """Whether the parameters are sent as a JSON object by POST, not in the address."""
     more: tuple[tuple[str, str], ...] = ()
     """Further parameters, unless the endpoint itself has them."""
     path: str = ""
-    """The path of an endpoint that names none."""
+    """The path for an endpoint whose address has none."""
     key_header: str = "Authorization"
     key_prefix: str = "Bearer "
     detail: tuple[str, ...] = ("/error/detail", "/detail/error", "/detail", "/error/message", "/error", "/message")
@@ -96,11 +97,11 @@ class SearchEndpoint(Struct, frozen=True):
     url: str
     key: str = ""
     api: ApiName | None = None
-    """None: what the host says, else `generic`."""
+    """None: the API of the endpoint's host, or `generic` for another host."""
     pointers: tuple[tuple[str, str], ...] = ()
     """Pointers in place of the API's own, by their names in `ResultPointers`."""
     missing: str = ""
-    """Why it can't be asked, such as a key that is not set."""
+    """Why the endpoint can't be asked, such as a key that is not set."""
 
 
 class WebSearch:
@@ -129,7 +130,7 @@ class WebSearch:
     )
 
     def __init__(self, guard: NetGuard, endpoint: SearchEndpoint | None) -> None:
-        """Raise `ConfigError` for an endpoint that is no URL, or a pointer that is none."""
+        """Raise `ConfigError` for an endpoint that is not a URL, or for an invalid JSON pointer."""
         absent = f"no search API is set: the operator has to set {ENDPOINT_SETTING} to its URL"
         self.handling = Handling(missing=absent if endpoint is None else endpoint.missing)
         self._guard = guard
@@ -137,7 +138,7 @@ class WebSearch:
             self._api = _api_of(endpoint)
             self._url = _complete_url(endpoint.url, self._api)
             self._headers = _headers(endpoint.key, self._api)
-            # The operator chose this host, so it may be private. Redirects are checked like all other requests.
+            # The operator chose this host, so it may be private. Redirects are checked like any other request.
             self._guard = guard.trust(endpoint.url)
 
     async def run(self, arguments: Arguments, ctx: ToolContext) -> Json:
@@ -159,6 +160,7 @@ class WebSearch:
 
 
 def _api_of(endpoint: SearchEndpoint) -> SearchApi:
+    """Return the API of this endpoint, with the operator's pointers. Raises `ConfigError`."""
     try:
         host = parse_url(endpoint.url).host
     except ToolError as error:
@@ -173,7 +175,7 @@ def _api_of(endpoint: SearchEndpoint) -> SearchApi:
 
 
 def _complete_url(url: str, api: SearchApi) -> str:
-    """Return the endpoint with the API's own path and parameters where the operator's address names none."""
+    """Return the operator's address; the API's own path and parameters are added where the address has none."""
     parts = urlsplit(url)
     path = parts.path if parts.path.strip("/") or not api.path else api.path
     given = {pair.partition("=")[0] for pair in parts.query.split("&")}
@@ -188,7 +190,7 @@ def _headers(key: str, api: SearchApi) -> tuple[tuple[str, str], ...]:
 
 
 def _decode(fetched: Fetched, api: SearchApi) -> Json:
-    """Return the answer's JSON. Raises `ToolError` for an error status, or an answer that is no JSON."""
+    """Return the answer's JSON. Raises `ToolError` for an error status, or an answer that is not JSON."""
     try:
         answer: Json = msgspec.json.decode(fetched.body)
     except (msgspec.DecodeError, RecursionError):
@@ -203,9 +205,9 @@ def _decode(fetched: Fetched, api: SearchApi) -> Json:
 
 
 def _refusal(fetched: Fetched, detail: str) -> ToolError:
-    """Return the error of this status: what the API says, and who can do what about it."""
-    status, said = fetched.status, " ".join(strip_invisible(detail).split())[:_LONGEST_DETAIL].rstrip(".")
-    says = f": {said}." if said else "."
+    """Return the error for this status: what the API says, and what the model or the operator can do."""
+    status, words = fetched.status, " ".join(strip_invisible(detail).split())[:_LONGEST_DETAIL].rstrip(".")
+    says = f": {words}." if words else "."
     if status == 429:
         wait = fetched.headers.get("retry-after") or fetched.headers.get("x-ratelimit-reset", "").partition(",")[0]
         when = f"Try again in {wait} s" if wait.isdecimal() else "Try again later"
@@ -224,7 +226,7 @@ def _detail(answer: Json, api: SearchApi) -> str:
 
 
 def _results(answer: Json, pointers: ResultPointers) -> list[Json]:
-    """Return the results in their order. Raises `ToolError` when the answer has no list where it is looked for."""
+    """Return the results in their order. Raises `ToolError` when no pointer leads to a list in the answer."""
     lists = (find(answer, pointer) for pointer in pointers.results)
     found = next((one for one in lists if isinstance(one, list)), None)
     if found is None:
@@ -239,7 +241,7 @@ def _results(answer: Json, pointers: ResultPointers) -> list[Json]:
 
 
 def _text(item: Json, pointers: tuple[str, ...]) -> str:
-    """Return the first text of these places as plain words: APIs mark matches with tags."""
+    """Return the first text at these pointers, without the tags by which APIs mark matches."""
     found = next((one for pointer in pointers if isinstance(one := find(item, pointer), str) and one), "")
     import html  # noqa: PLC0415 - its table of names takes a command two milliseconds, and few search
 
@@ -248,7 +250,7 @@ def _text(item: Json, pointers: tuple[str, ...]) -> str:
 
 
 def find(value: Json, pointer: str) -> Json:
-    """Return the value at this JSON pointer; None when there is none."""
+    """Return the value at this JSON pointer; None when there is no value."""
     for part in pointer.split("/")[1:]:
         name = part.replace("~1", "/").replace("~0", "~")
         if isinstance(value, dict):

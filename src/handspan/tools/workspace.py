@@ -1,8 +1,8 @@
-"""The workspace: all files of the tools are opened here, and only below one root (SPEC S1).
+"""The workspace: opens all files of the tools, only below one root (SPEC S1).
 
-Each path takes the same steps: its text becomes names without links (`paths.py`), these become a descriptor below the
-root (`directories.py`), and then the kind of file is checked. A write puts a new file under the name: a reader sees the
-old content or the new one, never a mix, and a hard link elsewhere keeps the old content.
+Each path takes the same steps: its text becomes names without links (`paths.py`), the names become a descriptor below
+the root (`directories.py`), and then the kind of file is checked. A write puts a new file under the name: a reader sees
+the old content or the new content, never a mix, and a hard link to the old file keeps the old content.
 """
 
 import contextlib
@@ -81,7 +81,7 @@ class OpenedFile:
 
 
 class Workspace:
-    """Reads and writes files below one root. Methods raise only `ToolError`. Threads may share it."""
+    """Reads and writes files below one root. Methods raise only `ToolError`. Threads may share a workspace."""
 
     def __init__(
         self,
@@ -96,9 +96,9 @@ class Workspace:
     ) -> None:
         """`file_owner`: user and group id for new files and folders, when the gateway runs as root.
 
-        `is_shared`: other processes write there too. False when the caller has locked the folder itself.
+        `is_shared`: other processes write in the root, too. False when the caller has locked the folder itself.
 
-        The umask narrows the modes of new files. Without `opener` the best one for this kernel is used.
+        The umask narrows the modes of new files. Without `opener`, the best way for this kernel is used.
         """
         self._root = WorkspaceRoot(root, self._read_link)
         self._hidden = HiddenPaths(self.path, hidden)
@@ -160,7 +160,7 @@ class Workspace:
             self._replace(path, parts, (data,), None, deadline)
 
     def check_writable(self, path: str) -> None:
-        """Raise what `write` would raise for this path now, and change nothing."""
+        """Raise the error that `write` would raise for this path now. Change nothing."""
         with self._explain_refusals(path), contextlib.suppress(FileNotFoundError):
             parts = self._locate_for_change(path)
             folder = self._opener(self._descriptor, parts[:-1], DIRECTORY)
@@ -172,7 +172,7 @@ class Workspace:
                 os.close(folder)
 
     def append(self, path: str, data: bytes, deadline: Deadline | None = None) -> None:
-        """Add data to the end of the file, and creates the file if it is missing.
+        """Add data to the end of the file, and create the file if it is missing.
 
         The file is replaced by a longer copy, so it must not be larger than `REWRITE_LIMIT`. O_APPEND could stop
         half-way, and would change the content under the other names of a hard link.
@@ -206,7 +206,7 @@ class Workspace:
 
     @contextlib.contextmanager
     def open_directory(self, path: str) -> Iterator[tuple[int, Parts]]:
-        """Open the directory for reading, and close it after the block. Also return its names below the root."""
+        """Open the directory for reading, and close it after the block. Yield its descriptor and its path's names."""
         with self._explain_refusals(path):
             parts = self._locate(path)
             descriptor = self._opener(self._descriptor, parts, _READ | os.O_DIRECTORY)
@@ -218,14 +218,14 @@ class Workspace:
     # From a path to an open file
 
     def _locate(self, path: str) -> Parts:
-        """Return the names below the root for this path. Raises `invalid_path` when it leads out or is hidden."""
+        """Return the names below the root for this path. Raises `invalid_path` if the path leads out or is hidden."""
         parts = self._root.resolve(path)
         if self._hidden and (self._hidden.has_name(parts) or self._is_hidden_by_identity(parts)):
             raise invalid_path(path, "belongs to the gateway itself and is out of reach. Use another one.")
         return parts
 
     def _locate_for_change(self, path: str) -> Parts:
-        """Return the names below the root of a file that may be written. Raises `ToolError` for others."""
+        """Return the names below the root of a file that may be written. Raises `ToolError` for any other path."""
         parts = self._locate(path)
         if not parts or _names_directory(path):
             raise wrong_kind_error(path, stat.S_IFDIR)
@@ -234,7 +234,7 @@ class Workspace:
         return parts
 
     def _is_hidden_by_identity(self, parts: Parts) -> bool:
-        """Whether this is another name of a hidden file: a hard link, a mount, a short name of another file system."""
+        """Whether this is another name of a hidden file: a hard link, a mount, or a file system's short name."""
         hidden = self._hidden.identities()
         for depth in range(1, len(parts) + 1):
             try:
@@ -265,7 +265,7 @@ class Workspace:
 
     @contextlib.contextmanager
     def _lock_for_change(self, path: str, deadline: Deadline | None) -> Iterator[Parts]:
-        """Return the names of the file for this path. Other threads and processes can't write it during the block."""
+        """Yield the names of the file for this path. Other threads and processes can't write it during the block."""
         with self._explain_refusals(path):
             parts = self._locate_for_change(path)
             folder = parts[:-1]
@@ -278,7 +278,7 @@ class Workspace:
 
     @contextlib.contextmanager
     def _open_to_lock(self, folder: Parts) -> Iterator[int | None]:
-        """Open the directory, or the nearest one above that exists; None when it can't be read."""
+        """Open the directory, or the nearest directory above that exists. Yield None when it can't be read."""
         descriptor = None
         while descriptor is None:
             try:
@@ -297,7 +297,7 @@ class Workspace:
 
     @contextlib.contextmanager
     def _explain_refusals(self, path: str) -> Iterator[None]:
-        """Turns errors of the operating system into `ToolError` with a text for the model."""
+        """Turn errors of the operating system in the block into `ToolError` with a text for the model."""
         try:
             yield
         except OSError as error:
@@ -316,7 +316,7 @@ class Workspace:
     def _replace(
         self, path: str, parts: Parts, chunks: Iterable[bytes], expected: _FileState | None, deadline: Deadline | None
     ) -> None:
-        """Put a new file under this name. Raises when `expected` is given and is no longer the state of the file."""
+        """Put a new file under this name. Raises `ToolError` when the file is not in the state `expected` any more."""
         name = parts[-1]
         with self._open_folder(parts[:-1]) as folder:
             old = check_replaceable(folder, name, path)
@@ -352,7 +352,7 @@ class Workspace:
 
     @contextlib.contextmanager
     def _open_folder(self, parts: Parts) -> Iterator[int]:
-        """Open the directory and creates missing ones. Remove the created ones if the block fails."""
+        """Open the directory, and create missing directories. If the block fails, remove those that were created."""
         made: list[Parts] = []
         try:
             try:
@@ -368,6 +368,7 @@ class Workspace:
             raise
 
     def _make_folders(self, parts: Parts, made: list[Parts]) -> int:
+        """Create the missing folders, add them to `made`, and return the descriptor of the last one."""
         here = top = self._opener(self._descriptor, (), DIRECTORY)
         try:
             for depth, part in enumerate(parts):
@@ -396,14 +397,14 @@ class Workspace:
             return
         made = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=here)
         try:
-            if not os.listdir(made):  # a folder with content took its place meanwhile: leave its owner alone
+            if not os.listdir(made):  # if a folder with content took its place meanwhile, that folder keeps its owner
                 os.fchown(made, *self._file_owner)
         finally:
             os.close(made)
 
 
 def _names_directory(path: str) -> bool:
-    """Whether only a directory can be meant: the path ends with a slash, or with a dot after one."""
+    """Whether the path can only mean a directory: it ends with a slash, or with dots after a slash."""
     return path.endswith(("/", "/.", "/.."))
 
 

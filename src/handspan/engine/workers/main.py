@@ -115,6 +115,8 @@ class _Replies:
 
 
 def _run(job: Job, replies: _Replies) -> ToolResult | Pending:
+    """Run the job's tool and return its outcome. Progress, and the traceback of a fault, are sent before."""
+
     def progress(value: Json) -> None:
         replies.send(ProgressReported(job.call_id, value))
 

@@ -45,8 +45,8 @@ class Location(Struct, frozen=True):
             return sys.modules[self.module]
         if self.module != "__main__" and _can_be_imported(self.module):
             return importlib.import_module(self.module)
-        # A script, or a file of the tools folder: it gets a name of its own, so that its `__main__` part does not run.
-        # A file that has changed is loaded anew, and not out of Python's cache, whose times are whole seconds.
+        # A script, or a file of the tools folder, gets a module name of its own, so that its `__main__` part does not
+        # run. A file that has changed is compiled anew: Python's cache compares times in whole seconds.
         try:
             source = Path(self.file).read_bytes()
         except OSError as error:
@@ -69,12 +69,12 @@ class Location(Struct, frozen=True):
 def _can_be_imported(module: str) -> bool:
     try:
         return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # its package does not exist
+    except ModuleNotFoundError:  # the module's package does not exist
         return False
 
 
 class Job(Struct, frozen=True):
-    """One call for a worker."""
+    """One call for a worker process."""
 
     tool: str
     location: Location
@@ -83,19 +83,21 @@ class Job(Struct, frozen=True):
     who: Principal
     session: str
     seconds: float | None
+    """Seconds until the call's deadline."""
     workspace: str
     search_path: list[str]
+    """The folders of `sys.path` in the engine's process."""
 
 
 class ProgressReported(Struct, frozen=True, tag="progress"):
-    """The tool reports progress. A thread that a tool leaves behind may report when the worker has its next job."""
+    """The tool reports progress. A thread that the tool left running may report during the worker's next job."""
 
     call_id: str
     progress: Json
 
 
 class FaultReported(Struct, frozen=True, tag="fault"):
-    """The tool's own code has raised something; `JobFailed` follows."""
+    """The tool's own code has raised an error other than `ToolError`; `JobFailed` follows."""
 
     traceback: str
     """For the log."""
@@ -123,16 +125,16 @@ WorkerReply: TypeAlias = ProgressReported | FaultReported | JobSucceeded | JobFa
 
 
 def decode_job(payload: bytes) -> Job:
-    """Return the job. Raises `msgspec.DecodeError` when the payload is none."""
+    """Return the job. Raises `msgspec.DecodeError` when the payload is not a job."""
     return msgspec.msgpack.decode(payload, type=Job)
 
 
 def decode_reply(payload: bytes) -> WorkerReply:
-    """Return the reply of a worker. Raises `msgspec.DecodeError` when the payload is none."""
+    """Return the reply of a worker. Raises `msgspec.DecodeError` when the payload is not a reply."""
     return _reply_decoder().decode(payload)
 
 
 @cache
 def _reply_decoder() -> "msgspec.msgpack.Decoder[WorkerReply]":
-    """Made at the first reply: it takes a while, and most processes have no workers."""
+    """Return the decoder. It is made at the first reply: that takes a while, and most processes have no workers."""
     return msgspec.msgpack.Decoder(WorkerReply)

@@ -30,7 +30,7 @@ class Workers:
     """Runs isolated tools. Each call has a worker for itself; a few idle workers stay for the next calls."""
 
     def __init__(self, keep_idle: int = 2, start: Callable[[], Awaitable["Worker"]] | None = None) -> None:
-        """`keep_idle`: how many idle workers stay. `start` starts a new one."""
+        """`keep_idle`: how many idle workers stay. `start` starts a new worker."""
         self._keep_idle = keep_idle
         self._start = start or Worker.start
         self._idle: list[Worker] = []
@@ -68,7 +68,7 @@ class Workers:
 
 
 class Worker:
-    """A process that does one job after the other. After a reply that makes no sense, it has `last_seconds` to end."""
+    """A process that runs one job after the other. After a reply that makes no sense, it has `last_seconds` to end."""
 
     def __init__(self, process: asyncio.subprocess.Process, last_seconds: float = 2.0) -> None:
         self._process = process
@@ -76,6 +76,7 @@ class Worker:
 
     @classmethod
     async def start(cls) -> "Worker":
+        """Return a worker whose process has been started."""
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             *("-P", "-m", "handspan.engine.workers.main"),  # -P: a model may write modules into the current folder
@@ -90,6 +91,7 @@ class Worker:
         return self._process.returncode is None
 
     async def run(self, job: Job, ctx: ToolContext) -> Success | Failure | Pending:
+        """Return the outcome of this job. Raises `ToolError` when the process ends or sends no valid reply."""
         assert self._process.stdin is not None and self._process.stdout is not None
         payload = msgspec.msgpack.encode(job)
         self._process.stdin.write(_LENGTH.pack(len(payload)) + payload)
@@ -104,7 +106,7 @@ class Worker:
                 reply = decode_reply(await self._process.stdout.readexactly(length))
                 match reply:
                     case ProgressReported():
-                        if reply.call_id == job.call_id:  # else it is of an earlier call, perhaps of another owner
+                        if reply.call_id == job.call_id:  # an earlier call, perhaps of another owner, may report late
                             ctx.progress(reply.progress)
                     case FaultReported():
                         log_fault(job.tool, job.call_id, reply.traceback)
@@ -116,7 +118,7 @@ class Worker:
             ) from None
 
     async def _describe_end(self) -> str:
-        """Return how the process ended, in words. It may still run: a tool can write into the pipe and go on."""
+        """Return how the process ended, in words. It may even still run: a tool can write into the pipe and go on."""
         try:
             async with asyncio.timeout(self._last_seconds):
                 return describe_exit(await self._process.wait())
@@ -134,10 +136,10 @@ class Worker:
         await self._read_to_end()
 
     async def _read_to_end(self) -> None:
-        """Wait until the loop has seen the end of the pipe: else one that ends now would leave its transport open."""
+        """Wait until the loop has seen the end of the pipe: a loop that ends before would leave its transport open."""
         assert self._process.stdout is not None
         try:
-            async with asyncio.timeout(self._last_seconds):  # a process that got away may hold the pipe open
+            async with asyncio.timeout(self._last_seconds):  # a child that was not killed may hold the pipe open
                 while await self._process.stdout.read(_AT_ONCE):
                     pass
         except TimeoutError:
@@ -163,7 +165,7 @@ def _make_job(tool: FunctionTool[..., Any], arguments: Arguments, ctx: ToolConte
 
 
 def describe_exit(status: int) -> str:
-    """Return how a process ended, in words. The status of a signal is its negative number."""
+    """Return how a process ended, in words. A negative status is the number of the signal that killed the process."""
     if status < 0:
         return f"killed by {_signal_name(-status)}"
     return f"exit status {status}"

@@ -1,4 +1,4 @@
-"""Kills a process with everything that it started, also what moved to another process session (SPEC E5)."""
+"""Kills a process with everything that it started, even children that moved to another process session (SPEC E5)."""
 
 import contextlib
 import os
@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Final
 
 _ROUNDS: Final = 100
-"""A program that forks faster than these rounds can only be stopped by a sandbox."""
+"""How often children are searched and killed. A program that forks faster can only be stopped by a sandbox."""
 
 
 def kill_tree(pid: int) -> None:
     """Kill this leader of a process group, its group and its descendants.
 
-    The leader is stopped first and killed last. While it lives, it is the subreaper: every descendant stays below it.
-    While it is stopped, it starts no new process.
+    The leader is stopped first and killed last. While the leader lives, it is the subreaper: every descendant stays
+    below it. While it is stopped, it starts no new process.
     """
     _send(pid, signal.SIGSTOP)
     for _ in range(_ROUNDS):
@@ -35,13 +35,13 @@ def kill_group(pid: int) -> None:
 def descendants(pid: int) -> list[int]:
     """Return all processes below this one; none where the kernel does not list them (then only the group is killed)."""
     found = [pid]
-    for parent in found:  # grows while it is read
+    for parent in found:  # the list grows during the loop
         found += _children(parent)
     return found[1:]
 
 
 def _children(pid: int) -> list[int]:
-    """Return what its threads started. A process that ends meanwhile counts as one without children."""
+    """Return the child processes, which the kernel lists by thread. A process that ends meanwhile has none."""
     try:
         threads = os.listdir(f"/proc/{pid}/task")
     except OSError:

@@ -1,10 +1,9 @@
 """Calls that wait for one client. A dropped phone gets its calls again when it reconnects (ws.md 5, 6).
 
-Of a client that disconnects for good, or has no `resume`, each call ends: see `RemoteCalls`.
+When a client disconnects for good, or has no capability `resume`, each of its calls ends: see `RemoteCalls.end`.
 
-Each call is sent, and answered once. A peer is a client across its connections: while its link is down its calls wait,
-if it has the capability `resume`, and `open_link` sends them again. Nothing here knows sockets: frames go out through
-a callable.
+Each call is answered once. A peer is a client across its connections. While the link of a peer with `resume` is down,
+its calls wait, and `open_link` sends them again. This module knows no sockets: frames go out through a callable.
 """
 
 import asyncio
@@ -29,19 +28,22 @@ from handspan.wire.ws_frames import (
 )
 
 Send: TypeAlias = Callable[[bytes], None]
+"""Sends a frame over the link."""
 ACK_DELAY: Final = 0.05
+"""Seconds that acknowledgements are collected, to be sent in one frame."""
 _MAX_ACKS: Final = 64
+"""The most acknowledgements of one frame."""
 
 
 class LostCall(Struct, frozen=True):
-    """The answer will never come. `was_sent`: the client may have run the call."""
+    """The outcome of a call whose answer will never come. `was_sent`: the client may have run the call."""
 
     was_sent: bool
     why: str
 
 
 class IdleTimeout(Struct, frozen=True):
-    """The tool's own timeout passed without an answer or progress."""
+    """The outcome of a call that got neither an answer nor progress within the tool's own timeout."""
 
     seconds: float
 
@@ -50,7 +52,7 @@ Outcome: TypeAlias = ResultFrame | FailureFrame | LostCall | IdleTimeout
 
 
 class RemoteCall(Struct, eq=False):
-    """One request and the answer that it waits for."""
+    """One call for a client, and the outcome that it waits for."""
 
     id: str
     name: str
@@ -58,31 +60,33 @@ class RemoteCall(Struct, eq=False):
     arguments: Arguments
     deadline: Deadline | None
     report: Progress | None = None
-    idle: float | None = None
-    """The tool's own timeout in seconds; progress restarts it."""
+    """Gets the progress of the call."""
+    idle_seconds: float | None = None
+    """The longest time without a progress report; None: no such limit."""
     outcome: asyncio.Future[Outcome] = field(default_factory=asyncio.Future)
     idle_until: float = 0.0
+    """When `idle_seconds` are over, by `time.monotonic`."""
     was_sent: bool = False
     known_as: str = ""
-    """For a call of an earlier process: the name with which models know its tool."""
+    """For a call of an earlier process: the name by which models know its tool."""
     retry: int = 0
-    """How often the person has logged in for it."""
+    """How often the person has logged in for this call."""
     is_in_login: bool = False
-    """The client wants a login, and the person is asked. Its clock stands still."""
+    """The client wants a login, and the person is asked. The call's clock stands still."""
     login_to_start: str = ""
-    """The question whose login the client has to start as soon as there is a link."""
+    """The id of the question whose login the client has to start as soon as there is a link."""
     owner: str = ""
-    """The owner for whom it runs, where the client serves all owners."""
+    """The owner for whom the call runs, if the client serves all owners."""
 
     def leave_login(self, deadline: Deadline | None) -> None:
-        """The person has logged in: the client runs the call again, with the time that it has left."""
+        """Store that the person has logged in: the client runs the call again, until this deadline."""
         self.is_in_login = False
         self.login_to_start = ""
         self.deadline = deadline
         self.retry += 1
 
     def end(self, outcome: Outcome) -> bool:
-        """Set the outcome. Return False when the call has one already."""
+        """Set the outcome. Return False when the call has an outcome already."""
         if self.outcome.done():
             return False
         self.outcome.set_result(outcome)
@@ -113,16 +117,18 @@ class RemoteCalls:
         self.dropped = 0
         """How many results came for no open call."""
         self.new_outcome: Callable[[], asyncio.Future[Outcome]] = asyncio.get_running_loop().create_future
-        """Makes the future of a call. `asyncio.Future()` looks for its loop, which is a system call."""
+        """Makes the future of a call. `asyncio.Future()` would look for its loop, which costs a system call."""
         self._open: dict[str, RemoteCall] = {}
         self._send: Send | None = None
+        """Sends a frame over the link; None while the link is down."""
         self.is_stopping = False
-        """Whether the gateway is being stopped: calls that it cancels end because of that (ws.md 5.8)."""
+        """Whether the gateway is being stopped: the client gets that as the reason of cancellations (ws.md 5.8)."""
         self._end_reason = ""
-        """Why the peer will not return; empty while it may."""
+        """Why the peer will not return; empty while it may return."""
         self._answered: set[str] = set()
-        """Calls whose answer is not stored yet."""
+        """The ids of calls that were answered and whose result is not stored yet."""
         self._acks: list[str] = []
+        """The ids of calls to acknowledge with the next frame."""
         self._ack_timer: asyncio.TimerHandle | None = None
         self._idle_timer: asyncio.TimerHandle | None = None
         self._idle_check_at = inf
@@ -139,13 +145,13 @@ class RemoteCalls:
             call.end(LostCall(call.was_sent, self._end_reason))
             return
         self._open[call.id] = call
-        if call.idle is not None:
+        if call.idle_seconds is not None:
             self._start_idle_timer(call)
         if self._send is not None and call.name:
             self._request(call, self._send)
 
     def ask_again(self, call_id: str) -> None:
-        """Send this request once more: it was lost on its way."""
+        """Send this request once more, because it was lost on its way."""
         call = self._open.get(call_id)
         if call is not None and call.name and not call.is_in_login and not call.outcome.done() and self._send:
             self._request(call, self._send)
@@ -160,7 +166,7 @@ class RemoteCalls:
             self._send(encode(CancelFrame(call.id, reason)))
 
     def find_loss(self, call: RemoteCall) -> LostCall | None:
-        """Return how this call is lost if the peer will not return; None while it may."""
+        """Return how this call is lost if the peer will not return; None while the peer may return."""
         return LostCall(call.was_sent, self._end_reason) if self._end_reason else None
 
     def receive_answer(self, frame: ResultFrame | FailureFrame) -> bool:
@@ -175,29 +181,29 @@ class RemoteCalls:
         return False
 
     def receive_progress(self, frame: ProgressFrame) -> bool:
-        """Report progress, and restart the tool's own timeout. Return False when no open call takes it."""
+        """Report progress, and restart the tool's own timeout. Return False when no open call takes the progress."""
         call = self._open.get(frame.call)
         if call is None or call.outcome.done() or "progress" not in self.capabilities:
             return False
-        if call.idle is not None:
-            call.idle_until = time.monotonic() + call.idle
+        if call.idle_seconds is not None:
+            call.idle_until = time.monotonic() + call.idle_seconds
         if call.report is not None:
             call.report(frame.value)
         return True
 
     def acknowledge_stored(self, call_id: str) -> None:
-        """The result of the call is stored: acknowledge it if the client's answer was that result."""
+        """Acknowledge the client's answer, now that the result of the call is stored; nothing if there was none."""
         if call_id in self._answered:
             self._answered.discard(call_id)
             self._acknowledge(call_id)
 
     def acknowledge(self, call_id: str) -> None:
         """Acknowledge an answer that is stored, or dropped for good: the client may forget it."""
-        if call_id not in self._answered:  # else it is repeated: `acknowledge_stored` does it
+        if call_id not in self._answered:  # the others are not stored yet: `acknowledge_stored` acknowledges them
             self._acknowledge(call_id)
 
     def acknowledge_later(self, call_id: str) -> None:
-        """An answer came again whose result is not stored yet: `acknowledge_stored` acknowledges it."""
+        """Let `acknowledge_stored` acknowledge an answer that came again before its result is stored."""
         self._answered.add(call_id)
 
     def _acknowledge(self, call_id: str) -> None:
@@ -212,7 +218,7 @@ class RemoteCalls:
             self._ack_timer = asyncio.get_running_loop().call_later(ACK_DELAY, self._send_acks)
 
     def resume_tool(self, known_as: str, own_name: str) -> None:
-        """A tool is back: send its calls again that an earlier process of the gateway left open."""
+        """Send the calls of a tool that is back, which an earlier process of the gateway left open."""
         for call in self._open.values():
             if not call.name and call.known_as == known_as and not call.outcome.done():
                 call.name = own_name
@@ -226,14 +232,14 @@ class RemoteCalls:
         return "login" in self.capabilities and type(answer) is FailureFrame and answer.code == "auth_required"
 
     def begin_login(self, call: RemoteCall) -> None:
-        """Keep the call open while the person logs in. It counts as not sent: the client did not run it."""
+        """Keep the call open while the person logs in. The call counts as not sent: the client did not run it."""
         call.is_in_login = True
         call.was_sent = False
         call.outcome = self.new_outcome()
         self._open[call.id] = call
 
     def start_login(self, call_id: str, question: str) -> bool:
-        """Let the client start its login, now or as soon as there is a link. Returns False if no call waits for it."""
+        """Let the client start its login as soon as there is a link. Return False if the call waits for no login."""
         call = self._open.get(call_id)
         if call is None or not call.is_in_login:
             return False
@@ -247,9 +253,9 @@ class RemoteCalls:
             call.login_to_start = ""
 
     def retry(self, call: RemoteCall, deadline: Deadline | None) -> None:
-        """The person has logged in: send the call again."""
+        """Send the call again, because the person has logged in."""
         call.leave_login(deadline)
-        if call.idle is not None:
+        if call.idle_seconds is not None:
             self._start_idle_timer(call)
         if self._send is not None and call.name:
             self._request(call, self._send)
@@ -257,7 +263,7 @@ class RemoteCalls:
     # The link.
 
     def open_link(self, send: Send) -> None:
-        """After a connect or reconnect: send each call without an answer, even if it was sent before."""
+        """Use this link, and send each call without an answer over it, even if the call was sent before."""
         self._send = send
         for call in self._open.values():
             if call.is_in_login:
@@ -266,7 +272,7 @@ class RemoteCalls:
                 self._request(call, send)
 
     def drop_link(self) -> None:
-        """The link has dropped; the calls stay open. The client sends unacknowledged answers again."""
+        """Forget the link, which has dropped. The calls stay open. The client sends unacknowledged answers again."""
         self._send = None
         self._acks.clear()
         if self._ack_timer is not None:
@@ -274,7 +280,7 @@ class RemoteCalls:
             self._ack_timer = None
 
     def end(self, why: str) -> None:
-        """The peer will not return: every open call is lost."""
+        """End every open call as lost, because the peer will not return."""
         self._end_reason = why
         self.drop_link()
         for call in tuple(self._open.values()):
@@ -287,9 +293,9 @@ class RemoteCalls:
         call.was_sent = True
 
     def _milliseconds_left(self, call: RemoteCall) -> int | None:
-        """Milliseconds until the call times out."""
+        """Return the milliseconds until the call times out; None if it does not."""
         end = None if call.deadline is None else call.deadline.at
-        if call.idle is not None:
+        if call.idle_seconds is not None:
             end = call.idle_until if end is None else min(end, call.idle_until)
         return None if end is None else max(1, int((end - time.monotonic()) * 1000))
 
@@ -301,13 +307,13 @@ class RemoteCalls:
         if acks and self._send is not None:
             self._send(encode(Acknowledged(ids=acks)))
 
-    # One timer for all calls: most have ended when it fires.
+    # There is one timer for all calls: most calls have ended when it fires.
 
     def _start_idle_timer(self, call: RemoteCall) -> None:
-        assert call.idle is not None
-        call.idle_until = time.monotonic() + call.idle
+        assert call.idle_seconds is not None
+        call.idle_until = time.monotonic() + call.idle_seconds
         if call.idle_until < self._idle_check_at:
-            self._set_idle_timer(call.idle, call.idle_until)
+            self._set_idle_timer(call.idle_seconds, call.idle_until)
 
     def _set_idle_timer(self, seconds: float, at: float) -> None:
         self._cancel_idle_timer()
@@ -324,8 +330,8 @@ class RemoteCalls:
         now = time.monotonic()
         waiting = [call for call in self._open.values() if _is_timed(call)]
         for call in waiting:
-            if call.idle is not None and call.idle_until <= now:
-                call.end(IdleTimeout(call.idle))
+            if call.idle_seconds is not None and call.idle_until <= now:
+                call.end(IdleTimeout(call.idle_seconds))
                 self.cancel(call, "timeout")
         later = [call.idle_until for call in waiting if not call.outcome.done()]
         if later:
@@ -333,12 +339,16 @@ class RemoteCalls:
 
 
 def _is_timed(call: RemoteCall) -> bool:
-    return call.idle is not None and not call.is_in_login and not call.outcome.done()
+    """Whether the idle time of this call runs."""
+    return call.idle_seconds is not None and not call.is_in_login and not call.outcome.done()
 
 
 def _is_repeated(frame: FailureFrame, call: RemoteCall) -> bool:
-    """Whether the client sends an earlier request for a login again, because its link had dropped."""
+    """Return whether the client repeats an earlier request for a login, because its link had dropped.
+
+    If not, the call takes the client's count of logins.
+    """
     if frame.retry < call.retry:
         return True
-    call.retry = frame.retry  # an earlier process of the gateway may have sent it more often
+    call.retry = frame.retry  # an earlier process of the gateway may have sent the call more often
     return call.is_in_login

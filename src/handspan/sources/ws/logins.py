@@ -23,7 +23,7 @@ _MOST_SHOWN: Final = 1000
 async def await_login(
     answer: Outcome, call: RemoteCall, calls: RemoteCalls, tool: str, ask: AskLogin, deadline: ReadDeadline
 ) -> Outcome:
-    """Return the answer that the client gives after the login. Without a login it is the client's error.
+    """Return the answer that the client gives after the login; without a login, the client's error.
 
     The client may want another login after the first one: then the person is asked again.
     """
@@ -37,7 +37,7 @@ async def await_login(
 
 
 async def _ask(ask: AskLogin, question: ToolQuestion, call: RemoteCall) -> bool:
-    """Whether the person has logged in. False at once when the call ends meanwhile."""
+    """Ask the person, and return whether the person has logged in; False at once when the call ends meanwhile."""
     asking = asyncio.ensure_future(ask(question))
     try:
         await asyncio.wait((asking, call.outcome), return_when=asyncio.FIRST_COMPLETED)
@@ -49,7 +49,7 @@ async def _ask(ask: AskLogin, question: ToolQuestion, call: RemoteCall) -> bool:
 
 
 def login_question(refused: FailureFrame, tool: str) -> ToolQuestion:
-    """Return the question to the person."""
+    """Return the question that asks the person to log in."""
     error = refused.error if isinstance(refused.error, str) else ""
     hint = strip_invisible(refused.resolution_hint)[:_MOST_SHOWN] or _HINT
     subject = f"The tool {tool!r} needs a login: {strip_invisible(error)[:_MOST_SHOWN]}"

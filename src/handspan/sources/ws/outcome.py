@@ -64,7 +64,7 @@ def code_of_client(code: Json) -> ErrorCode:
 
 
 async def attachment(part: MediaPart, artifacts: Artifacts, owner: str) -> Attachment:
-    """The attachment, from the frame or from its upload. Raises `ToolError` when it is not base64 or not stored."""
+    """Return the attachment, from the frame or its upload. Raises `ToolError` when it is not base64 or not stored."""
     if part.artifact:
         ref = await artifacts.get(part.artifact, owner=owner)
         return Attachment(part.kind, part.media_type, artifact=ref, name=part.name)
@@ -75,5 +75,6 @@ async def attachment(part: MediaPart, artifacts: Artifacts, owner: str) -> Attac
 
 
 def _readable(value: Json) -> str:
+    """Return the value as text without invisible characters; a value that is no text as JSON."""
     text = value if isinstance(value, str) else "" if value is None else msgspec.json.encode(value).decode()
     return strip_invisible(text)

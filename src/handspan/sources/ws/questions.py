@@ -12,9 +12,9 @@ _MAX_CLOSED: Final = 1000
 
 
 class RemoteQuestions:
-    """Asks over the link. After a drop the next link asks again; the time of the question runs on.
+    """Asks the person over the client's link. If the link drops, the next link asks again; the question's time runs on.
 
-    A question whose call has ended is taken back, so that the person does not answer it in vain.
+    A question whose call has ended is taken back, so that the person does not answer it for nothing.
     """
 
     __slots__ = ("_open", "_send", "_to_close")
@@ -22,6 +22,7 @@ class RemoteQuestions:
     def __init__(self) -> None:
         self._open: dict[str, tuple[Question, asyncio.Future[Answer]]] = {}
         self._send: Send | None = None
+        """Sends a frame over the link; None without a link."""
         self._to_close: list[str] = []
         """Questions that ended while there was no link."""
 
@@ -31,7 +32,7 @@ class RemoteQuestions:
         return bool(self._open)
 
     async def ask(self, question: Question) -> Answer:
-        """Return the answer of the person at the device; `expired` when it does not come in time."""
+        """Return the answer of the person at the device; `expired` when the answer does not come in time."""
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._open[question.id] = (question, answer)
         try:
@@ -55,7 +56,7 @@ class RemoteQuestions:
         return True
 
     def open_link(self, send: Send) -> None:
-        """There is a link: send the open questions."""
+        """Use this link, and send the open questions over it."""
         self._send = send
         closed, self._to_close = self._to_close, []
         for question_id in closed:
@@ -64,7 +65,7 @@ class RemoteQuestions:
             self._send_question(question, send)
 
     def drop_link(self) -> None:
-        """The link has dropped; the questions wait for the next one."""
+        """Forget the link, which has dropped. The questions wait for the next link."""
         self._send = None
 
     def end(self) -> None:

@@ -36,21 +36,24 @@ _DEFAULT_VERSION: Final = Offer("", "", {}).version
 class RemoteTool:
     """A tool whose code runs in a client."""
 
-    __slots__ = ("_calls", "_schema", "idle", "own_name", "spec")
+    __slots__ = ("_calls", "_schema", "idle_seconds", "own_name", "spec")
 
     def __init__(self, spec: ToolSpec, own_name: str, schema: OfferedSchema, tools: "RemoteTools") -> None:
         self.spec = spec
         self.own_name = own_name
-        self._schema = schema  # the cache holds it weakly: a tool keeps it alive
+        self._schema = schema  # keeps the schema in memory: the cache has only a weak reference
         self._calls = tools.calls
-        self.idle = spec.timeout if "progress" in tools.calls.capabilities else None
-        """With progress the tool's own timeout is measured here, and each report restarts it."""
+        self.idle_seconds = spec.timeout if "progress" in tools.calls.capabilities else None
+        """The longest time without a progress report; None for a client that sends none.
+
+        The gateway measures it, and each report starts it again.
+        """
 
     async def run(self, arguments: Arguments, ctx: ToolContext) -> Json | Success:
         """Return the output that the client answers."""
         calls = self._calls
         call = RemoteCall(
-            ctx.call_id, self.own_name, arguments, ctx.deadline, ctx.progress, self.idle, calls.new_outcome()
+            ctx.call_id, self.own_name, arguments, ctx.deadline, ctx.progress, self.idle_seconds, calls.new_outcome()
         )
         try:
             calls.ask(call)
@@ -62,7 +65,7 @@ class RemoteTool:
                 raise
             is_late = ctx.deadline is not None and ctx.deadline.at <= time.monotonic()
             calls.cancel(call, "timeout" if is_late else "shutdown" if calls.is_stopping else "aborted")
-            if (lost := calls.find_loss(call)) is not None:  # the client's turn was aborted because it is gone
+            if (lost := calls.find_loss(call)) is not None:  # the turn was aborted because its client is gone
                 return await read_outcome(lost, self.spec.name, ctx)
             raise
         finally:
@@ -72,7 +75,7 @@ class RemoteTool:
         return await read_outcome(answer, self.spec.name, ctx)
 
     async def _log_in(self, answer: FailureFrame, call: RemoteCall, ctx: ToolContext) -> Outcome:
-        """Return the client's answer after a login of the person, whose time does not count."""
+        """Return the client's answer after a login of the person. The time of the person does not count."""
 
         async def ask(asked: ToolQuestion) -> Answer:
             return await ctx.ask(asked.kind, asked.subject, action=asked.action)
@@ -81,7 +84,7 @@ class RemoteTool:
 
 
 class RemoteTools:
-    """The tools of one peer. `register` adds tools where its sessions find them, `close` removes all of them."""
+    """The tools of one peer. `register` adds tools in the scope where its sessions find them, `close` removes all."""
 
     __slots__ = (
         "_earlier",
@@ -111,16 +114,17 @@ class RemoteTools:
         *,
         is_elsewhere: bool = False,
     ) -> None:
-        """`earlier` has what was offered in the session before; None: changes are noted elsewhere, as for devices.
+        """`earlier` has what was offered in the session before; None: another part notes changes, as for devices.
 
-        `is_elsewhere`: the client is connected to another node, so an answer can come when this process is gone.
+        `namespace`: what stands before each tool's own name, such as a device's label. `is_elsewhere`: the client is
+        connected to another node, so an answer can come when this process is gone.
         """
         self._earlier = earlier
         self._is_elsewhere = is_elsewhere
         self._registry = registry
         self._schemas = schemas
         self._tools: dict[str, RemoteTool] = {}
-        """By the client's own names."""
+        """The tools by the client's own names."""
         self.rules = rules
         self.calls = calls
         self.questions = questions
@@ -133,11 +137,11 @@ class RemoteTools:
 
     @property
     def names(self) -> list[str]:
-        """The names with which models know the tools."""
+        """The names by which models know the tools."""
         return [tool.spec.name for tool in self._tools.values()]
 
     def find(self, own_name: str) -> RemoteTool | None:
-        """Return the tool with this name of the client's own."""
+        """Return the tool to which the client gives this name."""
         return self._tools.get(own_name)
 
     def register(self, offered: Sequence[Json]) -> ToolsRegistered:
@@ -156,12 +160,12 @@ class RemoteTools:
         return {holder.connection for holder in holders if holder is not None}
 
     def resume_calls(self) -> None:
-        """Send the calls again that an earlier process of the gateway left open, of tools that are back."""
+        """Send the calls that an earlier process of the gateway left open, if their tools are back."""
         for own_name, tool in self._tools.items():
             self.calls.resume_tool(tool.spec.name, own_name)
 
     def own_name(self, known_as: str) -> str:
-        """Return the client's own name of the tool that models know by this name; empty: it has none."""
+        """Return the client's own name of the tool that models know by this name; empty: there is no such tool."""
         return next((name for name, tool in self._tools.items() if tool.spec.name == known_as), "")
 
     def unregister(self, names: Sequence[str]) -> int:
@@ -177,7 +181,7 @@ class RemoteTools:
 
     def fingerprints(self) -> dict[str, str]:
         """Return the identity of each definition, by the client's own name (SPEC T5)."""
-        # Without the label, which a person may change.
+        # The fingerprint is made without the device's label, which a person may change.
         return {name: structs.replace(tool.spec, name=name).fingerprint for name, tool in self._tools.items()}
 
     def close(self) -> int:
@@ -227,7 +231,7 @@ class RemoteTools:
         self.rules.check(offer.name, offer.description, offer.permissions)
 
     def _check_free(self, name: str) -> None:
-        """Raise `NameTaken` while another client has this name in the same scope. A client that left has none."""
+        """Raise `NameTaken` while another connected client has a tool of this name in the same scope."""
         holder = self._find_holder(name)
         if holder is not None:
             where = "in this session" if self.scope.kind == "session" else f"(device {holder.name!r})"
@@ -235,13 +239,13 @@ class RemoteTools:
             raise NameTaken(text)
 
     def _find_holder(self, name: str) -> Origin | None:
-        """Return the origin of another client that has this name in the same scope."""
+        """Return the origin of another client that has a tool of this name in the same scope; None if there is none."""
         holder = self._registry.holder(name, self.scope)
         return None if holder == self.origin else holder
 
 
 def _offer_of(own_name: str, spec: ToolSpec) -> dict[str, Json]:
-    """Return the definition as the client gave it, without what it left out (ws.md 4.6)."""
+    """Return the definition as the client gave it, without fields that have their defaults (ws.md 4.6)."""
     offer: dict[str, Json] = {"name": own_name, "description": spec.description, "parameters": spec.parameters}
     if spec.permissions:
         offer["permissions"] = list(spec.permissions)

@@ -1,4 +1,4 @@
-"""Work that reads many files: on threads of its own, and ended between two files when its caller is cancelled."""
+"""Work that reads many files: it runs on threads of its own, and stops between two files if its caller is cancelled."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class BackgroundWork:
-    """Runs a few walks at once; others wait for their turn. Other work has its own threads, and does not wait."""
+    """Runs a few walks at once; further walks wait for their turn. Other tools have other threads, and do not wait."""
 
     @cached_property
     def _threads(self) -> ThreadPoolExecutor:

@@ -65,7 +65,7 @@ class FindFiles:
         self._background = background
 
     async def run(self, arguments: Arguments, ctx: ToolContext) -> str:
-        """Return one path a line, and a note when that is not all."""
+        """Return one path a line, and a note when there are more."""
         pattern = compile_glob(check_glob(cast(str, arguments["pattern"]), self._workspace.path))
         limit = int(cast(float, arguments.get("limit", _DEFAULT_LIMIT)))
         stop = StopSign(ctx.deadline)
@@ -94,7 +94,7 @@ def _find(walk: Walk, pattern: re.Pattern[str], limit: int, stop: StopSign) -> s
 
 
 class _Counted:
-    """Counts what it passes on."""
+    """Passes items on, and counts them."""
 
     def __init__(self, items: Iterator[tuple[float, str]]) -> None:
         self._items = items
@@ -107,8 +107,8 @@ class _Counted:
 
 
 def _changes(walk: Walk, pattern: re.Pattern[str], stop: StopSign) -> Iterator[tuple[float, str]]:
-    """Yield when each matching file was changed, and its path."""
-    base: int | None = None
+    """Yield for each matching file when it was changed, and its path."""
+    base: int | None = None  # patterns are for paths below the first folder
     for folder in walk.folders():
         base = len(folder.path) if base is None else base
         for name in folder.names:

@@ -1,7 +1,7 @@
 """Globs of paths as regular expressions of Python: `*`, `?`, `[…]`, `**` and `{a,b}`.
 
-The time of a match grows with the length of the path times that of the glob, however many stars there are: each star
-but the last is an atomic group, which takes the first place that fits and never looks for another one. For globs the
+The time of a match grows with the length of the path times the length of the glob, however many stars there are. Each
+star but the last is an atomic group: it takes the first place that fits and never tries another place. In a glob the
 first place is as good as any later one.
 """
 
@@ -20,7 +20,7 @@ _CLASS: Final = r"\[([!^]?)(\]?[^\]]*)\]"
 
 
 def compile_glob(glob: str) -> re.Pattern[str]:
-    """Return a pattern for paths with `/` between the names. A glob without `/` is for the name in any folder.
+    """Return a pattern for paths with `/` between the names. A glob without `/` matches names in any folder.
 
     Raises `ToolError` (`invalid_arguments`) for a glob that is too long or has too many alternatives.
     """
@@ -34,9 +34,9 @@ def compile_glob(glob: str) -> re.Pattern[str]:
 
 
 def check_glob(glob: str, root: Path) -> str:
-    """Return a glob of the model for files below the workspace. Raises `invalid_path` if it leads out of it.
+    """Return the glob that a model gave, for files below the workspace `root`. Raises `invalid_path` if it leads out.
 
-    A `/` at its beginning stands for the workspace, as in `.gitignore`, if the workspace has what follows; otherwise
+    A `/` at the beginning stands for the workspace, as in `.gitignore`, if the workspace has what follows; otherwise
     the glob is an absolute path.
     """
     if ".." in glob.split("/"):
@@ -52,7 +52,7 @@ def check_glob(glob: str, root: Path) -> str:
 
 
 def path_regex(glob: str) -> str:
-    """Return the regular expression of a glob of a path. `**` as a whole name stands for any number of folders."""
+    """Return the regular expression of a glob for a path. `**` as a whole name stands for any number of folders."""
     *blocks, last = _split_at_stars(glob.split("/"))
     regex = ""
     for place, block in enumerate(blocks):
@@ -64,7 +64,7 @@ def path_regex(glob: str) -> str:
 
 
 def name_regex(glob: str) -> str:
-    """Return the regular expression of a glob of one name."""
+    """Return the regular expression of a glob for one name."""
     first, *others = _translate_chunks(glob)
     if not others:
         return first
@@ -73,7 +73,7 @@ def name_regex(glob: str) -> str:
 
 
 def has_open_bracket(glob: str) -> bool:
-    """Whether a bracket begins no class of characters."""
+    """Whether the glob has a bracket that begins no class of characters."""
     return "[" in re.sub(_CLASS, "", glob).replace("\\[", "")
 
 
@@ -82,6 +82,7 @@ def _in_any_folder(glob: str) -> str:
 
 
 def _split_at_stars(names: list[str]) -> list[list[str]]:
+    """Return the names before, between and after each `**`."""
     blocks: list[list[str]] = [[]]
     for name in names:
         if name == "**":
@@ -92,7 +93,7 @@ def _split_at_stars(names: list[str]) -> list[list[str]]:
 
 
 def _translate_chunks(glob: str) -> list[str]:
-    """Return the regular expressions of what stands between the stars."""
+    """Return the regular expressions of the parts between the stars."""
     chunks, at = [""], 0
     while at < len(glob):
         char = glob[at]

@@ -1,4 +1,4 @@
-"""The rules of a `.gitignore` file: which paths below its folder do not count."""
+"""The rules of a `.gitignore` file: which paths below its folder are ignored."""
 
 import re
 from typing import Final
@@ -16,11 +16,13 @@ class _RuleGroup:
 
     def __init__(self, takes_back: bool) -> None:
         self.takes_back = takes_back
+        """Whether these rules begin with `!`: they take back what earlier rules ignore."""
         self._regexes: dict[tuple[bool, bool], list[str]] = {}
+        """By kind: whether the rule is for a path, and whether it is only for folders."""
         self._compiled: dict[tuple[bool, bool], re.Pattern[str]] = {}
 
     def add(self, rule: str) -> None:
-        if has_open_bracket(rule):  # git ignores such a rule, too
+        if has_open_bracket(rule):  # such a rule matches nothing, as in git
             return
         is_for_folders = rule.endswith("/")
         rule = rule.rstrip("/")

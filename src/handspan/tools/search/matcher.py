@@ -1,4 +1,4 @@
-"""What finds a query in the bytes of a file: a literal text, or a regular expression in linear time (google-re2)."""
+"""Finds a query in the bytes of a file: a literal text, or a regular expression in linear time (google-re2)."""
 
 import importlib.util
 import re
@@ -15,7 +15,7 @@ class Matcher(Protocol):
     """Finds the places of a query."""
 
     def find(self, data: bytes, begin: int) -> int:
-        """Return where the next match after `begin` is; -1 when there is none. A match lies within one line."""
+        """Return where the next match from `begin` on begins; -1 when there is none. A match lies within one line."""
         ...
 
 
@@ -31,7 +31,7 @@ class LiteralMatcher:
 
 
 class PatternMatcher:
-    """Finds matches of a compiled pattern: google-re2's, or Python's for a literal text in upper and lower case."""
+    """Finds matches of a compiled pattern: of google-re2, or of Python for a literal text in any case."""
 
     def __init__(self, pattern: "_Pattern") -> None:
         self._search = pattern.search
@@ -56,7 +56,7 @@ def has_expressions() -> bool:
 
 
 def make_matcher(query: str, *, is_literal: bool, ignores_case: bool) -> Matcher:
-    """Return what finds this query. Raises `ToolError` (`invalid_arguments`) for a query that can't be used."""
+    """Return the matcher of this query. Raises `ToolError` (`invalid_arguments`) for a query that can't be used."""
     if len(query) > _LONGEST_QUERY or "\n" in query:
         raise ToolError("invalid_arguments", f"A query is one line of at most {_LONGEST_QUERY} characters.")
     is_literal = is_literal or not _META_CHARACTERS & set(query)
@@ -74,7 +74,7 @@ def make_matcher(query: str, *, is_literal: bool, ignores_case: bool) -> Matcher
 
 
 def _compile(query: str, *, is_literal: bool, ignores_case: bool) -> _Pattern:
-    """Return the pattern of google-re2: it needs linear time for every query and text, and gives the GIL back."""
+    """Return the pattern of google-re2, which needs linear time for every query and text, and releases the GIL."""
     import re2  # noqa: PLC0415 - loaded with the first search, not with the gateway
 
     options = re2.Options()

@@ -28,8 +28,9 @@ _LARGEST_FILE: Final = 64 * 1024 * 1024
 _BINARY_SAMPLE: Final = 8192
 _LONG_LINE: Final = 400
 _BEFORE_MATCH: Final = 120
-"""Characters of a long line before the match."""
+"""Bytes of a long line that are shown before the match."""
 _NOTES_ROOM: Final = 1024
+"""Bytes of the answer for notes."""
 
 
 def search_tools(workspace: Workspace, result_limit: int = 64 * 1024) -> tuple[Tool, ...]:
@@ -42,14 +43,14 @@ class SearchFiles:
     """Searches the text of files."""
 
     def __init__(self, workspace: Workspace, background: BackgroundWork, result_limit: int = 64 * 1024) -> None:
-        """`result_limit`: the engine's limit for a result. An answer of this tool stays below it."""
+        """`result_limit`: the engine's limit for a result. An answer of this tool stays below that limit."""
         self._workspace = workspace
         self._background = background
         self._room = result_limit - _NOTES_ROOM
         self.spec = _make_spec(can_use_expressions=has_expressions())
 
     async def run(self, arguments: Arguments, ctx: ToolContext) -> str:
-        """Return the matching lines, each as `path:line: text`, and a note when these are not all."""
+        """Return the matching lines, each as `path:line: text`, and a note when there may be more."""
         request = _read_request(arguments, self._workspace.path)
         stop = StopSign(ctx.deadline)
         walk = Walk(self._workspace, request.path, stop, with_ignored=bool(arguments.get("include_ignored", False)))
@@ -60,7 +61,7 @@ class SearchFiles:
         try:
             search.search_folders()
         except ToolError:
-            # One file instead of a folder; its own error is the better one if it can't be read either.
+            # The path may name a file. If that can't be read either, its error is better than the folder's.
             with self._workspace.open_file(path) as file:
                 search.search_file(path, file.read(0, _LARGEST_FILE + 1))
         return search.render()
@@ -93,24 +94,28 @@ def _read_request(arguments: Arguments, root: Path) -> _Request:
 
 
 class _Search:
-    """One search: what it found so far."""
+    """One search, with what it has found so far."""
 
     def __init__(self, request: _Request, walk: Walk, stop: StopSign, room: int) -> None:
         self._request = request
         self._walk = walk
         self._stop = stop
         self._room = room
+        """Bytes that are left for lines of the answer."""
         self._lines: list[str] = []
         self._matches = 0
         self._files = 0
+        """Files with a match."""
         self._searched = 0
+        """Files that were searched."""
         self._is_cut = False
+        """Whether matches were left out."""
         self._too_large: list[str] = []
 
     def search_folders(self) -> None:
-        """Search all files of the walk, until there are enough matches. Raises `ToolError` without a folder."""
+        """Search all files of the walk, until there are enough matches. Raises `ToolError` if the path is no folder."""
         glob, stop = self._request.glob, self._stop
-        base: int | None = None  # patterns count from the first folder
+        base: int | None = None  # patterns are for paths below the first folder
         for folder in self._walk.folders():
             base = len(folder.path) if base is None else base
             for name in folder.names:
@@ -126,7 +131,7 @@ class _Search:
                 self.search_file(path, data)
 
     def search_file(self, path: str, data: bytes) -> None:
-        """Search one file. `data` may be longer than the largest file that is searched as a whole."""
+        """Search the data of one file. Data that is longer than `_LARGEST_FILE` is only the beginning of the file."""
         self._searched += 1
         if len(data) > _LARGEST_FILE:
             self._too_large.append(show_path(path))
@@ -172,7 +177,7 @@ class _Search:
                 self._add_match(f"{path}:{number}: {_show_line(data, begin, at)}")
 
     def _places(self, data: bytes) -> Iterator[tuple[int, int, int]]:
-        """Yield number, begin and place of the match for each line that matches."""
+        """Yield for each line that matches: its number, where it begins, and where the match begins."""
         find, number, counted = self._request.matcher.find, 1, 0
         at = find(data, 0)
         while at >= 0:
@@ -210,7 +215,7 @@ class _Search:
 
 
 def _show_line(data: bytes, begin: int, at: int) -> str:
-    """Return the line with the match; of a long line the part around the match."""
+    """Return the line that begins at `begin`; of a long line the part around the match, which begins at `at`."""
     end = data.find(b"\n", at)
     end = len(data) if end < 0 else end
     if end - begin <= _LONG_LINE:

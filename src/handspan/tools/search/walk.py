@@ -17,7 +17,7 @@ from handspan.tools.workspace import Workspace
 
 _DEEPEST: Final = 100
 _BEFORE_DEADLINE: Final = 0.5
-"""Seconds before the deadline at which a walk ends, so that what was found can still be told."""
+"""Seconds before the deadline at which a walk ends, so that the tool can still answer with what was found."""
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _REPOSITORY: Final = ".git"
@@ -30,7 +30,7 @@ class StopSign:
         self._until = None if deadline is None else deadline.at - _BEFORE_DEADLINE
         self._is_cancelled = threading.Event()
         self.is_late = False
-        """Whether the time was over before the walk was."""
+        """Whether the time was over before the end of the walk."""
 
     def cancel(self) -> None:
         """Stop the walk, from any thread."""
@@ -48,12 +48,15 @@ class WalkedFolder(Struct, frozen=True, gc=False):
 
     descriptor: int
     path: str
-    """Its path below the workspace with a `/` at its end; empty for the workspace itself."""
+    """The folder's path below the workspace with a `/` at its end; empty for the workspace itself."""
     names: list[str]
-    """The files in it that count, sorted."""
+    """The files in the folder that are neither ignored nor hidden, sorted."""
 
     def read(self, name: str, max_bytes: int) -> bytes:
-        """Return the content of a file, at most one byte more than `max_bytes`. Raises `OSError`."""
+        """Return the content of a file. Of a file above `max_bytes`, return a part with more bytes than that.
+
+        Raises `OSError`.
+        """
         descriptor = os.open(name, _FILE, dir_fd=self.descriptor)
         try:
             data = os.read(descriptor, _FIRST_READ)
@@ -86,7 +89,7 @@ class Walk:
         """Whether folders that lie too deep were left out."""
 
     def folders(self) -> Iterator[WalkedFolder]:
-        """Yield each folder. Raises `ToolError` when the path is no folder of the workspace."""
+        """Yield each folder. Raises `ToolError` when the path is not a folder of the workspace."""
         with self._workspace.open_directory(self._path) as (descriptor, parts):
             prefix = "".join(f"{os.fsdecode(part)}/" for part in parts)
             yield from self._walk(descriptor, parts, prefix, self._rules_above(parts))
@@ -94,6 +97,7 @@ class Walk:
     def _walk(
         self, descriptor: int, parts: Parts, path: str, rules: tuple[tuple[int, IgnoreRules], ...]
     ) -> Iterator[WalkedFolder]:
+        """Yield this folder and all below it. `rules`: each with the length of its folder's path, the nearest first."""
         if self._stop:
             return
         with os.scandir(descriptor) as found:
@@ -139,7 +143,7 @@ class Walk:
         rules: tuple[tuple[int, IgnoreRules], ...],
         entries: "list[os.DirEntry[str]]",
     ) -> tuple[tuple[int, IgnoreRules], ...]:
-        """Return the rules with those of this folder before them: the nearest file decides first."""
+        """Return the rules of this folder, then the rules above it: the nearest file decides first."""
         if self._with_ignored or not any(entry.name == RULES_FILE for entry in entries):
             return rules
         try:
@@ -149,7 +153,7 @@ class Walk:
         return ((len(path), IgnoreRules(text.decode("utf-8", "surrogateescape"))), *rules)
 
     def _rules_above(self, parts: Parts) -> tuple[tuple[int, IgnoreRules], ...]:
-        """Return the rules of the folders above, up to the workspace."""
+        """Return the rules of the folders above, up to the workspace, the nearest first."""
         rules: tuple[tuple[int, IgnoreRules], ...] = ()
         for depth in range(len(parts)) if not self._with_ignored else ():
             folder = "".join(f"{os.fsdecode(part)}/" for part in parts[:depth])
@@ -175,7 +179,7 @@ def _is_ignored(rules: tuple[tuple[int, IgnoreRules], ...], name: str, path: str
 
 
 def show_path(path: str) -> str:
-    """Return the path as one line of valid text: line breaks and bytes that are no UTF-8 are written with `\\`."""
+    """Return the path as one line of valid text: line breaks and bytes that are not UTF-8 are written with `\\`."""
     if path.isascii() and path.isprintable():
         return path
     valid = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

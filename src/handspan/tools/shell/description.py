@@ -1,4 +1,4 @@
-"""What a command can do here and now, in words for the model (SPEC S3)."""
+"""Tells the model what a command can do on this machine now (SPEC S3)."""
 
 import re
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ _HINTS: Final = {
 
 
 def describe_situation(policy: CommandPolicy, report: SandboxReport, *, is_unsafe: bool, is_possible: bool) -> str:
-    """Return what holds for every command: sandbox or list, network, and that each call starts afresh."""
+    """Return the sentences that hold for every command: sandbox or list, network, and that each call starts afresh."""
     if not is_possible:
         return f"No command can run now: it needs a sandbox, which is off ({report.reason})."
     if report.active:
@@ -50,6 +50,6 @@ def _only_listed(policy: CommandPolicy) -> tuple[str, ...]:
 
 
 def explain_network_failure(stderr: str, network: Network) -> Iterator[str]:
-    """Yield what the model should know when a program complains of a missing network."""
+    """Yield a hint for the model when a program complains of a missing network."""
     if network in _HINTS and re.search(_NO_NETWORK, stderr):
         yield _HINTS[network]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 OpenProxy: TypeAlias = Callable[[], "ForwardProxy"]
 Prepared: TypeAlias = tuple[Launch, Sequence[str]]
-"""How to start a command, and the problems of its network, which may become more while it runs."""
+"""How to start a command, and the problems of its network. This list may grow while the command runs."""
 _PASSED_VARIABLES: Final = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR")
 
 
@@ -38,6 +38,7 @@ class CommandLauncher:
         is_unsafe: bool = False,
         open_proxy: OpenProxy | None = None,
     ) -> None:
+        """`is_unsafe`: commands may run on the machine itself. `open_proxy`: see `shell_tools`."""
         self._workspace = workspace
         self._policy = policy
         self._sandbox = sandbox
@@ -75,7 +76,7 @@ class CommandLauncher:
             )
 
     def prepare_text(self, command: str) -> AbstractAsyncContextManager[Prepared]:
-        """Return how to start this command line. Raises `ToolError` when it may not run."""
+        """Return how to start this command line. Raises `ToolError` when the command line may not run."""
         if not self._sandbox.active and not self._is_unsafe:
             return _prepare(self._launch_literal(self._split_literal(command)))
         script = replace(self._policy, in_sandbox=self._sandbox.active).judge_text(command)
@@ -85,7 +86,7 @@ class CommandLauncher:
         return _prepare(self._launch_unsafe(("/bin/sh", "-c", command)))
 
     def prepare_argv(self, argv: tuple[str, ...]) -> AbstractAsyncContextManager[Prepared]:
-        """Return how to start this program. Raises `ToolError` when it may not run or does not exist."""
+        """Return how to start this program. Raises `ToolError` when the program may not run or does not exist."""
         if not self._sandbox.active and not self._is_unsafe:
             replace(self._policy, mode="denylist").judge_argv(argv)
             return _prepare(self._launch_literal(argv))
@@ -108,7 +109,7 @@ class CommandLauncher:
                 yield launch, proxy.problems
 
     def _split_literal(self, command: str) -> tuple[str, ...]:
-        """Return the words of one literal command. Raises `policy_denied` when it needs a shell."""
+        """Return the words of one literal command. Raises `policy_denied` when the command needs a shell."""
         script = replace(self._policy, mode="denylist").judge_text(command)
         _refuse_empty(script, command)
         if not script.is_literal:
@@ -120,8 +121,8 @@ class CommandLauncher:
         return tuple(word.text for word in script.parts[0].words)
 
     def _launch_literal(self, argv: tuple[str, ...]) -> Launch:
-        """Return how to start a literal command without a sandbox. Raises `policy_denied` when it is not listed."""
-        name = argv[0].rpartition("/")[2]  # the folder is ignored: always the system's own program runs
+        """Return how to start a literal command without a sandbox. Raises `policy_denied` for an unlisted command."""
+        name = argv[0].rpartition("/")[2]  # the folder is ignored: the system's own program always runs
         if name not in LITERAL_COMMANDS:
             raise ToolError(
                 "policy_denied",
@@ -139,7 +140,7 @@ class CommandLauncher:
         return Launch(argv, str(self._workspace), environment)
 
     def _find_program(self, name: str, search_path: str) -> str:
-        """Return the program's file. Raises `execution_failed` when there is none."""
+        """Return the program's file. Raises `execution_failed` when there is no such program."""
         path = str(self._workspace) + name.removeprefix(WORKSPACE) if name.startswith(f"{WORKSPACE}/") else name
         if "/" in path:
             path = os.path.join(self._workspace, path)

@@ -1,8 +1,8 @@
 """The commands that may run without a sandbox, and the arguments that they may get (SPEC S3).
 
-Each runs as literal words, without a shell, and only reads inside the workspace. An option that is not in the table is
-refused. Some of the others write files (`sort -o`), read lists of names (`wc --files0-from`), follow links out of the
-workspace (`grep -R`), set the clock (`date -s`) or start programs (`diff -l`, `sort --compress-program`).
+Each command runs as literal words, without a shell, and only reads inside the workspace. An option that is not in the
+table is refused. Some refused options write files (`sort -o`), read lists of names (`wc --files0-from`), follow links
+out of the workspace (`grep -R`), set the clock (`date -s`) or start programs (`diff -l`, `sort --compress-program`).
 """
 
 import os
@@ -16,6 +16,7 @@ from handspan.core.errors import ToolError
 from handspan.tools.shell.script import options
 
 Operands: TypeAlias = Literal["text", "none", "format", "paths", "one_path", "files", "pattern_then_paths"]
+"""What the words that are not options mean. `files`: paths, but not of folders. `text`: nothing is checked."""
 
 
 class _CommandRules(Struct, frozen=True):
@@ -23,6 +24,7 @@ class _CommandRules(Struct, frozen=True):
 
     operands: Operands
     flags: str = ""
+    """Letters without a value."""
     valued: str = ""
     """Letters with a value: the rest of the word, or the next word."""
     attached: str = ""
@@ -33,7 +35,7 @@ class _CommandRules(Struct, frozen=True):
     long_optional: frozenset[str] = frozenset()
     """Options with an optional value after a `=`."""
     counts: bool = False
-    """Whether `-5` is a count."""
+    """Whether a number, such as `-5`, is an option."""
 
 
 _HEAD_TAIL: Final = _CommandRules(
@@ -149,6 +151,7 @@ def check_literal(argv: Sequence[str], workspace: Path, hidden: Sequence[Path]) 
 
 
 def _split_words(name: str, rules: _CommandRules, rest: Sequence[str]) -> _CommandWords:
+    """Return the words by kind. Raises `policy_denied` for an option that is not in the table."""
     words = _CommandWords()
     waiting = list(reversed(rest))
     while waiting:
@@ -166,6 +169,7 @@ def _split_words(name: str, rules: _CommandRules, rest: Sequence[str]) -> _Comma
 
 
 def _take_long(name: str, rules: _CommandRules, text: str, words: _CommandWords, waiting: list[str]) -> None:
+    """Add a long option to `words`, and drop its value from `waiting`."""
     option, equals, _ = text.partition("=")
     words.long += (option,)
     if option in rules.long_valued:
@@ -176,6 +180,7 @@ def _take_long(name: str, rules: _CommandRules, text: str, words: _CommandWords,
 
 
 def _take_letters(name: str, rules: _CommandRules, text: str, words: _CommandWords, waiting: list[str]) -> None:
+    """Add the letters of a short option to `words`, and drop its value from `waiting`."""
     for index, letter in enumerate(text[1:], start=2):
         words.letters += letter
         if letter in rules.attached:
@@ -189,7 +194,7 @@ def _take_letters(name: str, rules: _CommandRules, text: str, words: _CommandWor
 
 
 def _find_paths(name: str, rules: _CommandRules, words: _CommandWords) -> list[str]:
-    """Return the operands that the command opens as files."""
+    """Return the operands that the command opens as files. Raises `policy_denied` for a forbidden operand."""
     operands = list(words.operands)
     match rules.operands:
         case "none" if operands:
@@ -212,7 +217,7 @@ def _is_recursive(name: str, words: _CommandWords) -> bool:
 
 
 def _resolve_inside(name: str, path: str, workspace: Path, hidden: Sequence[Path]) -> str:
-    """Return the real path. Raises `invalid_path` outside of the workspace and for hidden paths (SPEC S1)."""
+    """Return the real path. Raises `invalid_path` for a path outside of the workspace or a hidden path (SPEC S1)."""
     root = os.path.realpath(workspace)
     real = os.path.realpath(os.path.join(root, path))
     if real != root and not real.startswith(f"{root}/"):

@@ -1,8 +1,8 @@
-"""The parser of command lines: it finds all simple commands of a text, as a POSIX shell would.
+"""The parser of command lines: finds all simple commands of a text, as a POSIX shell would.
 
-It knows quotes, lists, pipes, subshells, groups, loops, `$( )`, backticks, assignments, redirections and
-here-documents. It raises `Unreadable` for what shells read differently, and for what it does not know: the policy must
-not guess.
+The parser knows quotes, lists, pipes, subshells, groups, loops, `$( )`, backticks, assignments, redirections and
+here-documents. It raises `Unreadable` for texts that shells read in different ways, and for what it does not know: the
+policy must not guess.
 """
 
 import re
@@ -22,7 +22,7 @@ _SPECIAL_PARAMETERS: Final = frozenset("@*#?-$!0123456789")
 
 
 def read_script(text: str) -> Script:
-    """Return the simple commands of `text`. Raises `Unreadable` when it can't be split with certainty."""
+    """Return the simple commands of `text`. Raises `Unreadable` when the text can't be split with certainty."""
     reader = _Reader(text, [], 0)
     reader.read_commands("")
     parts = tuple(reader.parts)
@@ -37,9 +37,11 @@ class _WordBuilder:
     def __init__(self) -> None:
         self.text = ""
         self.unquoted = ""
-        """The text with NUL for each quoted or computed character: the characters that are special for the shell."""
+        """The text with NUL for each quoted or computed character. Only the others may be special for the shell."""
         self.is_bare = True
+        """Whether no part was quoted."""
         self.is_literal = True
+        """Whether no part was computed."""
 
     def add(self, text: str, *, quoted: bool = False) -> None:
         self.text += text
@@ -56,10 +58,10 @@ class _WordBuilder:
 
 
 def _is_expanded_later(unquoted: str) -> bool:
-    """Whether a shell computes something of these characters: a glob, braces or a tilde."""
+    """Whether a shell expands something in these characters: a glob, braces or a tilde."""
     if "*" in unquoted or "?" in unquoted or unquoted.startswith("~") or "=~" in unquoted:
         return True
-    # A pattern with several `.*` would need cubic time: 64 KB are judged on the event loop.
+    # A regular expression with several `.*` would need cubic time, and 64 KB are judged on the event loop.
     in_brackets = unquoted.find("["), unquoted.rfind("]")
     first, last = unquoted.find("{"), unquoted.rfind("}")
     in_braces = unquoted[first + 1 : last] if 0 <= first < last else ""
@@ -72,13 +74,19 @@ class _Reader:
     def __init__(self, text: str, parts: list[SimpleCommand], nesting: int) -> None:
         self.text = text
         self.at = 0
+        """The position of the next character."""
         self._last_end = len(text.rstrip())
+        """Where the text ends, without the spaces and line ends at its end."""
         self.parts = parts
         self.nesting = nesting
         self.is_literal = True
+        """Whether the text has had no operator, redirection, comment or subshell so far."""
         self._documents: list[tuple[str, bool, bool]] = []
+        """The here-documents that begin after this line: end mark, whether tabs are stripped, whether it is quoted."""
         self._words: list[Word] = []
+        """The words of the command that is being read."""
         self._redirections: list[str] = []
+        """The redirections of the command that is being read."""
 
     def read_commands(self, closing: str) -> None:
         """Read commands up to `closing`, or to the end of the text."""
@@ -92,7 +100,7 @@ class _Reader:
         self._words, self._redirections = outer
 
     def _has_more(self, closing: str) -> bool:
-        """Whether there is more to read before `closing`. Read the closing `)`."""
+        """Return whether there is more to read before `closing`. The closing `)` itself is skipped."""
         if self.at >= len(self.text):
             if closing:
                 raise Unreadable(f"there is no {closing!r} for its opening")
@@ -190,7 +198,7 @@ class _Reader:
             self._read_document(mark, strips_tabs, is_quoted)
 
     def _read_document(self, mark: str, strips_tabs: bool, is_quoted: bool) -> None:
-        """Read a here-document up to its end mark. Substitutions in it count unless the mark is quoted."""
+        """Read a here-document up to its end mark. Substitutions in it are commands, too, unless the mark is quoted."""
         lines: list[str] = []
         while self.at < len(self.text):
             end = self._index_of("\n", len(self.text))
@@ -203,6 +211,7 @@ class _Reader:
         raise Unreadable(f"the here-document up to {mark!r} has no end")
 
     def _read_expansions(self, body: str) -> None:
+        """Add the commands of the substitutions in this text to the parts."""
         reader = _Reader(body, self.parts, self.nesting)
         builder = _WordBuilder()
         while reader.at < len(body):
@@ -304,6 +313,7 @@ class _Reader:
         raise Unreadable("the arithmetic in it is too intricate")
 
     def _read_braces(self) -> None:
+        """Read `${…}`. Commands in it become parts; its text does not count."""
         self._enter_nesting()
         self.at += 2
         ignored = _WordBuilder()
@@ -345,6 +355,7 @@ class _Reader:
             self.at += 1
 
     def _index_of(self, character: str, otherwise: int, *, after: int = 0) -> int:
+        """Return where the character comes next, at least `after` characters ahead; `otherwise` if it does not."""
         index = self.text.find(character, self.at + after)
         return otherwise if index < 0 else index
 

@@ -1,11 +1,11 @@
-"""The command policy (SPEC S3): may this command run? It only looks at the text; it looks up and runs nothing.
+"""The command policy (SPEC S3): decides from the text alone whether a command may run. It looks up and runs nothing.
 
-It judges every visible part: each command of a list or pipe, commands in substitutions and after assignments, and what
-wrappers such as `env`, `xargs`, `find -exec` or `sh -c` run.
+The policy judges every visible part: each command of a list or pipe, commands in substitutions and after assignments,
+and what wrappers such as `env`, `xargs`, `find -exec` or `sh -c` run.
 
 The policy prevents accidents. It is not a security boundary: its default list has interpreters, and their actions are
 not visible in a command line. The sandbox is the boundary. So two rules are milder for a command in the sandbox:
-- A dangerous pattern counts where it is a command. `grep -r reboot .` only mentions one.
+- A dangerous pattern counts only where it is a command. `grep -r reboot .` only has it as an argument.
 - In deny-list mode a text that the parser can't read runs, unless a pattern stands anywhere in it.
 """
 
@@ -31,7 +31,7 @@ DEFAULT_ALLOWLIST: Final = (
     *("git", "cargo", "rustc", "npm", "npx", "node", "python", "python3"),
 )
 _RARE: Final = ("weft", "claude-flow")
-"""Allowed by default, too, but no refusal proposes them: hardly any machine has them."""
+"""Commands that are allowed by default, too. No refusal proposes them: hardly any machine has them."""
 DANGEROUS_PATTERNS: Final = (
     *("rm -rf /", "sudo ", "mkfs", "dd if=", ":(){ :|:& };:", "chmod 777 /", "> /dev/sd"),
     *("shutdown", "reboot", "poweroff", "format c:"),
@@ -49,17 +49,19 @@ SETTING: Final = "tools.command_policy.allow_also"
 _SYSTEM_FOLDERS: Final = frozenset(("/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"))
 _OTHER_NAMES: Final = {"[": "test", ":": "true", ".": "source"}
 _DECIDE_WHAT_RUNS: Final = frozenset(("PATH", "IFS", "ENV", "BASH_ENV", "SHELLOPTS", "PS4"))
+"""Variables that decide which programs run."""
 _MAX_NESTING: Final = 16
 _UNREADABLE: Final = r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]"
 
 
 class CommandPolicy(Struct, frozen=True):
-    """Which commands may run. An empty allow list means the default one. Dangerous patterns are always refused."""
+    """Which commands may run. An empty allow list means the default list. Dangerous patterns are always refused."""
 
     mode: Literal["auto", "allowlist", "denylist"] = "auto"
     """`auto`: the deny list in a sandbox if `allowlist` is empty; otherwise the allow list."""
     allowlist: tuple[str, ...] = ()
-    """Names of programs, or full paths of programs outside of the system's folders; words after it must follow, too."""
+    """Names of programs, or full paths of programs outside of the system's folders. An entry of several words allows
+    only commands that begin with all of them."""
     allow_also: tuple[str, ...] = ()
     """More entries of the allow list."""
     denylist: tuple[str, ...] = ()
@@ -78,12 +80,12 @@ class CommandPolicy(Struct, frozen=True):
         return (*(self.allowlist or DEFAULT_ALLOWLIST), *self.allow_also)
 
     def judge_text(self, command: str) -> Script:
-        """Return what a shell would run for this text. Raises `policy_denied` when it may not run."""
+        """Return what a shell would run for this text. Raises `policy_denied` when the text may not run."""
         check_readable([command])
         return self._judge_text(command, 0)
 
     def judge_argv(self, argv: Sequence[str]) -> None:
-        """Raise `policy_denied` when this program with its arguments may not run. No shell reads them."""
+        """Raise `policy_denied` when this program with its arguments may not run. No shell reads the arguments."""
         check_readable(argv)
         self._refuse_patterns([" ".join(argv)], with_dangers=not self.in_sandbox)
         self._judge_words(literal_words(tuple(argv)), 0)
@@ -96,7 +98,7 @@ class CommandPolicy(Struct, frozen=True):
         return any(entry == words[: len(entry)] for entry in entries)
 
     def _judge_text(self, command: str, nesting: int) -> Script:
-        self._refuse_patterns([command], with_dangers=not self.in_sandbox)  # first, also for a text that can't be read
+        self._refuse_patterns([command], with_dangers=not self.in_sandbox)  # before parsing, which may fail
         try:
             script = read_script(command)
         except Unreadable as error:
@@ -107,7 +109,7 @@ class CommandPolicy(Struct, frozen=True):
         return script
 
     def _judge_unreadable(self, command: str, error: Unreadable) -> Script:
-        """Return the text as one part where the sandbox is enough protection. Raises `policy_denied` otherwise."""
+        """Return the text as one part if the sandbox protects the machine. Raises `policy_denied` otherwise."""
         if self.in_sandbox and not self.is_allow_list:
             self._refuse_patterns([command])
             return Script((SimpleCommand((Word(command, is_literal=False),)),), is_literal=False)
@@ -126,7 +128,7 @@ class CommandPolicy(Struct, frozen=True):
         self._judge_words(part.words[start:], nesting)
 
     def _judge_words(self, words: Sequence[Word], nesting: int) -> None:
-        """Judge a command without its assignments, then what it runs in turn."""
+        """Judge a command without its assignments, then the commands that it runs. Raises `policy_denied`."""
         if nesting > _MAX_NESTING:
             raise _refusal(f"command not allowed: commands that run commands, more than {_MAX_NESTING} deep.")
         if not words:
@@ -139,7 +141,7 @@ class CommandPolicy(Struct, frozen=True):
             runs = find_wrapped(name, words[1:])
         except ComputedCommand as error:
             if not self.is_allow_list:
-                return  # a deny list promises nothing about computed commands; the patterns were checked
+                return  # a deny list promises nothing about computed commands, and the patterns were checked before
             raise _refusal(
                 f"command not allowed: what {name!r} runs can't be judged: {error}. "
                 "Write it out literally, or run it directly."
@@ -152,7 +154,7 @@ class CommandPolicy(Struct, frozen=True):
             self._judge_text(text, nesting + 1)
 
     def _judge_name(self, word: Word, following: Sequence[str]) -> str:
-        """Return the program's name without its folder. Raises `policy_denied` when it is not allowed."""
+        """Return the program's name without its folder. Raises `policy_denied` when the program is not allowed."""
         folder, slash, name = word.text.rpartition("/")
         name = _OTHER_NAMES.get(name, name)
         if not self.is_allow_list:
@@ -161,8 +163,8 @@ class CommandPolicy(Struct, frozen=True):
             raise _refusal(
                 f"command not allowed: {_short(word.text)}: the command's name is computed. Write it out literally."
             )
-        is_ours = not slash or folder in _SYSTEM_FOLDERS
-        if not (is_ours and self.allows(name, following)) and not (slash and self.allows(word.text, following)):
+        is_of_system = not slash or folder in _SYSTEM_FOLDERS
+        if not (is_of_system and self.allows(name, following)) and not (slash and self.allows(word.text, following)):
             raise self._not_listed(word.text, name)
         return name
 
@@ -182,7 +184,7 @@ class CommandPolicy(Struct, frozen=True):
             )
 
     def _refuse_patterns(self, texts: Iterable[str], *, with_dangers: bool = True) -> None:
-        """Raise `policy_denied` for a text that holds a pattern of the deny list or, if asked, a dangerous one."""
+        """Raise `policy_denied` for a text with a pattern of the deny list or, `with_dangers`, a dangerous pattern."""
         seen = [(text, _normal(text)) for text in texts]
         for text, normal in seen:
             for pattern in DANGEROUS_PATTERNS if with_dangers else ():
@@ -214,7 +216,7 @@ def check_readable(words: Sequence[str]) -> None:
 
 
 def _find_danger(argv: Sequence[str]) -> str:
-    """Return the dangerous pattern with the same effect as these words, or an empty text."""
+    """Return the dangerous pattern that has the same effect as this command; empty if there is none."""
     name, options = argv[0].rpartition("/")[2].lower(), argv[1:]
     letters = "".join(option[1:] for option in options if option.startswith("-") and not option.startswith("--"))
     is_outside = any(option.startswith("/") and not _is_scratch(option) for option in options)
@@ -238,16 +240,17 @@ def _find_danger(argv: Sequence[str]) -> str:
 
 
 def _is_scratch(path: str) -> bool:
-    """Whether this path is below the sandbox's workspace or /tmp, where commands may remove what they like."""
+    """Whether this path is below the sandbox's workspace or /tmp, where commands may remove anything."""
     return re.match(rf"({WORKSPACE}|/tmp)/+[^/*?]", path) is not None and ".." not in path
 
 
 def _normal(text: str) -> str:
+    """Return the text in lower case, with one space between words."""
     return " ".join(text.lower().split())
 
 
 def _matches(pattern: str, seen: str) -> bool:
-    """Whether the text `seen` has the pattern. Spaces around the shell's signs do not count."""
+    """Whether the text `seen`, in its `_normal` form, has the pattern. In a pattern with `(`, spaces do not count."""
     wanted = " ".join(pattern.lower().split()) + (" " if pattern.endswith(" ") else "")
     return wanted in seen or ("(" in pattern and wanted.replace(" ", "") in seen.replace(" ", ""))
 

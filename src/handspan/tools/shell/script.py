@@ -19,11 +19,11 @@ class Word(Struct, frozen=True):
 
     text: str
     is_literal: bool = True
-    """The shell computes nothing in it: no variable, substitution, glob, brace or tilde."""
+    """The shell computes nothing in the word: no variable, substitution, glob, brace or tilde."""
     is_bare: bool = True
-    """No part of it is quoted, so it can be a reserved word."""
+    """No part of the word is quoted, so it can be a reserved word."""
     assigns: str = ""
-    """The variable that it sets before a command; empty when it sets none."""
+    """The variable that the word sets before a command; empty when it sets none."""
 
 
 class SimpleCommand(Struct, frozen=True):
@@ -41,7 +41,7 @@ class Script(Struct, frozen=True):
 
     parts: tuple[SimpleCommand, ...]
     is_literal: bool
-    """It is one command of literal words, which runs without a shell."""
+    """The text is one command of literal words, which can run without a shell."""
 
 
 def options(names: str) -> frozenset[str]:
@@ -61,7 +61,7 @@ def assigned_variable(text: str) -> str:
 
 
 def strip_reserved(words: list[Word]) -> list[Word]:
-    """Return the words without reserved words before the command. Raises `Unreadable` for unknown ones."""
+    """Return the words without the reserved words before the command. Raises `Unreadable` for those of `_UNKNOWN`."""
     start = 0
     while start < len(words) and words[start].is_bare and words[start].text in _SKIPPED:
         start += 1
@@ -76,7 +76,7 @@ def strip_reserved(words: list[Word]) -> list[Word]:
 
 
 def _strip_for(words: list[Word]) -> list[Word]:
-    """Return no words for `for name in words`: its commands come in the parts after it."""
+    """Return no words for `for name in words`: the commands of the loop are the parts that follow."""
     if len(words) == 2 or (len(words) > 2 and words[2].is_bare and words[2].text == "in"):
         return []
     raise Unreadable("a 'for' is written in an unusual way")

@@ -1,10 +1,10 @@
 """The shell tools: `exec_shell` runs a command line, `spawn` one program with its arguments (SPEC B, S3).
 
-With an active sandbox, `sh -c` runs the command line inside of it, after the policy has judged every visible part.
-With a guarded network a forward proxy of the gateway serves the command while it runs.
-Without a sandbox only the commands of `literal_commands.py` run, as literal words and without a shell. The setting
+With an active sandbox, `sh -c` runs the command line in the sandbox, after the policy has judged every visible part.
+With a guarded network, a forward proxy of the gateway serves the command while it runs.
+Without a sandbox, only the commands of `literal_commands.py` run, as literal words and without a shell. The setting
 `unsafe_shell_without_sandbox` gives the command line to the machine's own shell: then only the policy protects the
-machine. `launcher.py` decides which of these it is, and `description.py` tells the model.
+machine. `launcher.py` decides between these ways, and `description.py` tells the model which one holds.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,8 +30,9 @@ MAX_SPAWNS: Final = 5
 _SHELL_SECONDS: Final = 30.0
 _SPAWN_SECONDS: Final = 60.0
 _EXTRA_SECONDS: Final = 10.0
-"""The engine's timeout is longer by this, so that the tool can still report the output of a late command."""
+"""Seconds by which the engine's timeout is longer, so that the tool can still report the output of a late command."""
 _MAX_OUTPUT: Final = 8_000
+"""Characters at the end of a stream that a timeout shows, and that are searched for a network failure."""
 _TIMEOUT_SCHEMA: Final[JsonObject] = {"type": "number", "exclusiveMinimum": 0}
 _EFFECTS: Final = Annotations(destructive=True, group="workspace")
 
@@ -97,7 +98,7 @@ def shell_tools(
 ) -> tuple[Tool, ...]:
     """Return both tools for one workspace.
 
-    `open_proxy` makes the proxy of a command with a guarded network; None: it has no network.
+    `open_proxy` makes the proxy of a command with a guarded network. None: such a command has no network.
     """
     launcher = CommandLauncher(workspace, policy, sandbox, unsafe_shell_without_sandbox, open_proxy)
     return ExecShell(launcher, limits), Spawn(launcher, limits)
@@ -112,10 +113,11 @@ class ExecShell:
 
     @property
     def spec(self) -> ToolSpec:
-        """The definition, with a description of what a command can do here and now."""
+        """The definition, with a description of what a command can do on this machine now."""
         return self._launcher.complete(_SHELL_SPEC)
 
     async def run(self, arguments: Arguments, ctx: ToolContext) -> JsonObject:
+        """Return the command's exit code and output."""
         await self._launcher.ready()
         async with self._launcher.prepare_text(cast(str, arguments["command"])) as (launch, problems):
             show = _Output(OutputStorage(ctx, _SHELL_SPEC.name), self._limits, self._launcher.network, problems)
@@ -132,10 +134,11 @@ class Spawn:
 
     @property
     def spec(self) -> ToolSpec:
-        """The definition, with a description of what a program can do here and now."""
+        """The definition, with a description of what a program can do on this machine now."""
         return self._launcher.complete(_SPAWN_SPEC)
 
     async def run(self, arguments: Arguments, ctx: ToolContext) -> JsonObject:
+        """Return the program's exit code and output. Raises `busy` when too many run."""
         command = cast(str, arguments["command"])
         argv = (command, *cast(list[str], arguments.get("args", [])))
         await self._launcher.ready()
@@ -162,7 +165,7 @@ class Spawn:
 
 
 class _Output(Struct, frozen=True):
-    """Where the output of one command goes, and what explains it."""
+    """Where the output of one command goes, and what explains its errors."""
 
     storage: OutputStorage
     limits: OutputLimits
@@ -174,7 +177,7 @@ class _Output(Struct, frozen=True):
 async def _run_launch(
     launch: Launch, arguments: Arguments, default: float, ctx: ToolContext, output: _Output
 ) -> JsonObject:
-    """Run the command and return its result. Raises `timeout` when it takes too long."""
+    """Run the command and return its result. Raises `timeout` when the command takes too long."""
     asked = float(cast(float, arguments.get("timeout", default)))
     seconds = min(asked, MAX_SECONDS)
     problems, limits = output.problems, output.limits

@@ -9,22 +9,24 @@ from handspan.tools.shell.script import Word, options
 
 
 class ComputedCommand(ValueError):
-    """The inner command is not known: it is computed at run time, or an option is not known here."""
+    """The inner command can't be found: it is computed at run time, or follows an option that is not in the table."""
 
 
 class WrappedCommand(Struct, frozen=True):
-    """What a command runs in turn."""
+    """The inner commands that a command runs."""
 
     commands: tuple[Sequence[Word], ...] = ()
     texts: tuple[str, ...] = ()
     """Command lines for a shell."""
     assignments: tuple[Word, ...] = ()
+    """The variables that are set for the inner command."""
 
 
 class _Wrapper(Struct, frozen=True):
     """The options of a program. The inner command begins after them."""
 
     flags: str = ""
+    """Letters without a value."""
     valued: str = ""
     """Letters with a value: the rest of the word, or the next word."""
     long_flags: frozenset[str] = frozenset()
@@ -32,6 +34,7 @@ class _Wrapper(Struct, frozen=True):
     operands: int = 0
     """The number of words between the options and the command."""
     assigns: bool = False
+    """Whether assignments may stand before the command."""
     runs_nothing: str = ""
     """With one of these letters the program runs nothing."""
 
@@ -64,7 +67,7 @@ _FIND_RUNS: Final = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
 
 
 def find_wrapped(name: str, words: Sequence[Word]) -> WrappedCommand:
-    """Return what the program `name` runs with these words. Raises `ComputedCommand` when that is not known."""
+    """Return what the program `name` runs with these words. Raises `ComputedCommand` when that can't be found."""
     if name in _SHELLS:
         return _read_shell(words)
     if name == "eval":
@@ -133,7 +136,7 @@ def _read_option(wrapper: _Wrapper, text: str) -> tuple[str, bool]:
 
 
 def _read_shell(words: Sequence[Word]) -> WrappedCommand:
-    """Return the text after `-c`. A script in a file or from standard input is not visible here."""
+    """Return the text after `-c`. A script in a file or on standard input can't be seen in the command line."""
     reads_text = False
     at = 0
     while at < len(words):
@@ -141,7 +144,7 @@ def _read_shell(words: Sequence[Word]) -> WrappedCommand:
         if not text.startswith(("-", "+")) or text in ("-", "--"):
             break
         reads_text = reads_text or (not text.startswith("--") and "c" in text)
-        at += 2 if text[-1] in "oO" and not text.startswith("--") else 1  # `-o NAME`: the name is no command
+        at += 2 if text[-1] in "oO" and not text.startswith("--") else 1  # after `-o`, the next word is no command
     if at < len(words) and words[at].text in ("-", "--"):
         at += 1
     if not reads_text or at >= len(words):
@@ -168,7 +171,7 @@ def _read_find(words: Sequence[Word]) -> WrappedCommand:
 
 
 def _read_literal(word: Word) -> str:
-    """Return the text of a literal word. Raises `ComputedCommand` for a computed one."""
+    """Return the text of a literal word. Raises `ComputedCommand` for a computed word."""
     if not word.is_literal:
         raise ComputedCommand(f"{word.text!r} is computed when it runs")
     return word.text
