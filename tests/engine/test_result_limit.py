@@ -163,6 +163,14 @@ async def test_a_failure_with_a_very_long_message_keeps_its_head_and_tail() -> N
     long = cut_message(Failure("execution_failed", "begin" + "x" * 1000 + "end"), 100)
     assert long.code == "execution_failed"
     assert long.message.startswith("beginxxx") and long.message.endswith("xxxend")
-    assert "[… 908 characters left out …]" in long.message
+    assert "[… 958 characters left out …]" in long.message
     short = Failure("timeout", "no")
     assert cut_message(short, 100) is short
+
+
+@pytest.mark.parametrize("character", ["é", "語", "😀"])
+def test_a_message_in_another_script_is_cut_to_as_many_bytes(character: str) -> None:
+    cut = cut_message(Failure("execution_failed", character * 1000), 100).message
+    assert len(cut.encode()) <= 100
+    assert cut.startswith(character) and cut.endswith(character)
+    assert f"{1000 - cut.count(character)} characters left out" in cut

@@ -17,6 +17,8 @@ from handspan.core.results import Failure, Success, succeed
 from handspan.core.values import Json, JsonObject
 
 RESULT_LIMIT: Final = 65_536
+_MARK_BYTES: Final = 50
+"""The most bytes of the mark in the middle of a message that was cut."""
 _LONG_TEXT: Final = 2048
 """A text in an object with more characters than this is worth an artifact of its own."""
 _SMALLEST: Final = 256
@@ -89,12 +91,14 @@ class ResultCutter(Struct, frozen=True):
 
 
 def cut_message(failure: Failure, limit: int) -> Failure:
-    """Return a failure whose message fits: its head, and its tail, which mostly has the reason."""
-    message, half = failure.message, limit // 2
-    if len(message) <= limit:
+    """Return a failure whose message fits into `limit` bytes: its head, and its tail, which mostly has the reason."""
+    data = failure.message.encode()
+    if len(data) <= limit:
         return failure
-    left_out = len(message) - 2 * half
-    return Failure(failure.code, f"{message[:half]} [… {left_out} characters left out …] {message[-half:]}")
+    half = max(0, limit - _MARK_BYTES) // 2
+    head, tail = data[:half].decode(errors="ignore"), data[len(data) - half :].decode(errors="ignore")
+    left_out = len(failure.message) - len(head) - len(tail)
+    return Failure(failure.code, f"{head} [… {left_out} characters left out …] {tail}")
 
 
 def shrink(value: Json, room: int, depth: int = 0) -> Json:
