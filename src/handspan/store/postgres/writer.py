@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Coroutine, Sequence
 from typing import Any, Final, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from handspan.core.errors import HandspanError, StoreError
 from handspan.store.postgres.batches import Batch, BatchGroup, find_batch, plan_groups
@@ -111,7 +111,7 @@ class PostgresWriter:
             try:
                 raw = await self._connect()
             except StoreError as error:
-                self._fail_old(error)
+                self._give_up(error, 0.0 if self._is_closing else self._address.timeout)
                 await asyncio.sleep(delay)
                 delay = min(2 * delay, _LONGEST_DELAY)
                 continue
@@ -126,12 +126,17 @@ class PostgresWriter:
             self._raw = await self._connector.connect("writer")
         return self._raw
 
-    def _fail_old(self, error: StoreError) -> None:
-        """Give up the jobs that waited too long for a connection; at the end, all of them."""
+    def _give_up(self, error: Exception, seconds: float) -> None:
+        """Give this error to the jobs that have waited so long."""
         self.wrote_at = -math.inf
-        too_old = math.inf if self._is_closing else time.monotonic() - self._address.timeout
+        too_old = time.monotonic() - seconds
         while self._jobs and self._jobs[0].since <= too_old:
             set_futures([WriteOutcome(self._jobs.popleft().job.future, None, error)])
+
+    def _put_back(self, waiting: Sequence[_WaitingJob], *, is_alone: bool = False) -> None:
+        """Let these jobs be the next ones, in their order; `is_alone`: each in its own transaction."""
+        jobs = [structs.replace(one, batch=None) for one in waiting] if is_alone else waiting
+        self._jobs.extendleft(reversed(jobs))
 
     def _take_jobs(self) -> list[_WaitingJob]:
         """Return the jobs of the next commit: all that can go together, or a single one."""
@@ -155,21 +160,13 @@ class PostgresWriter:
             self.wrote_at = -math.inf
             if is_database_error(error) and needs_new_connection(error, raw):
                 self._drop()
-                self._jobs.extendleft(reversed(waiting))
+                self._put_back(waiting)
                 return
             if len(waiting) > 1:
-                for one in waiting:
-                    await self._run_alone(one)
+                self._put_back(waiting, is_alone=True)
                 return
             outcomes = [WriteOutcome(waiting[0].job.future, None, self._convert(error))]
         set_futures(outcomes)
-
-    async def _run_alone(self, one: _WaitingJob) -> None:
-        """Run a job of a group that failed."""
-        if self._raw is None or self._raw.is_closed():
-            self._jobs.appendleft(one)
-        else:
-            await self._run(self._raw, [one])
 
     def _drop(self) -> None:
         self.wrote_at = -math.inf
@@ -178,11 +175,17 @@ class PostgresWriter:
             raw.terminate()
 
     async def _commit(self, raw: Raw, waiting: list[_WaitingJob]) -> list[WriteOutcome]:
+        """Return the outcomes of what is committed. A job whose row did not fit goes back to the queue."""
         batched = [(one.batch, one.job) for one in waiting if one.batch is not None]
-        if batched:
-            outcomes = await self._commit_groups(raw, plan_groups(batched))
-        else:
+        if not batched:
             outcomes = [await self._commit_one(raw, waiting[0].job)]
+        elif len(groups := plan_groups(batched)) > 1:
+            outcomes = await _in_transaction(raw, _run_groups(raw, groups), "read committed")
+        else:  # one statement is a transaction of its own
+            fitting = await _undecided_if_broken(raw, _run_group(raw, groups[0]))
+            outcomes = [outcome for outcome in fitting if outcome is not None]
+            # By itself a work says why its row did not fit; it may fit by then. What is committed does not wait for it.
+            self._put_back([one for one, found in zip(waiting, fitting, strict=True) if found is None], is_alone=True)
         self.commits += 1
         self.wrote_at = time.monotonic()
         return outcomes
@@ -199,23 +202,6 @@ class PostgresWriter:
                 if last or not can_try_again(error):
                     raise
         raise AssertionError("the last try returns or raises")
-
-    async def _commit_groups(self, raw: Raw, groups: list[BatchGroup]) -> list[WriteOutcome]:
-        """Run each group as one statement. A single one is a transaction of its own."""
-        if len(groups) > 1:
-            return await _in_transaction(raw, _run_groups(raw, groups), "read committed")
-        fitting = await _undecided_if_broken(raw, _run_group(raw, groups[0]))
-        return [
-            outcome if outcome is not None else await self._refuse_alone(raw, job)
-            for outcome, job in zip(fitting, groups[0].jobs, strict=True)
-        ]
-
-    async def _refuse_alone(self, raw: Raw, job: WriteJob) -> WriteOutcome:
-        """Let a work whose row did not fit say why; it may fit by now."""
-        try:
-            return await self._commit_one(raw, job)
-        except HandspanError as refusal:
-            return WriteOutcome(job.future, None, refusal)
 
     def _convert(self, error: Exception) -> Exception:
         if isinstance(error, HandspanError):
