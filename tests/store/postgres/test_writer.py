@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from handspan.core.agents import Agent
 from handspan.core.errors import StoreError
-from tests.postgres_engine import run_sql_at, schema_url
+from handspan.core.results import succeed
+from tests.postgres_engine import PostgresEngine, run_sql_at, schema_url
 from tests.store.postgres.conftest import store_at
-from tests.store.things import user
+from tests.store.things import call, finished, started, user
 from tests.stores import rows_in
 from tests.waiting import soon, until
 
@@ -58,3 +60,25 @@ async def test_writes_keep_their_order_when_their_commit_fails_and_the_connectio
         assert told == [None, None, None]
         loaded = await soon(store.conversations.load(session, owner="ann"))
         assert loaded == [user(text) for text in texts]
+
+
+async def test_a_database_that_takes_no_writes_is_said_in_time_and_heals(engine: PostgresEngine, state: Path) -> None:
+    async with store_at(engine.url, state, timeout=1.0) as store:
+        session = (await soon(store.conversations.create(owner="ann"))).id
+        record = await started(store.ledger, call())
+        run_sql_at(engine.url, "ALTER SYSTEM SET default_transaction_read_only = on")
+        run_sql_at(engine.url, "SELECT pg_reload_conf()")
+        await until(lambda: run_sql_at(engine.url, "SHOW default_transaction_read_only") == [("on",)])
+        with pytest.raises(StoreError, match="it takes no writes") as refused:
+            await soon(store.conversations.append(session, user(), owner="ann"))
+        assert "look whether" not in refused.value.message
+        with pytest.raises(StoreError, match="it takes no writes"):
+            await soon(store.agents.create(Agent("Bob"), owner="ann"))
+        with pytest.raises(StoreError, match="it takes no writes"):
+            await finished(store.ledger, record, succeed("later"))
+        assert "it takes no writes" in await soon(store.check_writes())
+        run_sql_at(engine.url, "ALTER SYSTEM RESET default_transaction_read_only")
+        run_sql_at(engine.url, "SELECT pg_reload_conf()")
+        stored = store.ledger.unwritten(record.id)
+        assert stored is not None and await soon(stored)
+        await soon(store.conversations.append(session, user(), owner="ann"))

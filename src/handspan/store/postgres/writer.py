@@ -1,8 +1,8 @@
 """The one task that writes. Everything that came since its last commit goes into the next one (micro-batches).
 
 The future of a job gets its value after the commit: acknowledged means committed (SPEC A2). A job that certainly was
-not stored when the connection broke is tried again on the next one. A job whose commit was under way gets an error that
-says so: nothing can tell whether it is stored.
+not stored when the connection broke is tried again on the next one, for `timeout` seconds. A job whose commit was under
+way gets an error that says so: nothing can tell whether it is stored.
 """
 
 import asyncio
@@ -24,11 +24,11 @@ from handspan.store.postgres.connections import (
     can_try_again,
     clean_row,
     close_quietly,
+    has_certainly_failed,
     is_database_error,
-    lacks_resources,
     needs_new_connection,
+    refuses_writes,
     store_error,
-    was_never_sent,
 )
 from handspan.store.tables.database import AllWorks, TableConnection, Work, WriteJob, WriteOutcome, set_futures
 from handspan.store.tables.rows import Row
@@ -81,9 +81,13 @@ class PostgresWriter:
         self.wrote_at = -math.inf
         """When the last transaction was committed, by the monotonic clock. A failed one after it voids that."""
         self.lacked_at = -math.inf
-        """When the server last refused a write because it lacks room or another resource."""
+        """When the server last refused a write because it lacks room or another resource, or takes no writes."""
         self.lack = ""
-        """What it lacked then, for people."""
+        """Why it did, for people."""
+
+    def has_lacked(self, seconds: float) -> bool:
+        """Whether the server has refused a write so in the last seconds."""
+        return time.monotonic() - self.lacked_at < seconds
 
     def open(self) -> None:
         """Start the task."""
@@ -112,11 +116,12 @@ class PostgresWriter:
                 raw = await self._connect()
             except StoreError as error:
                 self._give_up(error, 0.0 if self._is_closing else self._address.timeout)
-                await asyncio.sleep(delay)
-                delay = min(2 * delay, _LONGEST_DELAY)
-                continue
-            delay = _FIRST_DELAY
-            await self._run(raw, self._take_jobs())
+            else:
+                if await self._run(raw, self._take_jobs()):
+                    delay = _FIRST_DELAY
+                    continue
+            await asyncio.sleep(delay)
+            delay = min(2 * delay, _LONGEST_DELAY)
         if self._raw is not None:
             await close_quietly(self._raw)
 
@@ -147,8 +152,11 @@ class PostgresWriter:
             jobs.append(self._jobs.popleft())
         return jobs
 
-    async def _run(self, raw: Raw, waiting: list[_WaitingJob]) -> None:
-        """Run these jobs and set their futures. Those that were certainly not stored go back to the queue."""
+    async def _run(self, raw: Raw, waiting: list[_WaitingJob]) -> bool:
+        """Run these jobs and set their futures. Those that were certainly not stored go back to the queue.
+
+        Return False when the connection broke: the next one may break, too.
+        """
         try:
             outcomes = await self._commit(raw, waiting)
         except _Undecided as undecided:
@@ -161,12 +169,14 @@ class PostgresWriter:
             if is_database_error(error) and needs_new_connection(error, raw):
                 self._drop()
                 self._put_back(waiting)
-                return
+                self._give_up(self._convert(error), self._address.timeout)
+                return False
             if len(waiting) > 1:
                 self._put_back(waiting, is_alone=True)
-                return
+                return True
             outcomes = [WriteOutcome(waiting[0].job.future, None, self._convert(error))]
         set_futures(outcomes)
+        return True
 
     def _drop(self) -> None:
         self.wrote_at = -math.inf
@@ -209,7 +219,7 @@ class PostgresWriter:
         if not is_database_error(error):
             _log.error("A work of the store failed", exc_info=error)
         failure = store_error(error, self._address)
-        if lacks_resources(error):
+        if refuses_writes(error):
             self.lacked_at, self.lack = time.monotonic(), failure.message
         return failure
 
@@ -283,6 +293,6 @@ async def _undecided_if_broken(raw: Raw, statement: Coroutine[Any, Any, _T]) -> 
     try:
         return await statement
     except Exception as error:
-        if is_database_error(error) and needs_new_connection(error, raw) and not was_never_sent(error):
+        if is_database_error(error) and needs_new_connection(error, raw) and not has_certainly_failed(error):
             raise _Undecided from error
         raise
