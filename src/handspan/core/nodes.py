@@ -191,8 +191,8 @@ class NodeBook(Protocol):
     async def holders(self) -> Mapping[str, str]:
         """Return the node of each lease with a name."""
 
-    async def revoked_tokens(self, since: float) -> Sequence[tuple[str, str]]:
-        """Return owner and hash of the tokens that were revoked since then."""
+    async def revoked_tokens(self, seconds: float) -> Sequence[tuple[str, str]]:
+        """Return owner and hash of the tokens that were revoked in the last so many seconds."""
 
 
 class LinkDown(HandspanError):
