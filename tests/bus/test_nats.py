@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import get_args
 
 import nats
@@ -194,10 +195,31 @@ async def test_the_link_comes_back_by_itself_when_the_server_was_killed() -> Non
                 await one.link.request(other.name, "ask", b"this", 1)
             server.start()
             await until(lambda: one.link.is_up and other.link.is_up and one.link.up_for < 60)
+            await soon(other.link.flush())  # the server knows the subscriptions again
             assert await one.link.request(other.name, "ask", b"this", 60) == b"answer to this"
             one.bus.publish(DeviceChanged("ann"))
             await until(lambda: DeviceChanged("ann") in other.events)
             assert ToolsChanged("ann") not in other.events
+
+
+async def test_the_link_comes_back_by_itself_when_the_server_has_closed_it_for_good(tmp_path: Path) -> None:
+    need_server()
+    config = tmp_path / "nats.conf"
+    config.write_text("max_subscriptions: 6\n")
+    with NatsEngine("-c", str(config)) as server:
+        async with open_two(server.url) as (one, other):
+            for session in "abcdef":  # one too many: the library takes the server's error for the end
+                other.bus.follow_session(session)
+            await until(lambda: not other.link.is_up)
+            server.stop()
+            config.write_text("")
+            server.start()
+            await until(lambda: one.link.is_up and other.link.is_up)
+            await soon(other.link.flush())
+            assert await one.link.request(other.name, "ask", b"this", 60) == b"answer to this"
+            one.bus.publish(DeviceChanged("ann"))
+            one.bus.publish(TurnEvent("ann", "f", "t", TextArrived("x")))
+            await until(lambda: len(other.events) == 2)
 
 
 async def test_a_server_that_is_not_there_or_refuses_the_user_is_named_with_the_remedy() -> None:

@@ -1,6 +1,7 @@
 """The ledger in the database: one result for every call, for its owner alone."""
 
 import asyncio
+import random
 from pathlib import Path
 
 import pytest
@@ -234,6 +235,15 @@ async def test_what_a_person_edited_is_what_was_run(ledger: Journal) -> None:
     await started(ledger, record)
     kept = await known(ledger, record.id)
     assert (kept.state, kept.arguments) == ("started", {"path": "b.txt"})
+
+
+async def test_a_call_of_a_name_that_is_too_long_for_any_tool_is_in_the_journal(ledger: Journal) -> None:
+    name = random.Random(7).randbytes(4000).hex()  # it can't be packed into fewer bytes
+    record = structs.replace(call(tool=UNKNOWN_TOOL), name=name)
+    refusal = Failure("tool_not_found", "there is no such tool")
+    assert await finished(ledger, record, refusal)
+    found = await known(ledger, record.id)
+    assert found.result == refusal and name.startswith(found.name) and len(found.name) == 200
 
 
 async def test_a_call_that_was_refused_at_once_is_in_the_journal(ledger: Journal) -> None:

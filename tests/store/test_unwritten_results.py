@@ -108,6 +108,18 @@ async def test_only_so_many_are_kept_and_then_no_call_begins(store: Store, state
     assert await finished(ledger, records[2], LARGE)
 
 
+async def test_one_that_can_not_be_written_does_not_keep_the_others_from_it(store: Store, state: Path) -> None:
+    kept, refused = UnwrittenResults(), asyncio.get_running_loop().create_future()
+    refused.set_exception(StoreError("it does not fit"))
+    assert kept.keep(call(), lambda: refused)
+    record = await started(store.ledger, call())
+    other = call("other")
+    assert kept.keep(other, lambda: asyncio.ensure_future(finished(store.ledger, record, LARGE)))
+    stored = kept.get("other")
+    assert stored is not None and await soon(stored.stored)
+    await soon(kept.close())
+
+
 async def test_the_store_says_whether_it_takes_writes(
     store: Store, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

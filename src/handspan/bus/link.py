@@ -13,6 +13,7 @@ import ssl
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,6 +33,7 @@ _MAX_WAITING: Final = 20_000
 _PING_SECONDS: Final = 2
 _RETRY_SECONDS: Final = 0.1
 _CONNECT_SECONDS: Final = 2
+_REOPEN_SECONDS: Final = 1.0
 _OPEN_SECONDS: Final = 10
 """Seconds in which a start finds a server, or fails."""
 _FIRST_TRIES: Final = 3
@@ -42,6 +44,8 @@ Receive = Callable[[str, bytes], None]
 """Takes the last part of a subject, and the body of the message. Never waits."""
 Respond = Callable[[str, bytes], bytes | None]
 """The same for a message that may want a response; None: there is none."""
+OnMessage = Callable[[Any], Awaitable[None]]
+"""Takes a message of the library."""
 
 
 class LinkOptions(Struct, frozen=True):
@@ -93,6 +97,9 @@ class NatsLink:
         self._jobs: deque[Callable[[], Awaitable[None]]] = deque()
         self._came = asyncio.Event()
         self._working: asyncio.Task[None] | None = None
+        self._reopening: asyncio.Task[None] | None = None
+        self._listeners: dict[str, OnMessage] = {}
+        """What is followed, whatever becomes of the connection."""
         self._subscriptions: dict[str, Any] = {}
         self.forged = 0
         """Messages whose signature was wrong."""
@@ -102,6 +109,13 @@ class NatsLink:
     async def open(self, key: bytes, node: str) -> None:
         """Connect, and listen for messages to this node. Raises `ConfigError` when that is not possible."""
         self._key = key
+        self._client = await self._connect(node)
+        self._up_since = time.monotonic()
+        self._working = asyncio.create_task(self._work())
+        await self.listen(node)
+
+    async def _connect(self, node: str) -> Client:
+        """Return a new connection, which comes back by itself when it breaks. Raises `ConfigError`."""
         options, tls = self._options, self._options.tls()
         given: dict[str, Any] = {
             "user": options.user or None,
@@ -126,6 +140,7 @@ class NatsLink:
                     connect_timeout=_CONNECT_SECONDS,
                     disconnected_cb=self._on_down,
                     reconnected_cb=self._on_up,
+                    closed_cb=partial(self._on_closed, client),
                     error_cb=self._on_error,
                     **{name: value for name, value in given.items() if value is not None},
                 )
@@ -138,10 +153,7 @@ class NatsLink:
             text = f"cluster.url: no connection to NATS: {reason}. Start nats-server, or correct the address"
             raise ConfigError(f"{text} and the credentials.") from None
         client.options.update(allow_reconnect=True, max_reconnect_attempts=-1)  # what was there once comes back
-        self._client = client
-        self._up_since = time.monotonic()
-        self._working = asyncio.create_task(self._work())
-        await self.listen(node)
+        return client
 
     async def listen(self, node: str) -> None:
         """Listen for messages to this incarnation, and no longer to an earlier one."""
@@ -164,9 +176,11 @@ class NatsLink:
             with contextlib.suppress(Exception):
                 async with asyncio.timeout(_CONNECT_SECONDS):
                     await self.flush()
-            self._working.cancel()
-            await asyncio.wait([self._working])
+            tasks = [task for task in (self._working, self._reopening) if task is not None]
             self._working = None
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
         if self._client is not None:
             with contextlib.suppress(Exception):
                 await self._client.close()
@@ -288,13 +302,15 @@ class NatsLink:
         await self._client.flush()
         await self._client.flush()
 
-    async def _subscribe(self, subject: str, on_message: Callable[[Any], Awaitable[None]]) -> None:
+    async def _subscribe(self, subject: str, on_message: OnMessage) -> None:
+        self._listeners[subject] = on_message
         if subject not in self._subscriptions:
             self._subscriptions[subject] = await self._client.subscribe(
                 subject, cb=on_message, pending_msgs_limit=_MAX_WAITING
             )
 
     async def _unsubscribe(self, subject: str) -> None:
+        self._listeners.pop(subject, None)
         subscription = self._subscriptions.pop(subject, None)
         if subscription is not None:
             with contextlib.suppress(ConnectionClosedError):
@@ -333,6 +349,27 @@ class NatsLink:
 
     async def _on_up(self) -> None:
         self._up_since = time.monotonic()
+
+    async def _on_closed(self, client: Client) -> None:
+        """Begin anew: after some errors of a server, as for credentials that are too old, the library tries no more."""
+        if client is self._client and self._working is not None:
+            _log.warning("NATS has closed the connection of this node: %s. It is made anew.", client.last_error)
+            self._reopening = asyncio.create_task(self._reopen())
+
+    async def _reopen(self) -> None:
+        while True:
+            await asyncio.sleep(_REOPEN_SECONDS)
+            try:
+                client = await self._connect(self._node)
+            except ConfigError as error:
+                _log.warning("%s", error)
+                continue
+            self._client, self._up_since = client, time.monotonic()
+            self._subscriptions.clear()
+            for subject, on_message in list(self._listeners.items()):
+                with contextlib.suppress(Error, OSError):  # then this connection was closed, too
+                    await self._subscribe(subject, on_message)
+            return
 
     async def _on_error(self, error: Exception) -> None:
         _log.debug("NATS: %s", error)

@@ -199,8 +199,8 @@ class NodeBook(Protocol):
     async def holders(self) -> Mapping[str, str]:
         """Return the node that has each named lease, by the lease's name."""
 
-    async def revoked_tokens(self, since: float) -> Sequence[tuple[str, str]]:
-        """Return owner and hash of the tokens that were revoked since this time."""
+    async def revoked_tokens(self, seconds: float) -> Sequence[tuple[str, str]]:
+        """Return owner and hash of the tokens that were revoked in the last so many seconds."""
 
 
 class LinkDown(HandspanError):

@@ -32,7 +32,7 @@ class UnwrittenResult(Struct, frozen=True):
 
 
 class UnwrittenResults:
-    """Keeps results up to a bound, and writes them in their order as soon as that is possible."""
+    """Keeps results up to a bound, and writes them as soon as that is possible."""
 
     def __init__(self, limit: int = 10_000, max_bytes: int = 64 * 1024 * 1024) -> None:
         self._limit = limit
@@ -92,15 +92,21 @@ class UnwrittenResults:
                 delay = _FIRST_DELAY
 
     async def _write_all(self) -> bool:
-        """Write the oldest result; if that works, all others too. Return whether all that were there are written."""
+        """Write the first result; if that works, all others too. Return whether all that were there are written."""
         waiting = list(self._results.values())
         for group in (waiting[:1], waiting[1:]):
             written = await asyncio.gather(*(kept.write() for kept in group), return_exceptions=True)
             outcomes = [self._end(kept, outcome) for kept, outcome in zip(group, written, strict=True)]
             if not all(outcomes):
+                self._ask_another_next(waiting[0].record.id)
                 return False
         _log.warning("The store takes writes again: the results of %d calls are written", len(waiting))
         return True
+
+    def _ask_another_next(self, call_id: str) -> None:
+        """Let the next try begin with another result: what is wrong may be this one, and not the database."""
+        if call_id in self._results:
+            self._results[call_id] = self._results.pop(call_id)
 
     def _end(self, kept: UnwrittenResult, outcome: bool | BaseException) -> bool:
         """Forget a result that is written or can never be. Return False for one that has to be tried again."""

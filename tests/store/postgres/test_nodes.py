@@ -3,6 +3,7 @@
 import asyncio
 import time
 from pathlib import Path
+from typing import cast
 
 import pytest
 from msgspec import structs
@@ -10,9 +11,12 @@ from msgspec import structs
 from handspan.core.errors import StoreError, ToolError
 from handspan.core.messages import AssistantMessage, Text, UserMessage
 from handspan.core.nodes import AddedClient, ClientRecord, EntryCode, NodeBook, RequestClaim
-from handspan.store.postgres.connections import StoreAddress
+from handspan.store.postgres.connections import Connector, PostgresConnection, StoreAddress
 from handspan.store.postgres.node_leases import NodeLeases
 from handspan.store.postgres.store import NodeName, PostgresStore, postgres_store
+from handspan.store.tables.conversations import BeginTurn
+from handspan.store.tables.database import TableConnection
+from handspan.store.tables.rows import Row
 from tests.postgres_engine import schema_url
 from tests.stores import rows_in
 from tests.waiting import soon, until
@@ -115,6 +119,38 @@ async def test_what_a_node_writes_for_a_turn_that_another_one_took_over_is_refus
         await two.conversations.append(session, AssistantMessage((Text("new"),)), owner="ann", after=1)
         await two.conversations.end_turn(session, owner="ann")
         assert (await two.conversations.get(session, owner="ann")).length == 2
+
+
+class _EndsMeanwhile:
+    """A connection at which the turn of another node ends after the first statement."""
+
+    def __init__(self, inner: TableConnection, other: PostgresStore, session: str) -> None:
+        self._inner = inner
+        self._other = other
+        self._session = session
+
+    async def fetch_one(self, sql: str, values: Row = ()) -> Row | None:
+        row = await self._inner.fetch_one(sql, values)
+        if sql.startswith("UPDATE"):
+            await soon(self._other.conversations.end_turn(self._session, owner="ann"))
+        return row
+
+
+async def test_a_turn_that_ends_elsewhere_just_now_is_never_taken_for_one_that_has_begun_here(state: Path) -> None:
+    async with node_at(state, "one") as one, node_at(state, "two") as two:
+        session = (await one.conversations.create(owner="ann")).id
+        await one.conversations.begin_turn(session, owner="ann")
+        begin = BeginTurn(session, "ann", book_of(two).own, time.time())
+        raw = await Connector(StoreAddress(schema_url(state))).connect("test")
+        try:
+            async with raw.transaction(isolation="read_committed"):  # as where several works share a commit
+                connection = cast(TableConnection, _EndsMeanwhile(PostgresConnection(raw), one, session))
+                with pytest.raises(ToolError) as refused:
+                    await begin(connection)
+        finally:
+            await raw.close()
+        assert refused.value.code == "busy"
+        await two.conversations.begin_turn(session, owner="ann")
 
 
 async def test_the_newest_connection_of_a_client_counts_and_two_devices_never_have_one_label(state: Path) -> None:

@@ -11,17 +11,20 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from msgspec import structs
 
+from handspan.core.calls import ToolFacts
 from handspan.core.errors import StoreError
 from handspan.core.messages import Message
+from handspan.core.principals import Origin
 from handspan.core.results import Failure, Success, succeed
 from handspan.core.store import Store
 from handspan.testing import FaultProxy
 from handspan.testing.gateway import RunningGateway, running_gateway
 from tests.postgres_engine import PostgresEngine, run_sql_at, schema_url
 from tests.store.postgres.conftest import store_at
-from tests.store.things import call, finished, started, user
-from tests.stores import refusing_writes, rows_in
+from tests.store.things import Clock, call, finished, started, user
+from tests.stores import open_store, refusing_writes, rows_in
 from tests.waiting import WAIT, soon, until
 
 pytestmark = pytest.mark.anyio
@@ -190,6 +193,23 @@ async def test_a_statement_that_takes_too_long_is_ended_and_said(state: Path) ->
             await soon(store.conversations.append(session, user(), owner="ann"))
         await soon(holding)
         await soon(store.conversations.append(session, user(), owner="ann"))
+
+
+async def test_recovery_leaves_a_call_alone_whose_result_is_about_to_be_written(state: Path) -> None:
+    clock = Clock()
+    async with open_store(state, clock=clock) as store:
+        phone = ToolFacts(Origin("device", "phone", "peer-1"), "1.0.0", False, True, "connection")
+        record = structs.replace(call(tool=phone), expires_at=clock.now + 30)
+        await started(store.ledger, record)
+        await soon(store.ledger.suspend(record))
+        with refusing_writes(state, 1000):
+            with pytest.raises(StoreError):
+                await finished(store.ledger, record, succeed("x" * 2000))
+            clock.now += 60  # the database was away for longer than the call may take
+            assert (await soon(store.recover())).expired == ()
+            stored = store.ledger.unwritten(record.id)
+        assert stored is not None and await soon(stored)
+        assert (await soon(store.ledger.get(record.id, owner="ann"))).result == succeed("x" * 2000)
 
 
 async def test_a_standby_is_refused_with_what_to_do(state: Path) -> None:

@@ -100,10 +100,13 @@ class Cluster:
     async def connect(self) -> None:
         """Connect to the other nodes, once the store is open. Raises `ConfigError` when that is not possible."""
         self._session_key = await self.book.secret("mcp")
-        await self.link.open(await self.book.secret("bus"), self.book.own)
+        key, own = await self.book.secret("bus"), self.book.own
+        await self.link.open(key, own)
         await self.link.listen_also(self.process)
         self.bus.open(self.link, self.book.own)
         self._is_open = True
+        if self.book.own != own:  # the others counted this node as lost meanwhile
+            await self.link.listen(self.book.own)
 
     def open(self, parts: ClusterParts) -> None:
         """Take part in the work of all nodes."""
@@ -159,7 +162,7 @@ class Cluster:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.link.close()
-        self._is_open = False
+        self._is_open = self._takes_part = False
 
     async def drain(self, seconds: float) -> None:
         """Send the clients away, one after the other, to other nodes. Those that a call waits for are the last."""
@@ -403,15 +406,18 @@ class Cluster:
 
     def _on_lost(self, old: str) -> None:
         """Go on under a new incarnation: the others counted this node as lost, and take its calls over."""
+        if self._is_open:  # else the link begins with the new one
+            self.bus.rename(self.book.own)
+            self.start(self.link.listen(self.book.own))
+        if not self._takes_part:  # it has no clients and no calls yet
+            return
         # Only calls that can outlive this node: the ledger has each of them, and other nodes take them over.
         clients = [peer.calls for peer in self._parts.peers if "resume" in peer.can]
         clients += [mirror.calls for mirror in self.mirrors]
         self.start(end_taken_calls(clients, self.book))
-        self.bus.rename(self.book.own)
         self.client_rows.add_all_again()
         self.servers.lose_all()
         self.mirrors.hint("")
-        self.start(self.link.listen(self.book.own))
 
 
 class KindOfRequests:

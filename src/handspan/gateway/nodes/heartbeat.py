@@ -20,7 +20,7 @@ from handspan.sources.nodes.probes import Probes
 TICK_SECONDS: Final = 0.5
 _MAX_REVOKED: Final = 10_000
 _REVOKED_OVERLAP: Final = 120.0
-"""Seconds that are looked at again: the clocks of nodes differ."""
+"""Seconds that are looked at again: what another node revokes is stored a little later."""
 _log = logging.getLogger(__name__)
 
 
@@ -38,6 +38,8 @@ class Heartbeat:
         self._probes = probes
         self._away = away
         self._down_since = 0.0
+        self._looked_at = time.monotonic()
+        """When revoked tokens were looked for without an error."""
         self._task: asyncio.Task[None] | None = None
         self.is_draining = False
         """Whether the others are told that this node stops."""
@@ -85,7 +87,10 @@ class Heartbeat:
 
     async def _look_for_revoked(self) -> None:
         """Revoke here what was revoked elsewhere: the event may be lost."""
-        for owner, token in await self._book.revoked_tokens(time.time() - _REVOKED_OVERLAP):
+        now = time.monotonic()
+        found = await self._book.revoked_tokens(now - self._looked_at + _REVOKED_OVERLAP)
+        self._looked_at = now
+        for owner, token in found:
             if token not in self.revoked:
                 while len(self.revoked) > _MAX_REVOKED:
                     del self.revoked[next(iter(self.revoked))]

@@ -53,6 +53,8 @@ TRANSACTION_MODE: Final = (
     " server, so locks and prepared statements are lost. Set `pool_mode = session`, or let `store.url` lead to"
     " PostgreSQL itself"
 )
+_TAKES_NO_WRITES: Final = "25006"
+"""The code of a standby, and of a database that was made read-only."""
 _ADVICE: Final = {
     "26000": TRANSACTION_MODE,
     "42P05": TRANSACTION_MODE,
@@ -69,7 +71,7 @@ _ADVICE: Final = {
     "57014": "a statement took longer than `store.timeout`. Look at its load, or raise that setting",
     "57P03": "it is being started or stopped. It is tried again",
     "57P": "it is being stopped. It is tried again",
-    "25006": "it takes no writes: this is a standby. Let `store.url` lead to the primary, or add"
+    _TAKES_NO_WRITES: "it takes no writes: this is a standby. Let `store.url` lead to the primary, or add"
     " `target_session_attrs=read-write` to it",
     "25P03": "a transaction was idle for too long. Look at the load of this gateway",
     "58": "its disk fails ({}). Look after its server",
@@ -248,20 +250,26 @@ def can_try_again(error: BaseException) -> bool:
     return isinstance(error, asyncpg.PostgresError) and error.sqlstate in _AGAIN
 
 
-def lacks_resources(error: BaseException) -> bool:
-    """Whether the server has no room, no memory or a failing disk: other writes may still succeed, but not all."""
-    return isinstance(error, asyncpg.PostgresError) and (error.sqlstate or "").startswith(("53", "58", "XX"))
+def refuses_writes(error: BaseException) -> bool:
+    """Whether the server takes no writes, or not all: it has no room, no memory, a failing disk, or is a standby."""
+    states = ("53", "58", "XX", _TAKES_NO_WRITES)
+    return isinstance(error, asyncpg.PostgresError) and (error.sqlstate or "").startswith(states)
 
 
 def needs_new_connection(error: BaseException, raw: Raw) -> bool:
     """Whether the connection must not be used any more."""
     if not isinstance(error, asyncpg.PostgresError):
         return is_database_error(error) or raw.is_closed()
-    return raw.is_closed() or (error.sqlstate or "").startswith(("08", "57P", "25006", "25P03", "XX"))
+    return raw.is_closed() or (error.sqlstate or "").startswith(("08", "57P", _TAKES_NO_WRITES, "25P03", "XX"))
 
 
-def was_never_sent(error: BaseException) -> bool:
-    """Whether asyncpg refused a statement: a server that stops has said so on the connection, and not closed it yet."""
+def has_certainly_failed(error: BaseException) -> bool:
+    """Whether a statement changed nothing, though its connection can't be used any more.
+
+    The server takes no writes; or asyncpg refused: a server that stops has said so, and not closed the connection yet.
+    """
+    if isinstance(error, asyncpg.PostgresError):
+        return bool(error.sqlstate == _TAKES_NO_WRITES)
     # It has no type for this. With other words of a later version, the statement counts as one that may have run.
     return type(error) is asyncpg.InternalClientError and "another operation" in str(error)
 

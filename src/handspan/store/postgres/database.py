@@ -109,11 +109,11 @@ class PostgresDatabase:
         """Return why nothing can be written; empty when it can. A write of the last seconds is proof enough."""
         if self._stopped:
             return self._stopped
-        if self._writer is None:
+        if (writer := self._writer) is None:
             return self._closed_error().message
-        if time.monotonic() - self._writer.lacked_at < _PROOF_SECONDS:
-            return self._writer.lack
-        if time.monotonic() - self._writer.wrote_at < _PROOF_SECONDS:
+        if writer.has_lacked(_PROOF_SECONDS):
+            return writer.lack
+        if time.monotonic() - writer.wrote_at < _PROOF_SECONDS:
             return ""
         if self.connector.problem:
             return self.connector.problem
@@ -123,7 +123,8 @@ class PostgresDatabase:
             async with asyncio.timeout(_PROBE_SECONDS):
                 await asyncio.shield(self._probing)
         except TimeoutError:
-            return store_error(TimeoutError(), self.address).message
+            is_refused = writer.has_lacked(_PROBE_SECONDS)
+            return writer.lack if is_refused else store_error(TimeoutError(), self.address).message
         except StoreError as error:
             return error.message
         return ""

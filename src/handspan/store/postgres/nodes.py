@@ -61,6 +61,10 @@ _ANSWER_REQUEST: Final = (
 _FORGET_REQUEST: Final = "DELETE FROM asked_requests WHERE kind = ? AND owner = ? AND key = ? AND node = ?"
 _HOLDER: Final = "SELECT node FROM named_leases WHERE name = ?"
 _HOLD: Final = "INSERT INTO named_leases (name, node) VALUES (?, ?) ON CONFLICT (name) DO NOTHING"
+_REVOKED: Final = (  # by the database's clock, as the times of the tokens: that of this node may be wrong
+    "SELECT owner, hash FROM tokens"
+    " WHERE revoked >= EXTRACT(EPOCH FROM statement_timestamp())::double precision - ?/*double precision*/"
+)
 _SECRET_BYTES: Final = 32
 _load: Final = msgspec.json.Decoder(dict[str, float])
 
@@ -191,9 +195,9 @@ class StoredNodes:
         """Return the node of each lease with a name."""
         return dict(await self._database.fetch_all("SELECT name, node FROM named_leases"))
 
-    async def revoked_tokens(self, since: float) -> Sequence[tuple[str, str]]:
-        """Return owner and hash of the tokens that were revoked since then."""
-        rows = await self._database.fetch_all("SELECT owner, hash FROM tokens WHERE revoked >= ?", (since,))
+    async def revoked_tokens(self, seconds: float) -> Sequence[tuple[str, str]]:
+        """Return owner and hash of the tokens that were revoked in the last so many seconds."""
+        rows = await self._database.fetch_all(_REVOKED, (seconds,))
         return [(owner, token) for owner, token in rows]
 
 

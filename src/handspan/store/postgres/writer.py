@@ -1,8 +1,8 @@
 """The one task that writes. Everything that came since its last commit goes into the next one (micro-batches).
 
 The future of a job gets its value after the commit: acknowledged means committed (SPEC A2). A job that certainly was
-not stored when the connection broke is tried again on the next one. A job whose commit was under way gets an error that
-says so: nothing can tell whether it is stored.
+not stored when the connection broke is tried again on the next one, for `timeout` seconds. A job whose commit was under
+way gets an error that says so: nothing can tell whether it is stored.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Coroutine, Sequence
 from typing import Any, Final, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from handspan.core.errors import HandspanError, StoreError
 from handspan.store.postgres.batches import Batch, BatchGroup, find_batch, plan_groups
@@ -24,11 +24,11 @@ from handspan.store.postgres.connections import (
     can_try_again,
     clean_row,
     close_quietly,
+    has_certainly_failed,
     is_database_error,
-    lacks_resources,
     needs_new_connection,
+    refuses_writes,
     store_error,
-    was_never_sent,
 )
 from handspan.store.tables.database import AllWorks, TableConnection, Work, WriteJob, WriteOutcome, set_futures
 from handspan.store.tables.rows import Row
@@ -81,9 +81,13 @@ class PostgresWriter:
         self.wrote_at = -math.inf
         """When the last transaction was committed, by the monotonic clock. A failed one after it voids that."""
         self.lacked_at = -math.inf
-        """When the server last refused a write because it lacks room or another resource."""
+        """When the server last refused a write because it lacks room or another resource, or takes no writes."""
         self.lack = ""
-        """What it lacked then, for people."""
+        """Why it did, for people."""
+
+    def has_lacked(self, seconds: float) -> bool:
+        """Whether the server has refused a write so in the last seconds."""
+        return time.monotonic() - self.lacked_at < seconds
 
     def open(self) -> None:
         """Start the task."""
@@ -111,12 +115,13 @@ class PostgresWriter:
             try:
                 raw = await self._connect()
             except StoreError as error:
-                self._fail_old(error)
-                await asyncio.sleep(delay)
-                delay = min(2 * delay, _LONGEST_DELAY)
-                continue
-            delay = _FIRST_DELAY
-            await self._run(raw, self._take_jobs())
+                self._give_up(error, 0.0 if self._is_closing else self._address.timeout)
+            else:
+                if await self._run(raw, self._take_jobs()):
+                    delay = _FIRST_DELAY
+                    continue
+            await asyncio.sleep(delay)
+            delay = min(2 * delay, _LONGEST_DELAY)
         if self._raw is not None:
             await close_quietly(self._raw)
 
@@ -126,12 +131,17 @@ class PostgresWriter:
             self._raw = await self._connector.connect("writer")
         return self._raw
 
-    def _fail_old(self, error: StoreError) -> None:
-        """Give up the jobs that waited too long for a connection; at the end, all of them."""
+    def _give_up(self, error: Exception, seconds: float) -> None:
+        """Give this error to the jobs that have waited so long."""
         self.wrote_at = -math.inf
-        too_old = math.inf if self._is_closing else time.monotonic() - self._address.timeout
+        too_old = time.monotonic() - seconds
         while self._jobs and self._jobs[0].since <= too_old:
             set_futures([WriteOutcome(self._jobs.popleft().job.future, None, error)])
+
+    def _put_back(self, waiting: Sequence[_WaitingJob], *, is_alone: bool = False) -> None:
+        """Let these jobs be the next ones, in their order; `is_alone`: each in its own transaction."""
+        jobs = [structs.replace(one, batch=None) for one in waiting] if is_alone else waiting
+        self._jobs.extendleft(reversed(jobs))
 
     def _take_jobs(self) -> list[_WaitingJob]:
         """Return the jobs of the next commit: all that can go together, or a single one."""
@@ -142,8 +152,11 @@ class PostgresWriter:
             jobs.append(self._jobs.popleft())
         return jobs
 
-    async def _run(self, raw: Raw, waiting: list[_WaitingJob]) -> None:
-        """Run these jobs and set their futures. Those that were certainly not stored go back to the queue."""
+    async def _run(self, raw: Raw, waiting: list[_WaitingJob]) -> bool:
+        """Run these jobs and set their futures. Those that were certainly not stored go back to the queue.
+
+        Return False when the connection broke: the next one may break, too.
+        """
         try:
             outcomes = await self._commit(raw, waiting)
         except _Undecided as undecided:
@@ -155,21 +168,15 @@ class PostgresWriter:
             self.wrote_at = -math.inf
             if is_database_error(error) and needs_new_connection(error, raw):
                 self._drop()
-                self._jobs.extendleft(reversed(waiting))
-                return
+                self._put_back(waiting)
+                self._give_up(self._convert(error), self._address.timeout)
+                return False
             if len(waiting) > 1:
-                for one in waiting:
-                    await self._run_alone(one)
-                return
+                self._put_back(waiting, is_alone=True)
+                return True
             outcomes = [WriteOutcome(waiting[0].job.future, None, self._convert(error))]
         set_futures(outcomes)
-
-    async def _run_alone(self, one: _WaitingJob) -> None:
-        """Run a job of a group that failed."""
-        if self._raw is None or self._raw.is_closed():
-            self._jobs.appendleft(one)
-        else:
-            await self._run(self._raw, [one])
+        return True
 
     def _drop(self) -> None:
         self.wrote_at = -math.inf
@@ -178,11 +185,17 @@ class PostgresWriter:
             raw.terminate()
 
     async def _commit(self, raw: Raw, waiting: list[_WaitingJob]) -> list[WriteOutcome]:
+        """Return the outcomes of what is committed. A job whose row did not fit goes back to the queue."""
         batched = [(one.batch, one.job) for one in waiting if one.batch is not None]
-        if batched:
-            outcomes = await self._commit_groups(raw, plan_groups(batched))
-        else:
+        if not batched:
             outcomes = [await self._commit_one(raw, waiting[0].job)]
+        elif len(groups := plan_groups(batched)) > 1:
+            outcomes = await _in_transaction(raw, _run_groups(raw, groups), "read committed")
+        else:  # one statement is a transaction of its own
+            fitting = await _undecided_if_broken(raw, _run_group(raw, groups[0]))
+            outcomes = [outcome for outcome in fitting if outcome is not None]
+            # By itself a work says why its row did not fit; it may fit by then. What is committed does not wait for it.
+            self._put_back([one for one, found in zip(waiting, fitting, strict=True) if found is None], is_alone=True)
         self.commits += 1
         self.wrote_at = time.monotonic()
         return outcomes
@@ -200,30 +213,13 @@ class PostgresWriter:
                     raise
         raise AssertionError("the last try returns or raises")
 
-    async def _commit_groups(self, raw: Raw, groups: list[BatchGroup]) -> list[WriteOutcome]:
-        """Run each group as one statement. A single one is a transaction of its own."""
-        if len(groups) > 1:
-            return await _in_transaction(raw, _run_groups(raw, groups), "read committed")
-        fitting = await _undecided_if_broken(raw, _run_group(raw, groups[0]))
-        return [
-            outcome if outcome is not None else await self._refuse_alone(raw, job)
-            for outcome, job in zip(fitting, groups[0].jobs, strict=True)
-        ]
-
-    async def _refuse_alone(self, raw: Raw, job: WriteJob) -> WriteOutcome:
-        """Let a work whose row did not fit say why; it may fit by now."""
-        try:
-            return await self._commit_one(raw, job)
-        except HandspanError as refusal:
-            return WriteOutcome(job.future, None, refusal)
-
     def _convert(self, error: Exception) -> Exception:
         if isinstance(error, HandspanError):
             return error
         if not is_database_error(error):
             _log.error("A work of the store failed", exc_info=error)
         failure = store_error(error, self._address)
-        if lacks_resources(error):
+        if refuses_writes(error):
             self.lacked_at, self.lack = time.monotonic(), failure.message
         return failure
 
@@ -297,6 +293,6 @@ async def _undecided_if_broken(raw: Raw, statement: Coroutine[Any, Any, _T]) -> 
     try:
         return await statement
     except Exception as error:
-        if is_database_error(error) and needs_new_connection(error, raw) and not was_never_sent(error):
+        if is_database_error(error) and needs_new_connection(error, raw) and not has_certainly_failed(error):
             raise _Undecided from error
         raise

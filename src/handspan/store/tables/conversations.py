@@ -338,9 +338,8 @@ class BeginTurn(Struct, frozen=True):
         row = await connection.fetch_one(_BEGIN_TURN, values)
         if row is not None:
             return SessionRecord(*row)
-        found = await get_session(self.session, self.owner, connection)
-        check_not_running(found)
-        return found
+        await get_session(self.session, self.owner, connection)
+        raise _running_error(self.session)  # also when it does not run any more by now: this turn has not begun
 
 
 class EndTurn(Struct, frozen=True):
@@ -453,7 +452,11 @@ async def _delete(session: str, owner: str, connection: TableConnection) -> None
 def check_not_running(session: SessionRecord) -> None:
     """Raise `ToolError` (`busy`) while a turn of this session runs."""
     if session.state == "running":
-        raise ToolError("busy", f"The session {session.id!r} is running: wait for its turn to end, or stop it.")
+        raise _running_error(session.id)
+
+
+def _running_error(session: str) -> ToolError:
+    return ToolError("busy", f"The session {session!r} is running: wait for its turn to end, or stop it.")
 
 
 async def _append_error(

@@ -78,7 +78,6 @@ class UnfinishedWork:
             (record, failure)
             for record, lease in await self._open_calls()
             if record.state != "started"
-            and record.id not in self._has_result
             and (failure := await self._failure_of(record, lease)) is not None
             and failure.code != "interrupted"
         ]
@@ -87,11 +86,12 @@ class UnfinishedWork:
         return tuple(record.id for record, _ in late)
 
     async def _open_calls(self) -> list[tuple[CallRecord, str | None]]:
-        """Return every call without a result, with its lease."""
+        """Return every call without a result, with its lease; not those whose result is about to be written."""
         rows = await self._connection.fetch_all(
             f"SELECT {RECORD}, run FROM calls WHERE state <> 'done' ORDER BY at, id"
         )
-        return [(decode_record(row[:-1]), row[-1]) for row in rows]
+        found = [(decode_record(row[:-1]), row[-1]) for row in rows]
+        return [(record, lease) for record, lease in found if record.id not in self._has_result]
 
     def _is_alive(self, lease: str | None) -> bool:
         return lease is not None and lease not in self._lost

@@ -22,6 +22,9 @@ RECORD: Final = f"{ENTRY}, state, is_edited, {OUTCOME}"
 
 
 _LARGEST_PAGE: Final = 1000
+_LONGEST_NAME: Final = 200
+"""Characters of a name that are stored. Names of tools are shorter; what a caller made up may be longer than an index
+of PostgreSQL takes, and then nothing of the call could be stored."""
 ALL_ROWS: Final = 2**62
 """As a limit: more than any table has."""
 
@@ -41,7 +44,8 @@ _attachments: Final = msgspec.json.Decoder(tuple[Attachment, ...])
 def entry_values(record: CallRecord) -> Row:
     """Return the values of `ENTRY`."""
     form, arguments = _encode_arguments(record.arguments)
-    texts = (sanitize(text) for text in (record.id, record.owner, record.session, record.agent, record.name))
+    name = record.name[:_LONGEST_NAME]
+    texts = (sanitize(text) for text in (record.id, record.owner, record.session, record.agent, name))
     return (*texts, encode(record.tool), arguments, form, record.at, record.size)
 
 

@@ -150,9 +150,9 @@ class TableStore(Generic[_D]):
     async def recover(self) -> Recovery:
         """Close the unfinished work of processes that are gone. Work of living processes is not touched."""
         now, lost = self._clock(), await lost_leases(self.database, self.leases)
-        has_nodes = self.nodes is not None
+        has_nodes, kept = self.nodes is not None, self.ledger.unwritten_results
         recovery = await self.database.write(
-            lambda connection: UnfinishedWork(connection, now, lost, has_nodes=has_nodes).recover()
+            lambda connection: UnfinishedWork(connection, now, lost, kept, has_nodes=has_nodes).recover()
         )
         await self.leases.sweep()
         self._begin_pruning()
