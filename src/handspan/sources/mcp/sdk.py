@@ -27,6 +27,7 @@ from handspan.core.values import Arguments, Json, JsonObject, strip_invisible
 from handspan.core.version import VERSION
 from handspan.net.guard import NetGuard
 from handspan.sources.mcp.contents import Content, describe, read_result, read_tool
+from handspan.sources.mcp.http_limits import PLAIN_BYTES, limit_requests
 from handspan.sources.mcp.logins.bearer import RequestRefusal, request_refusal
 from handspan.sources.mcp.logins.login import ScopeMissing
 from handspan.sources.mcp.process import LONGEST_MESSAGE, ServerProcess
@@ -237,8 +238,8 @@ async def open_http_link(
     link = McpLink(name, is_over_http=True)
     # No limit on silence: a call may take long and say nothing. Each call has its own deadline.
     async with (
-        guard.trust(url).client(headers=headers, timeout=None, auth=auth) as http,
-        _open(link, _over_http(url, http), seconds),
+        guard.trust(url).client(headers={**PLAIN_BYTES, **headers}, timeout=None, auth=auth) as http,
+        _open(link, _over_http(url, http, link), seconds),
     ):
         yield link
 
@@ -297,10 +298,11 @@ async def _over_pipes(process: ServerProcess, link: McpLink) -> AsyncGenerator[A
 
 
 @asynccontextmanager
-async def _over_http(url: str, http: Any) -> AsyncGenerator[Any]:
-    transport: Any = streamable_http_client(url, http_client=http)
+async def _over_http(url: str, http: Any, link: McpLink) -> AsyncGenerator[Any]:
+    limit_requests(http)
+    transport: Any = streamable_http_client(url, http_client=http, max_sse_event_size=LONGEST_MESSAGE)
     async with transport as (incoming, outgoing):
-        yield _CompletedStream(incoming), outgoing
+        yield _CompletedStream(incoming, link.lost), outgoing
 
 
 class _MessageStream(Protocol):
@@ -314,15 +316,20 @@ class _MessageStream(Protocol):
 
 
 class _CompletedStream:
-    """A stream of messages whose answers all have their result type."""
+    """A stream of messages whose answers all have their result type. Its end is the loss of the link."""
 
-    def __init__(self, stream: _MessageStream) -> None:
+    def __init__(self, stream: _MessageStream, lost: asyncio.Event) -> None:
         self._stream = stream
+        self._lost = lost
         self.last_context: Context | None = None
 
     async def receive(self) -> SessionMessage | Exception:
         """Return the next message."""
-        received = await self._stream.receive()
+        try:
+            received = await self._stream.receive()
+        except anyio.EndOfStream:
+            self._lost.set()
+            raise
         self.last_context = self._stream.last_context
         return received if isinstance(received, Exception) else _complete(received)
 
