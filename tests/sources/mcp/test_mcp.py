@@ -17,6 +17,7 @@ from handspan.core.principals import OPERATOR
 from handspan.core.questions import Answer, Question
 from handspan.core.results import Failure, Success
 from handspan.core.values import Json
+from handspan.sources.mcp import connection as connection_module
 from handspan.sources.mcp.opening import describe_failure
 from tests.sources.mcp.serving import PROGRAM, app_with, call, connection, ready, server, until_status
 from tests.waiting import soon, until
@@ -125,6 +126,15 @@ async def test_servers_that_are_missing_mute_or_broken_hurt_no_others(tmp_path: 
             await until_status(one, "failed")
             assert reason in one.state.reason and one.state.next_try is not None, (name, one.state)
         assert isinstance(await call(app, "good__echo", text="x"), Success)
+
+
+async def test_a_start_that_takes_long_to_fail_is_a_failure_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection_module, "_STEADY_SECONDS", 0.1)
+    async with app_with(tmp_path, mute=server("--mute", start_timeout=0.5)) as app:
+        await until_status(connection(app, "mute"), "failed")
+        assert connection(app, "mute").state.reason == "it did not answer in time"
 
 
 async def test_words_between_messages_and_a_flood_of_standard_error_do_no_harm(

@@ -42,7 +42,7 @@ _log = logging.getLogger(__name__)
 
 _LONGEST_PAUSE: Final = 60.0
 _STEADY_SECONDS: Final = 10.0
-"""A link that lasted so long counts as a good one: the next try comes at once."""
+"""A link that was ready so long counts as a good one: the next try comes at once."""
 
 
 class _Route(Struct, frozen=True, eq=False):
@@ -80,6 +80,8 @@ class McpConnection:
         self.is_trusted = server.trusted
         self._state = SourceState()
         self._route: _Route | None = None
+        self._up_since: float | None = None
+        """When the link of this try was ready for calls; None: it was not."""
         self._opened: asyncio.Future[_Route] | None = None
         self._wanted = asyncio.Event()
         self._slots = asyncio.Semaphore(server.concurrency)
@@ -232,7 +234,7 @@ class McpConnection:
         """Start the server, or open its link, again and again: whenever it is lost, with a pause after failures."""
         failures, told, said = 0, "", ""
         while True:
-            began = time.monotonic()
+            self._up_since = None
             try:
                 await self._connect()
                 reason = said = ""
@@ -243,7 +245,7 @@ class McpConnection:
                 self._route = None
             if self._is_closing:  # a link that fails while it is cancelled raises its failure instead
                 return
-            is_steady = time.monotonic() - began > _STEADY_SECONDS
+            is_steady = self._up_since is not None and time.monotonic() - self._up_since > _STEADY_SECONDS
             failures = 0 if not reason or is_steady else failures + 1
             if reason and reason != told:
                 _log.warning("MCP server %s: %s", self.server_name, reason)
@@ -319,6 +321,8 @@ class McpConnection:
 
     def _use(self, route: _Route) -> None:
         self._route = route
+        if self._up_since is None:
+            self._up_since = time.monotonic()
         if self._opened is not None and not self._opened.done():
             self._opened.set_result(route)
 
