@@ -375,6 +375,22 @@ async def test_servers_come_and_go_while_the_gateway_runs(tmp_path: Path) -> Non
         assert app.caller().box.find("bad__fail") is None
 
 
+async def test_calls_that_wait_for_a_server_get_their_result_when_it_is_removed(tmp_path: Path) -> None:
+    log = str(tmp_path / "log")  # the second start sees it, and hangs
+    hang = f"import pathlib, runpy, sys, time; time.sleep(600 * pathlib.Path({log!r}).exists())"
+    program = f"{hang}; sys.argv = ['server', '--log', {log!r}]; runpy.run_path({str(PROGRAM)!r})"
+    starts_once = server(timeout=600.0, concurrency=1, args=("-I", "-S", "-c", program))
+    async with app_with(tmp_path, bad=starts_once) as app:
+        await ready(app)
+        await call(app, "bad__die")
+        waiting = [asyncio.create_task(call(app, "bad__echo", text="x")) for _ in range(2)]
+        await until(lambda: not connection(app).idle.is_set())
+        await app.mcp.remove("bad")
+        for result in await soon(asyncio.gather(*waiting)):
+            assert isinstance(result, Failure) and result.code == "tool_not_available"
+            assert "it was removed or changed" in result.message
+
+
 async def test_nothing_waits_for_a_slow_server(tmp_path: Path) -> None:
     began = time.monotonic()
     async with app_with(tmp_path, bad=server("--sleep", "600")) as app:
