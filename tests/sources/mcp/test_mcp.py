@@ -103,6 +103,20 @@ async def test_a_call_in_flight_gets_its_result_when_the_server_dies_and_the_too
         assert isinstance(await call(app, "bad__echo", text="again"), Success), "it waits for the server"
 
 
+async def test_a_list_of_resources_that_the_server_s_end_cuts_off_says_so_and_the_next_one_comes(
+    tmp_path: Path,
+) -> None:
+    sign = tmp_path / "sign"
+    async with app_with(tmp_path, bad=server("--resources", str(sign))) as app:
+        await ready(app)
+        sign.touch()
+        broken = await call(app, "bad__list_resources")
+        assert isinstance(broken, Failure) and broken.code == "unknown_outcome" and "'bad' ended" in broken.message
+        sign.unlink()
+        listed = await call(app, "bad__list_resources")
+        assert isinstance(listed, Success) and "file:///a" in str(listed.value)
+
+
 async def test_servers_that_are_missing_mute_or_broken_hurt_no_others(tmp_path: Path) -> None:
     async with app_with(
         tmp_path,

@@ -93,13 +93,12 @@ class McpLink:
         work = self._client.call_tool(own_name, dict(arguments), progress_callback=show)
         return read_result(await self._ask(ctx, work))
 
-    async def list_resources(self) -> Json:
+    async def list_resources(self, ctx: ToolContext) -> Json:
         """Return the resources of the server, and its templates of resources."""
-        resources: list[Json] = [describe(found) async for found in _all(self._client.list_resources, "resources")]
+        resources: list[Json] = await self._ask(ctx, _describe_all(self._client.list_resources, "resources"))
         templates: list[Json] = []
         with suppress(MCPError):  # many servers with resources do not know this request
-            listed = _all(self._client.list_resource_templates, "resource_templates")
-            templates = [describe(found) async for found in listed]
+            templates = await _describe_all(self._client.list_resource_templates, "resource_templates")
         return {"resources": resources, "templates": templates}
 
     async def read_resource(self, uri: str, ctx: ToolContext) -> Success:
@@ -110,9 +109,10 @@ class McpLink:
             content.add_resource(part)
         return content.success(None)
 
-    async def list_prompts(self) -> Json:
+    async def list_prompts(self, ctx: ToolContext) -> Json:
         """Return the prompts of the server."""
-        return [describe(found) async for found in _all(self._client.list_prompts, "prompts")]
+        prompts: list[Json] = await self._ask(ctx, _describe_all(self._client.list_prompts, "prompts"))
+        return prompts
 
     async def get_prompt(self, name: str, arguments: dict[str, str], ctx: ToolContext) -> Success:
         """Return the messages of a prompt as text, with what is attached to them."""
@@ -378,6 +378,11 @@ async def _all(ask: Callable[..., Awaitable[Any]], field: str) -> AsyncIterator[
         cursor = page.next_cursor
         if cursor is None:
             return
+
+
+async def _describe_all(ask: Callable[..., Awaitable[Any]], field: str) -> list[Json]:
+    """What a list says about each of its items."""
+    return [describe(found) async for found in _all(ask, field)]
 
 
 async def _has(ask: Callable[..., Awaitable[Any]], field: str) -> bool:
