@@ -5,17 +5,21 @@ import contextlib
 import os
 import signal
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from handspan.bridge import InProcessTransport
+from handspan.bridge import DesktopTransport, InProcessTransport, desktop
 from handspan.bridge.memory import AppSwitches
+from handspan.bridge.transport import ProviderApp
 from handspan.core.errors import ErrorCode
 from handspan.core.questions import Answer
 from handspan.core.values import JsonObject
+from handspan.provider.launch import wait_until_listening
 from handspan.testing import RunningGateway
 from handspan.wire.cetp import CetpResponse, success, unanswered
 from tests.bridge.desk import Desk, answer, devices, failure, offered, question, value
@@ -228,6 +232,30 @@ async def test_an_app_is_started_when_the_person_trusts_it_and_that_is_remembere
             {"app": FINANCE, "starts": argv},
             {"app": FINANCE, "starts": changed},
         )
+
+
+async def test_an_app_that_starts_slowly_is_started_once_and_ends_with_the_bridge(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(desktop, "wait_until_listening", partial(wait_until_listening, seconds=1.0))
+    starts = desk.home / "starts"
+    script = f"echo $$ >> {starts}; exec sleep 600"
+    desk.install(FINANCE, exec=["/bin/sh", "-c", script])
+
+    async def always(app: ProviderApp, argv: Sequence[str]) -> bool:
+        return True
+
+    transport = DesktopTransport(desk.environment, always)
+    [app] = await transport.apps()
+    try:
+        for count in (1, 1, 2, 2):  # the third time it is started anew: it was in vain twice
+            await transport.wake(app, shows_screen=False)
+            assert len(starts.read_text().split()) == count
+    finally:
+        await transport.close()
+    for pid in starts.read_text().split():
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(pid), 0)
 
 
 async def test_a_yes_to_one_command_does_not_start_another_that_took_its_place(

@@ -87,6 +87,15 @@ async def test_what_is_no_object_is_wrapped_and_unwrapped() -> None:
     assert (listed.value, written.value, number.value) == ([1, 2], [3], 42)
 
 
+async def test_structs_may_stand_inside_of_other_types() -> None:
+    towns = call("final_answer", answer=[{"name": "Bern", "people": 134_000}])
+    optional: type[Town | None] = cast(Any, Town | None)
+    async with Handspan(model=Scripted([towns, call("final_answer", answer=None)])) as hands:
+        listed = await hands.ask("go", answer_type=list[Town])
+        none = await hands.ask("go", answer_type=optional)
+    assert (listed.value, none.value) == ([Town("Bern", 134_000)], None)
+
+
 async def test_a_wrong_answer_goes_back_to_the_model_with_the_reason() -> None:
     model = Scripted(
         [

@@ -1,6 +1,7 @@
 """Questions of tools, answered by a callback of the program."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -74,7 +75,15 @@ async def test_a_callback_that_fails_or_answers_nonsense_refuses() -> None:
     def nonsense(question: Question) -> Any:
         return "maybe"
 
-    for callback, words in ((fail, "no person here"), (nonsense, "return True, False or an Answer")):
+    async def leave(question: Question) -> bool:
+        raise SystemExit("enough")
+
+    callbacks: tuple[tuple[Callable[[Question], Any], str], ...] = (
+        (fail, "no person here"),
+        (leave, "SystemExit: enough"),
+        (nonsense, "return True, False or an Answer"),
+    )
+    for callback, words in callbacks:
         async with Handspan(tools=[take_photo], model=Scripted([]), questions=callback) as hands:
             refused = await hands.call("take_photo")
         assert isinstance(refused, Failure)

@@ -7,11 +7,12 @@ import threading
 
 import pytest
 
-from handspan import AskFailed, Handspan, Success, UsageError, tool
+from handspan import AgentAnswer, AskFailed, Handspan, Success, UsageError, tool
 from handspan.core.errors import ConfigError
 from handspan.core.events import CallStarted, Ended, TextArrived
 from handspan.models.model import ModelError
 from handspan.models.scripted import Scripted, call
+from tests.waiting import WAIT
 
 INTERRUPTED = """
 import asyncio, os, signal
@@ -31,6 +32,18 @@ with Handspan(tools=[press_ctrl_c], model=Scripted([call("press_ctrl_c"), "after
     except KeyboardInterrupt:
         answer = hands.ask_sync("and now?", session="s")
         print(answer, answer.reason)
+"""
+
+LEFT_OPEN = """
+import asyncio
+from handspan import Handspan, UsageError
+from handspan.models.scripted import Scripted
+hands = Handspan(model=Scripted(["yes"]))
+asyncio.run(hands.open())
+try:
+    hands.ask_sync("go")
+except UsageError as error:
+    print("has ended" if "has ended: make another one" in str(error) else error)
 """
 
 
@@ -137,5 +150,41 @@ async def test_in_a_running_loop_the_sync_form_says_what_to_use() -> None:
 
 
 def test_another_loop_is_told_from_its_own() -> None:
-    with Handspan(model=Scripted([])) as hands, pytest.raises(UsageError, match="another event loop"):
-        asyncio.run(hands.ask("go"))
+    with Handspan(model=Scripted(["hi"])) as hands:
+        with pytest.raises(
+            UsageError, match=r"another event loop: .* `await asyncio\.to_thread\(hands\.ask_sync, …\)`"
+        ):
+            asyncio.run(hands.ask("go"))
+        assert str(asyncio.run(_ask_on_a_thread(hands))) == "hi"
+
+
+async def _ask_on_a_thread(hands: Handspan) -> AgentAnswer[str]:
+    return await asyncio.to_thread(hands.ask_sync, "go")
+
+
+def test_of_threads_that_open_one_at_once_one_alone_succeeds() -> None:
+    hands, together = Handspan(model=Scripted(["yes"], loop=True)), threading.Barrier(4)
+    heard: list[str] = []
+
+    def use() -> None:
+        together.wait(WAIT)
+        try:
+            with hands:
+                heard.append(str(hands.ask_sync("go")))
+                together.wait(WAIT)  # the others have been refused
+        except UsageError as error:
+            heard.append(str(error))
+            together.wait(WAIT)
+
+    threads = [threading.Thread(target=use) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(WAIT)
+    assert sorted(text.split(":")[0] for text in heard) == [*["This Handspan is open already"] * 3, "yes"]
+    assert "handspan" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_one_whose_loop_has_ended_says_so() -> None:
+    done = subprocess.run([sys.executable, "-c", LEFT_OPEN], capture_output=True, text=True, timeout=WAIT, check=False)
+    assert done.stdout == "has ended\n", done.stderr

@@ -60,7 +60,7 @@ def texts(result: types.CallToolResult) -> str:
 async def test_clients_of_both_eras_list_and_call_the_tools(connect: Connect, mode: str) -> None:
     async with connect(mode) as client:
         listed = {tool.name: tool for tool in (await client.list_tools()).tools}
-        assert list(listed) == ["weather__today", "weather__radar", "plain__shout", "plain__break"]
+        assert list(listed) == ["weather__today", "weather__radar", "plain__shout", "plain__break", "plain__exit"]
         hints = listed["weather__today"].annotations
         assert (
             hints is not None and hints.read_only_hint and listed["weather__today"].input_schema["required"] == ["city"]
@@ -74,6 +74,8 @@ async def test_clients_of_both_eras_list_and_call_the_tools(connect: Connect, mo
         assert isinstance(image, types.ImageContent) and image.mime_type == "image/png" and image.data
         broken = await client.call_tool("plain__break", {})
         assert broken.is_error and texts(broken) == "it broke"
+        left = await client.call_tool("plain__exit", {})
+        assert left.is_error and texts(left) == "it left", "the server goes on"
         unknown = await client.call_tool("moon__today", {})
         assert unknown.is_error and "'moon'" in texts(unknown)
 

@@ -1,6 +1,7 @@
 """A program: an MCP server of two providers over standard input and output, as the documentation shows it."""
 
 import asyncio
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -41,11 +42,13 @@ class Plain:
         return self._namespace
 
     def list_tools(self) -> Sequence[ProvidedTool]:
-        return [ProvidedTool("shout"), ProvidedTool("break")]
+        return [ProvidedTool("shout"), ProvidedTool("break"), ProvidedTool("exit")]
 
     def call_tool(self, name: str, args: Arguments) -> Any:
         if name == "shout":
             return str(args["text"]).upper()
+        if name == "exit":
+            sys.exit("it left")
         raise ValueError("it broke")
 
 

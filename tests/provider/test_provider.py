@@ -62,6 +62,16 @@ async def app(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> AsyncIterator[P
         raise SystemExit(3)
 
     @provider.tool
+    async def leave_the_loop() -> None:
+        """End the program, from its event loop."""
+        raise SystemExit(4)
+
+    @provider.tool
+    def wait_in_vain() -> None:
+        """Wait for another computer, as long as the tool itself allows."""
+        raise TimeoutError("no answer from the printer")
+
+    @provider.tool
     def strange() -> object:
         """Return what has no JSON form."""
         return object()
@@ -150,7 +160,13 @@ async def test_a_tool_may_refuse_with_a_code(code: CetpCode, app: Provider) -> N
 
 @pytest.mark.parametrize(
     ("tool", "words"),
-    [("fail", "ValueError: no such row"), ("leave", "SystemExit: 3"), ("strange", "TypeError")],
+    [
+        ("fail", "ValueError: no such row"),
+        ("leave", "SystemExit: 3"),
+        ("leave_the_loop", "SystemExit: 4"),
+        ("wait_in_vain", "TimeoutError: no answer from the printer"),
+        ("strange", "TypeError"),
+    ],
 )
 async def test_a_tool_that_fails_is_an_internal_error(
     tool: str, words: str, app: Provider, caplog: pytest.LogCaptureFixture

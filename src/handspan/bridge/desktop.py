@@ -26,9 +26,9 @@ MayStart: TypeAlias = Callable[[ProviderApp, Sequence[str]], Awaitable[bool]]
 _log = logging.getLogger(__name__)
 SCAN_SECONDS: Final = 1.0
 """Between two looks at the folders. No library that watches files is needed, and it works on every file system."""
-
-
 _SECONDS_TO_END: Final = 2.0
+_SECONDS_TO_NOTICE: Final = 0.5
+"""How long the end of a program may lag behind the end of its socket."""
 
 
 class DesktopTransport:
@@ -84,13 +84,33 @@ class DesktopTransport:
                 return
             if not found.manifest.exec or not await self._may_start(app, found.manifest.exec):
                 return
+            running = await self._running(app.id)
             try:
-                _log.info("Starting %s: %s", app.id, found.manifest.exec)
-                process = await start_program(found.manifest.exec, found.socket, self._environment)
-                self._started[app.id] = (found.manifest.exec, process)
-                await wait_until_listening(found.socket, process)
+                if running is None:
+                    await self._start(app, found.manifest.exec, found.socket)
+                else:  # it takes long to start
+                    await wait_until_listening(found.socket, running)
             except CallFailed as error:
                 _log.warning("%s could not be started: %s", app.id, error)
+                if running is not None:  # twice in vain: the next call starts it anew
+                    await _end(running)
+
+    async def _running(self, app_id: str) -> asyncio.subprocess.Process | None:
+        """Return the app's program if it was started here and runs still, though it does not listen."""
+        _, process = self._started.get(app_id, (None, None))
+        if process is None:
+            return None
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_SECONDS_TO_NOTICE):
+                await process.wait()
+        return process if process.returncode is None else None
+
+    async def _start(self, app: ProviderApp, argv: list[str], socket: Path) -> None:
+        """Start the program of an app, and wait for its socket. Raises `CallFailed`."""
+        _log.info("Starting %s: %s", app.id, argv)
+        process = await start_program(argv, socket, self._environment)
+        self._started[app.id] = (argv, process)
+        await wait_until_listening(socket, process)
 
     async def authorize(self, app: ProviderApp, intent: str) -> None:
         """Start the program of the manifest that lets the person log in."""

@@ -1,6 +1,7 @@
 """The Python type of an answer: its JSON Schema for the model, and the decoding of what the model sent."""
 
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, Final, Generic, TypeVar, cast
 
@@ -64,6 +65,7 @@ def _by_msgspec(wanted: type[T]) -> tuple[Callable[[bytes], T], JsonObject]:
 
 
 def _by_pydantic(wanted: type[T], name: str) -> tuple[Callable[[bytes], T], JsonObject]:
+    """Return both by pydantic; by msgspec, if only that knows the type. Raises `DefinitionError` if neither does."""
     from pydantic import TypeAdapter  # noqa: PLC0415 - heavy, and only needed where a type is asked for
     from pydantic.errors import PydanticUserError  # noqa: PLC0415
 
@@ -71,7 +73,9 @@ def _by_pydantic(wanted: type[T], name: str) -> tuple[Callable[[bytes], T], Json
         adapter = TypeAdapter(wanted)
         return adapter.validate_json, _inline_root(adapter.json_schema())
     except PydanticUserError as error:
-        reason = str(error).splitlines()[0]
+        with suppress(TypeError):  # such as a list of Structs
+            return _by_msgspec(wanted)
+        reason = str(error).splitlines()[0].rstrip(".")
         raise DefinitionError(
             f"{name!r} can't be an answer_type: {reason}. Use a dataclass, a pydantic model or a msgspec Struct."
         ) from None

@@ -8,6 +8,7 @@
 
 import asyncio
 import os
+import threading
 from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -32,6 +33,9 @@ T = TypeVar("T")
 
 _CLOSED: Final = (
     "This Handspan is not open: use `async with Handspan(…) as hands:`, or `with` in a program without asyncio."
+)
+_LOOP_ENDED: Final = (
+    "The event loop that opened this Handspan has ended: make another one, and open, use and close it in one loop."
 )
 
 
@@ -72,6 +76,8 @@ class Handspan:
             settings=settings,
         )
         self._questions = questions
+        self._use = threading.Lock()
+        """Held from `open` to `close`: whichever loop or thread comes second is refused."""
         self._agent: OpenAgent | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         """The event loop that opened it."""
@@ -161,16 +167,23 @@ class Handspan:
     async def open(self) -> None:
         """Open the agent. Raises `ConfigError` when an option can't be used, such as an unknown model."""
         refuse_second_run()
-        if self._agent is not None:
+        if not self._use.acquire(blocking=False):
             raise UsageError("This Handspan is open already: open each one once, and share it.")
-        self._agent = await OpenAgent.open(self._options, self._questions)
+        try:
+            self._agent = await OpenAgent.open(self._options, self._questions)
+        except BaseException:
+            self._use.release()
+            raise
         self._loop = asyncio.get_running_loop()
 
     async def close(self) -> None:
         """Stop all turns and close the agent. A closed Handspan can be opened again."""
         agent, self._agent = self._agent, None
         if agent is not None:
-            await agent.close()
+            try:
+                await agent.close()
+            finally:
+                self._use.release()
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -206,16 +219,20 @@ class Handspan:
 
     def _open_agent(self) -> OpenAgent:
         """Return the agent. Raises `UsageError` when it is not open, or belongs to another event loop."""
-        if self._agent is None:
-            raise UsageError(_CLOSED)
-        if self._loop is not asyncio.get_running_loop():
-            raise UsageError(
-                "This Handspan was opened in another event loop: open one here, or use `hands.ask_sync(…)`."
-            )
-        return self._agent
+        agent, loop = self._check_open()
+        if loop is not asyncio.get_running_loop():
+            other = "open one here, or use `await asyncio.to_thread(hands.ask_sync, …)`"
+            raise UsageError(f"This Handspan was opened in another event loop: {other}.")
+        return agent
 
     def _find_loop(self, instead: str) -> asyncio.AbstractEventLoop:
         check_may_wait(instead)
+        _, loop = self._check_open()
+        return loop
+
+    def _check_open(self) -> tuple[OpenAgent, asyncio.AbstractEventLoop]:
         if self._agent is None or self._loop is None:
             raise UsageError(_CLOSED)
-        return self._loop
+        if self._loop.is_closed():
+            raise UsageError(_LOOP_ENDED)
+        return self._agent, self._loop

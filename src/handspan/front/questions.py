@@ -48,7 +48,7 @@ class CallbackQuestions:
     async def _answer(self, callback: AnswerQuestion, question: Question) -> Answer:
         try:
             answer = await _call(callback, question)
-        except Exception as error:  # the program's own code
+        except (Exception, SystemExit) as error:  # the program's own code: it must not end the event loop
             _log.exception("The callback for questions failed")
             raise _refusal(question, f"the callback for questions failed ({type(error).__name__}: {error})") from error
         if isinstance(answer, bool):

@@ -89,7 +89,7 @@ class ProviderOffer:
             return result if isinstance(result, (Success, Failure)) else succeed(result)
         except ToolError as error:
             return Failure(error.code, error.message)
-        except Exception as error:  # code of the provider
+        except (Exception, SystemExit) as error:  # code of the provider: a tool that exits must not end the server
             return Failure("execution_failed", str(error) or type(error).__name__)
 
     async def list_prompts(self, request: ClientRequest) -> Sequence[ProvidedPrompt]:

@@ -214,7 +214,7 @@ class Provider:
             return CetpError("RATE_LIMITED", f"{self._at_once} calls are running: try again soon")
         self.calls_running += 1
         try:
-            async with asyncio.timeout(self._timeout):
+            async with asyncio.timeout(self._timeout) as timer:
                 if tool.is_async:
                     return _checked(success(await tool.call(arguments, consumer)))
                 return _checked(success(await _on_thread(self._end_run, tool.call, arguments, consumer)))
@@ -222,9 +222,9 @@ class Provider:
             return error.answer
         except ToolError as error:  # arguments that the function's own types refuse
             return CetpError(_CODES.get(error.code, "INTERNAL_ERROR"), error.message)
-        except TimeoutError:
-            return CetpError("INTERNAL_ERROR", f"The call took longer than {self._timeout:g} seconds")
-        except Exception as error:  # the app's own code: the consumer gets the error
+        except (Exception, SystemExit) as error:  # the app's own code: the consumer gets the error
+            if timer.expired():
+                return CetpError("INTERNAL_ERROR", f"The call took longer than {self._timeout:g} seconds")
             _LOG.exception("tool %s failed", tool.entry.name)
             return CetpError("INTERNAL_ERROR", f"The tool failed: {type(error).__name__}: {error}"[:1000])
         finally:

@@ -46,6 +46,7 @@ parser.add_argument("--mute", action="store_true", help="never answer anything")
 parser.add_argument("--garbage", action="store_true", help="write words between the messages")
 parser.add_argument("--flood", type=int, default=0, help="write so many lines to standard error")
 parser.add_argument("--endless", action="store_true", help="write one line without an end")
+parser.add_argument("--resources", type=Path, help="offer resources, and die with the next list once this is a file")
 parser.add_argument("--quit", action="store_true", help="end at once")
 options = parser.parse_args()
 lock = threading.Lock()
@@ -130,10 +131,14 @@ def serve(request: dict[str, Any]) -> None:
         case "initialize":
             version = request["params"]["protocolVersion"]
             info = {"name": "bad", "version": "1"}
-            capabilities = {"tools": {"listChanged": True}}
+            capabilities = {"tools": {"listChanged": True}, **({"resources": {}} if options.resources else {})}
             result: Any = {"protocolVersion": version, "capabilities": capabilities, "serverInfo": info}
         case "tools/list":
             result = {"tools": listed()}
+        case "resources/list" if options.resources:
+            if options.resources.exists():
+                os._exit(3)
+            result = {"resources": [{"uri": "file:///a", "name": "a"}]}
         case "tools/call":
             result = call(request)
             if result is None:

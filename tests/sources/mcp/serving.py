@@ -23,7 +23,7 @@ WITHOUT: Final = McpServer(command=sys.executable, args=("-I", "-S", str(PROGRAM
 
 def server(*options: str, **settings: Any) -> McpServer:
     """The test's own server, with these options and settings."""
-    return replace(WITHOUT, args=(*WITHOUT.args, *options), **settings)
+    return replace(WITHOUT, **{"args": (*WITHOUT.args, *options), **settings})
 
 
 @asynccontextmanager

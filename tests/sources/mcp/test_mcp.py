@@ -17,6 +17,7 @@ from handspan.core.principals import OPERATOR
 from handspan.core.questions import Answer, Question
 from handspan.core.results import Failure, Success
 from handspan.core.values import Json
+from handspan.sources.mcp import connection as connection_module
 from handspan.sources.mcp.opening import describe_failure
 from tests.sources.mcp.serving import PROGRAM, app_with, call, connection, ready, server, until_status
 from tests.waiting import soon, until
@@ -102,6 +103,20 @@ async def test_a_call_in_flight_gets_its_result_when_the_server_dies_and_the_too
         assert isinstance(await call(app, "bad__echo", text="again"), Success), "it waits for the server"
 
 
+async def test_a_list_of_resources_that_the_server_s_end_cuts_off_says_so_and_the_next_one_comes(
+    tmp_path: Path,
+) -> None:
+    sign = tmp_path / "sign"
+    async with app_with(tmp_path, bad=server("--resources", str(sign))) as app:
+        await ready(app)
+        sign.touch()
+        broken = await call(app, "bad__list_resources")
+        assert isinstance(broken, Failure) and broken.code == "unknown_outcome" and "'bad' ended" in broken.message
+        sign.unlink()
+        listed = await call(app, "bad__list_resources")
+        assert isinstance(listed, Success) and "file:///a" in str(listed.value)
+
+
 async def test_servers_that_are_missing_mute_or_broken_hurt_no_others(tmp_path: Path) -> None:
     async with app_with(
         tmp_path,
@@ -125,6 +140,15 @@ async def test_servers_that_are_missing_mute_or_broken_hurt_no_others(tmp_path: 
             await until_status(one, "failed")
             assert reason in one.state.reason and one.state.next_try is not None, (name, one.state)
         assert isinstance(await call(app, "good__echo", text="x"), Success)
+
+
+async def test_a_start_that_takes_long_to_fail_is_a_failure_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection_module, "_STEADY_SECONDS", 0.1)
+    async with app_with(tmp_path, mute=server("--mute", start_timeout=0.5)) as app:
+        await until_status(connection(app, "mute"), "failed")
+        assert connection(app, "mute").state.reason == "it did not answer in time"
 
 
 async def test_words_between_messages_and_a_flood_of_standard_error_do_no_harm(
@@ -363,6 +387,22 @@ async def test_servers_come_and_go_while_the_gateway_runs(tmp_path: Path) -> Non
         assert app.caller().box.find("bad__echo") is None and app.caller().box.find("bad__fail") is not None
         assert await app.mcp.remove("bad") and not await app.mcp.remove("bad")
         assert app.caller().box.find("bad__fail") is None
+
+
+async def test_calls_that_wait_for_a_server_get_their_result_when_it_is_removed(tmp_path: Path) -> None:
+    log = str(tmp_path / "log")  # the second start sees it, and hangs
+    hang = f"import pathlib, runpy, sys, time; time.sleep(600 * pathlib.Path({log!r}).exists())"
+    program = f"{hang}; sys.argv = ['server', '--log', {log!r}]; runpy.run_path({str(PROGRAM)!r})"
+    starts_once = server(timeout=600.0, concurrency=1, args=("-I", "-S", "-c", program))
+    async with app_with(tmp_path, bad=starts_once) as app:
+        await ready(app)
+        await call(app, "bad__die")
+        waiting = [asyncio.create_task(call(app, "bad__echo", text="x")) for _ in range(2)]
+        await until(lambda: not connection(app).idle.is_set())
+        await app.mcp.remove("bad")
+        for result in await soon(asyncio.gather(*waiting)):
+            assert isinstance(result, Failure) and result.code == "tool_not_available"
+            assert "it was removed or changed" in result.message
 
 
 async def test_nothing_waits_for_a_slow_server(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
@@ -42,7 +43,9 @@ _log = logging.getLogger(__name__)
 
 _LONGEST_PAUSE: Final = 60.0
 _STEADY_SECONDS: Final = 10.0
-"""A link that lasted so long counts as a good one: the next try comes at once."""
+"""A link that was ready so long counts as a good one: the next try comes at once."""
+
+_CLOSED: Final = "it was removed or changed while this call waited for it"
 
 
 class _Route(Struct, frozen=True, eq=False):
@@ -80,6 +83,8 @@ class McpConnection:
         self.is_trusted = server.trusted
         self._state = SourceState()
         self._route: _Route | None = None
+        self._up_since = inf
+        """When the link of this try was ready for calls; infinite: it was not."""
         self._opened: asyncio.Future[_Route] | None = None
         self._wanted = asyncio.Event()
         self._slots = asyncio.Semaphore(server.concurrency)
@@ -115,6 +120,7 @@ class McpConnection:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
+        self._refuse_waiting(_CLOSED)
         self._registry.replace(self.origin, [])
         self._state = SourceState()
         if self.share is not None:
@@ -221,6 +227,8 @@ class McpConnection:
         """Return the link, after the next try if it is not open now. Raises `ToolError` when that fails."""
         if self._route is not None and not self._route.lost.is_set():
             return self._route
+        if self._is_closing:
+            raise self._unreachable(_CLOSED)
         if self._opened is None or self._opened.done():
             self._opened = asyncio.get_running_loop().create_future()
         self._wanted.set()
@@ -232,7 +240,7 @@ class McpConnection:
         """Start the server, or open its link, again and again: whenever it is lost, with a pause after failures."""
         failures, told, said = 0, "", ""
         while True:
-            began = time.monotonic()
+            self._up_since = inf
             try:
                 await self._connect()
                 reason = said = ""
@@ -243,7 +251,7 @@ class McpConnection:
                 self._route = None
             if self._is_closing:  # a link that fails while it is cancelled raises its failure instead
                 return
-            is_steady = time.monotonic() - began > _STEADY_SECONDS
+            is_steady = time.monotonic() - self._up_since > _STEADY_SECONDS
             failures = 0 if not reason or is_steady else failures + 1
             if reason and reason != told:
                 _log.warning("MCP server %s: %s", self.server_name, reason)
@@ -288,9 +296,11 @@ class McpConnection:
 
     def _refuse_waiting(self, reason: str) -> None:
         if self._opened is not None and not self._opened.done():
-            text = f"The MCP server {self.server_name!r} can't be reached: {reason}"
-            self._opened.set_exception(ToolError("tool_not_available", text))
+            self._opened.set_exception(self._unreachable(reason))
             self._opened.exception()  # read here: no call may wait for it any more
+
+    def _unreachable(self, reason: str) -> ToolError:
+        return ToolError("tool_not_available", f"The MCP server {self.server_name!r} can't be reached: {reason}")
 
     async def _serve_elsewhere(self, link: ServerElsewhere) -> None:
         """Keep the tools as the node has them that runs the server, until it does so no longer."""
@@ -319,6 +329,7 @@ class McpConnection:
 
     def _use(self, route: _Route) -> None:
         self._route = route
+        self._up_since = min(self._up_since, time.monotonic())
         if self._opened is not None and not self._opened.done():
             self._opened.set_result(route)
 

@@ -27,6 +27,7 @@ from handspan.core.values import Arguments, Json, JsonObject, strip_invisible
 from handspan.core.version import VERSION
 from handspan.net.guard import NetGuard
 from handspan.sources.mcp.contents import Content, describe, read_result, read_tool
+from handspan.sources.mcp.http_limits import PLAIN_BYTES, limit_requests
 from handspan.sources.mcp.logins.bearer import RequestRefusal, request_refusal
 from handspan.sources.mcp.logins.login import ScopeMissing
 from handspan.sources.mcp.process import LONGEST_MESSAGE, ServerProcess
@@ -92,13 +93,12 @@ class McpLink:
         work = self._client.call_tool(own_name, dict(arguments), progress_callback=show)
         return read_result(await self._ask(ctx, work))
 
-    async def list_resources(self) -> Json:
+    async def list_resources(self, ctx: ToolContext) -> Json:
         """Return the resources of the server, and its templates of resources."""
-        resources: list[Json] = [describe(found) async for found in _all(self._client.list_resources, "resources")]
+        resources: list[Json] = await self._ask(ctx, _describe_all(self._client.list_resources, "resources"))
         templates: list[Json] = []
         with suppress(MCPError):  # many servers with resources do not know this request
-            listed = _all(self._client.list_resource_templates, "resource_templates")
-            templates = [describe(found) async for found in listed]
+            templates = await _describe_all(self._client.list_resource_templates, "resource_templates")
         return {"resources": resources, "templates": templates}
 
     async def read_resource(self, uri: str, ctx: ToolContext) -> Success:
@@ -109,9 +109,10 @@ class McpLink:
             content.add_resource(part)
         return content.success(None)
 
-    async def list_prompts(self) -> Json:
+    async def list_prompts(self, ctx: ToolContext) -> Json:
         """Return the prompts of the server."""
-        return [describe(found) async for found in _all(self._client.list_prompts, "prompts")]
+        prompts: list[Json] = await self._ask(ctx, _describe_all(self._client.list_prompts, "prompts"))
+        return prompts
 
     async def get_prompt(self, name: str, arguments: dict[str, str], ctx: ToolContext) -> Success:
         """Return the messages of a prompt as text, with what is attached to them."""
@@ -237,8 +238,8 @@ async def open_http_link(
     link = McpLink(name, is_over_http=True)
     # No limit on silence: a call may take long and say nothing. Each call has its own deadline.
     async with (
-        guard.trust(url).client(headers=headers, timeout=None, auth=auth) as http,
-        _open(link, _over_http(url, http), seconds),
+        guard.trust(url).client(headers={**PLAIN_BYTES, **headers}, timeout=None, auth=auth) as http,
+        _open(link, _over_http(url, http, link), seconds),
     ):
         yield link
 
@@ -297,10 +298,11 @@ async def _over_pipes(process: ServerProcess, link: McpLink) -> AsyncGenerator[A
 
 
 @asynccontextmanager
-async def _over_http(url: str, http: Any) -> AsyncGenerator[Any]:
-    transport: Any = streamable_http_client(url, http_client=http)
+async def _over_http(url: str, http: Any, link: McpLink) -> AsyncGenerator[Any]:
+    limit_requests(http)
+    transport: Any = streamable_http_client(url, http_client=http, max_sse_event_size=LONGEST_MESSAGE)
     async with transport as (incoming, outgoing):
-        yield _CompletedStream(incoming), outgoing
+        yield _CompletedStream(incoming, link.lost), outgoing
 
 
 class _MessageStream(Protocol):
@@ -314,15 +316,20 @@ class _MessageStream(Protocol):
 
 
 class _CompletedStream:
-    """A stream of messages whose answers all have their result type."""
+    """A stream of messages whose answers all have their result type. Its end is the loss of the link."""
 
-    def __init__(self, stream: _MessageStream) -> None:
+    def __init__(self, stream: _MessageStream, lost: asyncio.Event) -> None:
         self._stream = stream
+        self._lost = lost
         self.last_context: Context | None = None
 
     async def receive(self) -> SessionMessage | Exception:
         """Return the next message."""
-        received = await self._stream.receive()
+        try:
+            received = await self._stream.receive()
+        except anyio.EndOfStream:
+            self._lost.set()
+            raise
         self.last_context = self._stream.last_context
         return received if isinstance(received, Exception) else _complete(received)
 
@@ -371,6 +378,11 @@ async def _all(ask: Callable[..., Awaitable[Any]], field: str) -> AsyncIterator[
         cursor = page.next_cursor
         if cursor is None:
             return
+
+
+async def _describe_all(ask: Callable[..., Awaitable[Any]], field: str) -> list[Json]:
+    """What a list says about each of its items."""
+    return [describe(found) async for found in _all(ask, field)]
 
 
 async def _has(ask: Callable[..., Awaitable[Any]], field: str) -> bool:

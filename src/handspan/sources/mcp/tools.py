@@ -50,11 +50,11 @@ class ToolLink(Protocol):
 
     async def call(self, own_name: str, arguments: Arguments, ctx: ToolContext) -> Success: ...
 
-    async def list_resources(self) -> Json: ...
+    async def list_resources(self, ctx: ToolContext) -> Json: ...
 
     async def read_resource(self, uri: str, ctx: ToolContext) -> Success: ...
 
-    async def list_prompts(self) -> Json: ...
+    async def list_prompts(self, ctx: ToolContext) -> Json: ...
 
     async def get_prompt(self, name: str, arguments: dict[str, str], ctx: ToolContext) -> Success: ...
 
@@ -110,7 +110,7 @@ def _extra_tools(offer: ServerOffer) -> Iterator[tuple[ListedTool, _Run]]:
     if offer.has_resources:
         yield (
             ListedTool("list_resources", "List the resources of this server.", _NO_PARAMETERS, READ_ONLY),
-            (lambda link, _, __: link.list_resources()),
+            (lambda link, _, ctx: link.list_resources(ctx)),
         )
         yield (
             ListedTool("read_resource", "Read a resource of this server.", _URI, READ_ONLY),
@@ -119,7 +119,7 @@ def _extra_tools(offer: ServerOffer) -> Iterator[tuple[ListedTool, _Run]]:
     if offer.has_prompts:
         yield (
             ListedTool("list_prompts", "List the prompts of this server.", _NO_PARAMETERS, READ_ONLY),
-            (lambda link, _, __: link.list_prompts()),
+            (lambda link, _, ctx: link.list_prompts(ctx)),
         )
         yield ListedTool("get_prompt", "Fill in a prompt of this server.", _PROMPT, READ_ONLY), _get_prompt
 

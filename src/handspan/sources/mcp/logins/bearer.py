@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 
 from handspan.core.values import JsonObject
 from handspan.sources.mcp.logins.files import StoredLogin
-from handspan.sources.mcp.logins.limits import BoundedBody, check_request
+from handspan.sources.mcp.logins.limits import bound_body, check_request
 
 _EARLY: Final = 60.0
 """Seconds before its end at which a token is refreshed; a shorter token: at half of its time."""
@@ -140,7 +140,7 @@ def _missing_scope(response: httpx2.Response) -> str:
 async def _read_tokens(response: httpx2.Response) -> OAuthToken | None:
     if response.status_code != 200:
         return None
-    response.stream = BoundedBody(response)
+    response.stream = bound_body(response)
     try:
         return OAuthToken.model_validate_json(await response.aread())
     except ValidationError:

@@ -31,7 +31,7 @@ from handspan.core.values import strip_invisible
 from handspan.net.guard import NetGuard
 from handspan.sources.mcp.logins.bearer import LoginAuth, SaveLogin, dump_model, with_tokens
 from handspan.sources.mcp.logins.files import StoredLogin
-from handspan.sources.mcp.logins.limits import SILENCE_SECONDS, BoundedBody, check_address, check_request
+from handspan.sources.mcp.logins.limits import SILENCE_SECONDS, bound_body, check_address, check_request
 from handspan.sources.mcp.logins.login import LoginFailed, Redirected
 
 NO_CLIENT: Final = McpOauth()
@@ -208,7 +208,7 @@ class _CheckedFlow(httpx2.Auth):
             outgoing = await anext(flow)
             while True:
                 response = yield outgoing if outgoing is request else check_request(outgoing, self._url)
-                response.stream = BoundedBody(response)
+                response.stream = bound_body(response)
                 if outgoing is request and response.status_code == 401 and self._scope:
                     _widen(response, self._scope)
                 outgoing = await flow.asend(response)
