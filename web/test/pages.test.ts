@@ -55,6 +55,16 @@ test('tools: one is found, tried, switched off for all, and says why an agent ca
   await page.getByRole('switch', { name: 'get_current_time is on' }).waitFor();
 });
 
+test('tools: a number is taken as it is typed, also while it is not whole yet', async () => {
+  const page = await world.open('#/tools/exec_shell');
+  const field = page.locator('form input[type=number]').first();
+  for (const number of ['1.05', '-2.5', '0.001']) {
+    await field.fill('');
+    await field.pressSequentially(number);
+    expect(await field.inputValue()).toBe(number);
+  }
+});
+
 test('agents: made, changed, its tools ticked without their parameters, cloned and deleted', async () => {
   const page = await world.open('#/agents');
   await heading(page, 'Agents');
