@@ -86,6 +86,20 @@ test('an approval is asked where the person is: edited, allowed, denied; and it 
   await expect.poll(() => page.locator('.call.error').last().textContent()).toContain('did not approve');
 });
 
+test('what is invisible in the arguments of a call is shown before it is approved, and stays when they are edited', async () => {
+  const page = await world.open();
+  await chooseAgent(page, 'Careful');
+  await say(page, 'call write_file {"path": "hid.txt", "content": "a\u202Eb\u200B\u{E0041} 👩‍💻"}\nthen\n{results}');
+  const dialog = page.getByRole('dialog', { name: 'Careful wants to use write_file' });
+  await dialog.getByText('"a\\u202eb\\u200b\\udb40\\udc41 👩‍💻"').waitFor();
+  await dialog.getByRole('button', { name: 'Edit arguments' }).click();
+  await dialog.getByRole('button', { name: 'Allow with these' }).click();
+  await lastReply(page).getByText('hid.txt').waitFor();
+  await expect.poll(() => page.locator('.call-line').textContent()).toContain('a\\u202eb');
+  const read = await world.api('POST', '/api/tools/read_file/call', { args: { path: 'hid.txt' } });
+  expect(read).toMatchObject({ result: 'a\u202Eb\u200B\u{E0041} 👩‍💻' });
+});
+
 test('a question of the agent is a form, and its answer goes on', async () => {
   const page = await world.open();
   await say(page, 'call ask_user {"question": "Which colour?", "options": ["red", "blue"]}\nthen\n{results}');

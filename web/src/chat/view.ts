@@ -1,5 +1,6 @@
 // What the chat shows: stored messages and live events in one form. Pure functions, no gateway.
 import type { ListedCall, MessageView } from 'handspan/rest';
+import { showInvisible } from '../parts/invisible.ts';
 
 /** An id that can't be guessed. Pages without https have no `crypto.randomUUID`. */
 export function newId(): string {
@@ -159,7 +160,7 @@ export function brief(args: string): string {
   try {
     const given = Object.entries(JSON.parse(args || '{}')).map(([name, value]) => {
       const text = typeof value === 'string' ? value : JSON.stringify(value);
-      return [name, text.slice(0, BRIEF).replace(/\s+/g, ' ')];
+      return [name, showInvisible(text.slice(0, BRIEF).replace(/\s+/g, ' '))];
     });
     return given.map((one) => (given.length > 1 ? one.join(': ') : one[1])).join(', ');
   } catch {

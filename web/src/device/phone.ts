@@ -8,6 +8,7 @@ import {
   type PermissionQuestion,
   pair,
 } from 'handspan/device';
+import { showInvisible } from '../parts/invisible.ts';
 import { stayAwake } from './awake.ts';
 import { type PhoneSettings, readSettings, writeSettings } from './settings.ts';
 import { TOOLS, whyNot } from './tools.ts';
@@ -205,7 +206,7 @@ function ended({ began }: ShownCall): { milliseconds: number } {
 
 function lineOf(args: object): string {
   return Object.entries(args)
-    .map(([name, value]) => `${name}: ${typeof value === 'string' ? value : JSON.stringify(value)}`)
+    .map(([name, value]) => `${name}: ${showInvisible(typeof value === 'string' ? value : JSON.stringify(value))}`)
     .join(', ');
 }
 
