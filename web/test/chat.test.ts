@@ -86,6 +86,23 @@ test('an approval is asked where the person is: edited, allowed, denied; and it 
   await expect.poll(() => page.locator('.call.error').last().textContent()).toContain('did not approve');
 });
 
+test('a double click answers one question: the next one waits for a click of its own', async () => {
+  const page = await world.open();
+  await chooseAgent(page, 'Careful');
+  const write = (name: string) => `call write_file {"path": "${name}.txt", "content": "x"}`;
+  await say(page, `${write('once')}\n${write('twice')}`);
+  const dialog = page.getByRole('dialog', { name: 'Careful wants to use write_file' });
+  const shown = await dialog.locator('pre').textContent();
+  const { x, y, width, height } = (await dialog.getByRole('button', { name: 'Allow once' }).boundingBox()) as DOMRect;
+  await page.mouse.click(x + width / 2, y + height / 2);
+  await expect.poll(() => dialog.locator('pre').textContent()).not.toBe(shown);
+  await page.mouse.down({ clickCount: 2 });
+  await page.mouse.up({ clickCount: 2 });
+  await expect.poll(() => page.locator('.call.success').count()).toBe(1);
+  await dialog.getByRole('button', { name: 'Allow once' }).click();
+  await expect.poll(() => page.locator('.call.success').count()).toBe(2);
+});
+
 test('what is invisible in the arguments of a call is shown before it is approved, and stays when they are edited', async () => {
   const page = await world.open();
   await chooseAgent(page, 'Careful');
