@@ -28,6 +28,13 @@ test('signing out ends it for every tab of this browser', async () => {
   await page.getByText('handspan pair --browser').waitFor();
 });
 
+test('an address that nobody has written well opens its page all the same', async () => {
+  const page = await world.open();
+  await page.goto('about:blank');
+  await page.goto(`${world.gateway.url}/#/tools/100%`);
+  await page.getByRole('heading', { name: '100%' }).waitFor();
+});
+
 test('a message that an agent sends to the person stays on the page until they hide it', async () => {
   const page = await world.open();
   await say(page, 'call message {"channel": "page", "chat_id": "all", "content": "Tea is ready."}');
