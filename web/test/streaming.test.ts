@@ -126,6 +126,50 @@ test('200 events a second lose nothing, while 32 tools run and report', async ()
   await expect.poll(shown).toBe(words.join('').trim());
 });
 
+test('a reply stays in sight when it can not be read again, and is there once when it can', async () => {
+  world.expectErrors(/ERR_FAILED/);
+  const model = await useModel();
+  const page = await world.open();
+  await say(page, 'tell me');
+  const reply = await model.next();
+  reply.text('All of it.');
+  await lastReply(page).getByText('All of it.').waitFor();
+  await page.route('**/messages?*', (route) => route.abort());
+  reply.end();
+  await page.getByText('did not answer').waitFor();
+  await lastReply(page).getByText('All of it.').waitFor();
+  await page.unroute('**/messages?*');
+  await say(page, 'and now?');
+  const second = await model.next();
+  second.text('The same.');
+  second.end();
+  await lastReply(page).getByText('The same.').waitFor();
+  await page.getByText('did not answer').waitFor({ state: 'detached' });
+  await expect.poll(() => page.getByRole('article', { name: 'Agent' }).count()).toBe(2);
+});
+
+test('a message that was written without a link arrives, also when another agent is chosen meanwhile', async () => {
+  const model = await useModel();
+  await world.api('POST', '/api/agents', { name: 'Other' });
+  const page = await world.open();
+  await page.getByText('What shall the agent do?').waitFor();
+  await page.context().setOffline(true);
+  world.expectErrors(/ERR_INTERNET_DISCONNECTED|WebSocket/);
+  await page.evaluate(() => dispatchEvent(new Event('offline')));
+  await say(page, 'are you there?');
+  await page.getByRole('combobox', { name: 'Agent' }).selectOption('Other');
+  await page.context().setOffline(false);
+  const reply = await model.next();
+  reply.text('Yes.');
+  await lastReply(page).getByText('Yes.').waitFor();
+  await page.getByRole('combobox', { name: 'Agent' }).selectOption('General');
+  reply.text(' Always.');
+  reply.end();
+  await lastReply(page).getByText('Yes. Always.').waitFor();
+  await expect.poll(() => page.getByRole('article').count()).toBe(2);
+  expect(await page.getByText('closed by this program').count()).toBe(0);
+});
+
 test('a photo of the phone is shown in the chat, and reaches the model as an image', async () => {
   const model = await useModel();
   const { code } = await world.api<{ code: string }>('POST', '/api/pairing', { scopes: ['device'] });

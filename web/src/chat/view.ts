@@ -38,6 +38,8 @@ export interface PersonView {
   attachments: AttachmentView[];
   /** A message that is sent, but not part of the session yet. */
   isWaiting: boolean;
+  /** Why it could not be sent. */
+  problem?: string | undefined;
 }
 
 export interface AttachmentView {
