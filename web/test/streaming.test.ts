@@ -170,6 +170,25 @@ test('a message that was written without a link arrives, also when another agent
   expect(await page.getByText('closed by this program').count()).toBe(0);
 });
 
+test('an answer that is made anew shows each of its rounds once while it arrives', async () => {
+  const model = await useModel();
+  const page = await world.open();
+  await say(page, 'what time is it?');
+  for (const again of [false, true]) {
+    if (again) await page.getByRole('button', { name: 'Answer again' }).click();
+    const first = await model.next();
+    first.text('I look.');
+    first.call(['get_current_time', {}]);
+    const second = await model.next();
+    second.text('Late.');
+    await lastReply(page).getByText('Late.').waitFor();
+    await expect.poll(() => page.locator('.call.success').count()).toBe(1);
+    await expect.poll(() => page.getByText('I look.').count()).toBe(1);
+    second.end();
+    await page.getByRole('button', { name: 'Answer again' }).waitFor();
+  }
+});
+
 test('a photo of the phone is shown in the chat, and reaches the model as an image', async () => {
   const model = await useModel();
   const { code } = await world.api<{ code: string }>('POST', '/api/pairing', { scopes: ['device'] });

@@ -88,11 +88,20 @@ export class Conversation {
     storedEntries(this.messages.value, this.#journal.value, (seq, index) => this.#fileUrl(seq, index)),
   );
 
+  readonly #storedCalls = computed(
+    () => new Set(this.messages.value.flatMap(({ calls = [] }) => calls.map(({ id }) => id))),
+  );
+
   /** What is shown, the oldest first. */
   readonly entries = computed<EntryView[]>(() => {
     const messages = this.messages.value;
     const rounds = this.#rounds.value;
-    const live = rounds.filter(({ turn, number }) => number > storedRounds(messages, turn)).map(liveEntry);
+    const stored = this.#storedCalls.value;
+    // An answer that is made anew is another turn than the one of its message: there the calls tell that it is stored.
+    const live = rounds
+      .filter(({ turn, number }) => number > storedRounds(messages, turn))
+      .filter((round) => !round.calls.some(({ id }) => stored.has(id)))
+      .map(liveEntry);
     const calls = new Map(rounds.flatMap((round) => round.calls.map((call) => [call.id, call])));
     return [
       ...this.#stored.value.map((entry) => withProgress(entry, calls)),
