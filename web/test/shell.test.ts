@@ -22,8 +22,11 @@ test('the sign-in link opens the chat, and the page says who is signed in and wh
 
 test('signing out ends it for every tab of this browser', async () => {
   const page = await world.open();
+  const other = await world.another(page, '#/tools');
+  await other.getByTitle('Live updates arrive').first().waitFor();
   await page.getByRole('button', { name: 'Sign out' }).click();
   await page.getByText('handspan pair --browser').waitFor();
+  await other.getByText('handspan pair --browser').waitFor();
   await page.reload();
   await page.getByText('handspan pair --browser').waitFor();
 });

@@ -225,10 +225,12 @@ test('a gateway that is killed in the middle is back: chat and phone heal by the
   );
   await world.gateway.kill();
   await page.getByText('reconnecting').waitFor();
+  await page.getByTitle('No live updates').first().waitFor();
   await phone.getByText('Reconnecting…').waitFor();
   await world.gateway.restart();
   await phone.getByText('Connected', { exact: true }).waitFor();
   await page.getByText('reconnecting').waitFor({ state: 'hidden' });
+  await page.getByTitle('Live updates arrive').first().waitFor();
   await say(page, 'are you there?');
   const again = await model.next();
   again.text('Yes.');

@@ -1,7 +1,7 @@
 import { effect, useSignal } from '@preact/signals';
 import type { ComponentType } from 'preact';
 import { useEffect } from 'preact/hooks';
-import { account, unreachable } from '../gateway/account.ts';
+import { account, readAccount, unreachable } from '../gateway/account.ts';
 import { followUpdates, onUpdate } from '../gateway/live.ts';
 import { messageOf } from '../gateway/rest.ts';
 import { PAGES, type PageProps } from '../pages.ts';
@@ -20,7 +20,7 @@ let isFollowing = false;
 effect(() => {
   if (!account.value || isFollowing) return;
   isFollowing = true;
-  followUpdates();
+  followUpdates(() => void readAccount()); // signed out in another tab, or the token was revoked
 });
 
 // A message that an agent sends to the person by a channel of the type `page`.
