@@ -6,6 +6,7 @@ import { followUpdates, onUpdate } from '../gateway/live.ts';
 import { messageOf } from '../gateway/rest.ts';
 import { PAGES, type PageProps } from '../pages.ts';
 import { ConfirmDialog } from '../parts/confirm.tsx';
+import { openDialogs } from '../parts/dialog.tsx';
 import { Empty } from '../parts/empty.tsx';
 import { Toasts, toast } from '../parts/toast.tsx';
 import { QuestionDialog } from '../questions/dialog.tsx';
@@ -47,7 +48,7 @@ export function App() {
       <MenuDrawer />
       <QuestionDialog />
       <ConfirmDialog />
-      <Toasts />
+      {openDialogs.value.length === 0 && <Toasts />}
     </div>
   );
 }
