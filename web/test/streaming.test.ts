@@ -35,6 +35,18 @@ test('a reload in the middle of a reply shows what has arrived, and the rest as 
   await expect.poll(() => page.getByRole('article', { name: 'Agent' }).count()).toBe(1);
 });
 
+test('a link whose address comes last is a link', async () => {
+  const model = await useModel();
+  const page = await world.open();
+  await say(page, 'where is it?');
+  const reply = await model.next();
+  reply.text('See [the docs][1].\n\nThat is all.\n\n');
+  await lastReply(page).getByText('That is all.').waitFor();
+  reply.text('[1]: https://example.com/docs\n');
+  reply.end();
+  await lastReply(page).getByRole('link', { name: 'the docs' }).waitFor();
+});
+
 test('a call that the model is still writing has its name and what there is of its arguments', async () => {
   const model = await useModel();
   const page = await world.open();
