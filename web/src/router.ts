@@ -7,8 +7,17 @@ export interface Route {
 }
 
 function read(): Route {
-  const [page = '', ...rest] = location.hash.replace(/^#\/?/, '').split('/').map(decodeURIComponent);
+  const [page = '', ...rest] = location.hash.replace(/^#\/?/, '').split('/').map(decode);
   return { page: page || 'chat', rest: rest.filter(Boolean) };
+}
+
+/** A part of an address as it is meant. One that was typed by a person may have a `%` that stands for itself. */
+function decode(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
 }
 
 export const route = signal<Route>(read());

@@ -86,6 +86,37 @@ test('an approval is asked where the person is: edited, allowed, denied; and it 
   await expect.poll(() => page.locator('.call.error').last().textContent()).toContain('did not approve');
 });
 
+test('a double click answers one question: the next one waits for a click of its own', async () => {
+  const page = await world.open();
+  await chooseAgent(page, 'Careful');
+  const write = (name: string) => `call write_file {"path": "${name}.txt", "content": "x"}`;
+  await say(page, `${write('once')}\n${write('twice')}`);
+  const dialog = page.getByRole('dialog', { name: 'Careful wants to use write_file' });
+  const shown = await dialog.locator('pre').textContent();
+  const { x, y, width, height } = (await dialog.getByRole('button', { name: 'Allow once' }).boundingBox()) as DOMRect;
+  await page.mouse.click(x + width / 2, y + height / 2);
+  await expect.poll(() => dialog.locator('pre').textContent()).not.toBe(shown);
+  await page.mouse.down({ clickCount: 2 });
+  await page.mouse.up({ clickCount: 2 });
+  await expect.poll(() => page.locator('.call.success').count()).toBe(1);
+  await dialog.getByRole('button', { name: 'Allow once' }).click();
+  await expect.poll(() => page.locator('.call.success').count()).toBe(2);
+});
+
+test('what is invisible in the arguments of a call is shown before it is approved, and stays when they are edited', async () => {
+  const page = await world.open();
+  await chooseAgent(page, 'Careful');
+  await say(page, 'call write_file {"path": "hid.txt", "content": "a\u202Eb\u200B\u{E0041} 👩‍💻"}\nthen\n{results}');
+  const dialog = page.getByRole('dialog', { name: 'Careful wants to use write_file' });
+  await dialog.getByText('"a\\u202eb\\u200b\\udb40\\udc41 👩‍💻"').waitFor();
+  await dialog.getByRole('button', { name: 'Edit arguments' }).click();
+  await dialog.getByRole('button', { name: 'Allow with these' }).click();
+  await lastReply(page).getByText('hid.txt').waitFor();
+  await expect.poll(() => page.locator('.call-line').textContent()).toContain('a\\u202eb');
+  const read = await world.api('POST', '/api/tools/read_file/call', { args: { path: 'hid.txt' } });
+  expect(read).toMatchObject({ result: 'a\u202Eb\u200B\u{E0041} 👩‍💻' });
+});
+
 test('a question of the agent is a form, and its answer goes on', async () => {
   const page = await world.open();
   await say(page, 'call ask_user {"question": "Which colour?", "options": ["red", "blue"]}\nthen\n{results}');
@@ -111,6 +142,76 @@ test('a reload in the middle keeps what has arrived; a message that joins is sho
   await page.getByRole('button', { name: 'Stop' }).click();
   await page.getByText('Stopped. What had arrived is kept.').waitFor();
   await lastReply(page).getByText('Half an answer.').waitFor();
+});
+
+function textFile(name: string) {
+  return { name, mimeType: 'text/plain', buffer: Buffer.from(name) };
+}
+
+test('a message whose files are on their way arrives when the person has left; files chosen meanwhile are for the next', async () => {
+  const page = await world.open();
+  let release = () => {};
+  const released = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  await page.route('**/api/artifacts?*', async (route) => {
+    await released;
+    await route.continue();
+  });
+  const field = page.getByLabel('Message', { exact: true });
+  await page.locator('.attach input').setInputFiles([textFile('first.txt')]);
+  await say(page, 'take the first');
+  await page.getByText('sending').waitFor();
+  await say(page, 'and tell me');
+  await page.locator('.attach input').setInputFiles([textFile('second.txt')]);
+  await field.fill('then the second');
+  await page.getByRole('link', { name: 'Tools', exact: true }).click();
+  await page.getByRole('heading', { name: 'Tools', level: 1 }).waitFor();
+  release();
+  await page.goBack();
+  const said = page.getByRole('article', { name: 'You' });
+  const texts = async () => (await said.allInnerTexts()).map((one) => one.split('\n').filter(Boolean).join(': '));
+  await expect.poll(texts).toEqual(['first.txt: take the first', 'and tell me']);
+  expect(await field.inputValue()).toBe('then the second');
+  await page.getByRole('list', { name: 'Attached files' }).getByText('second.txt').waitFor();
+});
+
+test('what is written and not sent is there again after the way to another page, and files may be dropped anywhere', async () => {
+  const page = await world.open();
+  const field = page.getByLabel('Message', { exact: true });
+  await field.fill('a long story');
+  const files = await page.evaluateHandle(() => {
+    const given = new DataTransfer();
+    given.items.add(new File(['x'], 'dropped.txt', { type: 'text/plain' }));
+    return given;
+  });
+  await page.locator('.talk-scroll').dispatchEvent('drop', { dataTransfer: files });
+  await page.getByRole('list', { name: 'Attached files' }).getByText('dropped.txt').waitFor();
+  await page.getByRole('link', { name: 'Tools', exact: true }).click();
+  await page.getByRole('heading', { name: 'Tools', level: 1 }).waitFor();
+  await page.goBack();
+  await expect.poll(() => field.inputValue()).toBe('a long story');
+  await page.getByRole('list', { name: 'Attached files' }).getByText('dropped.txt').waitFor();
+});
+
+test('a message that can not be sent stays, with the reason, and can be sent again', async () => {
+  const page = await world.open();
+  await page.getByLabel('Message', { exact: true }).fill(`Dear agent ${'x'.repeat(1_100_000)}`);
+  await page.getByRole('button', { name: 'Send' }).click();
+  const said = page.getByRole('article', { name: 'You' });
+  await said.getByText(/Not sent: .*too large/).waitFor();
+  await checkAccess(page);
+  await said.getByRole('button', { name: 'Remove' }).click();
+  await page.getByText('What shall the agent do?').waitFor();
+
+  await page.route('**/api/artifacts?*', (route) => route.fulfill({ status: 413, body: 'no room' }));
+  await page.locator('.attach input').setInputFiles([textFile('big.txt')]);
+  await say(page, 'look');
+  await said.getByText(/Not sent: /).waitFor();
+  await page.unroute('**/api/artifacts?*');
+  await said.getByRole('button', { name: 'Send again' }).click();
+  await lastReply(page).getByText('look').waitFor();
+  await expect.poll(() => said.count()).toBe(1);
 });
 
 test('two pages of one chat stay in step', async () => {

@@ -4,7 +4,7 @@ import type { CallPage, ListedCall } from 'handspan/rest';
 import type { Page } from 'playwright-core';
 import { expect, test } from 'vitest';
 import { RawDevice } from './support/raw-device.ts';
-import { checkAccess, photograph, turn, World } from './support/world.ts';
+import { checkAccess, photograph, say, turn, World } from './support/world.ts';
 
 /** A guard, no measure: on a busy machine all takes long. */
 const WAIT = { timeout: 90_000 };
@@ -53,6 +53,16 @@ test('tools: one is found, tried, switched off for all, and says why an agent ca
   await page.getByRole('switch', { name: 'get_current_time is switched off by origin:builtin' }).waitFor();
   await turn(all, true);
   await page.getByRole('switch', { name: 'get_current_time is on' }).waitFor();
+});
+
+test('tools: a number is taken as it is typed, also while it is not whole yet', async () => {
+  const page = await world.open('#/tools/exec_shell');
+  const field = page.locator('form input[type=number]').first();
+  for (const number of ['1.05', '-2.5', '0.001']) {
+    await field.fill('');
+    await field.pressSequentially(number);
+    expect(await field.inputValue()).toBe(number);
+  }
 });
 
 test('agents: made, changed, its tools ticked without their parameters, cloned and deleted', async () => {
@@ -126,6 +136,35 @@ test('journal: calls come live, are filtered, and one shows all', async () => {
   await page.getByRole('link', { name: 'By tool' }).click();
   await page.getByRole('row', { name: /^get_current_time/ }).waitFor();
   await look(page, 'journal-tools');
+});
+
+test('journal: what came while the page was in the background is there when it is back', async () => {
+  await call('get_current_time');
+  const page = await world.open('#/journal/calls');
+  const all = async () => (await world.api<CallPage>('GET', '/api/calls?limit=1000')).calls.length;
+  await page.getByText(`${await all()} calls`).waitFor();
+  const show = (state: string) =>
+    page.evaluate((now) => {
+      Object.defineProperty(document, 'visibilityState', { configurable: true, get: () => now });
+      document.dispatchEvent(new Event('visibilitychange'));
+    }, state);
+  await show('hidden');
+  for (let round = 0; round < 13; round += 1)
+    await Promise.all(Array.from({ length: 10 }, () => call('get_current_time')));
+  await show('visible');
+  await page.getByText(`${await all()} calls`).waitFor();
+});
+
+test('journal: a list of open calls leaves out those that have ended meanwhile', async () => {
+  const page = await world.open('#/journal/calls');
+  await page.getByLabel('Status').selectOption('open');
+  await page.getByText('No call fits').waitFor();
+  const other = await world.another(page);
+  await say(other, 'call ask_user {"question": "Wait?"}');
+  await page.getByRole('dialog').getByRole('button', { name: 'Close' }).click();
+  await page.getByRole('list', { name: 'Calls' }).getByText('ask_user').waitFor();
+  await other.getByRole('dialog').getByRole('button', { name: 'No answer' }).click();
+  await page.getByText('No call fits').waitFor();
 });
 
 test('journal: of ten thousand calls only those in sight are drawn', async () => {

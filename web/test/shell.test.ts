@@ -22,10 +22,20 @@ test('the sign-in link opens the chat, and the page says who is signed in and wh
 
 test('signing out ends it for every tab of this browser', async () => {
   const page = await world.open();
+  const other = await world.another(page, '#/tools');
+  await other.getByTitle('Live updates arrive').first().waitFor();
   await page.getByRole('button', { name: 'Sign out' }).click();
   await page.getByText('handspan pair --browser').waitFor();
+  await other.getByText('handspan pair --browser').waitFor();
   await page.reload();
   await page.getByText('handspan pair --browser').waitFor();
+});
+
+test('an address that nobody has written well opens its page all the same', async () => {
+  const page = await world.open();
+  await page.goto('about:blank');
+  await page.goto(`${world.gateway.url}/#/tools/100%`);
+  await page.getByRole('heading', { name: '100%' }).waitFor();
 });
 
 test('a message that an agent sends to the person stays on the page until they hide it', async () => {
@@ -35,6 +45,38 @@ test('a message that an agent sends to the person stays on the page until they h
   await shown.waitFor();
   await page.getByRole('button', { name: 'Hide' }).click();
   await shown.waitFor({ state: 'detached' });
+});
+
+test('no message of an agent is pushed out by the next ones, and a long one leaves room for the page', async () => {
+  const page = await world.open();
+  const send = (text: string) => `call message {"channel": "page", "chat_id": "all", "content": "${text}"}`;
+  const texts = ['one', 'two', 'three', 'four', 'five', `long ${'word '.repeat(1500)}`];
+  await say(page, texts.map(send).join('\nthen\n'));
+  const shown = page.locator('.toast');
+  await expect.poll(() => shown.count()).toBe(texts.length);
+  const { y } = (await page.locator('.toasts').boundingBox()) as { y: number };
+  expect(y).toBeGreaterThan(0);
+  await checkAccess(page);
+  for (const text of texts.toReversed()) {
+    await shown
+      .filter({ hasText: text.slice(0, 10) })
+      .getByRole('button', { name: 'Hide' })
+      .click();
+  }
+  await shown.first().waitFor({ state: 'detached' });
+});
+
+test('what fails in a dialog is said where it can be read and hidden', async () => {
+  const page = await world.open('#/agents');
+  await page.getByRole('button', { name: 'New agent' }).click();
+  const dialog = page.getByRole('dialog', { name: 'New agent' });
+  await dialog.getByLabel('Name').fill('General');
+  await dialog.getByRole('button', { name: 'Create' }).click();
+  await dialog.getByText("There is an agent 'General' already").waitFor();
+  await checkAccess(page);
+  await dialog.getByRole('button', { name: 'Hide' }).click();
+  await dialog.getByText("There is an agent 'General' already").waitFor({ state: 'detached' });
+  await dialog.getByLabel('Name').waitFor();
 });
 
 test('no script but the files of the gateway may run', async () => {

@@ -35,6 +35,18 @@ test('a reload in the middle of a reply shows what has arrived, and the rest as 
   await expect.poll(() => page.getByRole('article', { name: 'Agent' }).count()).toBe(1);
 });
 
+test('a link whose address comes last is a link', async () => {
+  const model = await useModel();
+  const page = await world.open();
+  await say(page, 'where is it?');
+  const reply = await model.next();
+  reply.text('See [the docs][1].\n\nThat is all.\n\n');
+  await lastReply(page).getByText('That is all.').waitFor();
+  reply.text('[1]: https://example.com/docs\n');
+  reply.end();
+  await lastReply(page).getByRole('link', { name: 'the docs' }).waitFor();
+});
+
 test('a call that the model is still writing has its name and what there is of its arguments', async () => {
   const model = await useModel();
   const page = await world.open();
@@ -126,6 +138,69 @@ test('200 events a second lose nothing, while 32 tools run and report', async ()
   await expect.poll(shown).toBe(words.join('').trim());
 });
 
+test('a reply stays in sight when it can not be read again, and is there once when it can', async () => {
+  world.expectErrors(/ERR_FAILED/);
+  const model = await useModel();
+  const page = await world.open();
+  await say(page, 'tell me');
+  const reply = await model.next();
+  reply.text('All of it.');
+  await lastReply(page).getByText('All of it.').waitFor();
+  await page.route('**/messages?*', (route) => route.abort());
+  reply.end();
+  await page.getByText('did not answer').waitFor();
+  await lastReply(page).getByText('All of it.').waitFor();
+  await page.unroute('**/messages?*');
+  await say(page, 'and now?');
+  const second = await model.next();
+  second.text('The same.');
+  second.end();
+  await lastReply(page).getByText('The same.').waitFor();
+  await page.getByText('did not answer').waitFor({ state: 'detached' });
+  await expect.poll(() => page.getByRole('article', { name: 'Agent' }).count()).toBe(2);
+});
+
+test('a message that was written without a link arrives, also when another agent is chosen meanwhile', async () => {
+  const model = await useModel();
+  await world.api('POST', '/api/agents', { name: 'Other' });
+  const page = await world.open();
+  await page.getByText('What shall the agent do?').waitFor();
+  await page.context().setOffline(true);
+  world.expectErrors(/ERR_INTERNET_DISCONNECTED|WebSocket/);
+  await page.evaluate(() => dispatchEvent(new Event('offline')));
+  await say(page, 'are you there?');
+  await page.getByRole('combobox', { name: 'Agent' }).selectOption('Other');
+  await page.context().setOffline(false);
+  const reply = await model.next();
+  reply.text('Yes.');
+  await lastReply(page).getByText('Yes.').waitFor();
+  await page.getByRole('combobox', { name: 'Agent' }).selectOption('General');
+  reply.text(' Always.');
+  reply.end();
+  await lastReply(page).getByText('Yes. Always.').waitFor();
+  await expect.poll(() => page.getByRole('article').count()).toBe(2);
+  expect(await page.getByText('closed by this program').count()).toBe(0);
+});
+
+test('an answer that is made anew shows each of its rounds once while it arrives', async () => {
+  const model = await useModel();
+  const page = await world.open();
+  await say(page, 'what time is it?');
+  for (const again of [false, true]) {
+    if (again) await page.getByRole('button', { name: 'Answer again' }).click();
+    const first = await model.next();
+    first.text('I look.');
+    first.call(['get_current_time', {}]);
+    const second = await model.next();
+    second.text('Late.');
+    await lastReply(page).getByText('Late.').waitFor();
+    await expect.poll(() => page.locator('.call.success').count()).toBe(1);
+    await expect.poll(() => page.getByText('I look.').count()).toBe(1);
+    second.end();
+    await page.getByRole('button', { name: 'Answer again' }).waitFor();
+  }
+});
+
 test('a photo of the phone is shown in the chat, and reaches the model as an image', async () => {
   const model = await useModel();
   const { code } = await world.api<{ code: string }>('POST', '/api/pairing', { scopes: ['device'] });
@@ -162,10 +237,12 @@ test('a gateway that is killed in the middle is back: chat and phone heal by the
   );
   await world.gateway.kill();
   await page.getByText('reconnecting').waitFor();
+  await page.getByTitle('No live updates').first().waitFor();
   await phone.getByText('Reconnecting…').waitFor();
   await world.gateway.restart();
   await phone.getByText('Connected', { exact: true }).waitFor();
   await page.getByText('reconnecting').waitFor({ state: 'hidden' });
+  await page.getByTitle('Live updates arrive').first().waitFor();
   await say(page, 'are you there?');
   const again = await model.next();
   again.text('Yes.');

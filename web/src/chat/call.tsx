@@ -6,6 +6,7 @@ import { isSwitchedOff, readSwitches, switchTool } from '../gateway/switches.ts'
 import { duration } from '../parts/ago.tsx';
 import { asText, Code } from '../parts/code.tsx';
 import { Icon, type IconName } from '../parts/icon.tsx';
+import { showInvisible } from '../parts/invisible.ts';
 import { attempt } from '../parts/toast.tsx';
 import { href } from '../router.ts';
 import { Files } from './files.tsx';
@@ -122,8 +123,8 @@ function lastLine(text = ''): string {
 
 function pretty(json: string): string {
   try {
-    return JSON.stringify(JSON.parse(json || '{}'), null, 2);
+    return asText(JSON.parse(json || '{}'));
   } catch {
-    return json;
+    return showInvisible(json);
   }
 }

@@ -1,5 +1,4 @@
 import { useSignal } from '@preact/signals';
-import type { MessageOptions } from 'handspan/device';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { status } from '../gateway/account.ts';
 import { useLive } from '../gateway/live.ts';
@@ -11,10 +10,11 @@ import { go, href } from '../router.ts';
 import { isDetailed, setDetailed } from './call.tsx';
 import { Composer } from './composer.tsx';
 import { Conversation } from './conversation.ts';
+import { draftOf } from './draft.ts';
 import { SessionMenu } from './menu.tsx';
 import { Messages } from './messages.tsx';
 import { Sessions } from './sessions.tsx';
-import { type AttachmentView, newId } from './view.ts';
+import { newId } from './view.ts';
 import { Welcome } from './welcome.tsx';
 
 const NEAR = 80;
@@ -59,18 +59,25 @@ export function Page({ rest: [id = ''] }: PageProps) {
 }
 
 function Talk({ chat, onList }: { chat: Conversation; onList: () => void }) {
-  const send = (text: string, parts: NonNullable<MessageOptions['parts']> = [], files: AttachmentView[] = []) => {
-    chat.send(text, parts.length > 0 ? { parts } : {}, files);
+  const draft = draftOf(chat.isNew && chat.isEmpty.value ? '' : chat.id);
+  const send = (text: string, files: File[] = []) => {
+    chat.send(text, files);
     go('chat', [chat.id], { replace: true });
   };
+  // A browser would open a file that is dropped, in place of this page.
+  const onDrag = (event: DragEvent) => {
+    if (!event.dataTransfer?.types.includes('Files')) return;
+    event.preventDefault();
+    draft.add(event.dataTransfer.files); // none before they are dropped
+  };
   return (
-    <section class="talk" aria-label="Chat">
+    <section class="talk" aria-label="Chat" onDragOver={onDrag} onDrop={onDrag}>
       <TalkHead chat={chat} onList={onList} />
       <Scroller follows={!chat.isEmpty.value}>
         {chat.isEmpty.value ? <Welcome onTry={send} /> : <Messages chat={chat} />}
       </Scroller>
       <div class="talk-foot">
-        <Composer isRunning={chat.isRunning.value} onSend={send} onStop={() => chat.stop()} />
+        <Composer draft={draft} isRunning={chat.isRunning.value} onSend={send} onStop={() => chat.stop()} />
         <ModelLine chat={chat} />
       </div>
     </section>

@@ -1,86 +1,57 @@
-import { useSignal } from '@preact/signals';
-import type { MessageOptions } from 'handspan/device';
 import { useEffect, useRef } from 'preact/hooks';
-import { rest } from '../gateway/rest.ts';
 import { bytes } from '../parts/ago.tsx';
 import { Icon } from '../parts/icon.tsx';
-import { attempt } from '../parts/toast.tsx';
-import type { AttachmentView } from './view.ts';
-
-type Parts = NonNullable<MessageOptions['parts']>;
+import type { Draft } from './draft.ts';
 
 interface ComposerProps {
+  draft: Draft;
   isRunning: boolean;
-  onSend: (text: string, parts: Parts, attachments: AttachmentView[]) => void;
+  onSend: (text: string, files: File[]) => void;
   onStop: () => void;
 }
 
 /** Where the person writes. Enter sends; with Shift it begins a new line. Files are picked, dropped or pasted. */
-export function Composer({ isRunning, onSend, onStop }: ComposerProps) {
-  const text = useSignal('');
-  const files = useSignal<File[]>([]);
-  const isSending = useSignal(false);
+export function Composer({ draft, isRunning, onSend, onStop }: ComposerProps) {
+  const { text, files } = draft;
   const field = useRef<HTMLTextAreaElement>(null);
   const isEmpty = !text.value.trim() && files.value.length === 0;
   useEffect(() => {
     // Not on a phone: its keyboard would cover the page.
     if (matchMedia('(hover: hover)').matches) field.current?.focus({ preventScroll: true });
   }, []);
-  const add = (more: Iterable<File>) => {
-    files.value = [...files.value, ...more];
-  };
-  const send = async () => {
-    if (isEmpty || isSending.value) return;
-    isSending.value = true;
-    const done = await attempt(async () => {
-      const parts = await Promise.all(files.value.map(upload));
-      onSend(text.value, parts, files.value.map(preview));
-    });
-    isSending.value = false;
-    if (!done) return;
-    text.value = '';
-    files.value = [];
+  const send = () => {
+    if (isEmpty) return;
+    const said = draft.take();
+    onSend(said.text, said.files);
     field.current?.focus();
   };
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
     event.preventDefault();
-    void send();
+    send();
   };
   const onPaste = (event: ClipboardEvent) => {
     const pasted = [...(event.clipboardData?.files ?? [])];
     if (pasted.length === 0) return;
     event.preventDefault();
-    add(pasted);
+    draft.add(pasted);
   };
   return (
     <form
       class="composer"
       onSubmit={(event) => {
         event.preventDefault();
-        void send();
-      }}
-      onDragOver={(event) => event.preventDefault()}
-      onDrop={(event) => {
-        event.preventDefault();
-        add(event.dataTransfer?.files ?? []);
+        send();
       }}
     >
       {files.value.length > 0 && (
         <ul class="chosen" aria-label="Attached files">
-          {files.value.map((file, index) => (
+          {files.value.map((file) => (
             <li key={`${file.name}${file.size}`}>
               <Icon name={file.type.startsWith('image/') ? 'camera' : 'artifact'} />
               <span>{file.name}</span>
               <small>{bytes(file.size)}</small>
-              <button
-                type="button"
-                class="plain"
-                aria-label={`Remove ${file.name}`}
-                onClick={() => {
-                  files.value = files.value.filter((_, at) => at !== index);
-                }}
-              >
+              <button type="button" class="plain" aria-label={`Remove ${file.name}`} onClick={() => draft.remove(file)}>
                 <Icon name="close" />
               </button>
             </li>
@@ -94,7 +65,7 @@ export function Composer({ isRunning, onSend, onStop }: ComposerProps) {
           type="file"
           multiple
           onChange={(event) => {
-            add(event.currentTarget.files ?? []);
+            draft.add(event.currentTarget.files ?? []);
             event.currentTarget.value = '';
           }}
         />
@@ -119,29 +90,9 @@ export function Composer({ isRunning, onSend, onStop }: ComposerProps) {
           <Icon name="stop" />
         </button>
       )}
-      <button
-        type="submit"
-        class="main round"
-        aria-label="Send"
-        title="Send"
-        disabled={isEmpty}
-        aria-disabled={isSending.value}
-      >
+      <button type="submit" class="main round" aria-label="Send" title="Send" disabled={isEmpty}>
         <Icon name="arrow_up" />
       </button>
     </form>
   );
-}
-
-async function upload(file: File): Promise<Parts[number]> {
-  const { id } = await rest.post('/api/artifacts', { query: { name: file.name }, body: file });
-  return { kind: kindOf(file), media_type: file.type || 'application/octet-stream', artifact: id, name: file.name };
-}
-
-function preview(file: File): AttachmentView {
-  return { kind: kindOf(file), name: file.name, url: URL.createObjectURL(file) };
-}
-
-function kindOf({ type }: File): 'image' | 'audio' | 'file' {
-  return type.startsWith('image/') ? 'image' : type.startsWith('audio/') ? 'audio' : 'file';
 }

@@ -2,6 +2,8 @@ import { batch, computed, signal } from '@preact/signals';
 import { Device, type MessageOptions, type TurnEvent } from 'handspan/device';
 import type { ListedCall, MessageView, SessionView, UsageSum } from 'handspan/rest';
 import { BASE, messageOf, rest } from '../gateway/rest.ts';
+import { toast } from '../parts/toast.tsx';
+import { preview, upload } from './upload.ts';
 import {
   type AttachmentView,
   type CallView,
@@ -21,7 +23,11 @@ import {
 interface Unsent {
   id: string;
   text: string;
+  files: File[];
   attachments: AttachmentView[];
+  options: MessageOptions;
+  /** Why it could not be sent; empty while it is on its way. */
+  problem: string;
 }
 
 /** What the person should know of the last turn. */
@@ -54,12 +60,18 @@ export class Conversation {
   readonly #journal = signal<ReadonlyMap<string, ListedCall>>(new Map());
   readonly #rounds = signal<LiveRound[]>([]);
   readonly #unsent = signal<Unsent[]>([]);
+  /** The messages that the gateway has not taken yet. */
+  readonly #onTheWay = new Set<string>();
+  /** Resolves when the files of all messages so far are uploaded. */
+  #uploaded: Promise<unknown> = Promise.resolve();
+  /** What is shown because the last reading failed. */
+  #unread: Notice | undefined;
   #device: Device;
   #waiting: [TurnEvent, string][] = [];
   #isDrawing = false;
   #isClosed = false;
-  #reading: Promise<void> | undefined;
-  #next: Promise<void> | undefined;
+  #reading: Promise<boolean> | undefined;
+  #next: Promise<boolean> | undefined;
   #readsState = false;
   /** How many events were taken. */
   #taken = 0;
@@ -76,18 +88,26 @@ export class Conversation {
     storedEntries(this.messages.value, this.#journal.value, (seq, index) => this.#fileUrl(seq, index)),
   );
 
+  readonly #storedCalls = computed(
+    () => new Set(this.messages.value.flatMap(({ calls = [] }) => calls.map(({ id }) => id))),
+  );
+
   /** What is shown, the oldest first. */
   readonly entries = computed<EntryView[]>(() => {
     const messages = this.messages.value;
     const rounds = this.#rounds.value;
-    const live = rounds.filter(({ turn, number }) => number > storedRounds(messages, turn)).map(liveEntry);
+    const stored = this.#storedCalls.value;
+    // An answer that is made anew is another turn than the one of its message: there the calls tell that it is stored.
+    const live = rounds
+      .filter(({ turn, number }) => number > storedRounds(messages, turn))
+      .filter((round) => !round.calls.some(({ id }) => stored.has(id)))
+      .map(liveEntry);
     const calls = new Map(rounds.flatMap((round) => round.calls.map((call) => [call.id, call])));
-    const unsent = this.#unsent.value.filter(({ id }) => !messages.some((one) => one.id === id));
     return [
       ...this.#stored.value.map((entry) => withProgress(entry, calls)),
       ...live,
-      ...unsent.map(({ id, text, attachments }): EntryView => {
-        return { kind: 'person', key: id, text, attachments, isWaiting: true };
+      ...this.#unsent.value.map(({ id, text, attachments, problem }): EntryView => {
+        return { kind: 'person', key: id, text, attachments, isWaiting: true, problem };
       }),
     ];
   });
@@ -96,17 +116,30 @@ export class Conversation {
   readonly isEmpty = computed(() => this.entries.value.length === 0 && (this.isNew || this.isLoaded.value));
 
   /** Sends a message. While a turn runs, it joins that turn at its next round. */
-  send(text: string, options: MessageOptions = {}, attachments: AttachmentView[] = []): void {
-    const id = newId();
-    this.#unsent.value = [...this.#unsent.value, { id, text, attachments }];
+  send(text: string, files: File[] = [], options: MessageOptions = {}): void {
+    const unsent = { id: newId(), text, files, attachments: files.map(preview), options, problem: '' };
+    this.#unsent.value = [...this.#unsent.value, unsent];
     this.notice.value = undefined;
-    void this.#follow(id, this.#device.say(text, { id, join: true, ...options }));
+    void this.#deliver(unsent);
+  }
+
+  /** Sends a message again that could not be sent. */
+  retry(id: string): void {
+    const unsent = this.#unsent.value.find((one) => one.id === id);
+    if (!unsent) return;
+    this.#setProblem(id, '');
+    void this.#deliver(unsent);
+  }
+
+  /** Removes a message that could not be sent. */
+  discard(id: string): void {
+    this.#drop((one) => one.id === id);
   }
 
   /** Asks again with another text, in place of a message and all that followed it. */
   replace(seq: number, text: string): void {
     this.messages.value = this.messages.value.filter((message) => message.seq < seq);
-    this.send(text, { replaces: seq });
+    this.send(text, [], { replaces: seq });
   }
 
   stop(): void {
@@ -128,13 +161,17 @@ export class Conversation {
     this.#device = this.#connect();
   }
 
+  /** Leaves the session, after the messages that are still on their way. */
   close(): void {
     this.#isClosed = true;
-    this.#device.close();
+    this.#leave();
   }
 
-  /** Reads the stored messages again; `readsState`: also whether a turn runs, which events tell later on. */
-  refresh({ readsState = false } = {}): Promise<void> {
+  /**
+   * Reads the stored messages again, and returns whether they were read. `readsState`: also whether a turn runs, which
+   * events tell later on.
+   */
+  refresh({ readsState = false } = {}): Promise<boolean> {
     this.#readsState ||= readsState;
     // A turn of quick calls begins many rounds in a second. Whoever asks while a request is on its way shares the next one.
     this.#next ??= (this.#reading ?? Promise.resolve()).then(() => {
@@ -147,7 +184,7 @@ export class Conversation {
     return this.#next;
   }
 
-  async #read(): Promise<void> {
+  async #read(): Promise<boolean> {
     const path = { session_id: this.id };
     const readsState = this.#readsState;
     this.#readsState = false;
@@ -161,6 +198,8 @@ export class Conversation {
       ]);
       batch(() => {
         this.messages.value = messages;
+        this.#drop(({ id }) => messages.some((one) => one.id === id));
+        if (this.notice.value === this.#unread) this.notice.value = undefined;
         const journal = new Map(calls.map((call) => [call.id, call]));
         this.#journal.value = journal;
         this.#rounds.value = this.#rounds.value.map((round) => withOrigins(round, journal));
@@ -168,12 +207,17 @@ export class Conversation {
         this.agent.value ||= record.persona ?? '';
         // Events that came meanwhile know it better: the turn may have ended after the state was read.
         if (readsState && taken === this.#taken) this.isRunning.value = state === 'running';
+        // What has arrived is shown until it is read: the reply of a turn that is over is among the messages now.
+        if (!this.isRunning.value && taken === this.#taken) this.#rounds.value = [];
         this.isLoaded.value = true;
       });
       const { usage } = await rest.get('/api/usage', { query: { by: 'session', session: this.id } });
       this.usage.value = usage[0];
+      return true;
     } catch (error) {
-      if (!this.#isClosed) this.notice.value = { text: messageOf(error), isProblem: true };
+      this.#unread = { text: messageOf(error), isProblem: true };
+      if (!this.#isClosed) this.notice.value = this.#unread;
+      return false;
     }
   }
 
@@ -184,9 +228,10 @@ export class Conversation {
       session: this.id,
       agent: this.agent.value,
       onEvent: (event, turn) => this.#queue(event, turn),
-      onState: ({ status }) => {
+      onState: ({ status, reason }) => {
         if (device !== this.#device) return;
         this.link.value = status;
+        if (status === 'closed' && !this.#isClosed) this.notice.value = { text: reason, isProblem: true };
         if (status === 'online') void this.refresh({ readsState: true });
       },
     });
@@ -198,15 +243,70 @@ export class Conversation {
     return rest.url(`/api/sessions/${encodeURIComponent(this.id)}/messages/${seq}/files/${index}`);
   }
 
-  /** Waits for the end of the turn that answers a message of this page. */
-  async #follow(id: string, events: AsyncGenerator<TurnEvent, void>): Promise<void> {
-    for await (const event of events) {
-      if (event.type === 'ended' && event.reason === 'error') {
-        this.notice.value = { text: event.text ?? '', isProblem: true };
+  /** Sends a message with its files, and waits for the end of its turn. One that is refused stays, with the reason. */
+  async #deliver({ id, text, files, options }: Unsent): Promise<void> {
+    const problem = await this.#attempt(id, text, files, options);
+    this.#onTheWay.delete(id);
+    this.#leave();
+    const isRead = await this.refresh();
+    if (problem) this.#setProblem(id, problem);
+    else if (isRead) this.#drop((one) => one.id === id); // it was answered, and replaced meanwhile
+  }
+
+  async #attempt(id: string, text: string, files: File[], options: MessageOptions): Promise<string> {
+    this.#onTheWay.add(id);
+    try {
+      const uploads = Promise.all(files.map(upload));
+      uploads.catch(() => {}); // its reason is read below
+      // Messages keep their order, also when one has to wait for its files.
+      const ready = this.#uploaded.then(() => uploads);
+      this.#uploaded = ready.catch(() => {});
+      const parts = await ready;
+      const given = { id, join: true, ...options, ...(parts.length > 0 && { parts }) };
+      let problem = '';
+      for (let device: Device | undefined; device !== this.#device; ) {
+        // Again if another agent was chosen meanwhile, over its link: the id keeps it from being added twice.
+        device = this.#device;
+        if (device.state.status === 'closed') return device.state.reason;
+        this.#onTheWay.add(id);
+        problem = await this.#follow(id, device.say(text, given));
       }
+      return problem;
+    } catch (error) {
+      return messageOf(error);
     }
-    await this.refresh();
-    this.#unsent.value = this.#unsent.value.filter((one) => one.id !== id);
+  }
+
+  /** Waits for the end of the turn that answers a message of this page; returns why there was none. */
+  async #follow(id: string, events: AsyncGenerator<TurnEvent, void>): Promise<string> {
+    let problem = '';
+    for await (const event of events) {
+      const isRefused = event.type === 'ended' && this.#onTheWay.has(id) && event.reason !== 'done';
+      if (isRefused) problem = event.text || 'it was stopped before.';
+      this.#onTheWay.delete(id);
+      this.#leave();
+    }
+    return problem;
+  }
+
+  /** Ends the link once the person has left and nothing of this page is on its way. */
+  #leave(): void {
+    if (this.#isClosed && this.#onTheWay.size === 0) this.#device.close();
+  }
+
+  #setProblem(id: string, problem: string): void {
+    const unsent = this.#unsent.value.find((one) => one.id === id);
+    if (!unsent) return;
+    if (this.#isClosed)
+      toast(`“${unsent.text.slice(0, 80)}” was not sent: ${problem}`, { isProblem: true, stays: true });
+    this.#unsent.value = this.#unsent.value.map((one) => (one === unsent ? { ...one, problem } : one));
+  }
+
+  #drop(isGone: (unsent: Unsent) => boolean): void {
+    const gone = this.#unsent.value.filter(isGone);
+    if (gone.length === 0) return;
+    for (const { url } of gone.flatMap(({ attachments }) => attachments)) URL.revokeObjectURL(url);
+    this.#unsent.value = this.#unsent.value.filter((one) => !gone.includes(one));
   }
 
   /** Takes an event with the next frame: hundreds of them in a second are drawn sixty times. */
@@ -229,7 +329,7 @@ export class Conversation {
   #take(event: TurnEvent, turn: string): void {
     this.#taken += 1;
     if (event.type === 'ended') {
-      this.#end(event, turn);
+      this.#end(event);
       return;
     }
     this.isRunning.value = true;
@@ -296,13 +396,11 @@ export class Conversation {
     round.calls = round.calls.map((call) => (call.id === id ? change(call) : call));
   }
 
-  #end({ reason, text = '' }: Of<'ended'>, turn: string): void {
+  #end({ reason, text = '' }: Of<'ended'>): void {
     if (reason === 'error') this.notice.value = { text, isProblem: true };
     else this.notice.value = ENDS[reason] ? { text: ENDS[reason], isProblem: false } : undefined;
     if (reason === 'pending') return;
     this.isRunning.value = false;
-    void this.refresh().then(() => {
-      this.#rounds.value = this.#rounds.value.filter((one) => one.turn !== turn);
-    });
+    void this.refresh();
   }
 }

@@ -37,24 +37,25 @@ function toHtml(token: Token): string {
   });
 }
 
-/** One block of a text: it is made anew only when its source changes. */
+/** One block of a text: it is made anew only when its source changes, or the addresses that it may name (`[1]: …`). */
 const Block = memo(
-  function Block({ token }: { token: Token }) {
+  function Block({ token }: { token: Token; links: string }) {
     return <div dangerouslySetInnerHTML={{ __html: toHtml(token) }} />;
   },
-  (before, after) => before.token.raw === after.token.raw,
+  (before, after) => before.token.raw === after.token.raw && before.links === after.links,
 );
 
 /** Text of a model as Markdown. While it grows, only its last block is made anew. */
 export const Markdown = memo(function Markdown({ text }: { text: string }) {
   const tokens = marked.lexer(text);
+  const links = JSON.stringify(tokens.links);
   return (
     <div class="markdown">
       {tokens.map((token, index) =>
         token.type === 'space' ? null : token.type === 'code' ? (
           <Code key={index} text={token.text} label="Copy this code" />
         ) : (
-          <Block key={index} token={token} />
+          <Block key={index} token={token} links={links} />
         ),
       )}
     </div>

@@ -80,7 +80,9 @@ const PersonMessage = memo(function PersonMessage({ entry, chat }: { entry: Pers
     <article class="person" aria-label="You">
       <Files files={entry.attachments} />
       {entry.text && <div class="bubble">{entry.text}</div>}
-      {entry.isWaiting ? (
+      {entry.problem ? (
+        <NotSent id={entry.key} problem={entry.problem} chat={chat} />
+      ) : entry.isWaiting ? (
         <small class="queued">{chat.isRunning.value ? 'queued: it joins at the next step' : 'sending'}</small>
       ) : (
         <div class="entry-actions">
@@ -101,6 +103,26 @@ const PersonMessage = memo(function PersonMessage({ entry, chat }: { entry: Pers
     </article>
   );
 });
+
+/** Below a message that could not be sent: why, and what can be done. */
+function NotSent({ id, problem, chat }: { id: string; problem: string; chat: Conversation }) {
+  return (
+    <div class="not-sent">
+      <p class="problem" role="alert">
+        <Icon name="alert" />
+        <span>Not sent: {problem}</span>
+      </p>
+      <div class="buttons">
+        <button type="button" onClick={() => chat.discard(id)}>
+          Remove
+        </button>
+        <button type="button" class="main" onClick={() => chat.retry(id)}>
+          Send again
+        </button>
+      </div>
+    </div>
+  );
+}
 
 interface ReplyProps {
   entry: ReplyView;

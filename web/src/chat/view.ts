@@ -1,5 +1,6 @@
 // What the chat shows: stored messages and live events in one form. Pure functions, no gateway.
 import type { ListedCall, MessageView } from 'handspan/rest';
+import { showInvisible } from '../parts/invisible.ts';
 
 /** An id that can't be guessed. Pages without https have no `crypto.randomUUID`. */
 export function newId(): string {
@@ -37,6 +38,8 @@ export interface PersonView {
   attachments: AttachmentView[];
   /** A message that is sent, but not part of the session yet. */
   isWaiting: boolean;
+  /** Why it could not be sent. */
+  problem?: string | undefined;
 }
 
 export interface AttachmentView {
@@ -159,7 +162,7 @@ export function brief(args: string): string {
   try {
     const given = Object.entries(JSON.parse(args || '{}')).map(([name, value]) => {
       const text = typeof value === 'string' ? value : JSON.stringify(value);
-      return [name, text.slice(0, BRIEF).replace(/\s+/g, ' ')];
+      return [name, showInvisible(text.slice(0, BRIEF).replace(/\s+/g, ' '))];
     });
     return given.map((one) => (given.length > 1 ? one.join(': ') : one[1])).join(', ');
   } catch {

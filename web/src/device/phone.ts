@@ -8,8 +8,9 @@ import {
   type PermissionQuestion,
   pair,
 } from 'handspan/device';
+import { showInvisible } from '../parts/invisible.ts';
 import { stayAwake } from './awake.ts';
-import { type PhoneSettings, readSettings, writeSettings } from './settings.ts';
+import { onSettings, type PhoneSettings, readSettings, writeSettings } from './settings.ts';
 import { TOOLS, whyNot } from './tools.ts';
 
 /** One call, as the person sees it. */
@@ -37,6 +38,8 @@ export interface PhoneQuestion {
 }
 
 const MAX_CALLS = 20;
+/** The code with which the gateway closes a connection whose client has a newer one (ws.md 9.2). */
+const REPLACED = 4001;
 
 /** This phone as a device of the gateway. */
 class Phone {
@@ -50,6 +53,11 @@ class Phone {
 
   /** Pair with the code of the address, if it has one, and connect. */
   async start(): Promise<void> {
+    // Another tab of this browser has changed them: what this one writes next must not take that back.
+    onSettings((settings) => {
+      this.settings.value = settings;
+      if (!settings.token) this.#device?.close();
+    });
     const code = new URLSearchParams(location.hash.slice(1)).get('code');
     if (code) {
       // The code is a secret: it must stay neither in the address nor in the history.
@@ -121,11 +129,14 @@ class Phone {
   #setState(state: DeviceState): void {
     this.state.value = state;
     stayAwake(state.status === 'online');
-    // A gateway that does not know the token any more closes for good: the person has to pair anew.
-    if (state.status === 'closed' && state.reason && this.settings.value.token) {
-      this.problem.value = state.reason;
-      this.change({ token: '' });
+    if (state.status !== 'closed' || !state.reason || !this.settings.value.token) return;
+    if (state.code === REPLACED) {
+      this.problem.value = 'This phone is open in another tab, which counts now. Load this page again to use it here.';
+      return;
     }
+    // A gateway that does not know the token any more closes for good: the person has to pair anew.
+    this.problem.value = state.reason;
+    this.change({ token: '' });
   }
 
   async #run(tool: BrowserTool, args: object, context: { signal?: AbortSignal | undefined }): Promise<unknown> {
@@ -185,6 +196,7 @@ class Phone {
 
   /** Wait for the person, who may be away: the question stays until it is answered or its call has ended. */
   #ask(question: Omit<PhoneQuestion, 'answer'>, stopped: AbortSignal | undefined): Promise<boolean> {
+    if (stopped?.aborted) return Promise.resolve(false); // while the browser was asked
     return new Promise((resolve) => {
       const shown: PhoneQuestion = {
         ...question,
@@ -205,7 +217,7 @@ function ended({ began }: ShownCall): { milliseconds: number } {
 
 function lineOf(args: object): string {
   return Object.entries(args)
-    .map(([name, value]) => `${name}: ${typeof value === 'string' ? value : JSON.stringify(value)}`)
+    .map(([name, value]) => `${name}: ${showInvisible(typeof value === 'string' ? value : JSON.stringify(value))}`)
     .join(', ');
 }
 

@@ -27,6 +27,13 @@ export function writeSettings(settings: PhoneSettings): void {
   }
 }
 
+/** Calls the listener when another tab has changed the settings. */
+export function onSettings(listener: (settings: PhoneSettings) => void): void {
+  addEventListener('storage', ({ key }) => {
+    if (key === KEY) listener(readSettings());
+  });
+}
+
 function guessLabel(): string {
   const agent = navigator.userAgent;
   if (/iPad/.test(agent)) return 'tablet';

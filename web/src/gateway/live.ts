@@ -16,8 +16,11 @@ export function onUpdate(listener: Listener): () => void {
   return () => listeners.delete(listener);
 }
 
-/** Opens the stream of updates. A page in the background gives it back: a browser has few connections for one server. */
-export function followUpdates(): void {
+/**
+ * Opens the stream of updates. A page in the background gives it back: a browser has few connections for one server.
+ * `onRefused` is called when the gateway does not take this browser any more.
+ */
+export function followUpdates(onRefused: () => void): void {
   const follow = () => {
     if (document.visibilityState === 'hidden') {
       stream?.abort();
@@ -25,7 +28,7 @@ export function followUpdates(): void {
       isLive.value = false;
     } else if (!stream) {
       stream = new AbortController();
-      void read(stream.signal);
+      void read(stream.signal).catch(onRefused);
     }
   };
   document.addEventListener('visibilitychange', follow);
@@ -34,13 +37,13 @@ export function followUpdates(): void {
 
 async function read(until: AbortSignal): Promise<void> {
   try {
-    for await (const update of rest.live(until)) {
+    for await (const update of rest.live(until, () => (isLive.value = false))) {
       if (until.aborted) return;
       isLive.value = true;
       for (const listener of [...listeners]) listener(update);
     }
-  } catch {
-    isLive.value = false; // the sign-in was taken away; the next request says so
+  } finally {
+    if (!until.aborted) isLive.value = false;
   }
 }
 

@@ -24,15 +24,18 @@ export class Calls {
   #next: string | null = null;
   #isReading = false;
   #isOver = false;
+  /** Calls that an update named since the last reading. */
   #changed = new Set<string>();
+  /** Updates were missed: any open call may have ended. */
+  #isBack = false;
   #timer: ReturnType<typeof setTimeout> | undefined;
   readonly #end: () => void;
 
   constructor(readonly filter: Filter) {
     this.#end = onUpdate(({ topic, data }) => {
-      if (topic === 'ready') this.#soon();
-      if (topic !== 'calls') return;
-      if (typeof data?.id === 'string') this.#changed.add(data.id);
+      if (topic !== 'ready' && topic !== 'calls') return;
+      if (topic === 'ready') this.#isBack = true;
+      else if (typeof data.id === 'string') this.#changed.add(data.id);
       this.#soon();
     });
     void this.more();
@@ -67,20 +70,32 @@ export class Calls {
     }, pause);
   }
 
-  /** Reads the newest calls again, and those older ones that an update named. */
+  /** Reads the newest calls again, and the older ones that may have ended. */
   async #refresh(): Promise<void> {
     if (!this.list.value && !this.#isReading) return this.more();
-    const changed = [...this.#changed];
-    this.#changed.clear();
-    const { calls } = await this.#page(NEWEST, '');
-    const seen = new Set(calls.map(({ id }) => id));
+    const [changed, isBack] = [[...this.#changed], this.#isBack];
+    const newest = await this.#sinceLast();
+    const seen = new Set(newest.map(({ id }) => id));
     const open = this.list.value?.filter(({ id, state }) => state !== 'done' && !seen.has(id)) ?? [];
-    const older = await Promise.all(
-      open
-        .filter(({ id }) => changed.includes(id))
-        .map(({ id }) => rest.get('/api/calls/{call_id}', { path: { call_id: id } })),
-    );
-    this.list.value = merge(this.list.value ?? [], [...calls, ...older]);
+    const stale = open.filter(({ id }) => isBack || changed.includes(id));
+    const older = await Promise.all(stale.map(readCall));
+    for (const id of changed) this.#changed.delete(id);
+    if (isBack) this.#isBack = false;
+    const known = this.list.value?.filter((call) => older[stale.indexOf(call)] !== null) ?? [];
+    const merged = merge(known, [...newest, ...older.filter((call) => call !== null)]);
+    this.list.value = this.filter.status === 'open' ? merged.filter(({ state }) => state !== 'done') : merged;
+  }
+
+  /** The newest calls, back to one that is known: while the page was in the background, many may have come. */
+  async #sinceLast(): Promise<ListedCall[]> {
+    const known = new Set(this.list.value?.map(({ id }) => id));
+    let { calls, next } = await this.#page(NEWEST, '');
+    while (next !== null && known.size > 0 && !calls.some(({ id }) => known.has(id))) {
+      const older = await this.#page(PAGE, next);
+      calls = [...calls, ...older.calls];
+      next = older.next;
+    }
+    return calls;
   }
 
   #page(limit: number, after: string) {
@@ -97,6 +112,16 @@ export class Calls {
       this.problem.value = messageOf(error);
       return false;
     }
+  }
+}
+
+/** The call as it is now; null when it was removed with its session. */
+async function readCall({ id }: ListedCall): Promise<ListedCall | null> {
+  try {
+    return await rest.get('/api/calls/{call_id}', { path: { call_id: id } });
+  } catch (error) {
+    if ((error as { status?: number }).status === 404) return null;
+    throw error;
   }
 }
 

@@ -1,5 +1,6 @@
 import { useSignal } from '@preact/signals';
 import { Icon } from './icon.tsx';
+import { showInvisible } from './invisible.ts';
 
 /** A button that copies a text. */
 export function CopyButton({ text, label = 'Copy' }: { text: string | (() => string); label?: string }) {
@@ -49,7 +50,7 @@ export function Code({ text, label = 'Copy' }: { text: string; label?: string })
   );
 }
 
-/** A value as JSON for people: a text as it is, anything else indented. */
+/** A value as JSON for people: a text as it is, anything else indented, with what is invisible in it (ws.md 3.8). */
 export function asText(value: unknown): string {
-  return typeof value === 'string' ? value : (JSON.stringify(value, null, 2) ?? '');
+  return typeof value === 'string' ? value : showInvisible(JSON.stringify(value, null, 2) ?? '');
 }

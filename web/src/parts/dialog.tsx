@@ -1,6 +1,11 @@
+import { signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useId, useLayoutEffect, useRef } from 'preact/hooks';
 import { Icon } from './icon.tsx';
+import { Toasts } from './toast.tsx';
+
+/** The headings of the open dialogs, the topmost last. */
+export const openDialogs = signal<string[]>([]);
 
 interface DialogProps {
   title: string;
@@ -20,6 +25,11 @@ export function Dialog({ title, isOpen, onClose, kind = 'dialog', children }: Di
     const dialog = element.current;
     if (isOpen && !dialog?.open) dialog?.showModal();
     if (!isOpen && dialog?.open) dialog.close();
+    if (!isOpen) return;
+    openDialogs.value = [...openDialogs.value, heading];
+    return () => {
+      openDialogs.value = openDialogs.value.filter((one) => one !== heading);
+    };
   }, [isOpen]);
   const onClick = (event: MouseEvent) => {
     if (event.target === element.current) onClose(); // outside of it
@@ -43,6 +53,7 @@ export function Dialog({ title, isOpen, onClose, kind = 'dialog', children }: Di
           {children}
         </div>
       )}
+      {openDialogs.value.at(-1) === heading && <Toasts />}
     </dialog>
   );
 }

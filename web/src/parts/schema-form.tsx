@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact';
-import { useId } from 'preact/hooks';
+import { useId, useRef } from 'preact/hooks';
 
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 export type JsonObject = { [key: string]: Json };
@@ -136,15 +136,19 @@ function TextField(props: FieldProps) {
 function NumberField(props: FieldProps) {
   const { schema, value, onChange } = props;
   const limits = { min: bound(schema.minimum), max: bound(schema.maximum) };
+  const field = useRef<HTMLInputElement>(null);
+  // A text that means this number stays as it is typed: `1.0` is 1, and would be written anew on the way to 1.05.
+  const isTyped = field.current?.valueAsNumber === value;
   return (
     <Labelled {...props}>
       {(id, hint) => (
         <input
           id={id}
+          ref={field}
           type="number"
           step={schema.type === 'integer' ? 1 : 'any'}
           {...limits}
-          value={typeof value === 'number' ? value : ''}
+          value={isTyped ? field.current?.value : typeof value === 'number' ? value : ''}
           aria-describedby={hint}
           onInput={(event) => {
             const entered = event.currentTarget.valueAsNumber;

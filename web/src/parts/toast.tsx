@@ -6,9 +6,13 @@ interface Toast {
   id: number;
   text: string;
   isProblem: boolean;
+  stays: boolean;
 }
 
 const SECONDS = 6;
+const MOST = 4;
+/** Messages of agents to the person: an agent that goes on writing must not fill the page's memory. */
+const MOST_THAT_STAY = 100;
 const toasts = signal<Toast[]>([]);
 let last = 0;
 
@@ -16,7 +20,10 @@ let last = 0;
 export function toast(text: string, { isProblem = false, stays = false } = {}): void {
   last += 1;
   const id = last;
-  toasts.value = [...toasts.value.slice(-3), { id, text, isProblem }];
+  const all = [...toasts.value, { id, text, isProblem, stays }];
+  const [staying, passing] = [all.filter((one) => one.stays), all.filter((one) => !one.stays)];
+  const kept = new Set([...staying.slice(-MOST_THAT_STAY), ...passing.slice(-MOST)]);
+  toasts.value = all.filter((one) => kept.has(one));
   if (!stays) setTimeout(() => hide(id), SECONDS * (isProblem ? 2000 : 1000));
 }
 
@@ -36,10 +43,11 @@ function hide(id: number): void {
   toasts.value = toasts.value.filter((one) => one.id !== id);
 }
 
+/** The sentences, the newest below. Drawn inside of an open dialog, too: nothing outside of it can be seen or heard. */
 export function Toasts() {
   return (
     <div class="toasts" role="status" aria-live="polite">
-      {toasts.value.map(({ id, text, isProblem }) => (
+      {[...toasts.value].reverse().map(({ id, text, isProblem }) => (
         <div key={id} class={isProblem ? 'toast bad' : 'toast'}>
           <Icon name={isProblem ? 'alert' : 'check'} />
           <span>{text}</span>

@@ -34,8 +34,15 @@ export function QuestionForm({ question }: { question: QuestionView }) {
     await readQuestions();
   };
   const parts = { question, answer: (given: GivenAnswer) => void answer(given) };
+  // The second click of a double click finds the next question in the place of the one that the first has answered.
+  const onClick = (event: MouseEvent) => {
+    if (event.detail > 1 && event.target instanceof Element && event.target.closest('.buttons')) {
+      event.preventDefault();
+      event.stopPropagation();
+    }
+  };
   return (
-    <div class={`question ${question.kind}`}>
+    <div class={`question ${question.kind}`} onClickCapture={onClick}>
       <Problem text={problem.value} />
       {question.kind === 'input' ? (
         <Input {...parts} />

@@ -1,11 +1,12 @@
 import { effect, useSignal } from '@preact/signals';
 import type { ComponentType } from 'preact';
 import { useEffect } from 'preact/hooks';
-import { account, unreachable } from '../gateway/account.ts';
+import { account, readAccount, unreachable } from '../gateway/account.ts';
 import { followUpdates, onUpdate } from '../gateway/live.ts';
 import { messageOf } from '../gateway/rest.ts';
 import { PAGES, type PageProps } from '../pages.ts';
 import { ConfirmDialog } from '../parts/confirm.tsx';
+import { openDialogs } from '../parts/dialog.tsx';
 import { Empty } from '../parts/empty.tsx';
 import { Toasts, toast } from '../parts/toast.tsx';
 import { QuestionDialog } from '../questions/dialog.tsx';
@@ -20,7 +21,7 @@ let isFollowing = false;
 effect(() => {
   if (!account.value || isFollowing) return;
   isFollowing = true;
-  followUpdates();
+  followUpdates(() => void readAccount()); // signed out in another tab, or the token was revoked
 });
 
 // A message that an agent sends to the person by a channel of the type `page`.
@@ -47,7 +48,7 @@ export function App() {
       <MenuDrawer />
       <QuestionDialog />
       <ConfirmDialog />
-      <Toasts />
+      {openDialogs.value.length === 0 && <Toasts />}
     </div>
   );
 }

@@ -38,6 +38,7 @@ export class Connection implements LinkListener {
   #session: string;
   #refusal = '';
   #end = '';
+  #code: number | undefined;
 
   /** `saved` is the state that an earlier page wrote. */
   constructor(
@@ -70,13 +71,13 @@ export class Connection implements LinkListener {
     this.#link = new Link(this, options.backoff, options.heartbeat);
   }
 
-  /** Stay connected until `close`, or until the gateway ends it for good; resolves to the reason. */
-  async serve(): Promise<string> {
+  /** Stay connected until `close`, or until the gateway ends it for good; resolves to the reason and the gateway's code. */
+  async serve(): Promise<{ reason: string; code?: number | undefined }> {
     await this.#link.serve();
     this.#calls.close();
     this.add(this.state.chat.loseTurns(this.#end));
     await this.#save();
-    return this.#end;
+    return { reason: this.#end, code: this.#code };
   }
 
   /** Send all frames that wait, and end. */
@@ -159,6 +160,7 @@ export class Connection implements LinkListener {
   onDrop({ code, reason, isFinal }: LinkEnd, delay: number): void {
     this.#queue = this.#queue.filter((action) => action.do !== 'send'); // the next link sends them anew
     this.state.dropLink();
+    if (isFinal && !this.#end) this.#code = code || undefined; // 0: no socket could be made
     if (isFinal) this.#end ||= this.#refusal || reason || `The gateway ended the connection (${code}).`;
     else
       this.#onState('waiting', `${reason || 'The link dropped'} (${code}); next try in ${Math.ceil(delay / 1000)} s`);

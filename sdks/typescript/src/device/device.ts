@@ -76,12 +76,13 @@ export class Device {
     signal?.addEventListener('abort', end);
     const { state } = this.#options;
     let reason = '';
+    let code: number | undefined;
     try {
       this.#setState('connecting', '');
       const onState = this.#setState.bind(this);
       this.#connection = new Connection(this.#options, this.#tools, await state?.load(), onState);
       if (this.#isEnding) this.#connection.close();
-      reason = await this.#connection.serve();
+      ({ reason, code } = await this.#connection.serve());
     } catch (error) {
       reason = String(error);
       throw error;
@@ -89,7 +90,7 @@ export class Device {
       signal?.removeEventListener('abort', end);
       state?.close?.();
       this.#isRunning = false;
-      this.#setState('closed', reason);
+      this.#setState('closed', reason, code);
     }
     return this.#state;
   }
@@ -131,9 +132,9 @@ export class Device {
     if (this.#isRunning) this.#connection?.add(this.#connection.state.changeTool(name));
   }
 
-  #setState(status: DeviceState['status'], reason: string): void {
+  #setState(status: DeviceState['status'], reason: string, code?: number): void {
     if (status === this.#state.status && reason === this.#state.reason) return;
-    this.#state = { status, reason };
+    this.#state = { status, reason, ...(code !== undefined && { code }) };
     this.#options.onState?.(this.#state);
   }
 }

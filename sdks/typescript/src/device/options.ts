@@ -11,6 +11,8 @@ export interface DeviceState {
   readonly status: 'connecting' | 'online' | 'waiting' | 'closed';
   /** Why it waits, or why it was closed; else empty. */
   readonly reason: string;
+  /** When the gateway has closed it: with which code (ws.md 9.2). */
+  readonly code?: number | undefined;
 }
 
 export interface DeviceOptions {

@@ -13,7 +13,7 @@ const PATIENCE = 1000;
  * A store in the page's `localStorage`, with which a device resumes after a reload.
  * One tab uses it at a time: a second tab with the same key is a device without a saved state.
  */
-export function localState(key = 'handspan.device', storage: Storage = globalThis.localStorage): StateStore {
+export function localState(key = 'handspan.device', storage: Storage | undefined = pageStorage()): StateStore {
   let isMine = true;
   let release = () => {};
   return {
@@ -28,13 +28,22 @@ export function localState(key = 'handspan.device', storage: Storage = globalThi
           });
         locks.request(`handspan:${key}`, { signal: AbortSignal.timeout(PATIENCE) }, held).catch(() => resolve(false));
       });
-      return isMine ? storage.getItem(key) : null;
+      return isMine ? storage?.getItem(key) : null;
     },
     save(text) {
-      if (isMine) storage.setItem(key, text);
+      if (isMine) storage?.setItem(key, text);
     },
     close() {
       release();
     },
   };
+}
+
+/** The page's storage; undefined where the browser forbids it. A reload is a new device then. */
+function pageStorage(): Storage | undefined {
+  try {
+    return globalThis.localStorage;
+  } catch {
+    return undefined;
+  }
 }

@@ -73,10 +73,11 @@ export class RestClient {
 
   /**
    * Which lists change, as it happens; connects again after a drop. The first update of each connection is `ready`: read
-   * the lists again then, since updates that came in between are lost. Ends with `signal`, or with the refusal.
+   * the lists again then, since updates that came in between are lost. `onDrop` is called when a connection has ended, and
+   * the next one is tried. Ends with `signal`, or with the refusal.
    */
-  live(signal?: AbortSignal): AsyncGenerator<LiveUpdate, void> {
-    return liveUpdates(this.#connection, signal);
+  live(signal?: AbortSignal, onDrop?: () => void): AsyncGenerator<LiveUpdate, void> {
+    return liveUpdates(this.#connection, signal, onDrop);
   }
 
   /** The address of a path, such as one of an image. */

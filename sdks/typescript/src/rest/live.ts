@@ -25,8 +25,12 @@ export interface LiveUpdate {
 const FIRST_PAUSE = 500;
 const LONGEST_PAUSE = 15_000;
 
-/** The updates of `/api/live`, over as many connections as it takes. */
-export async function* liveUpdates(connection: Connection, signal?: AbortSignal): AsyncGenerator<LiveUpdate, void> {
+/** The updates of `/api/live`, over as many connections as it takes; `onDrop` is called when one has ended. */
+export async function* liveUpdates(
+  connection: Connection,
+  signal?: AbortSignal,
+  onDrop?: () => void,
+): AsyncGenerator<LiveUpdate, void> {
   for (let attempt = 0; !signal?.aborted; attempt += 1) {
     try {
       for await (const update of oneConnection(connection, signal)) {
@@ -37,6 +41,7 @@ export async function* liveUpdates(connection: Connection, signal?: AbortSignal)
       if (signal?.aborted) return;
       if (error instanceof AuthenticationError || error instanceof PermissionError) throw error;
     }
+    onDrop?.();
     await pause(Math.min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** attempt) * (1 + Math.random() / 2), signal);
   }
 }
@@ -54,10 +59,12 @@ function pause(ms: number, signal?: AbortSignal): Promise<void> {
     const end = () => {
       clearTimeout(timer);
       globalThis.removeEventListener?.('online', end);
+      signal?.removeEventListener('abort', end);
       resolve();
     };
     const timer = setTimeout(end, ms);
     globalThis.addEventListener?.('online', end);
-    signal?.addEventListener('abort', end, { once: true });
+    signal?.addEventListener('abort', end);
+    if (signal?.aborted) end();
   });
 }

@@ -121,7 +121,7 @@ describe('closing', () => {
   ])('%i %j ends it for good', async (code, said, reason) => {
     const [one, link] = await online({});
     link.close(code, said);
-    expect(await bounded(one.ended, 'the end')).toEqual({ status: 'closed', reason });
+    expect(await bounded(one.ended, 'the end')).toEqual({ status: 'closed', reason, code });
     expect(one.device.state.status).toBe('closed');
   });
 
@@ -141,7 +141,7 @@ describe('closing', () => {
     expect(link.request.url).toBe('/prefix/ws/chat?session_id=s%201');
     link.send({ type: 'error', message: 'It is not yours.', code: 'SESSION_OWNER_MISMATCH' });
     link.close(1000);
-    expect(await bounded(one.ended, 'the end')).toEqual({ status: 'closed', reason: 'It is not yours.' });
+    expect(await bounded(one.ended, 'the end')).toEqual({ status: 'closed', reason: 'It is not yours.', code: 1000 });
   });
 
   test('a refused token ends it, even where a browser does not say why', async () => {

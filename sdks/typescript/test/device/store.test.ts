@@ -36,6 +36,23 @@ test('other keys are free', async () => {
   second.close?.();
 });
 
+test('where the browser forbids storage, nothing is kept and nothing fails', async () => {
+  vi.stubGlobal('navigator', {});
+  const get = () => {
+    throw new DOMException('Access is denied for this document.', 'SecurityError');
+  };
+  const before = Object.getOwnPropertyDescriptor(globalThis, 'localStorage');
+  Object.defineProperty(globalThis, 'localStorage', { configurable: true, get });
+  try {
+    const state = localState('e');
+    await state.save('kept');
+    expect(await state.load()).toBeFalsy();
+  } finally {
+    if (before) Object.defineProperty(globalThis, 'localStorage', before);
+    else Reflect.deleteProperty(globalThis, 'localStorage');
+  }
+});
+
 test('where there are no locks it works without', async () => {
   vi.stubGlobal('navigator', {});
   const shared = storage();

@@ -1,0 +1,20 @@
+import type { MessageOptions } from 'handspan/device';
+import { rest } from '../gateway/rest.ts';
+import type { AttachmentView } from './view.ts';
+
+type Part = NonNullable<MessageOptions['parts']>[number];
+
+/** Brings a file to the gateway; returns it as a part of a message. */
+export async function upload(file: File): Promise<Part> {
+  const { id } = await rest.post('/api/artifacts', { query: { name: file.name }, body: file });
+  return { kind: kindOf(file), media_type: file.type || 'application/octet-stream', artifact: id, name: file.name };
+}
+
+/** A file that is shown before the gateway has it. Its address holds the file until it is revoked. */
+export function preview(file: File): AttachmentView {
+  return { kind: kindOf(file), name: file.name, url: URL.createObjectURL(file) };
+}
+
+function kindOf({ type }: File): 'image' | 'audio' | 'file' {
+  return type.startsWith('image/') ? 'image' : type.startsWith('audio/') ? 'audio' : 'file';
+}
