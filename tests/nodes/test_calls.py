@@ -20,6 +20,7 @@ from tests.nodes.gateways import (
     resume_token,
     tools_of,
 )
+from tests.postgres_engine import run_sql_at, schema_url
 from tests.waiting import soon, until
 
 pytestmark = pytest.mark.anyio
@@ -160,6 +161,18 @@ async def test_a_frozen_node_is_taken_over_and_joins_again_when_it_works_on(tmp_
         assert "xxx" in await chat.answer()
         call = await ask(nodes[1], "GET", f"/api/calls/{request['id']}")
         assert call["status"] == "success"
+
+
+async def test_nothing_that_was_too_large_for_a_message_stays_behind(tmp_path: Path) -> None:
+    async with nodes_here(tmp_path, "all", "all") as nodes, device_at(nodes[0], offer("echo", "Say it.")) as phone:
+        await listed(nodes, "phone__echo", on=(0, 1))
+        calling = asyncio.create_task(nodes[1].call("phone__echo", text="y" * 300_000))
+        request = await phone.expect("tool_call_request", PATIENT)
+        await phone.answer(request, "x" * 300_000)
+        await soon(calling)
+
+        left = "SELECT 1 FROM artifacts WHERE name = 'between nodes'"
+        await until(lambda: not run_sql_at(schema_url(tmp_path / "state"), left))
 
 
 async def test_a_call_of_a_node_that_was_counted_as_lost_ends_with_the_result_that_another_node_got(

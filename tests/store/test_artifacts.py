@@ -90,6 +90,16 @@ async def test_the_handle_says_what_was_kept_and_survives_a_restart(artifacts: A
         assert await later.artifacts.get(ref.id, owner="ann") == ref
 
 
+async def test_one_that_is_removed_is_gone_and_only_its_owner_can_do_that(artifacts: ArtifactStore) -> None:
+    ref, other = [await artifacts.keep(b"x", owner="ann") for _ in range(2)]
+    await artifacts.remove(ref.id, owner="bob")
+    assert await artifacts.read(ref.id, owner="ann") == b"x"
+    for _ in range(2):  # the second time there is nothing
+        await artifacts.remove(ref.id, owner="ann")
+    await refusal(artifacts, ref.id)
+    assert [one.ref for one in await artifacts.all(owner="ann")] == [other]
+
+
 async def test_a_session_takes_its_own_artifacts_with_it_and_no_others(artifacts: ArtifactStore) -> None:
     assert await artifacts.forget_session("s", owner="ann") == 0  # there is nothing yet
     gone = [await artifacts.keep(b"x", owner="ann", session="s") for _ in range(2)]

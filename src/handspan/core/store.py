@@ -496,6 +496,9 @@ class ArtifactStore(Artifacts, Protocol):
     async def forget_session(self, session: str, *, owner: str) -> int:
         """Remove the artifacts of this session and return their number (SPEC S6). Raises `StoreError` if one stays."""
 
+    async def remove(self, artifact_id: str, *, owner: str) -> None:
+        """Remove this artifact, if the owner has it. Raises `StoreError`."""
+
     async def check(self) -> str:
         """Return why no artifact can be stored, with a remedy; empty when artifacts can be stored."""
 

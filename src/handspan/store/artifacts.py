@@ -120,6 +120,10 @@ class FolderArtifacts:
             text = f"The artifacts of the session {session!r} can't be removed: {error.strerror or error}."
             raise StoreError(f"{text} Let this user write the folder {str(self._folder)!r}.") from error
 
+    async def remove(self, artifact_id: str, *, owner: str) -> None:
+        """Remove this artifact, if the owner has it."""
+        await asyncio.to_thread(self._remove_one, artifact_id, owner)
+
     async def check(self) -> str:
         """Return why nothing can be stored, with a remedy; empty when it can."""
         return await asyncio.to_thread(self._check)
@@ -151,6 +155,10 @@ class FolderArtifacts:
                 for path in (body, body.with_suffix(".json")):  # the record last: it is how the body is found again
                     path.unlink(missing_ok=True)
             return len(found)
+
+    def _remove_one(self, artifact_id: str, owner: str) -> None:
+        with self._writing, contextlib.suppress(ToolError):  # the owner has no such artifact
+            _remove(self._folder / self._record(artifact_id, owner).ref.id)
 
     def _records(self) -> Iterator[ArtifactRecord]:
         for path in self._folder.glob("*.json"):

@@ -153,7 +153,7 @@ class ClientRows:
             client.relay.deliver(message.sender, message.frame)
 
     async def _deliver_stored(self, relay: Relay, message: ToClient) -> None:
-        frame = await self.frames.read(message.stored, message.owner)
+        frame = await self.frames.take(message.stored, message.owner)
         if frame is not None:
             relay.deliver(message.sender, frame)
 

@@ -241,7 +241,7 @@ class RequestForwarding:
     async def _serve(self, served: ServedRequest) -> None:
         request = served.request
         try:
-            body = await self._frames.read(request.stored, request.owner) if request.stored else request.body
+            body = await self._frames.take(request.stored, request.owner) if request.stored else request.body
             if self.answer is None or body is None:
                 await send_whole(served.send, 404 if body is not None else 503, [JSON_HEADER], b"{}")
             else:

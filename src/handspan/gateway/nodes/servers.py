@@ -250,7 +250,7 @@ class SharedServers:
             hosted.deliver(message, message.frame)
 
     async def _deliver_stored(self, hosted: HostedServer, message: ToClient) -> None:
-        frame = await self.frames.read(message.stored, SHARED)
+        frame = await self.frames.take(message.stored, SHARED)
         if frame is not None:
             hosted.deliver(message, frame)
 

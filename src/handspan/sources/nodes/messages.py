@@ -1,15 +1,16 @@
 """What nodes say to each other about clients. Fields are only added at the end: versions n and n+1 mix (SPEC K6)."""
 
+import contextlib
 from collections.abc import Callable
 from typing import Final
 
 import msgspec
 from msgspec import Struct
 
-from handspan.core.artifacts import Artifacts
-from handspan.core.errors import ToolError
+from handspan.core.errors import StoreError, ToolError
 from handspan.core.nodes import LARGEST_MESSAGE
 from handspan.core.questions import Answer, ToolQuestion
+from handspan.core.store import ArtifactStore
 
 TO_CLIENT: Final = "to"
 FROM_CLIENT: Final = "from"
@@ -174,7 +175,7 @@ def read_head(frame: bytes) -> FrameHead:
 class LargeFrames:
     """Frames that are too large for a message: they are stored for their owner, and the message names them."""
 
-    def __init__(self, artifacts: Artifacts) -> None:
+    def __init__(self, artifacts: ArtifactStore) -> None:
         self._artifacts = artifacts
 
     async def keep(self, frame: bytes, owner: str) -> str:
@@ -188,6 +189,17 @@ class LargeFrames:
             return await self._artifacts.read(stored, owner=owner)
         except ToolError:
             return None
+
+    async def take(self, stored: str, owner: str) -> bytes | None:
+        """Return a frame that is read once, and remove it; None when it is not there any more."""
+        frame = await self.read(stored, owner)
+        await self.remove(stored, owner)
+        return frame
+
+    async def remove(self, stored: str, owner: str) -> None:
+        """Remove a frame that has arrived. One that can't be removed now goes when it is too old."""
+        with contextlib.suppress(StoreError):
+            await self._artifacts.remove(stored, owner=owner)
 
 
 def is_large(frame: bytes) -> bool:

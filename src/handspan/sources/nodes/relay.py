@@ -93,7 +93,7 @@ class Relay:
                 self._deliver_call(sender, head.id, head.retry, frame)
             case "result_acknowledged":
                 for call_id in head.ids or (head.id,):
-                    self.carried.pop(call_id, None)
+                    self._forget(call_id)
                     self._calls.acknowledge(call_id)
             case "permission_request":
                 self._asked[head.id] = sender
@@ -145,7 +145,7 @@ class Relay:
 
         False: the call never came over this connection.
         """
-        call = self.carried.pop(call_id, None)
+        call = self._forget(call_id)
         if call is None or not call.answer:
             return call is not None
         answer = decode_client(call.answer)
@@ -201,7 +201,14 @@ class Relay:
         if len(self.carried) > _MAX_ANSWERED + self._host.most_calls:
             oldest = next((call_id for call_id, call in self.carried.items() if call.answer), None)
             if oldest is not None:
-                del self.carried[oldest]
+                self._forget(oldest)
+
+    def _forget(self, call_id: str) -> _CarriedCall | None:
+        """Forget a call, and return it. An answer that was stored for the other node is not needed any more."""
+        call = self.carried.pop(call_id, None)
+        if call is not None and call.stored:
+            self._host.start(self._host.frames.remove(call.stored, self._owner))
+        return call
 
     def _send_back(self, node: str, frame: bytes) -> None:
         self._host.link.send(node, FROM_CLIENT, encode(FromClient(self._owner, self._peer, frame)))

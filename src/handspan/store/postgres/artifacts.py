@@ -153,6 +153,12 @@ class RowArtifacts:
             await self._remove_object(artifact_id)
         return removed + len(marked)
 
+    async def remove(self, artifact_id: str, *, owner: str) -> None:
+        """Remove this artifact, if the owner has it. Raises `StoreError`."""
+        _, marked = await self._remove("id = ? AND owner = ?", (artifact_id, sanitize(owner)))
+        for found in marked:
+            await self._remove_object(found)
+
     async def check(self) -> str:
         """Return why nothing can be stored, with a remedy; empty when it can."""
         return await self._bucket.check() if self._bucket is not None else ""
