@@ -162,6 +162,16 @@ async def test_words_between_messages_and_a_flood_of_standard_error_do_no_harm(
     assert 0 < len(lines) < 2000
 
 
+async def test_a_server_that_floods_us_with_requests_is_cut_off(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with app_with(tmp_path, bad=server("--nag", timeout=600.0)) as app:
+        await ready(app)
+        result = await soon(call(app, "bad__echo", text="x"))
+        assert isinstance(result, Failure) and result.code == "unknown_outcome"
+        await until(lambda: "it sent more than 100 requests without waiting" in caplog.text)
+
+
 async def test_two_thousand_tools_are_listed(tmp_path: Path) -> None:
     async with app_with(tmp_path, bad=server("--count", "2000")) as app:
         await ready(app)
