@@ -48,6 +48,7 @@ parser.add_argument("--flood", type=int, default=0, help="write so many lines to
 parser.add_argument("--endless", action="store_true", help="write one line without an end")
 parser.add_argument("--resources", type=Path, help="offer resources, and die with the next list once this is a file")
 parser.add_argument("--nag", action="store_true", help="answer a call with requests of its own, without an end")
+parser.add_argument("--restless", action="store_true", help="say after each list that it has changed")
 parser.add_argument("--quit", action="store_true", help="end at once")
 options = parser.parse_args()
 lock = threading.Lock()
@@ -148,6 +149,8 @@ def serve(request: dict[str, Any]) -> None:
             send({"id": request["id"], "error": {"code": -32601, "message": "Method not found"}})
             return
     send({"id": request["id"], "result": result})
+    if options.restless and request["method"] == "tools/list":
+        send({"method": "notifications/tools/list_changed"})
 
 
 def receive(message: dict[str, Any]) -> None:

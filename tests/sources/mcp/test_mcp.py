@@ -174,6 +174,20 @@ async def test_a_server_that_floods_us_with_requests_is_cut_off(
         await until(lambda: "it sent more than 100 requests without waiting" in caplog.text)
 
 
+async def test_a_server_that_says_after_each_list_that_it_has_changed_is_not_asked_without_a_pause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection_module, "_LIST_SECONDS", 3600.0)
+    log = tmp_path / "log"
+    async with app_with(tmp_path, bad=server("--restless", "--log", str(log))) as app:
+        await until(
+            lambda: log.exists() and log.read_text().count("tools/list") == 2
+        )  # the first change counts at once
+        for number in range(20):
+            assert isinstance(await call(app, "bad__echo", text=str(number)), Success)
+        assert log.read_text().count("tools/list") == 2
+
+
 async def test_two_thousand_tools_are_listed(tmp_path: Path) -> None:
     async with app_with(tmp_path, bad=server("--count", "2000")) as app:
         await ready(app)
