@@ -65,13 +65,18 @@ async def test_whatever_code_raises_is_answered() -> None:
                 raise asyncio.CancelledError
             if how == "exit":
                 raise SystemExit(3)
+            if how == "group":
+                raise BaseExceptionGroup("two things", [GeneratorExit()])
+            if how == "generator":
+                await asyncio.sleep(0)
+                raise GeneratorExit
             return object()  # type: ignore[return-value] # that is what is tried
 
         async with linked(client, there) as link:
             told = {}
             for name, how in [
                 *(("plain", how) for how in ("tool", "exit", "silent", "other")),
-                *(("on_loop", how) for how in ("cancelled", "exit", "object")),
+                *(("on_loop", how) for how in ("cancelled", "exit", "group", "generator", "object")),
             ]:
                 await link.request(f"{name} {how}", name, how=how)
                 answer = await link.expect("tool_error")
@@ -84,6 +89,8 @@ async def test_whatever_code_raises_is_answered() -> None:
         "plain other": ("broken", None),
         "on_loop cancelled": ("The tool was cancelled.", "cancelled"),
         "on_loop exit": ("3", None),
+        "on_loop group": ("two things (1 sub-exception)", None),
+        "on_loop generator": ("GeneratorExit", None),
     }
 
 

@@ -263,7 +263,9 @@ class CallRunner:
             answer = login_answer(request, error, self._listener.capabilities)
         except ToolError as error:
             answer = FailureFrame(id=request.id, error=error.message, code=error.code)
-        except (Exception, SystemExit) as error:  # the tool's own code
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # the tool's own code: whatever it raises is this call's failure alone
             answer = FailureFrame(id=request.id, error=str(error) or type(error).__name__)
         finally:
             self._end_call(request.id, answer)

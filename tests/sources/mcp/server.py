@@ -47,6 +47,8 @@ parser.add_argument("--garbage", action="store_true", help="write words between 
 parser.add_argument("--flood", type=int, default=0, help="write so many lines to standard error")
 parser.add_argument("--endless", action="store_true", help="write one line without an end")
 parser.add_argument("--resources", type=Path, help="offer resources, and die with the next list once this is a file")
+parser.add_argument("--nag", action="store_true", help="answer a call with requests of its own, without an end")
+parser.add_argument("--restless", action="store_true", help="say after each list that it has changed")
 parser.add_argument("--quit", action="store_true", help="end at once")
 options = parser.parse_args()
 lock = threading.Lock()
@@ -147,10 +149,14 @@ def serve(request: dict[str, Any]) -> None:
             send({"id": request["id"], "error": {"code": -32601, "message": "Method not found"}})
             return
     send({"id": request["id"], "result": result})
+    if options.restless and request["method"] == "tools/list":
+        send({"method": "notifications/tools/list_changed"})
 
 
 def receive(message: dict[str, Any]) -> None:
     note(str(message.get("method", "answer")))
+    while options.nag and message.get("method") == "tools/call":  # and it reads no more
+        send({"id": 1, "method": "ping"})
     if "method" not in message:
         with answered:
             answers[message["id"]] = message.get("result", message.get("error"))

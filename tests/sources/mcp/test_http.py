@@ -55,6 +55,26 @@ async def test_an_answer_without_end_is_cut_off_and_the_call_gets_its_result(tmp
     assert sent < 100
 
 
+async def test_a_server_that_floods_us_with_requests_is_cut_off(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def answer(exchange: Exchange) -> bool:
+        if exchange.method == "POST":  # our answer to a request of the server
+            await asyncio.Event().wait()
+        if exchange.method != "tools/call":
+            return False
+        exchange.writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n")
+        while True:  # until the connection is closed
+            exchange.writer.write(b'data: {"jsonrpc": "2.0", "id": 1, "method": "ping"}\r\n\r\n')
+            await exchange.writer.drain()
+
+    async with http_server(answer) as url, app_with(tmp_path, bad=at(url, timeout=600.0)) as app:
+        await ready(app)
+        result = await soon(call(app, "bad__echo"))
+        assert isinstance(result, Failure) and result.code == "unknown_outcome"
+        await until(lambda: "it sent more than 100 requests without waiting" in caplog.text)
+
+
 async def test_a_server_that_does_not_hear_our_leave_holds_up_no_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -19,8 +20,9 @@ from handspan.core.results import Failure, Success
 from handspan.core.values import Json
 from handspan.sources.mcp import connection as connection_module
 from handspan.sources.mcp.opening import describe_failure
+from handspan.sources.mcp.process import Cleaner
 from tests.sources.mcp.serving import PROGRAM, app_with, call, connection, ready, server, until_status
-from tests.waiting import soon, until
+from tests.waiting import WAIT, soon, until
 
 pytestmark = pytest.mark.anyio
 
@@ -162,6 +164,30 @@ async def test_words_between_messages_and_a_flood_of_standard_error_do_no_harm(
     assert 0 < len(lines) < 2000
 
 
+async def test_a_server_that_floods_us_with_requests_is_cut_off(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with app_with(tmp_path, bad=server("--nag", timeout=600.0)) as app:
+        await ready(app)
+        result = await soon(call(app, "bad__echo", text="x"))
+        assert isinstance(result, Failure) and result.code == "unknown_outcome"
+        await until(lambda: "it sent more than 100 requests without waiting" in caplog.text)
+
+
+async def test_a_server_that_says_after_each_list_that_it_has_changed_is_not_asked_without_a_pause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection_module, "_LIST_SECONDS", 3600.0)
+    log = tmp_path / "log"
+    async with app_with(tmp_path, bad=server("--restless", "--log", str(log))) as app:
+        await until(
+            lambda: log.exists() and log.read_text().count("tools/list") == 2
+        )  # the first change counts at once
+        for number in range(20):
+            assert isinstance(await call(app, "bad__echo", text=str(number)), Success)
+        assert log.read_text().count("tools/list") == 2
+
+
 async def test_two_thousand_tools_are_listed(tmp_path: Path) -> None:
     async with app_with(tmp_path, bad=server("--count", "2000")) as app:
         await ready(app)
@@ -176,6 +202,32 @@ async def test_nothing_of_a_server_stays_when_it_is_closed(tmp_path: Path) -> No
         child = int(str(result.value))
         os.kill(child, 0)
     await until(lambda: _is_gone(child))
+
+
+def test_the_number_of_a_server_that_has_ended_may_become_that_of_another_program() -> None:
+    cleaner, stranger = Cleaner(), subprocess.Popen(["sleep", "600"], start_new_session=True)
+    server_process = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    try:
+        for group in (stranger.pid, server_process.pid):
+            cleaner.watch(group)
+        cleaner.forget(stranger.pid)
+        cleaner.close()
+        assert server_process.wait(WAIT) == -signal.SIGKILL and stranger.poll() is None
+    finally:
+        for process in (stranger, server_process):
+            process.kill()
+            process.wait()
+
+
+async def test_the_cleaner_forgets_a_server_that_has_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    watched: set[int] = set()
+    monkeypatch.setattr(Cleaner, "watch", lambda _, group: watched.add(group))
+    monkeypatch.setattr(Cleaner, "forget", lambda _, group: watched.discard(group))
+    async with app_with(tmp_path, bad=server()) as app:
+        await ready(app)
+        assert len(watched) == 1
+        await app.mcp.remove("bad")
+        assert not watched
 
 
 def _is_gone(pid: int) -> bool:

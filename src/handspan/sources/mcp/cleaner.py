@@ -1,8 +1,9 @@
 """A program: waits until the gateway is gone, however it ended, and then kills the MCP servers that it left behind.
 
 The gateway starts it once and holds the other end of its standard input. Each line there is the process group of a
-server. Servers start others (`npx` starts `node`), and these may leave the group: each of them inherits the mark in its
-environment. It imports nothing of ours, so that it is small.
+server, or its negative when the group has ended: the system may give that number to another program. Servers start
+others (`npx` starts `node`), and these may leave the group: each of them inherits the mark in its environment. It
+imports nothing of ours, so that it is small.
 """
 
 import contextlib
@@ -17,7 +18,10 @@ _ROUNDS = 50
 def main() -> None:
     """Wait for the end of the gateway, and clean up."""
     mark = sys.argv[1].encode()
-    groups = [int(line) for line in sys.stdin if line.strip()]
+    groups = set()
+    for line in sys.stdin:
+        number = int(line)
+        groups.add(number) if number > 0 else groups.discard(-number)
     for group in groups:
         kill(-group)
     kill_marked(mark)

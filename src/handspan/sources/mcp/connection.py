@@ -45,6 +45,8 @@ _LONGEST_PAUSE: Final = 60.0
 _STEADY_SECONDS: Final = 10.0
 """A link that was ready so long counts as a good one: the next try comes at once."""
 
+_LIST_SECONDS: Final = 1.0
+"""Between two lists. Some servers say after each list that it has changed."""
 _CLOSED: Final = "it was removed or changed while this call waited for it"
 
 
@@ -343,6 +345,7 @@ class McpConnection:
             following = tasks.create_task(link.follow())
             while await self._wait_for_event(link):
                 await self._read_tools(link)
+                await _first_of(link.lost, seconds=_LIST_SECONDS)
             following.cancel()
 
     async def _wait_for_event(self, link: "McpLink") -> bool:

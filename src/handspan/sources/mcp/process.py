@@ -56,10 +56,17 @@ class Cleaner:
 
     def watch(self, group: int) -> None:
         """Watch over this process group. The first call starts the cleaner's own process."""
-        process = self._process or self._start()
+        self._tell(self._process or self._start(), b"%d\n" % group)
+
+    def forget(self, group: int) -> None:
+        """Watch no longer over this group, which has ended: its number may become that of another program."""
+        if self._process is not None:
+            self._tell(self._process, b"-%d\n" % group)
+
+    def _tell(self, process: subprocess.Popen[bytes], line: bytes) -> None:
         if process.stdin is not None:
             with suppress(OSError):  # it was killed: then the mark still finds the servers at a normal end
-                process.stdin.write(b"%d\n" % group)
+                process.stdin.write(line)
                 process.stdin.flush()
 
     def _start(self) -> subprocess.Popen[bytes]:
@@ -93,10 +100,11 @@ class _Pipe(asyncio.StreamReaderProtocol):
 class ServerProcess:
     """One running server. Standard input and output are its link, standard error goes to our log."""
 
-    def __init__(self, name: str, process: subprocess.Popen[bytes], mark: str) -> None:
+    def __init__(self, name: str, process: subprocess.Popen[bytes], mark: str, over: Cleaner) -> None:
         self._name = name
         self._process = process
         self._mark = mark
+        self._cleaner = over
         self.fault = ""
         """What the server did that ended its link, if it was no exit."""
         self.stdin: asyncio.StreamWriter
@@ -120,7 +128,7 @@ class ServerProcess:
             variables = {**inherited, **env, **over.variable, _OWN_MARK: mark}
             process = _start_program([command, *args], variables, folder)
             over.watch(process.pid)
-            server = cls(name, process, f"{_OWN_MARK}={mark}")
+            server = cls(name, process, f"{_OWN_MARK}={mark}", over)
             connecting = asyncio.create_task(server._connect())
             try:
                 await asyncio.shield(connecting)
@@ -164,6 +172,7 @@ class ServerProcess:
             await self.ends_within(_EXIT_SECONDS)
         self._signal(signal.SIGKILL)  # also what the server started and left in its group
         await asyncio.to_thread(cleaner.kill_marked, self._mark.encode())
+        self._cleaner.forget(self._process.pid)
         if self._logging is not None:
             self._logging.cancel()
             await asyncio.gather(self._logging, return_exceptions=True)

@@ -30,7 +30,9 @@ from handspan.sources.mcp.contents import Content, describe, read_result, read_t
 from handspan.sources.mcp.http_limits import PLAIN_BYTES, limit_requests
 from handspan.sources.mcp.logins.bearer import RequestRefusal, request_refusal
 from handspan.sources.mcp.logins.login import ScopeMissing
+from handspan.sources.mcp.opening import ServerLost
 from handspan.sources.mcp.process import LONGEST_MESSAGE, ServerProcess
+from handspan.sources.mcp.server_requests import CountedStream, ServerRequests
 from handspan.sources.mcp.tools import ServerOffer
 from mcp import Client, MCPError
 
@@ -265,13 +267,19 @@ async def _over_pipes(process: ServerProcess, link: McpLink) -> AsyncGenerator[A
     """Carry messages between the SDK and the process, one JSON text a line."""
     to_sdk, from_server = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     to_server, from_sdk = anyio.create_memory_object_stream[SessionMessage](0)
+    requests = ServerRequests()
 
     async def read() -> None:
         async with to_sdk:
             with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError, ConnectionError):
                 try:
                     async for line in process.stdout:
-                        await to_sdk.send(_parse(line))
+                        received = _parse(line)
+                        if isinstance(received, SessionMessage):
+                            requests.note_received(received.message)
+                        await to_sdk.send(received)
+                except ServerLost as error:
+                    process.fault = str(error)
                 except ValueError:  # a line longer than the limit
                     process.fault = f"it sent a message of more than {LONGEST_MESSAGE} bytes"
         link.lost.set()
@@ -284,6 +292,7 @@ async def _over_pipes(process: ServerProcess, link: McpLink) -> AsyncGenerator[A
                         sent.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
                     )
                     await process.stdin.drain()
+                    requests.note_sent(sent.message)
         link.lost.set()
 
     async with anyio.create_task_group() as tasks:
@@ -302,7 +311,8 @@ async def _over_http(url: str, http: Any, link: McpLink) -> AsyncGenerator[Any]:
     limit_requests(http)
     transport: Any = streamable_http_client(url, http_client=http, max_sse_event_size=LONGEST_MESSAGE)
     async with transport as (incoming, outgoing):
-        yield _CompletedStream(incoming, link.lost), outgoing
+        requests = ServerRequests()
+        yield _CompletedStream(incoming, link.lost, requests), CountedStream(outgoing, requests)
 
 
 class _MessageStream(Protocol):
@@ -318,9 +328,10 @@ class _MessageStream(Protocol):
 class _CompletedStream:
     """A stream of messages whose answers all have their result type. Its end is the loss of the link."""
 
-    def __init__(self, stream: _MessageStream, lost: asyncio.Event) -> None:
+    def __init__(self, stream: _MessageStream, lost: asyncio.Event, requests: ServerRequests) -> None:
         self._stream = stream
         self._lost = lost
+        self._requests = requests
         self.last_context: Context | None = None
 
     async def receive(self) -> SessionMessage | Exception:
@@ -331,7 +342,10 @@ class _CompletedStream:
             self._lost.set()
             raise
         self.last_context = self._stream.last_context
-        return received if isinstance(received, Exception) else _complete(received)
+        if isinstance(received, Exception):
+            return received
+        self._requests.note_received(received.message)
+        return _complete(received)
 
     async def aclose(self) -> None:
         """End the stream."""
