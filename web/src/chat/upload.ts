@@ -1,12 +1,12 @@
 import type { MessageOptions } from 'handspan/device';
-import { rest } from '../gateway/rest.ts';
+import { slowRest } from '../gateway/rest.ts';
 import type { AttachmentView } from './view.ts';
 
 type Part = NonNullable<MessageOptions['parts']>[number];
 
 /** Brings a file to the gateway; returns it as a part of a message. */
 export async function upload(file: File): Promise<Part> {
-  const { id } = await rest.post('/api/artifacts', { query: { name: file.name }, body: file });
+  const { id } = await slowRest.post('/api/artifacts', { query: { name: file.name }, body: file });
   return { kind: kindOf(file), media_type: file.type || 'application/octet-stream', artifact: id, name: file.name };
 }
 
