@@ -40,6 +40,22 @@ test('calls are one line each, side by side where they ran so, and one switch sh
   expect(await page.locator('.talk').evaluate((element) => element.scrollWidth <= element.clientWidth)).toBe(true);
 });
 
+test('text that runs from right to left begins at the right, also beside text that does not', async () => {
+  const page = await world.open();
+  await say(page, 'مرحبا، كيف الحال؟\n- أول\n# and English');
+  await lastReply(page).getByText('and English').waitFor();
+  const direction = (text: string) =>
+    page
+      .getByText(text)
+      .last()
+      .evaluate((element) => [getComputedStyle(element).direction, getComputedStyle(element).textAlign]);
+  expect(await direction('مرحبا')).toEqual(['rtl', 'start']);
+  expect(await direction('أول')).toEqual(['rtl', 'start']);
+  expect(await direction('and English')).toEqual(['ltr', 'start']);
+  const bubble = page.locator('.bubble');
+  expect(await bubble.evaluate((element) => getComputedStyle(element).direction)).toBe('rtl');
+});
+
 test('a failed call says what is wrong, in its block', async () => {
   const page = await world.open();
   await say(page, 'call read_file {"path": "nothing.txt"}');

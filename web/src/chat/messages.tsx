@@ -54,6 +54,7 @@ const PersonMessage = memo(function PersonMessage({ entry, chat }: { entry: Pers
       >
         <textarea
           aria-label="Edit the message"
+          dir="auto"
           rows={Math.min(10, edited.value.split('\n').length + 1)}
           value={edited.value}
           onInput={(event) => {
@@ -79,7 +80,11 @@ const PersonMessage = memo(function PersonMessage({ entry, chat }: { entry: Pers
   return (
     <article class="person" aria-label="You">
       <Files files={entry.attachments} />
-      {entry.text && <div class="bubble">{entry.text}</div>}
+      {entry.text && (
+        <div class="bubble" dir="auto">
+          {entry.text}
+        </div>
+      )}
       {entry.problem ? (
         <NotSent id={entry.key} problem={entry.problem} chat={chat} />
       ) : entry.isWaiting ? (
