@@ -273,12 +273,19 @@ test('a message is edited and asked again, an answer is made anew, a chat is fou
   await page.getByText('What shall the agent do?').waitFor();
 });
 
-test('an attached image is shown, and is part of the message after a reload', async () => {
+test('an attached image is shown, and is part of the message after a reload and after an edit', async () => {
   const page = await world.open();
   await page.locator('.attach input').setInputFiles({ name: 'dot.png', mimeType: 'image/png', buffer: PIXEL });
   await say(page, 'look');
   await lastReply(page).getByText('look').waitFor();
   await page.reload();
   const image = page.getByRole('article', { name: 'You' }).getByRole('img', { name: 'dot.png' });
+  await expect.poll(() => image.evaluate((element) => (element as HTMLImageElement).naturalWidth)).toBe(10);
+  await page.getByRole('button', { name: 'Edit and ask again' }).click();
+  await page.getByLabel('Edit the message').fill('look again');
+  await page.getByRole('button', { name: 'Ask again', exact: true }).click();
+  await lastReply(page).getByText('look again').waitFor();
+  await page.reload();
+  await lastReply(page).getByText('look again').waitFor();
   await expect.poll(() => image.evaluate((element) => (element as HTMLImageElement).naturalWidth)).toBe(10);
 });

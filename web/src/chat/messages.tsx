@@ -2,6 +2,7 @@ import { useSignal } from '@preact/signals';
 import { memo } from 'preact/compat';
 import { CopyButton } from '../parts/code.tsx';
 import { Icon } from '../parts/icon.tsx';
+import { attempt } from '../parts/toast.tsx';
 import { CallBlock } from './call.tsx';
 import type { Conversation } from './conversation.ts';
 import { Files } from './files.tsx';
@@ -49,7 +50,7 @@ const PersonMessage = memo(function PersonMessage({ entry, chat }: { entry: Pers
         class="edit"
         onSubmit={(event) => {
           event.preventDefault();
-          chat.replace(seq, edited.value ?? '');
+          void attempt(() => chat.replace(seq, edited.value ?? '', entry.attachments));
         }}
       >
         <textarea

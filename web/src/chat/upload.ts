@@ -10,6 +10,15 @@ export async function upload(file: File): Promise<Part> {
   return { kind: kindOf(file), media_type: file.type || 'application/octet-stream', artifact: id, name: file.name };
 }
 
+/** A file that a message has already, to be sent with another one. */
+export async function readFile({ name, url }: AttachmentView): Promise<File> {
+  const answer = await fetch(url);
+  if (!answer.ok)
+    throw new Error(`The file ${name} can't be read any more (${answer.status}): say it in a new message.`);
+  const blob = await answer.blob();
+  return new File([blob], name, { type: blob.type });
+}
+
 /** A file that is shown before the gateway has it. Its address holds the file until it is revoked. */
 export function preview(file: File): AttachmentView {
   return { kind: kindOf(file), name: file.name, url: URL.createObjectURL(file) };
