@@ -40,6 +40,22 @@ test('calls are one line each, side by side where they ran so, and one switch sh
   expect(await page.locator('.talk').evaluate((element) => element.scrollWidth <= element.clientWidth)).toBe(true);
 });
 
+test('text that runs from right to left begins at the right, also beside text that does not', async () => {
+  const page = await world.open();
+  await say(page, 'مرحبا، كيف الحال؟\n- أول\n# and English');
+  await lastReply(page).getByText('and English').waitFor();
+  const direction = (text: string) =>
+    page
+      .getByText(text)
+      .last()
+      .evaluate((element) => [getComputedStyle(element).direction, getComputedStyle(element).textAlign]);
+  expect(await direction('مرحبا')).toEqual(['rtl', 'start']);
+  expect(await direction('أول')).toEqual(['rtl', 'start']);
+  expect(await direction('and English')).toEqual(['ltr', 'start']);
+  const bubble = page.locator('.bubble');
+  expect(await bubble.evaluate((element) => getComputedStyle(element).direction)).toBe('rtl');
+});
+
 test('a failed call says what is wrong, in its block', async () => {
   const page = await world.open();
   await say(page, 'call read_file {"path": "nothing.txt"}');
@@ -257,12 +273,19 @@ test('a message is edited and asked again, an answer is made anew, a chat is fou
   await page.getByText('What shall the agent do?').waitFor();
 });
 
-test('an attached image is shown, and is part of the message after a reload', async () => {
+test('an attached image is shown, and is part of the message after a reload and after an edit', async () => {
   const page = await world.open();
   await page.locator('.attach input').setInputFiles({ name: 'dot.png', mimeType: 'image/png', buffer: PIXEL });
   await say(page, 'look');
   await lastReply(page).getByText('look').waitFor();
   await page.reload();
   const image = page.getByRole('article', { name: 'You' }).getByRole('img', { name: 'dot.png' });
+  await expect.poll(() => image.evaluate((element) => (element as HTMLImageElement).naturalWidth)).toBe(10);
+  await page.getByRole('button', { name: 'Edit and ask again' }).click();
+  await page.getByLabel('Edit the message').fill('look again');
+  await page.getByRole('button', { name: 'Ask again', exact: true }).click();
+  await lastReply(page).getByText('look again').waitFor();
+  await page.reload();
+  await lastReply(page).getByText('look again').waitFor();
   await expect.poll(() => image.evaluate((element) => (element as HTMLImageElement).naturalWidth)).toBe(10);
 });

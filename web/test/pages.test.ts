@@ -65,6 +65,20 @@ test('tools: a number is taken as it is typed, also while it is not whole yet', 
   }
 });
 
+test('tools: one that takes minutes is waited for when it is tried', async () => {
+  const page = await world.open();
+  await page.clock.install();
+  await page.goto(`${world.gateway.url}/#/tools/ask_user`);
+  await page.getByLabel('question').fill('Are you there?');
+  await page.getByRole('button', { name: 'Run' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByText('Are you there?').waitFor();
+  await page.clock.fastForward(120_000);
+  await dialog.getByLabel('Your answer').fill('Yes, late.');
+  await dialog.getByRole('button', { name: 'Answer', exact: true }).click();
+  await page.locator('form.card').getByText('Yes, late.').waitFor();
+});
+
 test('agents: made, changed, its tools ticked without their parameters, cloned and deleted', async () => {
   const page = await world.open('#/agents');
   await heading(page, 'Agents');

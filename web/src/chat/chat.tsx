@@ -127,7 +127,7 @@ function TalkHead({ chat, onList }: { chat: Conversation; onList: () => void }) 
       <button type="button" class="plain list-button" aria-label="Chats" title="Chats" onClick={onList}>
         <Icon name="menu" />
       </button>
-      <h1>{chat.record.value?.name || 'New chat'}</h1>
+      <h1 dir="auto">{chat.record.value?.name || 'New chat'}</h1>
       <span role="status">{chat.link.value === 'waiting' && <span class="badge waits">reconnecting</span>}</span>
       <button
         type="button"

@@ -75,6 +75,7 @@ export function Composer({ draft, isRunning, onSend, onStop }: ComposerProps) {
       </label>
       <textarea
         id="say"
+        dir="auto"
         ref={field}
         rows={1}
         placeholder={isRunning ? 'Say more' : 'Ask for something'}

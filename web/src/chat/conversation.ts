@@ -3,7 +3,7 @@ import { Device, type MessageOptions, type TurnEvent } from 'handspan/device';
 import type { ListedCall, MessageView, SessionView, UsageSum } from 'handspan/rest';
 import { BASE, messageOf, rest } from '../gateway/rest.ts';
 import { toast } from '../parts/toast.tsx';
-import { preview, upload } from './upload.ts';
+import { preview, readFile, upload } from './upload.ts';
 import {
   type AttachmentView,
   type CallView,
@@ -136,10 +136,11 @@ export class Conversation {
     this.#drop((one) => one.id === id);
   }
 
-  /** Asks again with another text, in place of a message and all that followed it. */
-  replace(seq: number, text: string): void {
+  /** Asks again with another text and the same files, in place of a message and all that followed it. */
+  async replace(seq: number, text: string, attachments: AttachmentView[]): Promise<void> {
+    const files = await Promise.all(attachments.map(readFile));
     this.messages.value = this.messages.value.filter((message) => message.seq < seq);
-    this.send(text, [], { replaces: seq });
+    this.send(text, files, { replaces: seq });
   }
 
   stop(): void {

@@ -40,7 +40,7 @@ function toHtml(token: Token): string {
 /** One block of a text: it is made anew only when its source changes, or the addresses that it may name (`[1]: …`). */
 const Block = memo(
   function Block({ token }: { token: Token; links: string }) {
-    return <div dangerouslySetInnerHTML={{ __html: toHtml(token) }} />;
+    return <div dir="auto" dangerouslySetInnerHTML={{ __html: toHtml(token) }} />;
   },
   (before, after) => before.token.raw === after.token.raw && before.links === after.links,
 );

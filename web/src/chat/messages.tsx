@@ -2,6 +2,7 @@ import { useSignal } from '@preact/signals';
 import { memo } from 'preact/compat';
 import { CopyButton } from '../parts/code.tsx';
 import { Icon } from '../parts/icon.tsx';
+import { attempt } from '../parts/toast.tsx';
 import { CallBlock } from './call.tsx';
 import type { Conversation } from './conversation.ts';
 import { Files } from './files.tsx';
@@ -49,11 +50,12 @@ const PersonMessage = memo(function PersonMessage({ entry, chat }: { entry: Pers
         class="edit"
         onSubmit={(event) => {
           event.preventDefault();
-          chat.replace(seq, edited.value ?? '');
+          void attempt(() => chat.replace(seq, edited.value ?? '', entry.attachments));
         }}
       >
         <textarea
           aria-label="Edit the message"
+          dir="auto"
           rows={Math.min(10, edited.value.split('\n').length + 1)}
           value={edited.value}
           onInput={(event) => {
@@ -79,7 +81,11 @@ const PersonMessage = memo(function PersonMessage({ entry, chat }: { entry: Pers
   return (
     <article class="person" aria-label="You">
       <Files files={entry.attachments} />
-      {entry.text && <div class="bubble">{entry.text}</div>}
+      {entry.text && (
+        <div class="bubble" dir="auto">
+          {entry.text}
+        </div>
+      )}
       {entry.problem ? (
         <NotSent id={entry.key} problem={entry.problem} chat={chat} />
       ) : entry.isWaiting ? (

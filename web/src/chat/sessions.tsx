@@ -73,7 +73,7 @@ function SessionLink({ session, current, text, onChoose }: SessionLinkProps) {
   const { session_id: id, name, last_activity: at, state } = session;
   return (
     <a class="session" href={href('chat', id)} aria-current={id === current ? 'page' : undefined} onClick={onChoose}>
-      <span>{name || 'Untitled'}</span>
+      <span dir="auto">{name || 'Untitled'}</span>
       <small>{text || (state === 'running' ? 'at work' : <Ago at={at} />)}</small>
     </a>
   );

@@ -1,7 +1,7 @@
 import { useSignal } from '@preact/signals';
 import type { McpLoginPage, NewMcpServer } from 'handspan/rest';
 import { useLive } from '../gateway/live.ts';
-import { rest } from '../gateway/rest.ts';
+import { rest, slowRest } from '../gateway/rest.ts';
 import { asText, Code } from '../parts/code.tsx';
 import { Problem } from '../parts/empty.tsx';
 import { Badge } from '../parts/list.tsx';
@@ -38,8 +38,8 @@ export function AddServer({ onDone }: { onDone: () => Promise<void> }) {
     const reached: NewMcpServer = isUrl ? { url: where.value.trim(), headers: pairs } : { command, args, env: pairs };
     const path = { name: name.value.trim() };
     const isDone = await attempt(async () => {
-      await rest.put('/api/mcp/{name}', { path, body: { ...reached, internal_only: isHidden.value } });
-      const tried = await rest.post('/api/mcp/{name}/test', { path });
+      await slowRest.put('/api/mcp/{name}', { path, body: { ...reached, internal_only: isHidden.value } });
+      const tried = await slowRest.post('/api/mcp/{name}/test', { path });
       if (tried.status === 'ready') toast(`${path.name} has ${plural(tried.tools.length, 'tool')}.`);
       else toast(`${path.name} is stored, but not ready: ${tried.reason || tried.status}`, { isProblem: true });
     });

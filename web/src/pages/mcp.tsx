@@ -2,7 +2,7 @@ import { useSignal } from '@preact/signals';
 import type { McpServerView } from 'handspan/rest';
 import { isAdmin } from '../gateway/account.ts';
 import { useLive } from '../gateway/live.ts';
-import { rest } from '../gateway/rest.ts';
+import { rest, slowRest } from '../gateway/rest.ts';
 import type { PageProps } from '../pages.ts';
 import { confirm } from '../parts/confirm.tsx';
 import { Dialog } from '../parts/dialog.tsx';
@@ -97,7 +97,7 @@ function OneServer({ server, reload }: { server: McpServerView; reload: () => Pr
   const test = async () => {
     if (isTesting.value) return;
     isTesting.value = true;
-    await attempt(() => rest.post('/api/mcp/{name}/test', { path }));
+    await attempt(() => slowRest.post('/api/mcp/{name}/test', { path }));
     await reload();
     isTesting.value = false;
   };

@@ -2,7 +2,7 @@ import { useSignal } from '@preact/signals';
 import type { ListedModel, ModelOffer, ModelTest, NewModel } from 'handspan/rest';
 import { isAdmin, readAccount, shortWhy } from '../gateway/account.ts';
 import { useLive } from '../gateway/live.ts';
-import { messageOf, rest } from '../gateway/rest.ts';
+import { messageOf, rest, slowRest } from '../gateway/rest.ts';
 import type { PageProps } from '../pages.ts';
 import { duration } from '../parts/ago.tsx';
 import { confirm } from '../parts/confirm.tsx';
@@ -179,7 +179,7 @@ function ModelForm({ offer, onBack, onDone }: { offer: ModelOffer; onBack: () =>
     if (isBusy.value) return;
     isBusy.value = true;
     try {
-      tested.value = await rest.post('/api/models/test', { body: body() });
+      tested.value = await slowRest.post('/api/models/test', { body: body() });
       if (tested.value.ok) {
         const name = offer.id === 'custom' ? given.value.model : offer.id;
         await rest.put('/api/models/{name}', { path: { name }, body: body() });

@@ -2,7 +2,7 @@ import { useSignal } from '@preact/signals';
 import type { FailedCall, PendingCall, SucceededCall, ToolView } from 'handspan/rest';
 import type { ComponentChildren } from 'preact';
 import { useLive } from '../gateway/live.ts';
-import { messageOf, rest } from '../gateway/rest.ts';
+import { messageOf, rest, slowRest } from '../gateway/rest.ts';
 import { Ago, duration } from '../parts/ago.tsx';
 import { asText, Code } from '../parts/code.tsx';
 import { Problem } from '../parts/empty.tsx';
@@ -65,7 +65,7 @@ function TryIt({ tool }: { tool: ToolView }) {
     outcome.value = undefined;
     try {
       const path = { name: tool.name };
-      outcome.value = await rest.post('/api/tools/{name}/call', { path, body: { args: args.value } });
+      outcome.value = await slowRest.post('/api/tools/{name}/call', { path, body: { args: args.value } });
     } catch (error) {
       problem.value = messageOf(error);
     }

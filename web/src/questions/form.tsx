@@ -158,7 +158,7 @@ function Input({ question, answer }: AnswerProps) {
         answer({ decision: 'allow', value: isObject ? value.value : (value.value[WHOLE] ?? null) });
       }}
     >
-      <p>{question.subject}</p>
+      <p dir="auto">{question.subject}</p>
       <SchemaForm
         schema={shown}
         value={value.value}
@@ -193,7 +193,7 @@ function Login({ question, answer }: AnswerProps) {
   };
   return (
     <>
-      <p>{question.subject}</p>
+      <p dir="auto">{question.subject}</p>
       {hint && <p class="muted">{hint}</p>}
       <Problem text={problem.value} />
       <footer class="buttons">
@@ -223,7 +223,7 @@ function Trust({ question, answer }: AnswerProps) {
   const { old, new: fresh } = question.action ?? {};
   return (
     <>
-      <p>{question.subject}</p>
+      <p dir="auto">{question.subject}</p>
       <div class={old ? 'compare' : ''}>
         {old && (
           <section>

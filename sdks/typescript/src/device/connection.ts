@@ -144,7 +144,7 @@ export class Connection implements LinkListener {
     const frame = readFrame(text);
     if (!frame) return;
     if (frame.type === 'event' && frame.seq > (this.state.chat.lastEvent ?? 0)) {
-      this.#options.onEvent?.(frame.event, frame.turn ?? '');
+      void this.#tell(frame.event, frame.turn ?? '');
     }
     this.add(this.state.receive(frame));
     if (frame.type === 'connected') {
@@ -226,6 +226,11 @@ export class Connection implements LinkListener {
   /** Give the program a message of an agent. What the program throws is its own: the queue goes on. */
   async #show(message: ChannelMessage): Promise<void> {
     this.#options.onChannelMessage?.(message);
+  }
+
+  /** The same for an event: the turn goes on for its other listeners. */
+  async #tell(event: TurnEvent, turn: string): Promise<void> {
+    this.#options.onEvent?.(event, turn);
   }
 
   #notRun(id: string, problem: unknown): void {

@@ -135,6 +135,11 @@ export class Device {
   #setState(status: DeviceState['status'], reason: string, code?: number): void {
     if (status === this.#state.status && reason === this.#state.reason) return;
     this.#state = { status, reason, ...(code !== undefined && { code }) };
+    void this.#tell();
+  }
+
+  /** Tells the program of the state. What it throws is its own: the link stays. */
+  async #tell(): Promise<void> {
     this.#options.onState?.(this.#state);
   }
 }

@@ -668,6 +668,33 @@ describe('questions to the person of a chat', () => {
 });
 
 describe('a chat', () => {
+  test('goes on when its program throws on an event or a state', async () => {
+    const thrown: unknown[] = [];
+    const before = process.rawListeners('unhandledRejection') as NodeJS.UnhandledRejectionListener[];
+    process.removeAllListeners('unhandledRejection');
+    process.on('unhandledRejection', (error) => thrown.push(error));
+    try {
+      const fail = () => {
+        throw new Error('of the program');
+      };
+      const device = new Device({ url: server.url, role: 'chat', onEvent: fail, onState: fail });
+      const ended = device.run();
+      const link = await greeted(0);
+      await expect.poll(() => device.state.status).toBe('online');
+      const events = device.say('hello', { id: 'm1' });
+      await link.frames.next('message');
+      link.send({ type: 'message_accepted', id: 'm1', turn: 't1' });
+      link.send({ type: 'event', seq: 1, turn: 't1', event: { type: 'ended', reason: 'done' } });
+      expect(await bounded(events.next(), 'the end')).toMatchObject({ value: { type: 'ended', reason: 'done' } });
+      device.close();
+      expect((await bounded(ended, 'the end')).status).toBe('closed');
+      await expect.poll(() => thrown.length).toBe(4); // connecting, online, the event, closed
+    } finally {
+      process.removeAllListeners('unhandledRejection');
+      for (const listener of before) process.on('unhandledRejection', listener);
+    }
+  });
+
   test('hears the end of what it said when the device is closed', async () => {
     const one = start({ role: 'chat' });
     const link = await server.link();
