@@ -185,11 +185,36 @@ def test_the_servers_of_other_programs_are_imported_and_what_means_nothing_here_
         file.parent.mkdir(parents=True)
         file.write_text(json.dumps(content))
     done = run("mcp", "import", "--json")
-    assert [(one["name"], one["status"]) for one in json.loads(done.stdout)] == [("bird", "ready"), ("plain", "ready")]
+    assert [(one["name"], one["status"]) for one in json.loads(done.stdout)] == [("plain", "ready"), ("bird", "ready")]
     assert "plain: left out, as it means nothing here: cwd" in done.stderr
+    goose.write_text("a: [")
     cursor.write_text(json.dumps({"mcpServers": {"plain": {"command": 5}}}))
-    refused = run("mcp", "import", str(cursor))
-    assert refused.returncode == 2 and "'plain' can't be read" in refused.stderr
+    refused = run("mcp", "import")
+    assert refused.returncode == 1 and "'plain' can't be read" in refused.stderr
+    assert f"{goose}: this is not valid YAML" in refused.stderr
+
+
+def test_an_import_keeps_what_is_here_and_says_of_each_server_what_became_of_it(run: Shell) -> None:
+    kept, theirs = run.home / ".config" / "handspan" / "mcp.json", run.home / "theirs.json"
+    own = {"mine": {"command": "mine", "env": {"KEY": "1"}}, "off": {"command": "mine", "disabled": True}}
+    kept.parent.mkdir(parents=True)
+    kept.write_text(json.dumps({"mcpServers": own}))
+    other = {"command": "other"}
+    theirs.write_text(
+        json.dumps({"mcpServers": {"w 2": other, "mine": other, "empty": {}, "off": other, "new": other}})
+    )
+    done = run("mcp", "import", str(theirs))
+    outcomes = {tuple(line.split()[:2]) for line in done.stdout.splitlines()[2:]}
+    assert done.returncode == 1
+    assert outcomes == {("mine", "kept"), ("empty", "skipped"), ("off", "kept"), ("new", "added")}
+    assert "w 2: The MCP server needs another name" in done.stderr and "`--replace` replaces it" in done.stderr
+    assert str(theirs) in done.stdout
+    stored = json.loads(kept.read_text())["mcpServers"]
+    assert {name: stored[name] for name in own} == own and stored["new"] == other
+    replaced = json.loads(run("mcp", "import", str(theirs), "--replace", "--json").stdout)
+    assert [one["outcome"] for one in replaced] == ["skipped", "replaced", "skipped", "replaced", "replaced"]
+    stored = json.loads(kept.read_text())["mcpServers"]
+    assert [stored[name] for name in ("mine", "off", "new")] == [other] * 3
 
 
 def test_a_file_of_this_folder_is_added_with_its_full_path(run: Shell, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,9 +2,7 @@
 
 import os
 import sys
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 import msgspec
@@ -13,10 +11,10 @@ from handspan.cli import mcp_login
 from handspan.cli.call import call_once
 from handspan.cli.door import ask_gateway, place_options, say_aside
 from handspan.cli.mcp_clients import config, serve
+from handspan.cli.mcp_import import import_servers
 from handspan.cli.options import ListingGroup, json_option
 from handspan.cli.render import print_done, print_json, print_rows
 from handspan.cli.requests import Requests, segment
-from handspan.config.mcp_file import read_servers
 from handspan.core.values import Json, encode
 from handspan.wire.rest.mcp import (
     McpEnvelope,
@@ -29,21 +27,6 @@ from handspan.wire.rest.mcp import (
 )
 
 _NO_SERVERS: Final = "No MCP server yet: `handspan mcp add NAME -- COMMAND` or `handspan mcp add NAME URL` adds one."
-_ELSEWHERE: Final = {
-    "Claude Desktop": (
-        "~/Library/Application Support/Claude/claude_desktop_config.json",
-        "~/.config/Claude/claude_desktop_config.json",
-    ),
-    "Claude Code": ("~/.claude.json", ".mcp.json"),
-    "Cursor": ("~/.cursor/mcp.json", ".cursor/mcp.json"),
-    "VS Code": (
-        "~/.config/Code/User/mcp.json",
-        "~/Library/Application Support/Code/User/mcp.json",
-        ".vscode/mcp.json",
-    ),
-    "goose": ("~/.config/goose/config.yaml",),
-}
-"""Where other programs keep their MCP servers."""
 
 
 @click.group("mcp", cls=ListingGroup, invoke_without_command=True)
@@ -58,6 +41,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
 
 command.add_command(serve)
 command.add_command(config)
+command.add_command(import_servers)
 command.add_command(mcp_login.login)
 command.add_command(mcp_login.logout)
 
@@ -230,49 +214,3 @@ def call(name: str, tool: str, arguments: str) -> None:
         return await call_once(tool, arguments, send)
 
     sys.exit(ask_gateway(run))
-
-
-_NOTHING_IN: Final = '{} has no servers below "mcpServers"'
-_NOTHING_HERE: Final = (
-    'no other program has MCP servers on this computer, and FILE, with "mcpServers" in it, was not named'
-)
-
-
-@command.command("import")
-@click.argument("file", required=False, type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@json_option
-@place_options
-def import_servers(file: Path | None, as_json: bool) -> None:
-    """Add the MCP servers of other programs: those in FILE, or those of all programs on this computer.
-
-    These are Claude Desktop, Claude Code, Cursor, VS Code and goose. What Handspan does not know is left out, and
-    named. Of two servers with one name, the last one counts.
-    """
-    files = [file] if file is not None else _files_of_others()
-    found = {name: server for one in files for name, server in read_servers(one).items()}
-    if not found:
-        text = f"There is nothing to import: {_NOTHING_IN.format(file) if file else _NOTHING_HERE}."
-        print_done([], text, as_json=as_json)
-        return
-    wanted = {name: _convert(name, server) for name, server in found.items()}
-    _print_servers(ask_gateway(lambda requests: _add_all(requests, wanted), says=not as_json), as_json=as_json)
-
-
-def _convert(name: str, given: Mapping[str, Any]) -> NewMcpServer:
-    """Return a server of another program's file in our form. Fields that we do not know are named to the person."""
-    known = {key: value for key, value in given.items() if key in NewMcpServer.__struct_fields__}
-    if left := sorted(given.keys() - known.keys()):
-        click.echo(f"{name}: left out, as it means nothing here: {', '.join(left)}", err=True)
-    try:
-        return msgspec.convert(known, NewMcpServer)
-    except msgspec.ValidationError as error:
-        raise click.UsageError(f"The MCP server {name!r} can't be read: {error}.") from None
-
-
-async def _add_all(requests: Requests, servers: Mapping[str, NewMcpServer]) -> list[McpServerView]:
-    return [await _add(requests, name, server) for name, server in sorted(servers.items())]
-
-
-def _files_of_others() -> list[Path]:
-    places = (Path(os.path.expanduser(place)) for files in _ELSEWHERE.values() for place in files)
-    return [place for place in places if place.is_file()]
