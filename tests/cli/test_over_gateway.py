@@ -53,6 +53,21 @@ def finished(done: subprocess.CompletedProcess[str]) -> list[tuple[str, str]]:
 # What goes wrong.
 
 
+def test_a_mistake_in_mcp_json_keeps_no_command_from_a_gateway_that_runs(run: Shell, gateway: Terminal) -> None:
+    run.config("tools.mcp_servers.x.timeout = 5\n")  # the rest of this server is in mcp.json
+    file = run.home / ".config" / "handspan" / "mcp.json"
+    file.write_text('{"mcpServers": {"x": }', encoding="utf-8")
+    for words in (("tools",), ("call", "get_current_time"), ("chat", TIME), ("sessions",), ("mcp",), ("tokens",)):
+        done = run(*words)
+        assert done.returncode == 0, (words, done.stderr)
+    doctor = run("doctor")
+    assert doctor.returncode == 1 and f"FAIL  configuration: The settings can't be used:\n- {file}" in doctor.stdout
+    assert "ok    gateway WebSocket" in doctor.stdout
+    assert run("backup", str(run.home / "saved.tar.gz")).returncode == 0
+    embedded = run("tools", "--embedded")
+    assert embedded.returncode == 1 and f"{file}: this is not valid JSON" in embedded.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [

@@ -13,7 +13,7 @@ import msgspec
 
 from handspan.cli.ctrl_c import run_until_done
 from handspan.cli.http_request import certificate_of, own_tls
-from handspan.cli.options import config_folder, read_settings, settings_options
+from handspan.cli.options import config_folder, read_client_settings, read_settings, settings_options
 from handspan.cli.requests import GatewayAnswer, Method, OnLine, Requests, UploadBody, check_answer
 from handspan.cli.running import find_running
 from handspan.cli.trust import CA, named_tls, read_certificate
@@ -168,7 +168,7 @@ def find_gateway(*, says: bool = True) -> "Remote | None":
             raise click.UsageError("--embedded, or --url and --token: one of the two.")
         _say("(embedded)", says)
         return None
-    settings = read_settings()
+    settings = read_client_settings()
     remote = named_gateway() or running_gateway(settings, may_embed=True)
     if remote is None:
         if given.get("token"):
@@ -208,7 +208,7 @@ def named_gateway(token: str = "", certificate: str = "") -> "Remote | None":
     url = given_url()
     if not url:
         return None
-    settings = read_settings()
+    settings = read_client_settings()
     tls = named_tls(settings, url, given_certificate() or certificate)
     remote = remote_at(url, given_token() or token, tls)
     running = None if remote.token else running_gateway(settings)

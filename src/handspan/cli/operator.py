@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from handspan.cli.door import named_gateway, running_gateway, say_aside
-from handspan.cli.options import read_settings
+from handspan.cli.options import read_client_settings
 from handspan.cli.remote import Remote
 from handspan.cli.requests import RemoteRefused
 from handspan.config.settings import Settings
@@ -22,7 +22,7 @@ _OR_NONE: Final = (
 @contextlib.contextmanager
 def as_operator(*, says: bool) -> Iterator[Remote]:
     """Yield the gateway that runs, for a block that needs the scope `admin`. With `says`, standard error names it."""
-    settings = read_settings()
+    settings = read_client_settings()
     remote = named_gateway() or running_gateway(settings)
     if remote is None:
         raise ConfigError(
