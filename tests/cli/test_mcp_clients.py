@@ -17,7 +17,7 @@ from mcp.client.session import ClientRequestContext
 from handspan.testing.gateway import RunningGateway, running_gateway
 from mcp import Client as McpClient
 from mcp import MCPError, StdioServerParameters
-from tests.cli.gateways import address, serving
+from tests.cli.gateways import address, program, serving
 from tests.cli.shell import Shell
 from tests.gateway.mcp.test_door import ERAS, PIXEL, add_blocking_tool, codes, names, phone, texts
 from tests.gateway.mcp.test_fast_calls import Route
@@ -225,6 +225,27 @@ def test_a_file_of_this_folder_is_added_with_its_full_path(run: Shell, monkeypat
     assert f"'server.py' becomes {path!r}: the program runs in the workspace" in done.stderr
     kept = json.loads((run.home / ".config" / "handspan" / "mcp.json").read_text(encoding="utf-8"))
     assert kept["mcpServers"]["weather"]["args"] == [path]
+
+
+def test_a_program_that_the_gateway_would_not_find_is_added_with_its_full_path(run: Shell) -> None:
+    path = program(run.home / "mine", "weather-server", "exit 1")
+    program(run.home / "mine", "other-server", "exit 1")
+    theirs = program(run.home / "theirs", "other-server", "exit 1")
+    (run.home / "import.json").write_text(json.dumps({"mcpServers": {"imported": {"command": "weather-server"}}}))
+    with serving(run, PATH=theirs):
+        missing = run("mcp", "add", "weather", "--", "weather-server", PATH=path)
+        assert (
+            f"'weather-server' becomes {str(run.home / 'mine' / 'weather-server')!r}: it is not on the"
+            in missing.stderr
+        )
+        another = run("mcp", "add", "other", "--", "other-server", PATH=path)
+        assert f"the gateway would start {str(run.home / 'theirs' / 'other-server')!r}" in another.stderr
+        assert "becomes" not in run("mcp", "add", "same", "--", "true", PATH=path).stderr
+        assert "not on the gateway's PATH" in run("mcp", "import", str(run.home / "import.json"), PATH=path).stderr
+    kept = json.loads((run.home / ".config" / "handspan" / "mcp.json").read_text(encoding="utf-8"))["mcpServers"]
+    commands = {name: Path(server["command"]).name for name, server in kept.items() if "/" in server["command"]}
+    assert commands == {"weather": "weather-server", "other": "other-server", "imported": "weather-server"}
+    assert kept["same"]["command"] == "true"
 
 
 def test_nothing_to_import_is_no_wrong_usage(run: Shell) -> None:

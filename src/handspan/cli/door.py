@@ -78,7 +78,12 @@ def given_url() -> str:
 
 def ask_gateway(work: Callable[[Requests], Awaitable[T]], *, says: bool = True) -> T:
     """Run `work` at the gateway that was found, else at one inside this process, and return its result."""
-    return run_until_done(_work_at(find_gateway(says=says), work))
+    return ask_at(find_gateway(says=says), work)
+
+
+def ask_at(remote: "Remote | None", work: Callable[[Requests], Awaitable[T]]) -> T:
+    """Run `work` at this gateway, or at one inside this process if it is None, and return its result."""
+    return run_until_done(_work_at(remote, work))
 
 
 async def _work_at(remote: "Remote | None", work: Callable[[Requests], Awaitable[T]]) -> T:
@@ -254,6 +259,7 @@ def _find_running(settings: Settings, given: str, may_embed: bool) -> "Remote | 
     except OSError as error:
         raise ConfigError(f"gateway.tls_cert: {str(settings.gateway.tls_cert)!r} can't be read: {error}.") from None
     remote = remote_at(running.url, token, tls, running.workspace)
+    remote.search_path = running.search_path
     remote.find_again = lambda: _find_running(settings, given, may_embed)
     return remote
 

@@ -9,9 +9,10 @@ import msgspec
 
 from handspan.cli import mcp_login
 from handspan.cli.call import call_once
-from handspan.cli.door import ask_gateway, place_options, say_aside
+from handspan.cli.door import ask_at, ask_gateway, find_gateway, place_options, say_aside
 from handspan.cli.mcp_clients import config, serve
 from handspan.cli.mcp_import import import_servers
+from handspan.cli.mcp_program import name_program
 from handspan.cli.options import ListingGroup, json_option
 from handspan.cli.render import print_done, print_json, print_rows
 from handspan.cli.requests import Requests, segment
@@ -110,11 +111,12 @@ def add(
     url = program[0] if program[0].startswith(("http://", "https://")) else ""
     if url and len(program) > 1:
         raise click.UsageError(f"{url!r} is an address: no arguments can follow it.")
-    program = program if url else tuple(map(_absolute, program))
+    env, remote = _pairs(variables), find_gateway(says=not as_json)
+    command = "" if url else name_program(program[0], env, remote)
     server = NewMcpServer(
-        command="" if url else program[0],
-        args=() if url else program[1:],
-        env=_pairs(variables),
+        command=_absolute(command) if command == program[0] else command,
+        args=() if url else tuple(map(_absolute, program[1:])),
+        env=env,
         url=url,
         headers=_pairs(headers),
         oauth=NewMcpOauth(client_id, client_secret),
@@ -123,7 +125,7 @@ def add(
     )
     if not as_json:
         say_aside(f"Connects to {name!r}, which may take a while …")
-    added = ask_gateway(lambda requests: _add(requests, name, server), says=not as_json)
+    added = ask_at(remote, lambda requests: _add(requests, name, server))
     print_done(added, _describe(added), as_json=as_json)
     if added.status != "ready":
         text = f"It is stored, and the gateway tries it again. To remove it: handspan mcp remove {name}"

@@ -3,19 +3,23 @@
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from handspan.cli.door import ask_gateway, place_options
+from handspan.cli.door import ask_at, find_gateway, place_options
+from handspan.cli.mcp_program import name_program
 from handspan.cli.options import json_option
 from handspan.cli.render import print_done, print_json, print_rows
 from handspan.cli.requests import RemoteRefused, Requests, segment, with_query
 from handspan.config.mcp_file import read_servers
 from handspan.core.errors import ConfigError
 from handspan.wire.rest.mcp import McpServerView, NewMcpServer
+
+if TYPE_CHECKING:
+    from handspan.cli.remote import Remote
 
 _ELSEWHERE: Final = {
     "Claude Desktop": (
@@ -79,7 +83,9 @@ def import_servers(file: Path | None, replace: bool, as_json: bool) -> None:
         text = f"There is nothing to import: {_NOTHING_IN.format(file) if file else _NOTHING_HERE}."
         print_done([], text, as_json=as_json)
         return
-    done = [*ask_gateway(lambda requests: _add_all(requests, found, replace), says=not as_json), *skipped]
+    remote = find_gateway(says=not as_json)
+    importer = _Importer(remote, replace)
+    done = [*ask_at(remote, lambda requests: importer.add_all(requests, found)), *skipped]
     _print(done, as_json=as_json)
     if any(one.outcome == "skipped" for one in done):
         raise SystemExit(1)
@@ -100,40 +106,48 @@ def _read_all(skipped: list[_Import]) -> Iterator[_Found]:
                 skipped.append(_Import("", "skipped", os.path.expanduser(place), reason=str(error)))
 
 
-async def _add_all(requests: Requests, found: list[_Found], replace: bool) -> list[_Import]:
-    return [await _add(requests, one, replace) for one in found]
+class _Importer:
+    """Adds servers to one gateway, one after the other."""
 
+    def __init__(self, remote: "Remote | None", replace: bool) -> None:
+        self._remote = remote
+        self._replace = replace
 
-async def _add(requests: Requests, found: _Found, replace: bool) -> _Import:
-    """Add one server, wait until it is up or has failed, and return what became of it."""
-    file = str(found.file)
-    try:
-        outcome = await _put(requests, found, replace)
-    except ConfigError as error:
-        return _Import(found.name, "skipped", file, reason=str(error))
-    except RemoteRefused as refused:
-        if refused.code != "settings":  # the reason is not this server: the next one would be refused, too
-            raise
-        return _Import(found.name, "skipped", file, reason=str(refused))
-    if outcome == "kept":
-        return _Import(found.name, outcome, file, reason=_KEPT)
-    added = await requests.change("POST", f"/api/mcp/{segment(found.name)}/test", McpServerView)
-    return _Import(found.name, outcome, file, added.status, len(added.tools), added.reason)
+    async def add_all(self, requests: Requests, found: list[_Found]) -> list[_Import]:
+        """Add these servers, and return what became of each."""
+        return [await self._add(requests, one) for one in found]
 
+    async def _add(self, requests: Requests, found: _Found) -> _Import:
+        """Add one server, wait until it is up or has failed, and return what became of it."""
+        file = str(found.file)
+        try:
+            outcome = await self._put(requests, found)
+        except ConfigError as error:
+            return _Import(found.name, "skipped", file, reason=str(error))
+        except RemoteRefused as refused:
+            if refused.code != "settings":  # the reason is not this server: the next one would be refused, too
+                raise
+            return _Import(found.name, "skipped", file, reason=str(refused))
+        if outcome == "kept":
+            return _Import(found.name, outcome, file, reason=_KEPT)
+        added = await requests.change("POST", f"/api/mcp/{segment(found.name)}/test", McpServerView)
+        return _Import(found.name, outcome, file, added.status, len(added.tools), added.reason)
 
-async def _put(requests: Requests, found: _Found, replace: bool) -> str:
-    """Store the server at the gateway, and return the outcome. Raises `ConfigError` and `RemoteRefused`."""
-    path, server = f"/api/mcp/{segment(found.name)}", msgspec.to_builtins(_convert(found))
-    try:
-        await requests.change("PUT", with_query(path, {"replace": "false"}), McpServerView, server)
-        return "added"
-    except RemoteRefused as refused:
-        if refused.code != "exists":
-            raise
-    if not replace:
-        return "kept"
-    await requests.change("PUT", path, McpServerView, server)
-    return "replaced"
+    async def _put(self, requests: Requests, found: _Found) -> str:
+        """Store the server at the gateway, and return the outcome. Raises `ConfigError` and `RemoteRefused`."""
+        given = _convert(found)
+        server = structs.replace(given, command=name_program(given.command, given.env, self._remote))
+        path, body = f"/api/mcp/{segment(found.name)}", msgspec.to_builtins(server)
+        try:
+            await requests.change("PUT", with_query(path, {"replace": "false"}), McpServerView, body)
+            return "added"
+        except RemoteRefused as refused:
+            if refused.code != "exists":
+                raise
+        if not self._replace:
+            return "kept"
+        await requests.change("PUT", path, McpServerView, body)
+        return "replaced"
 
 
 def _convert(found: _Found) -> NewMcpServer:

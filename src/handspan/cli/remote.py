@@ -38,6 +38,8 @@ class Remote:
         self.tls = tls
         self.workspace = workspace
         """The folder that the gateway's tools work in; empty when it is not known here."""
+        self.search_path = ""
+        """The gateway's PATH, if the gateway runs on this computer; else empty."""
         self._connection: HTTPConnection | None = None
         self._lock = threading.Lock()
         """Held by a request until it is answered: a chat asks for completions on another thread."""
