@@ -248,6 +248,11 @@ def test_a_program_that_the_gateway_would_not_find_is_added_with_its_full_path(r
     assert kept["same"]["command"] == "true"
 
 
+def test_arguments_that_can_t_be_read_name_the_tool_as_the_other_commands_know_it(run: Shell) -> None:
+    refused = json.loads(run("mcp", "call", "time", "convert_time", "{bad").stdout)
+    assert "`handspan tools show time__convert_time` has an example" in refused["message"], refused
+
+
 def test_nothing_to_import_is_no_wrong_usage(run: Shell) -> None:
     done = run("mcp", "import")
     assert done.returncode == 0 and done.stdout.startswith("There is nothing to import: no other program")

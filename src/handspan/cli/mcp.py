@@ -16,6 +16,7 @@ from handspan.cli.mcp_program import name_program
 from handspan.cli.options import ListingGroup, json_option
 from handspan.cli.render import print_done, print_json, print_rows
 from handspan.cli.requests import Requests, segment
+from handspan.core.names import outside_name
 from handspan.core.values import Json, encode
 from handspan.wire.rest.mcp import (
     McpEnvelope,
@@ -213,6 +214,6 @@ def call(name: str, tool: str, arguments: str) -> None:
         async def send(args: Json) -> bytes:
             return encode((await requests.change("POST", path, McpEnvelope, {"tool": tool, "args": args})).result)
 
-        return await call_once(tool, arguments, send)
+        return await call_once(outside_name(tool, name), arguments, send)
 
     sys.exit(ask_gateway(run))
