@@ -90,8 +90,8 @@ def test_a_gateway_that_can_not_be_meant_is_told_with_a_remedy(
 @pytest.mark.usefixtures("gateway")
 def test_a_wrong_token_and_what_is_not_there_are_told_in_words(run: Shell) -> None:
     for words, said in (
-        (("tools", "--token", "wrong"), "oken"),
-        (("chat", "hi", "--token", "wrong"), "oken"),
+        (("tools", "--token", "wrong"), "does not know this token: it is wrong, or was revoked. Give another"),
+        (("chat", "hi", "--token", "wrong"), "--token or the variable HANDSPAN_TOKEN"),
         (("call", "get_current_time", "--agent", "Genral"), "There is no agent 'Genral'. Did you mean 'General'?"),
         (("tools", "--agent", "Genral"), "There is no agent 'Genral'. Did you mean 'General'?"),
         (("chat", "--agent", "Genral", "hi"), "There is no agent 'Genral'. Did you mean 'General'?"),

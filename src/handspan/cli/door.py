@@ -259,6 +259,7 @@ def _find_running(settings: Settings, given: str, may_embed: bool) -> "Remote | 
     except OSError as error:
         raise ConfigError(f"gateway.tls_cert: {str(settings.gateway.tls_cert)!r} can't be read: {error}.") from None
     remote = remote_at(running.url, token, tls, running.workspace)
+    remote.state = "" if given else str(settings.state)
     remote.search_path = running.search_path
     remote.find_again = lambda: _find_running(settings, given, may_embed)
     return remote
