@@ -329,9 +329,9 @@ def test_the_doctor_says_how_to_install_the_program_of_an_mcp_server(run: Shell,
     )
     done = run("doctor", PATH=str(tmp_path))
     for line in (
-        "there is no program 'uvx': install uv, which brings it (`pip install uv`), or give its full path in `command`",
-        "there is no program 'npx': install Node.js with npm (`apt-get install npm`, `brew install node`), or give",
-        "there is no program 'x-y': install it, or give its full path",
+        "'uvx' on the gateway's PATH: install uv, which brings it (`pip install uv`), or give its full path in",
+        "'npx' on the gateway's PATH: install Node.js with npm (`apt-get install npm`, `brew install node`), or give",
+        "there is no program 'x-y' on the gateway's PATH: install it, or give its full path",
     ):
         assert line in done.stdout, done.stdout
     assert done.stdout.count("do this: do what the message says, or remove the source") == 3

@@ -17,7 +17,7 @@ from mcp.client.session import ClientRequestContext
 from handspan.testing.gateway import RunningGateway, running_gateway
 from mcp import Client as McpClient
 from mcp import MCPError, StdioServerParameters
-from tests.cli.gateways import address, serving
+from tests.cli.gateways import address, program, serving
 from tests.cli.shell import Shell
 from tests.gateway.mcp.test_door import ERAS, PIXEL, add_blocking_tool, codes, names, phone, texts
 from tests.gateway.mcp.test_fast_calls import Route
@@ -185,11 +185,36 @@ def test_the_servers_of_other_programs_are_imported_and_what_means_nothing_here_
         file.parent.mkdir(parents=True)
         file.write_text(json.dumps(content))
     done = run("mcp", "import", "--json")
-    assert [(one["name"], one["status"]) for one in json.loads(done.stdout)] == [("bird", "ready"), ("plain", "ready")]
+    assert [(one["name"], one["status"]) for one in json.loads(done.stdout)] == [("plain", "ready"), ("bird", "ready")]
     assert "plain: left out, as it means nothing here: cwd" in done.stderr
+    goose.write_text("a: [")
     cursor.write_text(json.dumps({"mcpServers": {"plain": {"command": 5}}}))
-    refused = run("mcp", "import", str(cursor))
-    assert refused.returncode == 2 and "'plain' can't be read" in refused.stderr
+    refused = run("mcp", "import")
+    assert refused.returncode == 1 and "'plain' can't be read" in refused.stderr
+    assert f"{goose}: this is not valid YAML" in refused.stderr
+
+
+def test_an_import_keeps_what_is_here_and_says_of_each_server_what_became_of_it(run: Shell) -> None:
+    kept, theirs = run.home / ".config" / "handspan" / "mcp.json", run.home / "theirs.json"
+    own = {"mine": {"command": "mine", "env": {"KEY": "1"}}, "off": {"command": "mine", "disabled": True}}
+    kept.parent.mkdir(parents=True)
+    kept.write_text(json.dumps({"mcpServers": own}))
+    other = {"command": "other"}
+    theirs.write_text(
+        json.dumps({"mcpServers": {"w 2": other, "mine": other, "empty": {}, "off": other, "new": other}})
+    )
+    done = run("mcp", "import", str(theirs))
+    outcomes = {tuple(line.split()[:2]) for line in done.stdout.splitlines()[2:]}
+    assert done.returncode == 1
+    assert outcomes == {("mine", "kept"), ("empty", "skipped"), ("off", "kept"), ("new", "added")}
+    assert "w 2: The MCP server needs another name" in done.stderr and "`--replace` replaces it" in done.stderr
+    assert str(theirs) in done.stdout
+    stored = json.loads(kept.read_text())["mcpServers"]
+    assert {name: stored[name] for name in own} == own and stored["new"] == other
+    replaced = json.loads(run("mcp", "import", str(theirs), "--replace", "--json").stdout)
+    assert [one["outcome"] for one in replaced] == ["skipped", "replaced", "skipped", "replaced", "replaced"]
+    stored = json.loads(kept.read_text())["mcpServers"]
+    assert [stored[name] for name in ("mine", "off", "new")] == [other] * 3
 
 
 def test_a_file_of_this_folder_is_added_with_its_full_path(run: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,6 +225,32 @@ def test_a_file_of_this_folder_is_added_with_its_full_path(run: Shell, monkeypat
     assert f"'server.py' becomes {path!r}: the program runs in the workspace" in done.stderr
     kept = json.loads((run.home / ".config" / "handspan" / "mcp.json").read_text(encoding="utf-8"))
     assert kept["mcpServers"]["weather"]["args"] == [path]
+
+
+def test_a_program_that_the_gateway_would_not_find_is_added_with_its_full_path(run: Shell) -> None:
+    path = program(run.home / "mine", "weather-server", "exit 1")
+    program(run.home / "mine", "other-server", "exit 1")
+    theirs = program(run.home / "theirs", "other-server", "exit 1")
+    (run.home / "import.json").write_text(json.dumps({"mcpServers": {"imported": {"command": "weather-server"}}}))
+    with serving(run, PATH=theirs):
+        missing = run("mcp", "add", "weather", "--", "weather-server", PATH=path)
+        assert (
+            f"'weather-server' becomes {str(run.home / 'mine' / 'weather-server')!r}: it is not on the"
+            in missing.stderr
+        )
+        another = run("mcp", "add", "other", "--", "other-server", PATH=path)
+        assert f"the gateway would start {str(run.home / 'theirs' / 'other-server')!r}" in another.stderr
+        assert "becomes" not in run("mcp", "add", "same", "--", "true", PATH=path).stderr
+        assert "not on the gateway's PATH" in run("mcp", "import", str(run.home / "import.json"), PATH=path).stderr
+    kept = json.loads((run.home / ".config" / "handspan" / "mcp.json").read_text(encoding="utf-8"))["mcpServers"]
+    commands = {name: Path(server["command"]).name for name, server in kept.items() if "/" in server["command"]}
+    assert commands == {"weather": "weather-server", "other": "other-server", "imported": "weather-server"}
+    assert kept["same"]["command"] == "true"
+
+
+def test_arguments_that_can_t_be_read_name_the_tool_as_the_other_commands_know_it(run: Shell) -> None:
+    refused = json.loads(run("mcp", "call", "time", "convert_time", "{bad").stdout)
+    assert "`handspan tools show time__convert_time` has an example" in refused["message"], refused
 
 
 def test_nothing_to_import_is_no_wrong_usage(run: Shell) -> None:

@@ -53,6 +53,21 @@ def finished(done: subprocess.CompletedProcess[str]) -> list[tuple[str, str]]:
 # What goes wrong.
 
 
+def test_a_mistake_in_mcp_json_keeps_no_command_from_a_gateway_that_runs(run: Shell, gateway: Terminal) -> None:
+    run.config("tools.mcp_servers.x.timeout = 5\n")  # the rest of this server is in mcp.json
+    file = run.home / ".config" / "handspan" / "mcp.json"
+    file.write_text('{"mcpServers": {"x": }', encoding="utf-8")
+    for words in (("tools",), ("call", "get_current_time"), ("chat", TIME), ("sessions",), ("mcp",), ("tokens",)):
+        done = run(*words)
+        assert done.returncode == 0, (words, done.stderr)
+    doctor = run("doctor")
+    assert doctor.returncode == 1 and f"FAIL  configuration: The settings can't be used:\n- {file}" in doctor.stdout
+    assert "ok    gateway WebSocket" in doctor.stdout
+    assert run("backup", str(run.home / "saved.tar.gz")).returncode == 0
+    embedded = run("tools", "--embedded")
+    assert embedded.returncode == 1 and f"{file}: this is not valid JSON" in embedded.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
@@ -75,8 +90,8 @@ def test_a_gateway_that_can_not_be_meant_is_told_with_a_remedy(
 @pytest.mark.usefixtures("gateway")
 def test_a_wrong_token_and_what_is_not_there_are_told_in_words(run: Shell) -> None:
     for words, said in (
-        (("tools", "--token", "wrong"), "oken"),
-        (("chat", "hi", "--token", "wrong"), "oken"),
+        (("tools", "--token", "wrong"), "does not know this token: it is wrong, or was revoked. Give another"),
+        (("chat", "hi", "--token", "wrong"), "--token or the variable HANDSPAN_TOKEN"),
         (("call", "get_current_time", "--agent", "Genral"), "There is no agent 'Genral'. Did you mean 'General'?"),
         (("tools", "--agent", "Genral"), "There is no agent 'Genral'. Did you mean 'General'?"),
         (("chat", "--agent", "Genral", "hi"), "There is no agent 'Genral'. Did you mean 'General'?"),

@@ -123,6 +123,7 @@ def test_it_says_each_thing_on_its_line_and_the_files_are_private(run: Shell, se
     assert serving.line("State") == f"State    {run.state}"
     assert serving.pid == serving.process.pid
     told = json.loads((run.state / "gateway.json").read_text())
+    assert told.pop("search_path") == run.environ()["PATH"]
     assert told == {"url": serving.url, "pid": serving.pid, "workspace": str(run.workspace)}
     assert stat.S_IMODE((run.state / "gateway.json").stat().st_mode) == 0o600
     assert stat.S_IMODE((run.state / "operator.token").stat().st_mode) == 0o600

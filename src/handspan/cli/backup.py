@@ -71,7 +71,7 @@ def command(file: Path, as_json: bool) -> None:
     A gateway may run meanwhile: the database is copied as it is at one moment. The file (.tar.gz) holds keys and
     tokens: only you can read it. The workspace is not part of it. With PostgreSQL, use pg_dump for the database.
     """
-    loaded = read_loaded_settings()
+    loaded = read_loaded_settings(with_servers=False)
     report = _save(loaded, config_folder(), file)
     text = f"{report.files} files, {render_size(report.bytes)}: {str(file)!r} has them. Keep it safe: it holds keys."
     if not report.database:
@@ -88,7 +88,7 @@ def command(file: Path, as_json: bool) -> None:
 @settings_options
 def restore(file: Path, replace: bool, as_json: bool) -> None:
     """Put back what `handspan backup` saved in FILE, into the folders of these settings. No gateway may run there."""
-    state = read_loaded_settings().settings.state
+    state = read_loaded_settings(with_servers=False).settings.state
     with claim_state(state, "End it first: what it has open can't be replaced."):
         report = _put_back(file, state, config_folder(), is_replaced=replace)
     lines = [f"{report.files} files are back in {str(state)!r} and {str(config_folder())!r}.", *report.kept]

@@ -16,7 +16,7 @@ from handspan.bridge import AndroidTransport, Bridge, BridgeMemory, DesktopTrans
 from handspan.bridge.memory import AppSwitches
 from handspan.cli.device.command import join_gateway, name_files
 from handspan.cli.door import gateway_options, given_url
-from handspan.cli.options import CommandGroup, json_option, read_settings
+from handspan.cli.options import CommandGroup, json_option, read_client_settings
 from handspan.cli.remote import Remote
 from handspan.cli.render import print_done
 from handspan.config.settings import BridgeSettings
@@ -44,7 +44,7 @@ def command(ctx: click.Context, pair: str | None, yes: bool, android: bool | Non
     """
     if ctx.invoked_subcommand is not None:
         return
-    settings = read_settings()
+    settings = read_client_settings()
     remote, _, name = join_gateway(settings, "bridge", "bridge", pair)
     lines = _Lines(sys.stdout, as_json=as_json)
     phones = settings.bridge if (settings.bridge.android if android is None else android) else None
@@ -70,7 +70,7 @@ def enable(app: str, as_json: bool) -> None:
 
 
 def _switch(app: str, as_json: bool, *, is_enabled: bool) -> None:
-    switches = _switches(read_settings().state / f"{name_files('bridge', given_url())}.json")
+    switches = _switches(read_client_settings().state / f"{name_files('bridge', given_url())}.json")
     try:
         switches.set(app, is_enabled=is_enabled)
     except OSError as error:

@@ -10,7 +10,7 @@ import click
 
 from handspan.cli.doctor_gateway import gateway_findings
 from handspan.cli.door import ask_gateway, given_token, given_url, is_embedded, place_options
-from handspan.cli.options import config_folder, json_option, read_loaded_settings
+from handspan.cli.options import config_folder, json_option, read_client_settings, read_loaded_settings
 from handspan.cli.render import print_json
 from handspan.cli.requests import RemoteRefused, Requests
 from handspan.cli.wrapping import wrap_for
@@ -55,17 +55,19 @@ def _mark(finding: Finding) -> str:
 def _findings() -> Iterator[Finding]:
     libraries = ", ".join(f"{name} {version(name)}" for name in _LIBRARIES)
     yield Finding("versions", True, f"handspan {VERSION}, Python {platform.python_version()}, {libraries}")
+    problem = ""
     try:
         loaded = read_loaded_settings()
         file = loaded.file or "no settings file, so all defaults"
         yield Finding("configuration", True, f"{file}; folder {config_folder()}")
     except HandspanError as error:
-        yield Finding("configuration", False, str(error), "correct the settings")
-        return
+        problem = str(error)
+        yield Finding("configuration", False, problem, "correct the settings")
     try:
-        yield from _check_gateway(loaded.settings)
+        yield from _check_gateway(read_client_settings())
     except HandspanError as error:
-        yield Finding("start", False, str(error), "this first: until then no gateway can start here")
+        if str(error) != problem:
+            yield Finding("start", False, str(error), "this first: until then no gateway can start here")
 
 
 def _check_gateway(settings: Settings) -> Iterator[Finding]:

@@ -13,7 +13,7 @@ import msgspec
 
 from handspan.cli.ctrl_c import run_until_done
 from handspan.cli.http_request import certificate_of, own_tls
-from handspan.cli.options import config_folder, read_settings, settings_options
+from handspan.cli.options import config_folder, read_client_settings, read_settings, settings_options
 from handspan.cli.requests import GatewayAnswer, Method, OnLine, Requests, UploadBody, check_answer
 from handspan.cli.running import find_running
 from handspan.cli.trust import CA, named_tls, read_certificate
@@ -78,7 +78,12 @@ def given_url() -> str:
 
 def ask_gateway(work: Callable[[Requests], Awaitable[T]], *, says: bool = True) -> T:
     """Run `work` at the gateway that was found, else at one inside this process, and return its result."""
-    return run_until_done(_work_at(find_gateway(says=says), work))
+    return ask_at(find_gateway(says=says), work)
+
+
+def ask_at(remote: "Remote | None", work: Callable[[Requests], Awaitable[T]]) -> T:
+    """Run `work` at this gateway, or at one inside this process if it is None, and return its result."""
+    return run_until_done(_work_at(remote, work))
 
 
 async def _work_at(remote: "Remote | None", work: Callable[[Requests], Awaitable[T]]) -> T:
@@ -168,7 +173,7 @@ def find_gateway(*, says: bool = True) -> "Remote | None":
             raise click.UsageError("--embedded, or --url and --token: one of the two.")
         _say("(embedded)", says)
         return None
-    settings = read_settings()
+    settings = read_client_settings()
     remote = named_gateway() or running_gateway(settings, may_embed=True)
     if remote is None:
         if given.get("token"):
@@ -208,7 +213,7 @@ def named_gateway(token: str = "", certificate: str = "") -> "Remote | None":
     url = given_url()
     if not url:
         return None
-    settings = read_settings()
+    settings = read_client_settings()
     tls = named_tls(settings, url, given_certificate() or certificate)
     remote = remote_at(url, given_token() or token, tls)
     running = None if remote.token else running_gateway(settings)
@@ -254,6 +259,8 @@ def _find_running(settings: Settings, given: str, may_embed: bool) -> "Remote | 
     except OSError as error:
         raise ConfigError(f"gateway.tls_cert: {str(settings.gateway.tls_cert)!r} can't be read: {error}.") from None
     remote = remote_at(running.url, token, tls, running.workspace)
+    remote.state = "" if given else str(settings.state)
+    remote.search_path = running.search_path
     remote.find_again = lambda: _find_running(settings, given, may_embed)
     return remote
 

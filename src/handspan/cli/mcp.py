@@ -2,21 +2,21 @@
 
 import os
 import sys
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 import msgspec
 
 from handspan.cli import mcp_login
 from handspan.cli.call import call_once
-from handspan.cli.door import ask_gateway, place_options, say_aside
+from handspan.cli.door import ask_at, ask_gateway, find_gateway, place_options, say_aside
 from handspan.cli.mcp_clients import config, serve
+from handspan.cli.mcp_import import import_servers
+from handspan.cli.mcp_program import name_program
 from handspan.cli.options import ListingGroup, json_option
 from handspan.cli.render import print_done, print_json, print_rows
 from handspan.cli.requests import Requests, segment
-from handspan.config.mcp_file import read_servers
+from handspan.core.names import outside_name
 from handspan.core.values import Json, encode
 from handspan.wire.rest.mcp import (
     McpEnvelope,
@@ -29,21 +29,6 @@ from handspan.wire.rest.mcp import (
 )
 
 _NO_SERVERS: Final = "No MCP server yet: `handspan mcp add NAME -- COMMAND` or `handspan mcp add NAME URL` adds one."
-_ELSEWHERE: Final = {
-    "Claude Desktop": (
-        "~/Library/Application Support/Claude/claude_desktop_config.json",
-        "~/.config/Claude/claude_desktop_config.json",
-    ),
-    "Claude Code": ("~/.claude.json", ".mcp.json"),
-    "Cursor": ("~/.cursor/mcp.json", ".cursor/mcp.json"),
-    "VS Code": (
-        "~/.config/Code/User/mcp.json",
-        "~/Library/Application Support/Code/User/mcp.json",
-        ".vscode/mcp.json",
-    ),
-    "goose": ("~/.config/goose/config.yaml",),
-}
-"""Where other programs keep their MCP servers."""
 
 
 @click.group("mcp", cls=ListingGroup, invoke_without_command=True)
@@ -58,6 +43,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
 
 command.add_command(serve)
 command.add_command(config)
+command.add_command(import_servers)
 command.add_command(mcp_login.login)
 command.add_command(mcp_login.logout)
 
@@ -126,11 +112,12 @@ def add(
     url = program[0] if program[0].startswith(("http://", "https://")) else ""
     if url and len(program) > 1:
         raise click.UsageError(f"{url!r} is an address: no arguments can follow it.")
-    program = program if url else tuple(map(_absolute, program))
+    env, remote = _pairs(variables), find_gateway(says=not as_json)
+    command = "" if url else name_program(program[0], env, remote)
     server = NewMcpServer(
-        command="" if url else program[0],
-        args=() if url else program[1:],
-        env=_pairs(variables),
+        command=_absolute(command) if command == program[0] else command,
+        args=() if url else tuple(map(_absolute, program[1:])),
+        env=env,
         url=url,
         headers=_pairs(headers),
         oauth=NewMcpOauth(client_id, client_secret),
@@ -139,7 +126,7 @@ def add(
     )
     if not as_json:
         say_aside(f"Connects to {name!r}, which may take a while …")
-    added = ask_gateway(lambda requests: _add(requests, name, server), says=not as_json)
+    added = ask_at(remote, lambda requests: _add(requests, name, server))
     print_done(added, _describe(added), as_json=as_json)
     if added.status != "ready":
         text = f"It is stored, and the gateway tries it again. To remove it: handspan mcp remove {name}"
@@ -227,52 +214,6 @@ def call(name: str, tool: str, arguments: str) -> None:
         async def send(args: Json) -> bytes:
             return encode((await requests.change("POST", path, McpEnvelope, {"tool": tool, "args": args})).result)
 
-        return await call_once(tool, arguments, send)
+        return await call_once(outside_name(tool, name), arguments, send)
 
     sys.exit(ask_gateway(run))
-
-
-_NOTHING_IN: Final = '{} has no servers below "mcpServers"'
-_NOTHING_HERE: Final = (
-    'no other program has MCP servers on this computer, and FILE, with "mcpServers" in it, was not named'
-)
-
-
-@command.command("import")
-@click.argument("file", required=False, type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@json_option
-@place_options
-def import_servers(file: Path | None, as_json: bool) -> None:
-    """Add the MCP servers of other programs: those in FILE, or those of all programs on this computer.
-
-    These are Claude Desktop, Claude Code, Cursor, VS Code and goose. What Handspan does not know is left out, and
-    named. Of two servers with one name, the last one counts.
-    """
-    files = [file] if file is not None else _files_of_others()
-    found = {name: server for one in files for name, server in read_servers(one).items()}
-    if not found:
-        text = f"There is nothing to import: {_NOTHING_IN.format(file) if file else _NOTHING_HERE}."
-        print_done([], text, as_json=as_json)
-        return
-    wanted = {name: _convert(name, server) for name, server in found.items()}
-    _print_servers(ask_gateway(lambda requests: _add_all(requests, wanted), says=not as_json), as_json=as_json)
-
-
-def _convert(name: str, given: Mapping[str, Any]) -> NewMcpServer:
-    """Return a server of another program's file in our form. Fields that we do not know are named to the person."""
-    known = {key: value for key, value in given.items() if key in NewMcpServer.__struct_fields__}
-    if left := sorted(given.keys() - known.keys()):
-        click.echo(f"{name}: left out, as it means nothing here: {', '.join(left)}", err=True)
-    try:
-        return msgspec.convert(known, NewMcpServer)
-    except msgspec.ValidationError as error:
-        raise click.UsageError(f"The MCP server {name!r} can't be read: {error}.") from None
-
-
-async def _add_all(requests: Requests, servers: Mapping[str, NewMcpServer]) -> list[McpServerView]:
-    return [await _add(requests, name, server) for name, server in sorted(servers.items())]
-
-
-def _files_of_others() -> list[Path]:
-    places = (Path(os.path.expanduser(place)) for files in _ELSEWHERE.values() for place in files)
-    return [place for place in places if place.is_file()]

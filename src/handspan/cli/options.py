@@ -92,9 +92,17 @@ def read_settings(more: Mapping[str, Json] | None = None) -> Settings:
     return read_loaded_settings(more).settings
 
 
-def read_loaded_settings(more: Mapping[str, Json] | None = None) -> LoadedSettings:
-    """Return the settings as `read_settings` does, with the source of each."""
+def read_client_settings() -> Settings:
+    """Return the settings that a command itself needs: all but those of `mcp.json`.
+
+    Only a gateway needs these: a mistake there may not keep a command from one that runs.
+    """
+    return read_loaded_settings(with_servers=False).settings
+
+
+def read_loaded_settings(more: Mapping[str, Json] | None = None, *, with_servers: bool = True) -> LoadedSettings:
+    """Return the settings as `read_settings` does, with the source of each; `with_servers`: with `mcp.json`."""
     given: dict[str, Path] = click.get_current_context().find_root().ensure_object(dict)
     overrides: dict[str, Json] = {name: str(given[name]) for name in ("workspace", "state") if name in given}
     environ = {name: value for name, value in os.environ.items() if name not in OF_COMMANDS}
-    return load_with_sources(given.get("config"), environ, {**overrides, **(more or {})})
+    return load_with_sources(given.get("config"), environ, {**overrides, **(more or {})}, with_servers=with_servers)

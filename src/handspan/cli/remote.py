@@ -10,7 +10,16 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from handspan.cli.requests import GatewayAnswer, Method, OnLine, UploadBody, check_answer, read_answer, with_query
+from handspan.cli.requests import (
+    GatewayAnswer,
+    Method,
+    OnLine,
+    RemoteRefused,
+    UploadBody,
+    check_answer,
+    read_answer,
+    with_query,
+)
 from handspan.cli.trust import HOW_TO_TRUST
 from handspan.client.address import Address
 from handspan.client.errors import GatewayUnreachable, explain_scheme
@@ -22,6 +31,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _Body: TypeAlias = bytes | UploadBody | None
 
+OPERATOR_NEEDS_NONE: Final = (
+    "On the computer that the gateway runs on, its operator needs none: leave out --token, --url and the "
+    "variables HANDSPAN_TOKEN and HANDSPAN_URL."
+)
 _SECONDS: Final = 60.0
 """Longer than the gateway lets a request wait."""
 
@@ -38,6 +51,10 @@ class Remote:
         self.tls = tls
         self.workspace = workspace
         """The folder that the gateway's tools work in; empty when it is not known here."""
+        self.state = ""
+        """The state folder that the operator's token is from; empty when the person gave the token."""
+        self.search_path = ""
+        """The gateway's PATH, if the gateway runs on this computer; else empty."""
         self._connection: HTTPConnection | None = None
         self._lock = threading.Lock()
         """Held by a request until it is answered: a chat asks for completions on another thread."""
@@ -120,7 +137,7 @@ class Remote:
             if response.status == 200:
                 for line in response:
                     on_line(line)
-            return check_answer(self.url, response.status, response.read())
+            return self._check(response.status, response.read())
         except (OSError, http.client.HTTPException) as error:
             raise self._unreachable(error) from None
         finally:
@@ -141,7 +158,27 @@ class Remote:
         sent = data.pieces() if isinstance(data, UploadBody) else data
         self._connection.request(method, urlsplit(self.url).path + path, sent, headers)
         response = self._connection.getresponse()
-        return check_answer(self.url, response.status, response.read())
+        return self._check(response.status, response.read())
+
+    def _check(self, status: int, body: bytes) -> GatewayAnswer:
+        """Return the answer, or raise `RemoteRefused`: about tokens in words for a person, not for programs."""
+        try:
+            return check_answer(self.url, status, body)
+        except RemoteRefused as refused:
+            if status != 401 or not self.token:
+                raise
+            raise RemoteRefused(status, self._explain_token(), refused.code) from None
+
+    def _explain_token(self) -> str:
+        if self.state:
+            return (
+                f"The gateway at {self.url} does not take the operator's token of {self.state!r} any more: it was "
+                "revoked, or is another gateway's. If it was revoked, start the gateway again: it makes a new one."
+            )
+        return (
+            f"The gateway at {self.url} does not know this token: it is wrong, or was revoked. Give another one with "
+            f"--token or the variable HANDSPAN_TOKEN. {OPERATOR_NEEDS_NONE}"
+        )
 
     def _open_connection(self) -> "HTTPConnection":
         import http.client  # noqa: PLC0415 - as above

@@ -30,6 +30,8 @@ class ServingGateway(Struct, frozen=True):
     """The operator's token; empty when this user may not read it."""
     workspace: str = ""
     """The folder that the gateway's tools work in."""
+    search_path: str = ""
+    """The gateway's PATH, on which it finds the programs that it starts."""
 
     def __repr__(self) -> str:
         """Without the token: a repr ends up in logs."""
@@ -42,6 +44,7 @@ class _GatewayFile(Struct, frozen=True):
     url: str
     pid: int
     workspace: str = ""
+    search_path: str = ""
 
 
 class StateInUse(ConfigError):
@@ -59,7 +62,7 @@ def find_running(state: Path) -> ServingGateway | None:
         return None
     if not is_locked(state / _LOCK) or ask("GET", f"{found.url}/health", seconds=_SECONDS).status != 200:
         return None
-    return ServingGateway(found.url, found.pid, read_operator_token(state) or "", found.workspace)
+    return ServingGateway(found.url, found.pid, read_operator_token(state) or "", found.workspace, found.search_path)
 
 
 @contextlib.contextmanager
@@ -85,9 +88,10 @@ def claim_state(state: Path, remedy: str = _OWN_FOLDER) -> Iterator[None]:
 
 @contextlib.contextmanager
 def announce(state: Path, url: str, workspace: str = "") -> Iterator[None]:
-    """Open a block in which other commands find the gateway at this address, and know the folder that it works in."""
+    """Open a block in which other commands find the gateway at this address, its workspace and its PATH."""
     file = state / _FILE
-    replace_private(file, msgspec.json.encode(_GatewayFile(url, os.getpid(), workspace)))
+    said = _GatewayFile(url, os.getpid(), workspace, os.environ.get("PATH", ""))
+    replace_private(file, msgspec.json.encode(said))
     try:
         yield
     finally:

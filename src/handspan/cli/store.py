@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import click
 
-from handspan.cli.options import CommandGroup, read_settings, settings_options
+from handspan.cli.options import CommandGroup, read_client_settings, settings_options
 from handspan.gateway.app import check_store, move_store
 
 T = TypeVar("T")
@@ -23,7 +23,7 @@ def command() -> None:
 @settings_options
 def check() -> None:
     """Count what is stored, and look whether it fits together. Exits with 1 when something does not."""
-    checked = asyncio.run(check_store(read_settings()))
+    checked = asyncio.run(check_store(read_client_settings()))
     for table, count in checked.counts.items():
         click.echo(f"{table:<10}{count:>10}")
     for fault, count in checked.faults.items():
@@ -43,7 +43,7 @@ def migrate(url: str) -> None:
     The gateway has to be stopped. Counts and hashes of each table are compared before anything counts. It can be run
     again after any interruption; the state folder is not changed.
     """
-    report = asyncio.run(_with_clock(move_store(read_settings(), url, _print_line)))
+    report = asyncio.run(_with_clock(move_store(read_client_settings(), url, _print_line)))
     rows = sum(total.count for total in report.tables.values())
     click.echo(f"{rows} rows {'were there already' if report.was_done else 'are moved'}, and all of them are equal.")
     click.echo(

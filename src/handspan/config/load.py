@@ -43,28 +43,35 @@ class LoadedSettings(NamedTuple):
 
 
 def load_with_sources(
-    path: Path | None = None, environ: Mapping[str, str] | None = None, overrides: Mapping[str, Json] | None = None
+    path: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    overrides: Mapping[str, Json] | None = None,
+    *,
+    with_servers: bool = True,
 ) -> LoadedSettings:
     """Return the settings of this user and their sources. Raises `ConfigError` with everything that is wrong.
 
     `path`: the file; None is the default one. `environ`: the environment; None is the real one. `overrides` come from
     flags: their keys may be dotted ("tools.result_limit"), None counts as not given, and a `RawText` is read as in
-    the environment.
+    the environment. Without `with_servers`, `mcp.json` is not read: only a gateway needs its servers.
     """
     environ = os.environ if environ is None else environ
     merged: Values = {}
     errors: list[str] = []
     sources: dict[Key, str] = {}
     file = find_file(environ) if path is None else path
-    for layer in _layers(file, _content(file, errors), environ, overrides or {}):
+    servers = _servers(folder_of(file, environ) / mcp_file.NAME, errors) if with_servers else {}
+    for layer in _layers(file, servers, _content(file, errors), environ, overrides or {}):
         given: Values = SettingReader(layer.place, errors).read(Settings, layer.values, below=merged)
         _merge(merged, given, sources, layer.place.source)
+    if with_servers:  # else those are missing that the other sources add to
+        errors.extend(_incomplete_servers(merged, sources))
     errors.extend(_contradictions(merged, sources))
     if environ.get(FAST_VARIABLE, "on") not in ("on", "off"):
         errors.append(f"environment variable {FAST_VARIABLE}: {environ[FAST_VARIABLE]!r} is neither 'on' nor 'off'.")
     if errors:
         raise ConfigError("\n".join(["The settings can't be used:", *(f"- {error}" for error in errors)]))
-    reload = partial(load_with_sources, path, dict(environ), overrides)
+    reload = partial(load_with_sources, path, dict(environ), overrides, with_servers=with_servers)
     return LoadedSettings(build(Settings, merged), file, sources, reload)
 
 
@@ -98,15 +105,29 @@ def _content(file: Path | None, errors: list[str]) -> Mapping[str, Any]:
         return {}
 
 
+def _servers(file: Path, errors: list[str]) -> Mapping[str, Any]:
+    """Return the servers of `mcp.json`. If it can't be read, add that to the errors and return none."""
+    try:
+        return mcp_file.read_servers(file)
+    except ConfigError as error:
+        errors.append(str(error))
+        return {}
+
+
 def _layers(
-    file: Path | None, content: Mapping[str, Any], environ: Mapping[str, str], overrides: Mapping[str, Json]
+    file: Path | None,
+    servers: Mapping[str, Any],
+    content: Mapping[str, Any],
+    environ: Mapping[str, str],
+    overrides: Mapping[str, Json],
 ) -> Iterator[_Layer]:
     """Yield the sources of settings, the weakest first."""
     home, here = _home(environ), Path()
     yield _Layer(SettingPlace("default", here, home), _defaults(environ))
-    servers = folder_of(file, environ) / mcp_file.NAME
-    if listed := mcp_file.read_servers(servers):
-        yield _Layer(SettingPlace(str(servers), servers.parent, home), {"tools": {"mcp_servers": listed}})
+    if servers:
+        folder = folder_of(file, environ)
+        place = SettingPlace(str(folder / mcp_file.NAME), folder, home)
+        yield _Layer(place, {"tools": {"mcp_servers": servers}})
     if file is not None:
         yield _Layer(SettingPlace(str(file), file.parent, home), content)
     for name in sorted(environ):
@@ -158,14 +179,18 @@ def _merge(under: Values, over: Values, sources: dict[Key, str], source: str, ke
             under[name] = value
 
 
-def _contradictions(values: Values, sources: Mapping[Key, str]) -> Iterator[str]:
-    """Yield the errors of settings that do not fit together."""
+def _incomplete_servers(values: Values, sources: Mapping[Key, str]) -> Iterator[str]:
+    """Yield the errors of MCP servers of which nothing says how to reach them."""
     tools = values.get("tools")
     servers = tools.get("mcp_servers") if isinstance(tools, dict) else None
     for name, server in servers.items() if isinstance(servers, dict) else ():
         if isinstance(server, dict) and not server.get("command") and not server.get("url"):
             key: Key = ("tools", "mcp_servers", name)
             yield f"{sources[key]}: {'.'.join(key)}: it needs a 'command' to start or a 'url' to ask."
+
+
+def _contradictions(values: Values, sources: Mapping[Key, str]) -> Iterator[str]:
+    """Return the errors of settings that do not fit together."""
     cluster, store = values.get("cluster"), values.get("store")
     if isinstance(cluster, dict) and cluster.get("url") and not (isinstance(store, dict) and store.get("url")):
         text = "several gateways share their state in PostgreSQL: set store.url (HANDSPAN_DATABASE_URL), too."

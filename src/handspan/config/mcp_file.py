@@ -39,13 +39,23 @@ def read_servers(path: Path) -> dict[str, Any]:
 
     Models see the tools of such a server: `internal_only` is false unless the file says otherwise.
     """
+    return {name: _server(path, name, given) for name, given in _entries(path).items() if not _is_off(given)}
+
+
+def names_in(path: Path) -> frozenset[str]:
+    """Return the names of all servers in the file, also of those that are switched off. Raises `ConfigError`."""
+    return frozenset(_entries(path))
+
+
+def _entries(path: Path) -> dict[str, Any]:
+    """Return the servers of the file as they are written there; none if there is no file."""
     if not path.exists():
         return {}
     content = _from_goose(read_yaml(path)) if path.suffix.lower() in _YAML else read_file(path)
     servers: Any = next((content[key] for key in _LISTS if key in content), {})
     if not isinstance(servers, dict):
         raise ConfigError(f'{path}: "mcpServers" has to be an object with one entry for each server.')
-    return {name: _server(path, name, given) for name, given in servers.items() if not _is_off(given)}
+    return servers
 
 
 def _server(path: Path, name: str, given: Any) -> dict[str, Any]:

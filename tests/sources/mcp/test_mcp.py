@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -486,6 +487,23 @@ async def test_the_reason_of_a_program_that_ends_at_once_quotes_what_it_said_las
         )
         refused = await call(app, "bad__tool")
         assert isinstance(refused, Failure) and "certificate" not in refused.message, "only the operator sees it"
+
+
+async def test_a_line_of_standard_error_that_comes_in_pieces_is_one_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    pieces = (b"first\r", b"\nuse the `", b"--system-certs", b"` flag \xe2\x82", b"\xac\nno end")
+    words = f"import os, time\nfor piece in {pieces!r}: os.write(2, piece); time.sleep(0.05)"
+    with caplog.at_level(logging.INFO, "handspan.sources.mcp.process"):
+        async with app_with(tmp_path, bad=McpServer(command=sys.executable, args=("-I", "-S", "-c", words))) as app:
+            await until_status(connection(app, "bad"), "failed")
+            said = "It said last: first | use the `--system-certs` flag € | no end"
+            assert connection(app, "bad").state.reason.endswith(said)
+    assert [one.message for one in caplog.records if one.name.endswith("process")][:3] == [
+        "MCP server bad: first",
+        "MCP server bad: use the `--system-certs` flag €",
+        "MCP server bad: no end",
+    ]
 
 
 async def test_the_command_of_a_server_wins_over_its_address(tmp_path: Path) -> None:

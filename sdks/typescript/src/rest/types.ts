@@ -662,6 +662,11 @@ export interface NewMcpServer {
   concurrency?: number | undefined;
 }
 
+/** What happens to a server of the same name. */
+export interface NewMcpServerQuery {
+  replace?: boolean | undefined;
+}
+
 /** A model to add, to change or to try. An empty `key` keeps the stored one. */
 export interface NewModel {
   api: 'anthropic' | 'custom' | 'gemini' | 'openai-chat' | 'openai-responses';
@@ -1364,7 +1369,7 @@ export interface Operations {
   'GET /api/artifacts/{artifact_id}': { path: { artifact_id: string }; query: undefined; body: undefined; answer: Blob };
   'GET /api/live': { path: undefined; query: undefined; body: undefined; answer: Blob };
   'GET /api/mcp': { path: undefined; query: undefined; body: undefined; answer: McpServerList };
-  'PUT /api/mcp/{name}': { path: { name: string }; query: undefined; body: NewMcpServer; answer: McpServerView };
+  'PUT /api/mcp/{name}': { path: { name: string }; query: { replace?: boolean | undefined }; body: NewMcpServer; answer: McpServerView };
   'PATCH /api/mcp/{name}': { path: { name: string }; query: undefined; body: McpServerChange; answer: McpServerView };
   'DELETE /api/mcp/{name}': { path: { name: string }; query: undefined; body: undefined; answer: RemovedMcpServer };
   'POST /api/mcp/{name}/test': { path: { name: string }; query: undefined; body: undefined; answer: McpServerView };

@@ -14,7 +14,7 @@ from handspan.cli.chat.lines import JsonLines, Show, TerminalRenderer
 from handspan.cli.chat.terminal_chat import TerminalChat
 from handspan.cli.ctrl_c import run_until_done
 from handspan.cli.door import find_gateway, given_url, open_requests, place_options, say_aside
-from handspan.cli.options import completes, read_settings
+from handspan.cli.options import completes, read_client_settings
 from handspan.cli.terminal_questions import EditArguments, is_simple_terminal, questions_for, render_question
 from handspan.core.questions import Question
 from handspan.wire.rest.agents import AgentList
@@ -163,7 +163,7 @@ async def _chat(remote: "Remote | None", given: _Given, style: _Style) -> int:
     forced = "" if remote else given.model
     workspace = Path(remote.workspace) if remote is not None and remote.workspace else None
     if remote is None:
-        workspace = read_settings().workspace
+        workspace = read_client_settings().workspace
     render = _question_renderer(style, workspace)
     async with (
         open_requests(remote, model=forced) as requests,
@@ -227,7 +227,7 @@ async def _converse(talk: TerminalChat, style: _Style) -> None:
     """Talk until the person ends the conversation, at a prompt with editing where the terminal can do that."""
     from handspan.cli.chat.commands import SlashCommands, converse
 
-    commands, history = SlashCommands(talk), read_settings().state / "chat_history"
+    commands, history = SlashCommands(talk), read_client_settings().state / "chat_history"
     if not (sys.stdin.isatty() and _can_do_more()):
         from handspan.cli.chat.prompt import PlainPrompt
 

@@ -19,7 +19,7 @@ from handspan.gateway.rest.errors import not_found
 from handspan.gateway.rest.route import Family, RestRequest
 from handspan.registry.entry import Entry
 from handspan.sources.mcp.connection import McpConnection
-from handspan.sources.mcp.servers import definition
+from handspan.sources.mcp.servers import ServerExists, definition
 from handspan.wire.rest.mcp import (
     ChangedTool,
     ChangedTools,
@@ -29,6 +29,7 @@ from handspan.wire.rest.mcp import (
     McpServerView,
     McpToolCall,
     NewMcpServer,
+    NewMcpServerQuery,
     RemovedMcpServer,
     TrustedTools,
 )
@@ -43,11 +44,16 @@ async def mcp_servers(request: RestRequest) -> McpServerList:
 
 
 @family.put("/api/mcp/{name}", "admin", also_refuses=(409,), size="large")
-async def put_mcp_server(request: RestRequest, name: str, body: NewMcpServer) -> McpServerView:
+async def put_mcp_server(
+    request: RestRequest, name: str, query: NewMcpServerQuery, body: NewMcpServer
+) -> McpServerView:
     """Add a server, or change the one of this name. It is started at once; nothing waits for it."""
     servers = request.parts.app.mcp
     try:
-        connection = await servers.add(name, msgspec.convert(msgspec.to_builtins(body), McpServer))
+        server = msgspec.convert(msgspec.to_builtins(body), McpServer)
+        connection = await servers.add(name, server, may_replace=query.replace)
+    except ServerExists as error:
+        raise Refusal(409, "exists", str(error)) from None
     except ConfigError as error:
         raise Refusal(409, "settings", str(error)) from None
     except msgspec.ValidationError as error:

@@ -1,6 +1,7 @@
 """Opens links to one MCP server: starts its program, or asks its address with the tokens of a login (SPEC C)."""
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -122,7 +123,8 @@ class LinkOpener:
         except FileNotFoundError:  # not every event loop says which file
             how = _HOW_TO_INSTALL.get(server.command, "install it")
             remedy = f"{how}, or give its full path in `command`"
-            raise ServerLost(f"there is no program {server.command!r}: {remedy}") from None
+            where = "" if os.sep in server.command else " on the gateway's PATH"
+            raise ServerLost(f"there is no program {server.command!r}{where}: {remedy}") from None
         try:
             yield process
         except Exception as error:

@@ -1,6 +1,8 @@
 """The process of an MCP server: how it starts, what it may see of ours, and how it ends with all that it started."""
 
 import asyncio
+import codecs
+import io
 import logging
 import os
 import secrets
@@ -111,8 +113,7 @@ class ServerProcess:
         self.stdout: asyncio.StreamReader
         self._pipes: list[tuple[asyncio.BaseTransport, _Pipe]] = []
         self._logging: asyncio.Task[None] | None = None
-        self._last_lines: deque[str] = deque(maxlen=_LAST_LINES)
-        """The end of what it wrote to standard error."""
+        self._errors = _ErrorOutput(name)
         self._exited = asyncio.Event()
         loop = asyncio.get_running_loop()
         threading.Thread(target=_wait_for, args=(process, loop, self._exited.set), daemon=True).start()
@@ -148,7 +149,7 @@ class ServerProcess:
         self.stdin = asyncio.StreamWriter(transport, protocol, None, loop)
         self.stdout, stderr = (pipe.reader for _, pipe in self._pipes)
         self._pipes.append((transport, protocol))
-        self._logging = asyncio.create_task(_log_lines(self._name, stderr, self._last_lines))
+        self._logging = asyncio.create_task(self._errors.log(stderr))
 
     @property
     def exit_reason(self) -> str:
@@ -162,7 +163,7 @@ class ServerProcess:
         """Return what the process wrote to standard error last, for the operator: that is often the true reason."""
         if self._logging is not None:  # it reads on until the pipe ends, which what the server started may hold
             await asyncio.wait([self._logging], timeout=_LAST_LINES_SECONDS)
-        return " | ".join(self._last_lines)
+        return " | ".join(self._errors.last_lines)
 
     async def close(self) -> None:
         """End the server: first its input is closed, then it is asked to end, then its whole group is killed."""
@@ -211,24 +212,44 @@ def _wait_for(process: subprocess.Popen[bytes], loop: asyncio.AbstractEventLoop,
         loop.call_soon_threadsafe(exited)
 
 
-async def _log_lines(name: str, stream: asyncio.StreamReader, last: deque[str]) -> None:
-    """Log what the server writes to standard error. A flood is read and dropped, and the log says how much.
+class _ErrorOutput:
+    """The standard error of a server: logged line by line, its last lines kept."""
 
-    `last` gets its last lines.
-    """
-    loop = asyncio.get_running_loop()
-    allowance, since, dropped = float(_LOGGED_LINES), loop.time(), 0
-    while chunk := await stream.read(64 * 1024):
-        now = loop.time()
-        allowance, since = min(_LOGGED_LINES, allowance + now - since), now
-        lines = chunk.decode(errors="replace").splitlines()
-        last.extend(strip_invisible(line).strip()[:_QUOTED_CHARACTERS] for line in lines[-_LAST_LINES:] if line.strip())
-        for line in lines:
-            if allowance < 1:
-                dropped += 1
-                continue
-            allowance -= 1
-            if dropped:
-                _log.info("MCP server %s: (%d lines are not shown)", name, dropped)
-                dropped = 0
-            _log.info("MCP server %s: %s", name, strip_invisible(line)[:_LOGGED_CHARACTERS])
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder("utf-8")("replace"), translate=True)
+        self._rest = ""
+        """The beginning of a line whose end has not come yet: a pipe cuts anywhere."""
+        self._last: deque[str] = deque(maxlen=_LAST_LINES)
+        self._allowance = float(_LOGGED_LINES)
+        self._dropped = 0
+
+    @property
+    def last_lines(self) -> list[str]:
+        """The end of what was written, without empty lines."""
+        lines = (strip_invisible(line).strip()[:_QUOTED_CHARACTERS] for line in (*self._last, self._rest))
+        return [line for line in lines if line][-_LAST_LINES:]
+
+    async def log(self, stream: asyncio.StreamReader) -> None:
+        """Log each line until the end. A flood is read and dropped, and the log says how much."""
+        loop = asyncio.get_running_loop()
+        since, is_open = loop.time(), True
+        while is_open:
+            chunk = await stream.read(64 * 1024)
+            now, is_open = loop.time(), bool(chunk)
+            self._allowance, since = min(_LOGGED_LINES, self._allowance + now - since), now
+            *lines, rest = (self._rest + self._decoder.decode(chunk, final=not chunk)).split("\n")
+            self._rest = rest[:_LOGGED_CHARACTERS]
+            self._last.extend(line[:_LOGGED_CHARACTERS] for line in lines if line.strip())
+            for line in lines if is_open or not rest else (*lines, rest):
+                self._log_line(line)
+
+    def _log_line(self, line: str) -> None:
+        if self._allowance < 1:
+            self._dropped += 1
+            return
+        self._allowance -= 1
+        if self._dropped:
+            _log.info("MCP server %s: (%d lines are not shown)", self._name, self._dropped)
+            self._dropped = 0
+        _log.info("MCP server %s: %s", self._name, strip_invisible(line)[:_LOGGED_CHARACTERS])

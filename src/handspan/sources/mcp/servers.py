@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from handspan.config.mcp_file import read_servers, write_server
+from handspan.config.mcp_file import names_in, read_servers, write_server
 from handspan.config.settings import McpServer
 from handspan.core.errors import ConfigError, DefinitionError
 from handspan.core.names import SEPARATOR, check_namespace
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _TRUST_SECONDS: Final = 7 * 24 * 3600.0
+
+
+class ServerExists(ConfigError):
+    """A server of this name is there already, and may not be replaced."""
 
 
 class McpServers:
@@ -107,10 +111,15 @@ class McpServers:
             if name in self._foreign:
                 await self.remove(name)
 
-    async def add(self, name: str, server: McpServer) -> "McpConnection":
-        """Add this server, or change it, for good. Raises `ConfigError` when that can't be done."""
+    async def add(self, name: str, server: McpServer, *, may_replace: bool = True) -> "McpConnection":
+        """Add this server, or change it, for good. Raises `ConfigError` when that can't be done.
+
+        Without `may_replace`, a server of this name stays as it is: `ServerExists` is raised.
+        """
         check_server(name, server)
         async with self._changing:
+            if not may_replace and self._is_known(name):
+                raise ServerExists(f"There is an MCP server {name!r} already: replace it, or choose another name.")
             if self.is_fixed(name):
                 raise ConfigError(f"The MCP server {name!r} is in the settings file: change it there.")
             self._write(name, server)
@@ -119,6 +128,10 @@ class McpServers:
             self._settings[name] = server
             self._stored.add(name)
             return connection
+
+    def _is_known(self, name: str) -> bool:
+        """Whether a server has this name, also one that is switched off."""
+        return name in self._connections or (self._file is not None and name in names_in(self._file))
 
     async def forget(self, name: str) -> bool:
         """Remove this server for good. Return False if there is none. Raises `ConfigError` for one of the settings."""

@@ -34,6 +34,13 @@ class NewMcpServer(Struct, frozen=True, forbid_unknown_fields=True):
     concurrency: int = 16
 
 
+class NewMcpServerQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """What happens to a server of the same name."""
+
+    replace: bool = True
+    """False: it stays as it is, also one that is switched off, and the request is refused (409, `exists`)."""
+
+
 class McpServerChange(Struct, frozen=True, forbid_unknown_fields=True):
     """The fields of a server to change. Other fields stay."""
 
