@@ -320,6 +320,7 @@ export interface DeviceView {
   description: string;
   scopes: DeviceScope[];
   notes: string[];
+  connected_as: string;
 }
 
 /** Whether everything works in the gateway, and what to do where it does not. */
@@ -814,9 +815,10 @@ export interface ReasonView {
   text: string;
 }
 
-/** The label of the device now. */
+/** The label that a person gave a device. */
 export interface Relabelled {
   label: string;
+  connected_as: string;
 }
 
 /** The settings as their files have them now are in force, as far as that needs no restart. */
