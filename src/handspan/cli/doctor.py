@@ -17,7 +17,6 @@ from handspan.cli.wrapping import wrap_for
 from handspan.config.settings import Settings
 from handspan.core.errors import HandspanError
 from handspan.core.version import VERSION
-from handspan.gateway.setting_problems import check_settings
 from handspan.wire.rest.status import Diagnosis, Finding
 
 _COLUMN: Final = 6
@@ -58,7 +57,6 @@ def _findings() -> Iterator[Finding]:
     yield Finding("versions", True, f"handspan {VERSION}, Python {platform.python_version()}, {libraries}")
     try:
         loaded = read_loaded_settings()
-        check_settings(loaded.settings)
         file = loaded.file or "no settings file, so all defaults"
         yield Finding("configuration", True, f"{file}; folder {config_folder()}")
     except HandspanError as error:
