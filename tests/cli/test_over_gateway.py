@@ -651,3 +651,11 @@ def test_forgetting_a_device_says_whether_its_token_is_still_valid(run: Shell, g
     with device(run, "--url", address(run), "--token", made):
         pass
     assert run("devices", "forget", "laptop").stdout == "The device 'laptop' is forgotten, and its token is revoked.\n"
+
+
+def test_a_connected_device_is_renamed_from_its_next_connection_on(run: Shell, gateway: Terminal) -> None:
+    with device(run):
+        said = run("devices", "rename", "laptop", "desk").stdout
+        assert said.startswith("The device 'laptop' is called 'desk' from its next connection on. Until then its tools")
+        assert "connected as laptop" in run("devices").stdout
+        assert "Call 'laptop__device_info' until then." in run("call", "desk__device_info").stdout

@@ -29,7 +29,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
         (
             one.label,
             one.name,
-            "connected" if one.connected else "away",
+            _state(one),
             "never" if one.last_seen is None else render_time(one.last_seen),
             ", ".join(one.tools),
         )
@@ -39,6 +39,11 @@ def command(ctx: click.Context, as_json: bool) -> None:
     for one in found.devices:
         for line in _about(one):
             click.echo(f"{one.label}: {line}")
+
+
+def _state(device: DeviceView) -> str:
+    state = "connected" if device.connected else "away"
+    return f"{state} as {device.connected_as}" if device.connected_as else state
 
 
 def _about(device: DeviceView) -> list[str]:
@@ -53,10 +58,16 @@ def _about(device: DeviceView) -> list[str]:
 @json_option
 @place_options
 def rename(label: str, new_label: str, as_json: bool) -> None:
-    """Give the device LABEL another label: its tools are called by that from now on."""
+    """Give the device LABEL another label: its tools have it from its next connection on."""
     path, body = f"/api/devices/{segment(label)}", {"label": new_label}
     renamed = ask_gateway(lambda requests: requests.change("PUT", path, Relabelled, body), says=not as_json)
-    print_done(renamed, f"The device {label!r} is called {renamed.label!r}.", as_json=as_json)
+    text = f"The device {label!r} is called {renamed.label!r}."
+    if renamed.connected_as:
+        text = (
+            f"The device {label!r} is called {renamed.label!r} from its next connection on. Until then its tools keep "
+            "their names: start the device again to change them now."
+        )
+    print_done(renamed, text, as_json=as_json)
 
 
 @command.command("forget")

@@ -276,6 +276,8 @@ def _timeout_failure(entry: Entry, deadline: Deadline | None, began: float, reac
         told = "was told to stop" if entry.can_be_stopped else "can't be stopped from here"
         text = f"Tool {entry.spec.name!r} gave no answer within {took}. The program that runs it {told}"
         text += ", and may still be at work on it"
+    elif entry.placement == "thread":
+        text = f"Tool {entry.spec.name!r} timed out after {took}. Its thread can't be stopped, and may still be at work"
     elif reached.stuck:
         text = f"Tool {entry.spec.name!r} timed out after {took} and was stopped, but it did not end in time"
         text += ": part of it may still be at work"

@@ -224,6 +224,20 @@ async def test_a_device_is_called_as_the_person_said_from_its_next_connection_on
     assert later.connect("ann", "phone", "") == "phone_2"
 
 
+async def test_until_its_next_connection_a_renamed_device_says_what_its_tools_are_called(devices: Devices) -> None:
+    devices.connect("ann", "phone", "")
+    devices.record_offer("ann", "phone", {"camera": "f1"})
+    assert devices.connected_as("phone", "ann") == devices.connected_as("nope", "ann") == ""
+    await soon(devices.rename("phone", "pixel", "ann"))
+    assert (await shown(devices))["pixel"].connected_as == devices.connected_as("pixel", "ann") == "phone"
+    said = devices.explain_absence("ann", "pixel__camera")
+    assert said == "the device 'pixel' has its new name from its next connection on. Call 'phone__camera' until then."
+    devices.end("ann", "phone")
+    assert devices.connected_as("pixel", "ann") == ""
+    devices.connect("ann", "phone", "")
+    assert (await shown(devices))["pixel"].connected_as == ""
+
+
 async def test_a_device_that_asks_for_the_name_that_a_person_gave_it_is_the_same_device(devices: Devices) -> None:
     devices.connect("ann", "phone", "")
     await soon(devices.rename("phone", "pixel", "ann"))

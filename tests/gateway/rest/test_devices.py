@@ -44,8 +44,12 @@ async def test_a_device_is_shown_looked_at_renamed_and_forgotten(client: RestCli
     assert shown[0]["tools"] == ["camera"] and shown[0]["changed"] == ["camera"] and shown[0]["last_seen"]
     assert (await client.post("/api/devices/phone/looked")).json() == {"label": "phone", "looked": True}
     assert (await client.get("/api/devices")).json()["devices"][0]["changed"] == []
+    renamed = await client.ask("PUT", "/api/devices/phone", {"label": "old_phone"})
+    assert renamed.json() == {"label": "old_phone", "connected_as": "phone"}
+    assert (await client.get("/api/devices")).json()["devices"][0]["connected_as"] == "phone"
     rest.devices.end(OPERATOR.owner, phone)
-    assert (await client.ask("PUT", "/api/devices/phone", {"label": "old_phone"})).json() == {"label": "old_phone"}
+    renamed = await client.ask("PUT", "/api/devices/old_phone", {"label": "old_phone"})
+    assert renamed.json() == {"label": "old_phone", "connected_as": ""}
     gone = await client.ask("DELETE", "/api/devices/old_phone")
     assert gone.json() == {"revoked": True, "label": "old_phone", "still_valid": ""}
     assert (await client.get("/api/devices")).json() == {"devices": []}

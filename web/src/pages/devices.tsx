@@ -54,7 +54,7 @@ export function Page({ rest: [what] }: PageProps) {
             <DeviceRow
               key={device.id}
               device={device}
-              usable={usable.get(device.label) ?? []}
+              usable={usable.get(device.connected_as || device.label) ?? []}
               onRename={() => (renamed.value = device)}
             />
           ))}

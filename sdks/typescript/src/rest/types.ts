@@ -265,6 +265,7 @@ export interface Checkbox {
   asks: boolean;
   refused: boolean;
   disabled_by: string | null;
+  only_reads: boolean;
 }
 
 /** The model that answers. */
@@ -320,6 +321,7 @@ export interface DeviceView {
   description: string;
   scopes: DeviceScope[];
   notes: string[];
+  connected_as: string;
 }
 
 /** Whether everything works in the gateway, and what to do where it does not. */
@@ -819,9 +821,10 @@ export interface ReasonView {
   text: string;
 }
 
-/** The label of the device now. */
+/** The label that a person gave a device. */
 export interface Relabelled {
   label: string;
+  connected_as: string;
 }
 
 /** The settings as their files have them now are in force, as far as that needs no restart. */

@@ -51,6 +51,8 @@ class DeviceInfo(Struct, frozen=True):
     """Tools whose definition changed, which no person has looked at yet."""
     notes: DeviceNotes = NO_NOTES
     """What the device says of itself, since this process runs."""
+    connected_as: str = ""
+    """The label in use until the next connection, where a person has given the device another one; else empty."""
 
 
 class _Tools(dict[str, str]):
@@ -304,6 +306,9 @@ class Devices:
         device = self._find(owner, label) if separator else None
         if device is None or (device.is_connected and own_name not in device.tools):
             return ""
+        if device.is_connected and label != device.label_now:
+            now = f"{device.label_now}{SEPARATOR}{own_name}"
+            return f"the device {label!r} has its new name from its next connection on. Call {now!r} until then."
         if device.is_connected:  # it has just come back: its tools follow
             return f"the device {label!r} is connected, and does not offer it now. Call it again in a moment."
         seen = datetime.fromtimestamp(device.last_seen, UTC).strftime("%Y-%m-%d %H:%M UTC")
@@ -342,6 +347,11 @@ class Devices:
         self._keep(owner, device)
         await self._writer.flush()
         return True
+
+    def connected_as(self, label: str, owner: str) -> str:
+        """Return the label that this device keeps until its next connection; empty if it has no other one."""
+        device = self._find(owner, label)
+        return "" if device is None else _connected_as(device)
 
     def label_now(self, label: str, owner: str) -> str:
         """Return the label under which this device is connected, or may come back; empty if neither."""
@@ -429,7 +439,11 @@ def _row(owner: str, device: _Device) -> DeviceRow:
 def _info(device: _Device, now: float) -> DeviceInfo:
     seen = now if device.is_connected else device.last_seen
     about = (tuple(device.tools), device.changed, device.notes)
-    return DeviceInfo(device.id, device.label, device.name, device.is_connected, seen, *about)
+    return DeviceInfo(device.id, device.label, device.name, device.is_connected, seen, *about, _connected_as(device))
+
+
+def _connected_as(device: _Device) -> str:
+    return "" if device.label_now == device.label else device.label_now
 
 
 def _clean_notes(notes: DeviceNotes) -> DeviceNotes:

@@ -19,11 +19,11 @@ async def devices(request: RestRequest) -> DeviceList:
 
 @family.put("/api/devices/{label}", also_refuses=(409,))
 async def rename_device(request: RestRequest, label: str, body: NewLabel) -> Relabelled:
-    """Give a device another label. Its tools have that prefix from now on."""
+    """Give a device another label. The tools of a connected one have that prefix from its next connection on."""
     if not await request.parts.devices.rename(label, body.label, request.owner):
         raise not_found("device", label)
     request.publish("devices", label=body.label, change="renamed")
-    return Relabelled(body.label)
+    return Relabelled(body.label, request.parts.devices.connected_as(body.label, request.owner))
 
 
 @family.delete("/api/devices/{label}")
@@ -51,4 +51,4 @@ async def mark_device_seen(request: RestRequest, label: str) -> SeenDevice:
 def _render_device(device: DeviceInfo) -> DeviceView:
     seen = None if device.last_seen is None else moment(device.last_seen)
     about = (device.tools, device.changed, device.notes.description, device.notes.scopes, device.notes.notes)
-    return DeviceView(device.id, device.label, device.name, device.connected, seen, *about)
+    return DeviceView(device.id, device.label, device.name, device.connected, seen, *about, device.connected_as)

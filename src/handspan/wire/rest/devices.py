@@ -12,7 +12,7 @@ class DeviceView(Struct, frozen=True):
 
     id: str
     label: str
-    """The prefix of its tools' names."""
+    """The prefix of its tools' names, if `connected_as` is empty."""
     name: str
     connected: bool
     last_seen: str | None
@@ -25,6 +25,8 @@ class DeviceView(Struct, frozen=True):
     """The kinds of data that the device says it has."""
     notes: list[str] = []
     """What else people should know, such as which tools of an app are not offered, and why."""
+    connected_as: str = ""
+    """The label in use until its next connection, where a person has given it another one; else empty."""
 
 
 class DeviceList(Struct, frozen=True):
@@ -47,9 +49,11 @@ class NewLabel(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Relabelled(Struct, frozen=True):
-    """The label of the device now."""
+    """The label that a person gave a device."""
 
     label: str
+    connected_as: str = ""
+    """The label that the device keeps until its next connection; empty if `label` holds at once."""
 
 
 class SeenDevice(Struct, frozen=True):
