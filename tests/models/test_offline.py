@@ -170,6 +170,25 @@ async def test_unknown_tool_called_by_hand_gets_a_hint() -> None:
     assert "There is no tool 'read_fil'. Did you mean 'read_file'" in answer
 
 
+@pytest.mark.parametrize(
+    ("text", "unread"),
+    [
+        ('/exec_shell command="ls" extra', "I can't read 'extra'. By hand: /exec_shell"),
+        ('/exec_shell command="ls" run', "I can't read 'run'"),
+        ("/exec_shell command=echo a b", "I can't read 'a', 'b'"),
+        ('/exec_shell command="a" "b"', "I can't read 'b'"),
+        ("/read_file notes.txt other.txt", "I can't read 'other.txt'"),
+        ("/get_current_time Tokyo", """I can't read 'Tokyo'. By hand: /get_current_time {"timezone":"…"}"""),
+        ('/exec_shell {"command": "ls"', "no JSON. By hand: /exec_shell"),
+        ('/exec_shell {"command": "ls"} extra', "no JSON"),
+    ],
+)
+async def test_a_call_by_hand_that_can_not_be_read_whole_is_not_made(text: str, unread: str) -> None:
+    talk = Talk()
+    assert unread in await talk.say(text)
+    assert talk.rounds == []
+
+
 @pytest.mark.parametrize("text", ['/get_current_time {"zone": "x"}', "call get_current_time with zone=x"])
 async def test_arguments_that_the_schema_does_not_have_are_told_not_dropped(text: str) -> None:
     talk = Talk()

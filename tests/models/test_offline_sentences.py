@@ -123,6 +123,12 @@ async def test_scenarios_of_the_first_day(text: str, rounds: list[Calls]) -> Non
             "/write_file path=a.txt content='b c' mode=APPEND",
             [("write_file", {"path": "a.txt", "content": "b c", "mode": "append"})],
         ),
+        (r'/exec_shell command="echo \"a b\""', [("exec_shell", {"command": 'echo "a b"'})]),
+        (r'/exec_shell "echo \"a b\""', [("exec_shell", {"command": 'echo "a b"'})]),
+        (r'run "echo \"a b\""', [("exec_shell", {"command": 'echo "a b"'})]),
+        ("/exec_shell command=\"echo 'a'\"", [("exec_shell", {"command": "echo 'a'"})]),
+        ("/write_file path=a.txt, content='Hi!'", [("write_file", {"path": "a.txt", "content": "Hi!"})]),
+        (r'/read_file path="C:\dir\"', [("read_file", {"path": "C:\\dir\\"})]),
     ],
 )
 async def test_other_ways_to_say_it(text: str, calls: Calls) -> None:

@@ -15,13 +15,15 @@ _MAX_TEXT: Final = 100_000
 _MAX_PIECES: Final = 2000
 _MAX_COUNTED: Final = 40
 """Bounds: reading a text takes time in proportion to its length, whatever it holds."""
-_TOKEN: Final = r"""
-    (?P<code>`[^`]+`) | (?P<quoted>"[^"]*" | (?<!\w)'.*?'(?!\w))
+_ESCAPED: Final = r'"(?:[^"\\]++|\\.){0,1000}+"'  # \" is a quote of the text
+_TOKEN: Final = rf"""
+    (?P<code>`[^`]+`) | (?P<quoted>{_ESCAPED} | "[^"]*" | (?<!\w)'.*?'(?!\w))
   | (?P<url>(?i:https?)://[^\s<>"'`]*[^\s<>"'`.,;:!?)])
-  | (?P<pair>[^\W\d][\w-]{0,63}=(?:"[^"]*"|'[^']*'|[^\s;=>,][^\s;]*))
-  | (?P<number>(?<![\w.])[+-]?\d{1,300}(?:\.\d{1,300})?(?![\w:/-]|\.\w))
-  | (?P<path>(?:~|\.{1,2})?/(?:[^\s"'`,;?!]*[\w/])? | [\w.@+-]{1,254}(?:/[\w.@+-]*\w)+/? | [\w.@+-]{1,254}/(?=\s|$)
-           | (?<!\S)\.{1,2}(?=\s|$) | \w[\w+-]{0,254}(?:\.[\w-]+)*\.[a-zA-Z]\w{0,9}(?!\w))
+  | (?P<pair>[^\W\d][\w-]{{0,63}}=(?:{_ESCAPED}|'[^']*'|[^\s;=>,][^\s;]*))
+  | (?P<number>(?<![\w.])[+-]?\d{{1,300}}(?:\.\d{{1,300}})?(?![\w:/-]|\.\w))
+  | (?P<path>(?:~|\.{{1,2}})?/(?:[^\s"'`,;?!]*[\w/])? | [\w.@+-]{{1,254}}(?:/[\w.@+-]*\w)+/?
+           | [\w.@+-]{{1,254}}/(?=\s|$) | (?<!\S)\.{{1,2}}(?=\s|$)
+           | \w[\w+-]{{0,254}}(?:\.[\w-]+)*\.[a-zA-Z]\w{{0,9}}(?!\w))
   | (?P<word>\w(?:[\w'-]*\w)?) | (?P<mark>\n|\S)
     """
 
@@ -76,8 +78,13 @@ def split_pieces(text: str) -> list[TextPiece]:
     """Return the pieces of a text, in order."""
     tokens = islice(re.finditer(_TOKEN, text[:_MAX_TEXT], re.VERBOSE | re.DOTALL), _MAX_PIECES)
     kinds = ((token, token.lastgroup or "") for token in tokens)
-    inner = ((token, kind, token[0][1:-1] if kind in ("code", "quoted") else token[0]) for token, kind in kinds)
+    inner = ((token, kind, unquote(token[0]) if kind in ("code", "quoted") else token[0]) for token, kind in kinds)
     return [TextPiece(kind, piece, token.start(), token.end()) for token, kind, piece in inner]
+
+
+def unquote(text: str) -> str:
+    """Return a quoted text without its quotes; `\\"` in double quotes is a quote."""
+    return text[1:-1].replace('\\"', '"') if text[0] == '"' else text[1:-1]
 
 
 def split_words(text: str) -> list[str]:

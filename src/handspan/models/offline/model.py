@@ -225,7 +225,28 @@ def _read_direct_call(name: str, rest: str, tools: Sequence[KnownTool]) -> _Task
     named = named or [tool for tool in tools if plain_name(tool.name) == wanted]
     named = named or [tool for tool in tools if plain_name(tool.own_name) == wanted]
     hint = did_you_mean(name, (tool.name for tool in tools)) or " Say 'help' to see some that there are."
-    return _choose(clause, named) if named else _Task(clause, None, f"There is no tool {name[:64]!r}.{hint}")
+    return (
+        _check_direct(_choose(clause, named))
+        if named
+        else _Task(clause, None, f"There is no tool {name[:64]!r}.{hint}")
+    )
+
+
+def _check_direct(task: _Task) -> _Task:
+    """Return the task, or the reason why its call can't be read whole: nothing that the person wrote is left out."""
+    if task.tool is None or task.clause.given:
+        return task
+    if task.clause.source.startswith("{"):
+        return _Task(task.clause, None, f"I can't call {task.tool.name} like that: no JSON. {_by_hand(task.tool)}")
+    filled = FilledCall(task.tool, task.clause)
+    is_written = any(piece.kind == "pair" for piece in task.clause.pieces)
+    left = filled.left if is_written else filled.unused
+    if filled.missing or filled.problems or not left:
+        return task
+    unread = ", ".join(repr(text[:80]) for text in left[:8])
+    return _Task(
+        task.clause, None, f"I can't call {task.tool.name} like that: I can't read {unread}. {_by_hand(task.tool)}"
+    )
 
 
 def _choose(clause: Clause, tools: Sequence[KnownTool]) -> _Task:
@@ -305,7 +326,9 @@ def _ask(tool: KnownTool, filled: FilledCall) -> str:
 
 
 def _by_hand(tool: KnownTool) -> str:
-    values = {slot.name: next(iter(slot.choices), "…") for slot in read_slots(tool) if slot.is_required}
+    slots = read_slots(tool)
+    named = [slot for slot in slots if slot.is_required] or slots[:1]
+    values = {slot.name: next(iter(slot.choices), "…") for slot in named}
     return f"By hand: /{tool.name} {msgspec.json.encode(values).decode()}"
 
 
