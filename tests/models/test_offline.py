@@ -171,6 +171,26 @@ async def test_unknown_tool_called_by_hand_gets_a_hint() -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "time__get_current_time in Tokyo",
+        "please use time__get_current_time for Tokyo",
+        "what does time__get_current_time say?",
+        "/time__get_current_time",
+    ],
+)
+async def test_a_tool_that_is_away_is_not_replaced_by_another_one(text: str) -> None:
+    talk = Talk()
+    answer = await talk.say(text)
+    assert talk.rounds == []
+    assert "There is no tool 'time__get_current_time' now: its server or device may be away." in answer
+
+
+async def test_a_name_with_two_underscores_in_a_text_is_no_tool() -> None:
+    assert await calls_for("remember that my__key is here") == [[("memory_write", {"content": "my__key is here"})]]
+
+
+@pytest.mark.parametrize(
     ("text", "unread"),
     [
         ('/exec_shell command="ls" extra', "I can't read 'extra'. By hand: /exec_shell"),

@@ -152,6 +152,21 @@ class KnownTool:
         return points + 2 * share + 0.5 * (not self.namespace) if known else 0
 
 
+def find_absent(clause: Clause, tools: Sequence[KnownTool]) -> str:
+    """Return the written name of a tool of a server or device that is not offered, or "".
+
+    Such a name counts where a tool is named, and anywhere if another place offers a tool of the same own name: the
+    words of that name do not mean the other tool.
+    """
+    offered, own_names = {plain_name(tool.name) for tool in tools}, {plain_name(tool.own_name) for tool in tools}
+    for piece, last in zip(clause.pieces, ("use", *clause.words), strict=False):
+        namespace, own = split_name(plain_name(piece.text)) if piece.kind == "word" else ("", "")
+        is_meant = last in ("use", "call", "run", "the", "tool", "please") or own in own_names
+        if namespace and own and is_meant and plain_name(piece.text) not in offered:
+            return piece.text
+    return ""
+
+
 def find_named(clause: Clause, tools: Sequence[KnownTool]) -> list[KnownTool]:
     """Return the tools whose exact name is written. A name of one word counts at the start or after "use"."""
     pairs = zip(clause.words, ("use", *clause.words), strict=False)
