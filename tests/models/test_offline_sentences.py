@@ -111,6 +111,8 @@ async def test_scenarios_of_the_first_day(text: str, rounds: list[Calls]) -> Non
         ("search for green tea on the web", [("web_search", {"query": "green tea"})]),
         ("google tea and coffee", [("web_search", {"query": "tea and coffee"})]),
         ("execute 'ls -la'", [("exec_shell", {"command": "ls -la"})]),
+        ("Run the command sleep 2", [("exec_shell", {"command": "sleep 2"})]),
+        ("run the command: sort notes.txt", [("exec_shell", {"command": "sort notes.txt"})]),
         ("run cat notes.txt.", [("exec_shell", {"command": "cat notes.txt"})]),
         ("remember: buy milk and bread", [("memory_write", {"content": "buy milk and bread"})]),
         ("remember that I woke up then ate", [("memory_write", {"content": "I woke up then ate"})]),

@@ -211,11 +211,17 @@ class FilledCall:
         is_asked = is_query and not texts and not {"about", "for"}.isdisjoint(self._clause.words)
         words = self._words_after_verb() if texts == [slot] or is_asked else []
         text = self._clause.text[words[0].start : words[-1].end] if words else ""
-        if not text or (slot.kind == "command" and not re.match(_COMMAND, text, re.DOTALL)):
+        if not text or (slot.kind == "command" and not self._is_command(text, words[0])):
             return None
         self._use(*words)
         self.takes_words = True
         return (re.sub(_QUERY_FRAME, "", text) if is_query else text) or None
+
+    def _is_command(self, text: str, first: TextPiece) -> bool:
+        """Whether the text is a command line: it looks like one, or the word "command" stands before it."""
+        before = [piece.text.lower() for piece in self._clause.pieces if piece.start < first.start][-2:]
+        is_called_so = before[-1:] == ["command"] or before == ["command", ":"]
+        return is_called_so or re.match(_COMMAND, text, re.DOTALL) is not None
 
     def _words_after_verb(self) -> list[TextPiece]:
         """Return the pieces between the tool's own words and a used piece: `hello` of `write hello to notes.txt`."""
