@@ -327,7 +327,7 @@ def _list_abilities(tools: Sequence[KnownTool]) -> str:
     examples = [f"- {said}" for said, needed in _EXAMPLES.items() if needed <= names]
     lines = [f"- /{tool.name}: {_first_words(tool.spec.description)}" for tool in tools[:8]]
     head = f"I have {len(tools)} tool{'s' if len(tools) != 1 else ''}; try for example:"
-    return "\n".join([head, *examples, *lines, _BY_HAND])
+    return "\n".join([head, *examples, *lines, "", _BY_HAND])  # the empty line ends the list of Markdown
 
 
 def _ask(tool: KnownTool, filled: FilledCall) -> str:
