@@ -14,7 +14,9 @@ LARGEST = 200_000
 
 
 def make_app(folder: Path) -> Provider:
-    """A provider over this folder."""
+    """A provider over this folder. Raises `ValueError` when there is no such folder."""
+    if not folder.is_dir():
+        raise ValueError(f"There is no folder {str(folder)!r}: name the one that has the notes.")
     app = Provider("org.example.notes", description=f"Markdown notes in {folder.name}.", scopes={"notes": "All notes."})
 
     def titles() -> dict[str, Path]:
@@ -57,4 +59,8 @@ if __name__ == "__main__":
     if len(sys.argv) < 2:
         sys.exit(__doc__)
     notes = Path(sys.argv[1]).expanduser().absolute()
-    make_app(notes).main(sys.argv[2:], before=[str(notes)])
+    try:
+        app = make_app(notes)
+    except ValueError as error:
+        sys.exit(str(error))
+    app.main(sys.argv[2:], before=[str(notes)])

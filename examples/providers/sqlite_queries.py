@@ -1,5 +1,6 @@
 """Any SQLite file as tools: each query of a declared list is one. Nothing else can be asked, and nothing is written.
 
+python examples/providers/shop.py    (makes the database that shop.toml names)
 python examples/providers/sqlite_queries.py examples/providers/shop.toml install    (then serve, remove)
 """
 
@@ -16,13 +17,19 @@ from handspan.provider import Provider, ProviderError
 
 MAX_ROWS = 200
 SECONDS = 5.0
+HOW_TO_MAKE = "Name one that there is; for shop.toml run: python examples/providers/shop.py"
 READING = frozenset((sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE))
 
 
 def make_app(file: Path) -> Provider:
-    """A provider with one tool for each query of this TOML file. Raises `ValueError` when a query is wrong."""
-    declared = tomllib.loads(file.read_text(encoding="utf-8"))
+    """A provider with one tool for each query of this TOML file. Raises `ValueError` when something in it is wrong."""
+    try:
+        declared = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{str(file)!r} can't be read: {error}. Name a TOML file like shop.toml.") from None
     database = file.parent / declared["database"]
+    if not database.is_file():
+        raise ValueError(f"{file}: there is no database {str(database)!r}. {HOW_TO_MAKE}")
     app = Provider(declared["id"], label=declared.get("label", ""), description=declared.get("description", ""))
     for query in declared["queries"]:
         properties = query.get("parameters", {})
@@ -69,4 +76,8 @@ if __name__ == "__main__":
     if len(sys.argv) < 2:
         sys.exit(__doc__)
     declared_in = Path(sys.argv[1]).expanduser().absolute()
-    make_app(declared_in).main(sys.argv[2:], before=[str(declared_in)])
+    try:
+        app = make_app(declared_in)
+    except ValueError as error:
+        sys.exit(str(error))
+    app.main(sys.argv[2:], before=[str(declared_in)])

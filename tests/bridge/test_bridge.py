@@ -370,6 +370,26 @@ async def test_a_login_is_started_for_the_person_and_the_call_runs_then(gateway:
         assert len({call["request_id"] for call in provider.calls("login")}) == 1
 
 
+async def test_a_login_that_fails_leaves_its_last_words_in_the_log(
+    gateway: RunningGateway, desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "handspan.bridge")
+    fails = [
+        "/bin/sh",
+        "-c",
+        "echo Looking. >&2; echo 'There is no window: run this with --yes.' >&2; echo >&2; exit 3",
+    ]
+    async with desk.provider(FINANCE, ("login",), authorize=fails), desk.bridged(gateway):
+        await offered(gateway, "finance__login")
+        calling = asyncio.create_task(failure(gateway, "finance__login"))
+        asked = await question(gateway, "login")
+        assert await gateway.gateway.questions.start_login(asked.id, owner="operator")
+        said = f"The login of {FINANCE} ended with exit code 3: There is no window: run this with --yes."
+        await until(lambda: said in caplog.messages)
+        await answer(gateway, "login", "deny")
+        await soon(calling)
+
+
 async def test_a_login_that_is_refused_tells_the_model_the_hint(gateway: RunningGateway, desk: Desk) -> None:
     async with desk.provider(FINANCE, ("login",)), desk.bridged(gateway):
         await offered(gateway, "finance__login")

@@ -1,6 +1,7 @@
 """`handspan skills` (SPEC A3)."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,27 @@ def test_a_skill_of_the_workspace_is_off_until_a_person_has_seen_and_enabled_it(
     assert "can be used" in run("skills", "enable", "greet", given="y\n").stdout
     assert "already" in run("skills", "enable", "greet", "--yes").stdout
     assert run("skills").stdout.startswith("available  greet")
+
+
+def test_the_tools_of_a_skill_are_shown(run: Shell) -> None:
+    assert run("skills", "show", "greet").stdout.startswith("Tools while it is on: those of the agent\n\nSay hello")
+    builtin = run("skills", "show", "summarise-file").stdout
+    assert builtin.startswith("Tools while it is on: read_file, list_directory, read_artifact\n\nSummarise")
+    assert "Tools while it is on" in run("skills", "enable", "greet", given="n\n").stdout
+    listed = {skill["name"]: skill["allowed_tools"] for skill in json.loads(run("skills", "--json").stdout)}
+    assert listed == {"greet": None, "summarise-file": ["read_file", "list_directory", "read_artifact"]}
+
+
+def test_the_skill_of_the_page_can_be_used(run: Shell) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "agents.md").read_text(encoding="utf-8")
+    (text,) = re.findall(r"^```markdown\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    folder = run.workspace / ".handspan" / "skills" / "weekly-report"
+    folder.mkdir()
+    (folder / "SKILL.md").write_text(text, encoding="utf-8")
+    shown = run("skills", "show", "weekly-report").stdout
+    assert shown.startswith(
+        "Tools while it is on: list_directory, read_file, write_file\n\nRead the notes of week {{week}}"
+    )
 
 
 def test_ctrl_c_at_the_question_ends_the_command_with_130(run: Shell) -> None:

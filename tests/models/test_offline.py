@@ -158,7 +158,7 @@ async def test_request_that_fits_nothing_is_answered_with_what_can_be_done() -> 
     answer = await answer_to("tell me a joke")
     assert "no tool that does 'tell me a joke'" in answer
     assert "What time is it in Tokyo?" in answer
-    assert "/name {json}" in answer
+    assert "\n\nAny tool can be called by hand: /name {json}" in answer  # no part of the list above
 
 
 async def test_without_any_tool_it_says_so() -> None:
@@ -168,6 +168,45 @@ async def test_without_any_tool_it_says_so() -> None:
 async def test_unknown_tool_called_by_hand_gets_a_hint() -> None:
     answer = await answer_to("/read_fil {}")
     assert "There is no tool 'read_fil'. Did you mean 'read_file'" in answer
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "time__get_current_time in Tokyo",
+        "please use time__get_current_time for Tokyo",
+        "what does time__get_current_time say?",
+        "/time__get_current_time",
+    ],
+)
+async def test_a_tool_that_is_away_is_not_replaced_by_another_one(text: str) -> None:
+    talk = Talk()
+    answer = await talk.say(text)
+    assert talk.rounds == []
+    assert "There is no tool 'time__get_current_time' now: its server or device may be away." in answer
+
+
+async def test_a_name_with_two_underscores_in_a_text_is_no_tool() -> None:
+    assert await calls_for("remember that my__key is here") == [[("memory_write", {"content": "my__key is here"})]]
+
+
+@pytest.mark.parametrize(
+    ("text", "unread"),
+    [
+        ('/exec_shell command="ls" extra', "I can't read 'extra'. By hand: /exec_shell"),
+        ('/exec_shell command="ls" run', "I can't read 'run'"),
+        ("/exec_shell command=echo a b", "I can't read 'a', 'b'"),
+        ('/exec_shell command="a" "b"', "I can't read 'b'"),
+        ("/read_file notes.txt other.txt", "I can't read 'other.txt'"),
+        ("/get_current_time Tokyo", """I can't read 'Tokyo'. By hand: /get_current_time {"timezone":"…"}"""),
+        ('/exec_shell {"command": "ls"', "no JSON. By hand: /exec_shell"),
+        ('/exec_shell {"command": "ls"} extra', "no JSON"),
+    ],
+)
+async def test_a_call_by_hand_that_can_not_be_read_whole_is_not_made(text: str, unread: str) -> None:
+    talk = Talk()
+    assert unread in await talk.say(text)
+    assert talk.rounds == []
 
 
 @pytest.mark.parametrize("text", ['/get_current_time {"zone": "x"}', "call get_current_time with zone=x"])

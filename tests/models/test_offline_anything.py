@@ -106,7 +106,7 @@ async def test_lone_surrogates_in_a_text_become_replacement_characters() -> None
 
 
 @pytest.mark.parametrize(
-    "unit", ["'a ", "[[", "a=", "`", "a/", "a.", "-", "read it and ", "“x ", '{"a":', "show the list of "]
+    "unit", ["'a ", "[[", "a=", "`", "a/", "a.", "-", "read it and ", "“x ", '"\\', '{"a":', "show the list of "]
 )
 async def test_very_long_texts_are_taken_in_a_moment(unit: str) -> None:
     assert await answer_to(unit * 20_000)  # a square of this would run into the test's own limit of time

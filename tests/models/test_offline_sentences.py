@@ -111,6 +111,8 @@ async def test_scenarios_of_the_first_day(text: str, rounds: list[Calls]) -> Non
         ("search for green tea on the web", [("web_search", {"query": "green tea"})]),
         ("google tea and coffee", [("web_search", {"query": "tea and coffee"})]),
         ("execute 'ls -la'", [("exec_shell", {"command": "ls -la"})]),
+        ("Run the command sleep 2", [("exec_shell", {"command": "sleep 2"})]),
+        ("run the command: sort notes.txt", [("exec_shell", {"command": "sort notes.txt"})]),
         ("run cat notes.txt.", [("exec_shell", {"command": "cat notes.txt"})]),
         ("remember: buy milk and bread", [("memory_write", {"content": "buy milk and bread"})]),
         ("remember that I woke up then ate", [("memory_write", {"content": "I woke up then ate"})]),
@@ -123,6 +125,12 @@ async def test_scenarios_of_the_first_day(text: str, rounds: list[Calls]) -> Non
             "/write_file path=a.txt content='b c' mode=APPEND",
             [("write_file", {"path": "a.txt", "content": "b c", "mode": "append"})],
         ),
+        (r'/exec_shell command="echo \"a b\""', [("exec_shell", {"command": 'echo "a b"'})]),
+        (r'/exec_shell "echo \"a b\""', [("exec_shell", {"command": 'echo "a b"'})]),
+        (r'run "echo \"a b\""', [("exec_shell", {"command": 'echo "a b"'})]),
+        ("/exec_shell command=\"echo 'a'\"", [("exec_shell", {"command": "echo 'a'"})]),
+        ("/write_file path=a.txt, content='Hi!'", [("write_file", {"path": "a.txt", "content": "Hi!"})]),
+        (r'/read_file path="C:\dir\"', [("read_file", {"path": "C:\\dir\\"})]),
     ],
 )
 async def test_other_ways_to_say_it(text: str, calls: Calls) -> None:

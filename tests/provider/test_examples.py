@@ -1,12 +1,14 @@
 """The providers of `examples/`: what they answer, and what nothing gets out of them."""
 
 import re
-import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from examples.providers import finance, notes, sqlite_queries
+from examples.providers.shop import make_database
 
 from handspan.provider import Consumer, Provider, ProviderError
 from handspan.wire.cetp import CetpError, CetpSuccess, execute_request, read_data
@@ -114,12 +116,8 @@ async def test_a_large_note_is_cut_and_a_broken_one_is_read(folder: Path) -> Non
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Path:
-    """The declared queries, beside a database."""
-    with sqlite3.connect(tmp_path / "shop.db") as connection:
-        connection.execute("CREATE TABLE orders (id INTEGER, customer TEXT, day TEXT, total REAL)")
-        rows = [(1, "Ann", "2026-01-02", 10.5), (2, "Ann", "2026-02-03", 4.0), (3, "Bob", "2026-02-09", 7.0)]
-        connection.executemany("INSERT INTO orders VALUES (?, ?, ?, ?)", rows)
-    connection.close()
+    """The declared queries, beside their database."""
+    make_database(tmp_path / "shop.db")
     file = tmp_path / "shop.toml"
     file.write_text(SHOP.read_text(encoding="utf-8"), encoding="utf-8")
     return file
@@ -134,6 +132,7 @@ async def test_declared_queries_are_tools(shop: Path) -> None:
     assert await app.call("total_by_month") == [
         {"month": "2026-01", "total": 10.5},
         {"month": "2026-02", "total": 11.0},
+        {"month": "2026-03", "total": 32.8},
     ]
     assert (await refused(app, "orders_of_customer", customer="Ann", limit=1000)).startswith("INVALID_ARGS")
     assert (await refused(app, "orders_of_customer", customer="Ann", table="x")).startswith("INVALID_ARGS")
@@ -168,6 +167,25 @@ async def test_a_database_that_goes_away_is_an_error(shop: Path) -> None:
     app = sqlite_queries.make_app(shop)
     (shop.parent / "shop.db").unlink()
     assert "The database says" in await refused(app, "total_by_month")
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run one of the programs to its end."""
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_a_program_without_its_data_says_what_to_do(tmp_path: Path) -> None:
+    folder, declared = tmp_path / "none", tmp_path / "shop.toml"
+    said = run(notes.__file__, str(folder), "manifest")
+    assert (said.returncode, said.stderr) == (1, f"There is no folder '{folder}': name the one that has the notes.\n")
+    said = run(sqlite_queries.__file__, str(declared), "manifest")
+    assert said.returncode == 1 and said.stderr.startswith(f"'{declared}' can't be read: ")
+    declared.write_text(SHOP.read_text(encoding="utf-8"), encoding="utf-8")
+    said = run(sqlite_queries.__file__, str(declared), "manifest")
+    assert said.returncode == 1 and f"there is no database '{tmp_path}/shop.db'. Name one" in said.stderr
+    assert said.stderr.endswith("run: python examples/providers/shop.py\n")
+    make_database(tmp_path / "shop.db")
+    assert run(sqlite_queries.__file__, str(declared), "manifest").returncode == 0
 
 
 # The page.

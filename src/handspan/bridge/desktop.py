@@ -6,9 +6,10 @@ import hashlib
 import logging
 import os
 import signal
+import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import IO, Final, TypeAlias
 
 import msgspec
 
@@ -29,6 +30,8 @@ SCAN_SECONDS: Final = 1.0
 _SECONDS_TO_END: Final = 2.0
 _SECONDS_TO_NOTICE: Final = 0.5
 """How long the end of a program may lag behind the end of its socket."""
+_MOST_READ: Final = 2000
+"""Bytes at the end of what a login wrote that are looked at for its last line."""
 
 
 class DesktopTransport:
@@ -46,7 +49,8 @@ class DesktopTransport:
         self._starting: dict[str, asyncio.Lock] = {}
         self._started: dict[str, tuple[list[str], asyncio.subprocess.Process]] = {}
         """The programs of apps that were started here, with their commands."""
-        self._logins: set[asyncio.subprocess.Process] = set()
+        self._logins: dict[asyncio.Task[None], asyncio.subprocess.Process] = {}
+        """The programs that let the person log in, each with the task that waits for its end."""
 
     async def apps(self) -> Sequence[ProviderApp]:
         """Return every app with a manifest, also one that can't be used. Of several with one id, the first counts."""
@@ -117,17 +121,27 @@ class DesktopTransport:
         found = self._found.get(app.id)
         if found is None or found.manifest is None or found.socket is None or not found.manifest.authorize:
             return
+        errors = tempfile.TemporaryFile()  # noqa: SIM115 - open until the program ends; a pipe could fill up
         try:
-            process = await start_program(found.manifest.authorize, found.socket, self._environment, intent)
-            self._logins = {one for one in (*self._logins, process) if one.returncode is None}
+            _log.info("Starting the login of %s: %s", app.id, found.manifest.authorize)
+            process = await start_program(
+                found.manifest.authorize, found.socket, self._environment, intent, errors=errors
+            )
         except CallFailed as error:
+            errors.close()
             _log.warning("The login of %s could not be started: %s", app.id, error)
+            return
+        waiting = asyncio.create_task(_log_end(app.id, process, errors))
+        self._logins[waiting] = process
+        waiting.add_done_callback(self._logins.pop)
 
     async def close(self) -> None:
         """Close the connections, and end the programs that were started here."""
         for _, socket in self._sockets.values():
             socket.close()
-        processes = [*self._logins, *(process for _, process in self._started.values())]
+        processes = [*self._logins.values(), *(process for _, process in self._started.values())]
+        for waiting in tuple(self._logins):
+            waiting.cancel()  # what is ended here is no login that failed
         await asyncio.gather(*(_end(process) for process in processes))
 
     async def _end_replaced(self) -> None:
@@ -157,6 +171,19 @@ class DesktopTransport:
                         status = file.stat()
                         entries.append((file.path, status.st_ino, status.st_mtime_ns, status.st_mode))
         return sorted(entries)
+
+
+async def _log_end(app_id: str, process: asyncio.subprocess.Process, errors: IO[bytes]) -> None:
+    """Log how the program of a login ended, with the last line of its standard error if it failed."""
+    with errors:
+        code = await process.wait()
+        if code == 0:
+            _log.info("The login of %s is done.", app_id)
+            return
+        errors.seek(max(errors.seek(0, os.SEEK_END) - _MOST_READ, 0))
+        lines = errors.read().decode(errors="replace").split("\n")
+    said = next((line.strip() for line in reversed(lines) if line.strip()), "it wrote no reason")
+    _log.warning("The login of %s ended with exit code %d: %s", app_id, code, said)
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

@@ -155,5 +155,6 @@ def start(question_id: str, as_json: bool) -> None:
         return await requests.change("POST", f"/api/questions/{segment(found)}/start", StartedLogin)
 
     started = ask_gateway(work, says=not as_json)
-    text = f"The device starts the login. When it is done: handspan questions answer {shlex.quote(question_id)} allow"
+    answer = f"handspan questions answer {shlex.quote(question_id)} allow"
+    text = f"The device starts the login; if nothing opens there, its own output says why. When it is done: {answer}"
     print_done(started, text, as_json=as_json)

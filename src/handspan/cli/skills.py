@@ -35,9 +35,9 @@ def command(ctx: click.Context, as_json: bool) -> None:
 @json_option
 @place_options
 def show(name: str, as_json: bool) -> None:
-    """Print the instructions of the skill NAME, as a model would get them."""
+    """Print the tools of the skill NAME, and its instructions as a model would get them."""
     skill = ask_gateway(lambda requests: requests.get(_path(name), SkillText), says=not as_json)
-    print_done(skill, skill.instructions, as_json=as_json)
+    print_done(skill, _render_text(skill), as_json=as_json)
 
 
 @command.command("enable")
@@ -51,7 +51,7 @@ def enable(name: str, yes: bool, as_json: bool) -> None:
         raise click.UsageError("--json asks nothing: give --yes, too.")
     skill = ask_gateway(lambda requests: requests.get(_path(name), SkillText), says=not as_json)
     if not yes:
-        click.echo(skill.instructions)
+        click.echo(_render_text(skill))
         click.confirm(f"Let agents follow {name!r}?", abort=True)
     body: JsonObject = {"enabled": True, "fingerprint": skill.fingerprint}
     state = ask_gateway(lambda requests: requests.change("PUT", _path(name), SkillState, body), says=False)
@@ -70,6 +70,12 @@ def disable(name: str, as_json: bool) -> None:
     if not state.changed:
         raise ConfigError(f"The skill {name!r} was not enabled here: `handspan skills` lists those that are on.")
     print_done(state, f"{name} can't be used any more.", as_json=as_json)
+
+
+def _render_text(skill: SkillText) -> str:
+    """Return what a person reads before it is enabled."""
+    tools = ["those of the agent"] if skill.allowed_tools is None else skill.allowed_tools or ["none"]
+    return f"Tools while it is on: {', '.join(tools)}\n\n{skill.instructions}"
 
 
 def _path(name: str) -> str:

@@ -56,7 +56,7 @@ ERROR_HELP: Final[dict[ErrorCode, ErrorHelp]] = {
         "Use another agent or mode (`handspan agents`), or change `tools.command_policy` if the command is meant.",
     ),
     "hook_cancelled": ErrorHelp(
-        "A hook of `hooks.chain` refused the call, or gave no verdict in time.",
+        "A hook of `hooks.chain` refused the call (as `rate_limit` does above its limit), or gave no verdict in time.",
         "The message names the hook and its reason; a hook that failed left its traceback in the log.",
     ),
     "auth_required": ErrorHelp(
@@ -93,8 +93,8 @@ ERROR_HELP: Final[dict[ErrorCode, ErrorHelp]] = {
         "Look at the cause. `tools.url_policy.allowed_domains` allows private hosts by name.",
     ),
     "rate_limited": ErrorHelp(
-        "A hook or the other side allows no more calls for a while.",
-        "Wait. The hook `rate_limit` of `hooks.chain` is a setting of yours.",
+        "The other side (a device, an app, a search service) allows no more calls for a while.",
+        "Wait; the message says how long, if the other side did.",
     ),
     "busy": ErrorHelp(
         "Too much of this runs already, or a device has too many open calls.",

@@ -5,7 +5,7 @@ import os
 import socket
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from handspan.provider.connection import CallFailed
 
@@ -14,9 +14,17 @@ _PAUSE: Final = 0.05
 
 
 async def start_program(
-    argv: list[str], socket_path: Path, environment: Mapping[str, str], intent: str = ""
+    argv: list[str],
+    socket_path: Path,
+    environment: Mapping[str, str],
+    intent: str = "",
+    *,
+    errors: IO[bytes] | int = asyncio.subprocess.DEVNULL,
 ) -> asyncio.subprocess.Process:
-    """Start a program of a manifest in a session of its own, without a terminal. Raises `CallFailed`."""
+    """Start a program of a manifest in a session of its own, without a terminal. Raises `CallFailed`.
+
+    `errors`: the file that takes what the program writes to its standard error.
+    """
     more = {"CETP_SOCKET": str(socket_path), **({"CETP_AUTHORIZE_INTENT": intent} if intent else {})}
     nothing = asyncio.subprocess.DEVNULL
     try:
@@ -26,7 +34,7 @@ async def start_program(
             cwd=environment.get("HOME") or "/",
             stdin=nothing,
             stdout=nothing,
-            stderr=nothing,
+            stderr=errors,
             start_new_session=True,
         )
     except OSError as error:

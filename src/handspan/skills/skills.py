@@ -41,6 +41,8 @@ class ListedSkill(Struct, frozen=True):
     """The reasons why the skill can't be used."""
     fingerprint: str
     """Identifies the content that a person agrees to by enabling it."""
+    allowed_tools: tuple[str, ...] | None = None
+    """As in `Skill`."""
 
 
 class _CheckedSkill(Struct, frozen=True):
@@ -219,4 +221,4 @@ def _list_skill(checked: _CheckedSkill) -> ListedSkill:
     skill = found.skill or Skill(found.name)
     is_enabled = checked.usable is not None
     head = found.name, skill.description, skill.version, found.where, found.path
-    return ListedSkill(*head, is_enabled, checked.problems, skill.fingerprint)
+    return ListedSkill(*head, is_enabled, checked.problems, skill.fingerprint, skill.allowed_tools)

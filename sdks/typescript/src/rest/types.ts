@@ -1017,6 +1017,7 @@ export interface SkillText {
   name: string;
   instructions: string;
   fingerprint: string;
+  allowed_tools: string[] | null;
 }
 
 /** A skill, usable or not (SPEC A3). */
@@ -1031,6 +1032,7 @@ export interface SkillView {
   permissions: string[];
   path: string;
   fingerprint: string;
+  allowed_tools: string[] | null;
 }
 
 /** The sources of tools, by name. Only `admin` tokens see the details of an error. */

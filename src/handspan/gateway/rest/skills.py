@@ -44,7 +44,7 @@ async def skill_text(request: RestRequest, name: str) -> SkillText:
     await known.refresh()
     with _refused_as(404, "not_found"):
         skill = await asyncio.to_thread(known.find_any, name)
-    return SkillText(skill.name, skill.instructions, skill.fingerprint)
+    return SkillText(skill.name, skill.instructions, skill.fingerprint, skill.allowed_tools)
 
 
 @family.put("/api/skills/{name}", right="admin", also_refuses=(409,))
@@ -93,6 +93,7 @@ def _render_listed(one: ListedSkill, *, is_operator: bool) -> SkillView:
         one.problems,
         path=path,
         fingerprint=fingerprint,
+        allowed_tools=one.allowed_tools,
     )
 
 

@@ -12,7 +12,16 @@ from msgspec import Struct
 from handspan.core.errors import DefinitionError
 from handspan.core.schema import Validator
 from handspan.core.values import Json, JsonObject
-from handspan.models.offline.match import FILLERS, Clause, KnownTool, TextPiece, plain_name, split_words, word_set
+from handspan.models.offline.match import (
+    FILLERS,
+    Clause,
+    KnownTool,
+    TextPiece,
+    plain_name,
+    split_words,
+    unquote,
+    word_set,
+)
 
 _TYPES: Final = {"integer": "number", "number": "number", "boolean": "json", "array": "json", "object": "json"}
 _KINDS: Final = {  # kind of a text parameter → words that its name has
@@ -100,6 +109,8 @@ class FilledCall:
         self.problems = [] if self.missing else self._check()
         self.unused = [piece.text for piece in self._free if not self._is_own(piece) and piece.kind != "mark"]
         """Pieces that are neither words of the tool nor part of an argument."""
+        self.left = [piece.text for piece in self._free if piece.text not in (",", ";", ".", "?", "!", "\n")]
+        """Pieces that are not part of an argument."""
         self.lack = min(len(self.missing), 2) + sum(0.5 if text.isalpha() else 1.5 for text in self.unused[:8])
         """How far the call is from complete: points for missing parameters and unused pieces."""
 
@@ -113,7 +124,7 @@ class FilledCall:
         """Return the arguments that are JSON or `key=value`. Unknown keys stay in: the validator reports them."""
         slots = {plain_name(slot.name): slot for slot in self._slots}
         pairs = [self._use(piece).partition("=") for piece in self._pieces("pair")]
-        written = self._clause.given | {key: value.strip("\"',?!") for key, _, value in pairs}
+        written = self._clause.given | {key: _read_written(value) for key, _, value in pairs}
         keyed = ((slots.get(plain_name(key)), key, value) for key, value in written.items())
         return {slot.name if slot else key: _convert(slot, value) for slot, key, value in keyed}
 
@@ -202,11 +213,17 @@ class FilledCall:
         is_asked = is_query and not texts and not {"about", "for"}.isdisjoint(self._clause.words)
         words = self._words_after_verb() if texts == [slot] or is_asked else []
         text = self._clause.text[words[0].start : words[-1].end] if words else ""
-        if not text or (slot.kind == "command" and not re.match(_COMMAND, text, re.DOTALL)):
+        if not text or (slot.kind == "command" and not self._is_command(text, words[0])):
             return None
         self._use(*words)
         self.takes_words = True
         return (re.sub(_QUERY_FRAME, "", text) if is_query else text) or None
+
+    def _is_command(self, text: str, first: TextPiece) -> bool:
+        """Whether the text is a command line: it looks like one, or the word "command" stands before it."""
+        before = [piece.text.lower() for piece in self._clause.pieces if piece.start < first.start][-2:]
+        is_called_so = before[-1:] == ["command"] or before == ["command", ":"]
+        return is_called_so or re.match(_COMMAND, text, re.DOTALL) is not None
 
     def _words_after_verb(self) -> list[TextPiece]:
         """Return the pieces between the tool's own words and a used piece: `hello` of `write hello to notes.txt`."""
@@ -225,6 +242,12 @@ def decode_json(text: str) -> Json:
     except (ValueError, RecursionError):
         return text
     return value
+
+
+def _read_written(value: str) -> str:
+    """Return the value of `key=value`: what stands in its quotes, or the text without marks of a sentence."""
+    is_quoted = len(value) > 1 and value[0] in "\"'" and value[0] == value[-1]
+    return unquote(value) if is_quoted else value.strip("\"',?!")
 
 
 def _convert(slot: Slot | None, value: Json) -> Json:

@@ -15,13 +15,15 @@ _MAX_TEXT: Final = 100_000
 _MAX_PIECES: Final = 2000
 _MAX_COUNTED: Final = 40
 """Bounds: reading a text takes time in proportion to its length, whatever it holds."""
-_TOKEN: Final = r"""
-    (?P<code>`[^`]+`) | (?P<quoted>"[^"]*" | (?<!\w)'.*?'(?!\w))
+_ESCAPED: Final = r'"(?:[^"\\]++|\\.){0,1000}+"'  # \" is a quote of the text
+_TOKEN: Final = rf"""
+    (?P<code>`[^`]+`) | (?P<quoted>{_ESCAPED} | "[^"]*" | (?<!\w)'.*?'(?!\w))
   | (?P<url>(?i:https?)://[^\s<>"'`]*[^\s<>"'`.,;:!?)])
-  | (?P<pair>[^\W\d][\w-]{0,63}=(?:"[^"]*"|'[^']*'|[^\s;=>,][^\s;]*))
-  | (?P<number>(?<![\w.])[+-]?\d{1,300}(?:\.\d{1,300})?(?![\w:/-]|\.\w))
-  | (?P<path>(?:~|\.{1,2})?/(?:[^\s"'`,;?!]*[\w/])? | [\w.@+-]{1,254}(?:/[\w.@+-]*\w)+/? | [\w.@+-]{1,254}/(?=\s|$)
-           | (?<!\S)\.{1,2}(?=\s|$) | \w[\w+-]{0,254}(?:\.[\w-]+)*\.[a-zA-Z]\w{0,9}(?!\w))
+  | (?P<pair>[^\W\d][\w-]{{0,63}}=(?:{_ESCAPED}|'[^']*'|[^\s;=>,][^\s;]*))
+  | (?P<number>(?<![\w.])[+-]?\d{{1,300}}(?:\.\d{{1,300}})?(?![\w:/-]|\.\w))
+  | (?P<path>(?:~|\.{{1,2}})?/(?:[^\s"'`,;?!]*[\w/])? | [\w.@+-]{{1,254}}(?:/[\w.@+-]*\w)+/?
+           | [\w.@+-]{{1,254}}/(?=\s|$) | (?<!\S)\.{{1,2}}(?=\s|$)
+           | \w[\w+-]{{0,254}}(?:\.[\w-]+)*\.[a-zA-Z]\w{{0,9}}(?!\w))
   | (?P<word>\w(?:[\w'-]*\w)?) | (?P<mark>\n|\S)
     """
 
@@ -76,8 +78,13 @@ def split_pieces(text: str) -> list[TextPiece]:
     """Return the pieces of a text, in order."""
     tokens = islice(re.finditer(_TOKEN, text[:_MAX_TEXT], re.VERBOSE | re.DOTALL), _MAX_PIECES)
     kinds = ((token, token.lastgroup or "") for token in tokens)
-    inner = ((token, kind, token[0][1:-1] if kind in ("code", "quoted") else token[0]) for token, kind in kinds)
+    inner = ((token, kind, unquote(token[0]) if kind in ("code", "quoted") else token[0]) for token, kind in kinds)
     return [TextPiece(kind, piece, token.start(), token.end()) for token, kind, piece in inner]
+
+
+def unquote(text: str) -> str:
+    """Return a quoted text without its quotes; `\\"` in double quotes is a quote."""
+    return text[1:-1].replace('\\"', '"') if text[0] == '"' else text[1:-1]
 
 
 def split_words(text: str) -> list[str]:
@@ -143,6 +150,21 @@ class KnownTool:
         points = sum(3 if word in self.name_words else 1 + bool(self.find_in_name([word])) for word in known)
         share = len(self.find_in_name(known)) / max(len(self.name_words), 1)
         return points + 2 * share + 0.5 * (not self.namespace) if known else 0
+
+
+def find_absent(clause: Clause, tools: Sequence[KnownTool]) -> str:
+    """Return the written name of a tool of a server or device that is not offered, or "".
+
+    Such a name counts where a tool is named, and anywhere if another place offers a tool of the same own name: the
+    words of that name do not mean the other tool.
+    """
+    offered, own_names = {plain_name(tool.name) for tool in tools}, {plain_name(tool.own_name) for tool in tools}
+    for piece, last in zip(clause.pieces, ("use", *clause.words), strict=False):
+        namespace, own = split_name(plain_name(piece.text)) if piece.kind == "word" else ("", "")
+        is_meant = last in ("use", "call", "run", "the", "tool", "please") or own in own_names
+        if namespace and own and is_meant and plain_name(piece.text) not in offered:
+            return piece.text
+    return ""
 
 
 def find_named(clause: Clause, tools: Sequence[KnownTool]) -> list[KnownTool]:

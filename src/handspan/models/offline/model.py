@@ -12,13 +12,21 @@ from msgspec import Struct
 from handspan.core.calls import new_call_id
 from handspan.core.images import ImageReader
 from handspan.core.messages import AssistantMessage, CallPart, Media, Message, ResultsMessage, Text, UserMessage
-from handspan.core.names import did_you_mean
+from handspan.core.names import did_you_mean, split_name
 from handspan.core.tool import SEARCH_TOOLS, ToolSpec
 from handspan.core.values import Json
 from handspan.models.kept_messages import KeptMessages, message_events
 from handspan.models.model import ModelEvent, Projection
 from handspan.models.offline.arguments import FilledCall, LastCall, decode_json, known_zones, read_slots
-from handspan.models.offline.match import Clause, KnownTool, TextPiece, find_named, plain_name, split_pieces
+from handspan.models.offline.match import (
+    Clause,
+    KnownTool,
+    TextPiece,
+    find_absent,
+    find_named,
+    plain_name,
+    split_pieces,
+)
 
 STAND_IN: Final = "I am the offline stand-in: rules that match words to tools, not a language model."
 HOW_TO_SET_A_MODEL: Final = (
@@ -224,8 +232,30 @@ def _read_direct_call(name: str, rest: str, tools: Sequence[KnownTool]) -> _Task
     named = [tool for tool in tools if tool.name == name]
     named = named or [tool for tool in tools if plain_name(tool.name) == wanted]
     named = named or [tool for tool in tools if plain_name(tool.own_name) == wanted]
+    return _check_direct(_choose(clause, named)) if named else _Task(clause, None, _no_tool(name, tools))
+
+
+def _no_tool(name: str, tools: Sequence[KnownTool]) -> str:
     hint = did_you_mean(name, (tool.name for tool in tools)) or " Say 'help' to see some that there are."
-    return _choose(clause, named) if named else _Task(clause, None, f"There is no tool {name[:64]!r}.{hint}")
+    away = " now: its server or device may be away" if split_name(name)[0] else ""
+    return f"There is no tool {name[:64]!r}{away}.{hint}"
+
+
+def _check_direct(task: _Task) -> _Task:
+    """Return the task, or the reason why its call can't be read whole: nothing that the person wrote is left out."""
+    if task.tool is None or task.clause.given:
+        return task
+    if task.clause.source.startswith("{"):
+        return _Task(task.clause, None, f"I can't call {task.tool.name} like that: no JSON. {_by_hand(task.tool)}")
+    filled = FilledCall(task.tool, task.clause)
+    is_written = any(piece.kind == "pair" for piece in task.clause.pieces)
+    left = filled.left if is_written else filled.unused
+    if filled.missing or filled.problems or not left:
+        return task
+    unread = ", ".join(repr(text[:80]) for text in left[:8])
+    return _Task(
+        task.clause, None, f"I can't call {task.tool.name} like that: I can't read {unread}. {_by_hand(task.tool)}"
+    )
 
 
 def _choose(clause: Clause, tools: Sequence[KnownTool]) -> _Task:
@@ -240,6 +270,8 @@ def _find_task(clause: Clause, tools: Sequence[KnownTool]) -> _Task:
     """Return the clause with its tool. An exact name wins; else the words and the arguments decide."""
     if clause.is_negated:
         return _Task(clause, None, "All right, I leave that alone.")
+    if absent := find_absent(clause, tools):
+        return _Task(clause, None, _no_tool(absent, tools))
     named = find_named(clause, tools)
     likely = named or sorted(tools, key=lambda tool: -tool.score(clause.counted))[:_MAX_CANDIDATES]
     filled = [(tool, FilledCall(tool, clause)) for tool in likely]
@@ -295,7 +327,7 @@ def _list_abilities(tools: Sequence[KnownTool]) -> str:
     examples = [f"- {said}" for said, needed in _EXAMPLES.items() if needed <= names]
     lines = [f"- /{tool.name}: {_first_words(tool.spec.description)}" for tool in tools[:8]]
     head = f"I have {len(tools)} tool{'s' if len(tools) != 1 else ''}; try for example:"
-    return "\n".join([head, *examples, *lines, _BY_HAND])
+    return "\n".join([head, *examples, *lines, "", _BY_HAND])  # the empty line ends the list of Markdown
 
 
 def _ask(tool: KnownTool, filled: FilledCall) -> str:
@@ -307,7 +339,9 @@ def _ask(tool: KnownTool, filled: FilledCall) -> str:
 
 def _by_hand(tool: KnownTool) -> str:
     """Return how a person writes a call of this tool."""
-    values = {slot.name: next(iter(slot.choices), "…") for slot in read_slots(tool) if slot.is_required}
+    slots = read_slots(tool)
+    named = [slot for slot in slots if slot.is_required] or slots[:1]
+    values = {slot.name: next(iter(slot.choices), "…") for slot in named}
     return f"By hand: /{tool.name} {msgspec.json.encode(values).decode()}"
 
 

@@ -20,6 +20,8 @@ class SkillView(Struct, frozen=True):
     """The file; for the operator alone, as is the fingerprint."""
     fingerprint: str = ""
     """What a person who enables it agrees to."""
+    allowed_tools: tuple[str, ...] | None = None
+    """Globs of the tools while it is on. None: those of the agent; empty: no tools."""
 
 
 class SkillText(Struct, frozen=True):
@@ -28,6 +30,8 @@ class SkillText(Struct, frozen=True):
     name: str
     instructions: str
     fingerprint: str
+    allowed_tools: tuple[str, ...] | None = None
+    """Globs of the tools while it is on. None: those of the agent; empty: no tools."""
 
 
 class SkillConsent(Struct, frozen=True, forbid_unknown_fields=True):
