@@ -7,6 +7,7 @@ from handspan.core.records import SessionRecord
 from handspan.core.store import Store
 from handspan.store.tables.database import TableConnection, Work, join_unit
 from handspan.store.tables.store import TableStore
+from tests.store.things import asks, user
 from tests.waiting import soon
 
 pytestmark = pytest.mark.anyio
@@ -53,6 +54,32 @@ async def test_an_end_that_is_refused_twice_is_stored_with_the_next_chance(
     assert (await store.conversations.get(session.id, owner="ann")).state == "running"
     await soon(store.expire())
     assert (await store.conversations.get(session.id, owner="ann")).state == "idle"
+
+
+@pytest.mark.parametrize("how", ["begun", "taken"])
+async def test_a_turn_whose_begin_is_stored_though_it_failed_is_given_back(
+    store: Store, session: SessionRecord, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    await store.conversations.append(session.id, user(), asks("a"), owner="ann")
+    assert isinstance(store, TableStore)
+    if how == "taken":
+        await store.database.execute("UPDATE sessions SET state = 'running'")  # it was handed over
+    write = store.database.write
+
+    async def store_and_fail(work: Work[object]) -> object:
+        await write(work)
+        raise StoreError("The connection broke in a commit.")
+
+    begin = store.conversations.begin_turn if how == "begun" else store.conversations.take_turn
+    with monkeypatch.context() as patch:
+        patch.setattr(store.database, "write", store_and_fail)
+        with pytest.raises(StoreError, match="broke in a commit"):
+            await begin(session.id, owner="ann")
+    assert (await store.conversations.get(session.id, owner="ann")).state == "running"
+    await soon(store.expire())
+    left = "waiting" if how == "begun" else "running"
+    assert (await store.conversations.get(session.id, owner="ann")).state == left
+    assert await begin(session.id, owner="ann")
 
 
 async def test_a_turn_that_never_began_in_the_store_ends_no_other(store: Store, session: SessionRecord) -> None:

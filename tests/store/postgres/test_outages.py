@@ -123,6 +123,24 @@ async def test_a_connection_on_which_a_server_that_stops_has_said_goodbye_is_rep
                 await asyncio.sleep(0)
 
 
+async def test_a_turn_that_was_cut_off_in_the_commit_of_its_begin_does_not_keep_its_session_busy(
+    proxy: FaultProxy, broken_way: str, state: Path
+) -> None:
+    async with store_at(broken_way, state, timeout=20.0) as store:
+        talk = store.conversations
+        session = (await soon(talk.create(owner="ann"))).id
+        await soon(talk.begin_turn(session, owner="ann"))  # from now on, the statement is one message
+        await soon(talk.end_turn(session, owner="ann"))
+        proxy.half_open("down")
+        beginning = asyncio.ensure_future(talk.begin_turn(session, owner="ann"))
+        await until(lambda: rows_in(state, "SELECT 1 FROM sessions WHERE state = 'running'"))
+        proxy.cut()
+        proxy.heal()
+        with pytest.raises(StoreError, match="look whether this was stored"):
+            await soon(beginning)
+        assert (await soon(talk.begin_turn(session, owner="ann"))).id == session
+
+
 async def test_a_server_that_can_not_be_reached_is_said_and_blocks_nothing(
     proxy: FaultProxy, broken_way: str, state: Path
 ) -> None:

@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -29,9 +29,11 @@ from handspan.core.messages import (
 from handspan.core.records import SessionPage, SessionRecord, SessionState
 from handspan.core.store import ArtifactStore, Leases
 from handspan.core.values import encode, sanitize
-from handspan.store.tables.database import Database, TableConnection, join_unit, unit_around
+from handspan.store.tables.database import Database, TableConnection, Work, join_unit, unit_around
 from handspan.store.tables.rows import ALL_ROWS, PageCursor, Row, clamp_limit
 from handspan.store.tables.usage import INSERT_USAGE, usage_values
+
+_T = TypeVar("_T")
 
 SESSION: Final = "id, owner, agent, name, created, active, state, length, removed, skills"
 # One statement checks all: the session is the owner's, calls and results pair, no reply follows another reply, the
@@ -60,8 +62,11 @@ _HAND_OVER: Final = (
     " AND (state = 'waiting' OR (state = 'running' AND run = ?))"
 )
 _TAKE_TURN: Final = f"UPDATE sessions SET run = ? WHERE id = ? AND owner = ? AND {_HANDED_OVER} RETURNING {SESSION}"
+# Without a state it is the one that its messages show.
 _END_OWN_TURN: Final = (
-    "UPDATE sessions SET state = ?, run = NULL WHERE id = ? AND owner = ? AND state = 'running' AND run = ?"
+    "UPDATE sessions SET run = NULL,"
+    " state = COALESCE(?/*text*/, CASE WHEN open_calls IS NULL THEN 'idle' ELSE 'waiting' END)"
+    " WHERE id = ? AND owner = ? AND state = 'running' AND run = ?"
 )
 _END_TURN: Final = (
     "UPDATE sessions SET state = ?, run = NULL WHERE id = ? AND owner = ? AND (?/*text*/ IS NULL OR run = ?)"
@@ -92,7 +97,8 @@ class StoredConversations:
         """The lease of each turn that this process runs, by session: what the turn writes counts only with it."""
         self._artifacts = artifacts
         self._lost_ends: dict[str, Row] = {}
-        """Turns whose end could not be stored, by session: the values of `_END_OWN_TURN`."""
+        """Turns whose end could not be stored, or whose begin may be stored though it failed, by session: the values of
+        `_END_OWN_TURN`."""
         self._clock = clock
         self._new: dict[str, SessionRecord] = {}
         """Sessions of a unit of work that is not committed yet."""
@@ -185,7 +191,7 @@ class StoredConversations:
         lease = self._leases.own
         work, unit = BeginTurn(session, owner, lease, self._clock()), unit_around(self._database)
         if unit is None:
-            begun = await self._database.write(work)
+            begun = await self._write_begin(work, session, (None, sanitize(session), sanitize(owner), lease))
         else:
             begun = self._new.get(session) or await self.get(session, owner=owner)
             check_not_running(begun)
@@ -203,8 +209,7 @@ class StoredConversations:
                 await unit.flush()  # the next turn may run in a process that reads the database
         except StoreError:
             # The rest of the unit may have been too large. The turn is over all the same: the next one depends on it.
-            whose = lease or self._leases.own
-            self._lost_ends[session] = (state, sanitize(session), sanitize(owner), whose)
+            self._lost_ends[session] = (state, sanitize(session), sanitize(owner), lease or self._leases.own)
             with contextlib.suppress(StoreError):
                 await self.end_lost_turns()
             raise
@@ -220,12 +225,24 @@ class StoredConversations:
     async def take_turn(self, session: str, *, owner: str) -> SessionRecord | None:
         """Make this process run a turn that was handed over, and return the session; None when there is none."""
         lease = self._leases.own
-        values = (lease, sanitize(session), sanitize(owner))
-        row = await self._database.write(lambda connection: connection.fetch_one(_TAKE_TURN, values))
+        key = (sanitize(session), sanitize(owner))
+
+        async def work(connection: TableConnection) -> Row | None:
+            return await connection.fetch_one(_TAKE_TURN, (lease, *key))
+
+        row = await self._write_begin(work, session, ("running", *key, lease))
         if row is None:
             return None
         self._turns[session] = lease
         return SessionRecord(*row)
+
+    async def _write_begin(self, work: Work[_T], session: str, end: Row) -> _T:
+        """Return what the work returns. If it fails, it may be stored all the same: `end` takes it back."""
+        try:
+            return await self._database.write(work)
+        except StoreError:
+            self._lost_ends[session] = end
+            raise
 
     async def handed_over(self) -> Sequence[tuple[str, str]]:
         """Return session and owner of the turns that were handed over, and that no process runs yet."""
@@ -234,9 +251,10 @@ class StoredConversations:
 
     async def end_lost_turns(self) -> None:
         """Mark the sessions as idle whose turns have ended while the store took no writes. Raises `StoreError`."""
-        for session, values in tuple(self._lost_ends.items()):
-            await self._database.execute(_END_OWN_TURN, values)
-            self._lost_ends.pop(session, None)
+        for session in tuple(self._lost_ends):
+            if session in self._lost_ends:  # else another caller was faster, and its next turn may have begun
+                await self._database.execute(_END_OWN_TURN, self._lost_ends[session])
+                self._lost_ends.pop(session, None)
 
     async def rename(self, session: str, name: str, *, owner: str) -> None:
         """Change the name."""
