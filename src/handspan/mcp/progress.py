@@ -18,6 +18,7 @@ class ProgressSender:
         self._loop = asyncio.get_running_loop()
         self._task: asyncio.Task[None] | None = None
         self._has_reports = False
+        self._is_over = False
 
     def show(self, value: Json) -> None:
         """Take a report of the tool. Any thread may call it."""
@@ -25,6 +26,8 @@ class ProgressSender:
         self._loop.call_soon_threadsafe(self._take, value)
 
     def _take(self, value: Json) -> None:
+        if self._is_over:  # of a thread that runs on when the time of its call has run out
+            return
         self._count += 1
         self._task = self._task or asyncio.create_task(self._send())
         report = value if isinstance(value, dict) else {"message": str(value)}
@@ -40,11 +43,14 @@ class ProgressSender:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if not self._has_reports:
-            return
-        await asyncio.sleep(0)  # what came just now is taken first
+        try:
+            if self._has_reports:
+                await asyncio.sleep(0)  # what came just now is taken first
+        finally:  # also when the client has cancelled the call: then every wait here is cancelled, too
+            self._is_over = True
+            if self._task is not None:
+                self._task.cancel()
         if self._task is not None:
-            self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         await self._send_newest()
 

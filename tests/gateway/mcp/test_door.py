@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -26,7 +27,7 @@ from handspan.core.tool import READ_ONLY
 from handspan.testing.gateway import RunningGateway, running_gateway
 from mcp import Client as McpClient
 from mcp import MCPError
-from tests.waiting import soon, until
+from tests.waiting import WAIT, soon, until
 
 pytestmark = pytest.mark.anyio
 
@@ -325,6 +326,61 @@ async def test_skills_are_prompts(tmp_path: Path, mode: str) -> None:
             assert prompt.description == "Tidy up." and [one.name for one in prompt.arguments or ()] == ["room"]
             content = (await client.get_prompt("tidy", {"room": "kitchen"})).messages[0].content
             assert isinstance(content, types.TextContent) and "Tidy the kitchen." in content.text
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_progress_after_the_end_of_a_call_leaves_nothing_behind(tmp_path: Path, mode: str) -> None:
+    is_over, has_reported = threading.Event(), threading.Event()
+
+    @tool(timeout=0.1)
+    def too_late(ctx: ToolContext) -> None:
+        """Report progress when the time is over."""
+        is_over.wait(WAIT)
+        ctx.progress({"progress": 1})
+        has_reported.set()
+
+    async def show(progress: float, total: float | None, message: str | None) -> None:
+        """Nothing."""
+
+    async with running_gateway(tmp_path) as gateway, mcp_client(gateway, mode) as client:
+        gateway.gateway.app.registry.register(too_late)
+        result = await soon(client.call_tool("too_late", {}, progress_callback=show))
+        assert result.is_error
+        is_over.set()
+        await asyncio.to_thread(has_reported.wait, WAIT)
+        await asyncio.sleep(0)
+        assert not progress_tasks()
+
+
+def progress_tasks() -> list[str]:
+    """The tasks of this process that send progress."""
+    return [found for task in asyncio.all_tasks() if "ProgressSender" in (found := repr(task.get_coro()))]
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_progress_of_a_call_that_its_client_cancels_leaves_nothing_behind(tmp_path: Path, mode: str) -> None:
+    has_seen, has_ended = asyncio.Event(), asyncio.Event()
+
+    @tool
+    async def steps(ctx: ToolContext) -> None:
+        """Tell a step, and wait."""
+        ctx.progress({"progress": 1})
+        try:
+            await asyncio.Event().wait()
+        finally:
+            has_ended.set()
+
+    async def show(progress: float, total: float | None, message: str | None) -> None:
+        has_seen.set()
+
+    async with running_gateway(tmp_path) as gateway, mcp_client(gateway, mode) as client:
+        gateway.gateway.app.registry.register(steps)
+        calling = asyncio.create_task(client.call_tool("steps", {}, progress_callback=show))
+        await soon(has_seen.wait())
+        assert progress_tasks()
+        calling.cancel()
+        await soon(has_ended.wait())
+        await until(lambda: not progress_tasks())
 
 
 @pytest.mark.parametrize("mode", ERAS)
