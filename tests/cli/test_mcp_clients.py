@@ -253,6 +253,20 @@ def test_arguments_that_can_t_be_read_name_the_tool_as_the_other_commands_know_i
     assert "`handspan tools show time__convert_time` has an example" in refused["message"], refused
 
 
+def test_tools_that_changed_since_an_earlier_add_are_named_with_what_to_do(run: Shell) -> None:
+    server = Path(__file__).parents[1] / "sources" / "mcp" / "server.py"
+    tools = run.home / "tools.json"
+    words = ("mcp", "add", "chg", "--", sys.executable, "-I", "-S", str(server), "--tools", str(tools))
+    for text, is_changed in (("One.", False), ("Another.", True)):
+        tools.write_text(json.dumps([{"name": "look", "description": text, "inputSchema": {"type": "object"}}]))
+        done = run(*words)
+        assert done.returncode == 0, done.stderr
+        trust = "not accepted yet: chg__look. Accept them: handspan mcp trust chg"
+        assert (trust in done.stdout) == is_changed, done.stdout
+    assert run("mcp", "trust", "chg").stdout == "Accepted: chg__look.\n"
+    assert "not accepted" not in run("mcp", "test", "chg").stdout
+
+
 def test_nothing_to_import_is_no_wrong_usage(run: Shell) -> None:
     done = run("mcp", "import")
     assert done.returncode == 0 and done.stdout.startswith("There is nothing to import: no other program")
