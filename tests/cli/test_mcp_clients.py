@@ -160,6 +160,8 @@ def test_config_makes_a_token_for_an_agent_and_prints_entries_that_work(run: She
         one = run("mcp", "config", "--client", "claude-code")
         assert "claude mcp add" in one.stdout and "mcpServers" not in one.stdout
         assert "random port" in one.stderr and "gateway.port" in one.stderr
+        cursor = run("mcp", "config", "--client", "cursor")
+        assert "handspan" in json.loads(cursor.stdout)["mcpServers"] and "# Cursor: into ~/.cursor" in cursor.stderr
         listed = run("tokens")
         assert "tools, agent:General" in listed.stdout and "MCP: Claude Code" in listed.stdout
         unknown = run("mcp", "config", "--agent", "Nobody")
