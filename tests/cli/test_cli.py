@@ -303,6 +303,16 @@ def test_a_batch_of_checks_answers_every_line(run: Shell) -> None:
     assert done.returncode == 1
 
 
+def test_output_that_can_t_be_written_is_told_in_a_sentence(run: Shell) -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [*COMMAND, "tools"], stdout=full, stderr=subprocess.PIPE, text=True, env=run.environ(), check=False
+        )
+    assert done.returncode == 1
+    told = "The output can't be written: No space left on device. Make room, or write it elsewhere."
+    assert done.stderr == f"handspan: {told}\n"
+
+
 # doctor, help
 
 

@@ -269,6 +269,8 @@ def test_a_call_is_shown_in_full_and_filters_hold(run: Shell) -> None:
         found: list[Any] = json.loads(run("calls", "--json", *words).stdout)
         return found
 
+    unknown = run("calls", "--status", "nope")
+    assert unknown.returncode == 2 and "'nope' is not one of 'success', 'error', 'open'" in unknown.stderr
     (failed,) = listed("--status", "error", "--origin", "builtin", "--since", "today")
     assert failed["tool"] == "read_file"
     assert listed("--until", "2020-01-01") == [] and len(listed("--since", "2020-01-01T12:00")) == 2

@@ -160,6 +160,8 @@ def test_config_makes_a_token_for_an_agent_and_prints_entries_that_work(run: She
         one = run("mcp", "config", "--client", "claude-code")
         assert "claude mcp add" in one.stdout and "mcpServers" not in one.stdout
         assert "random port" in one.stderr and "gateway.port" in one.stderr
+        cursor = run("mcp", "config", "--client", "cursor")
+        assert "handspan" in json.loads(cursor.stdout)["mcpServers"] and "# Cursor: into ~/.cursor" in cursor.stderr
         listed = run("tokens")
         assert "tools, agent:General" in listed.stdout and "MCP: Claude Code" in listed.stdout
         unknown = run("mcp", "config", "--agent", "Nobody")
@@ -251,6 +253,20 @@ def test_a_program_that_the_gateway_would_not_find_is_added_with_its_full_path(r
 def test_arguments_that_can_t_be_read_name_the_tool_as_the_other_commands_know_it(run: Shell) -> None:
     refused = json.loads(run("mcp", "call", "time", "convert_time", "{bad").stdout)
     assert "`handspan tools show time__convert_time` has an example" in refused["message"], refused
+
+
+def test_tools_that_changed_since_an_earlier_add_are_named_with_what_to_do(run: Shell) -> None:
+    server = Path(__file__).parents[1] / "sources" / "mcp" / "server.py"
+    tools = run.home / "tools.json"
+    words = ("mcp", "add", "chg", "--", sys.executable, "-I", "-S", str(server), "--tools", str(tools))
+    for text, is_changed in (("One.", False), ("Another.", True)):
+        tools.write_text(json.dumps([{"name": "look", "description": text, "inputSchema": {"type": "object"}}]))
+        done = run(*words)
+        assert done.returncode == 0, done.stderr
+        trust = "not accepted yet: chg__look. Accept them: handspan mcp trust chg"
+        assert (trust in done.stdout) == is_changed, done.stdout
+    assert run("mcp", "trust", "chg").stdout == "Accepted: chg__look.\n"
+    assert "not accepted" not in run("mcp", "test", "chg").stdout
 
 
 def test_nothing_to_import_is_no_wrong_usage(run: Shell) -> None:

@@ -4,6 +4,7 @@ import http.client
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import stat
@@ -131,6 +132,17 @@ def test_it_says_each_thing_on_its_line_and_the_files_are_private(run: Shell, se
     assert code == 0 and serving.token not in out + err and "Traceback" not in err
     assert "code=" not in out + err and not re.search(r"\d{4}-\d{4}-\d{4}", out + err)  # a log file has no secrets
     assert not (run.state / "gateway.json").exists()
+
+
+def test_the_commands_that_it_prints_reach_this_gateway(run: Shell, serve: Any) -> None:
+    state, config = run.home / "another state", run.home / "other.toml"
+    config.write_text("")
+    serving = serve("--model", "offline", "--config", str(config), "--state", str(state))
+    assert serving.line("Page") == f"Page     {serving.url}"
+    printed = re.search(r"`handspan (device[^`]*)`", serving.line("Device"))
+    assert printed is not None and shlex.split(printed[1])[1:] == ["--config", str(config), "--state", str(state)]
+    shown = run("devices", *shlex.split(printed[1])[1:])
+    assert shown.returncode == 0, shown.stderr
 
 
 def test_at_a_terminal_it_shows_a_link_and_a_code(run: Shell) -> None:

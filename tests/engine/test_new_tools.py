@@ -62,4 +62,5 @@ async def test_a_changed_one_is_refused_and_nobody_is_asked(make_kit: MakeKit) -
     kit.registry.replace(GIT, [tool(name="git_log", description="Another.")(git_log)], pins="blocks")
     refused = await kit.failure("git_log")
     assert refused.code == "tool_not_available" and "no person has accepted it yet" in refused.message
+    assert refused.message.endswith("To accept it: `handspan mcp trust git`.")
     assert person.asked == []

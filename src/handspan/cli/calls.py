@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
-from typing import Final
+from typing import Final, get_args
 
 import click
 import msgspec
@@ -12,7 +12,7 @@ from handspan.cli.door import ask_gateway, find_gateway, place_options
 from handspan.cli.options import ListingGroup, completes, json_option
 from handspan.cli.render import print_json, print_line, print_rows, render_columns, render_time
 from handspan.cli.requests import RemoteRefused, Requests, find_id, segment
-from handspan.core.errors import HandspanError
+from handspan.core.errors import ErrorCode, HandspanError
 from handspan.core.values import Json, describe_seconds, escape_invisible, strip_invisible
 from handspan.wire.rest.calls import CallPage, CallRecordView, ListedCall, TimingList
 
@@ -21,6 +21,8 @@ _NO_CALLS: Final = "The journal has no such call."
 _FOLLOWED: Final = ("at", "tool", "status", "took", "waited", "agent", "id")
 """The columns of --follow; `_WIDTHS` are theirs."""
 _WIDTHS: Final = (19, 24, 18, 9, 7, 12, 36)
+
+_STATUSES: Final = ("success", "error", "open", *get_args(ErrorCode))
 
 
 def _moment(_: click.Context, param: click.Parameter, given: str) -> str:
@@ -39,17 +41,23 @@ def _moment(_: click.Context, param: click.Parameter, given: str) -> str:
 @click.option("--session", default="", shell_complete=completes("sessions"), help="Only calls of this session.")
 @click.option("--tool", default="", shell_complete=completes("tools"), help="Only calls of this tool.")
 @click.option("--origin", default="", help="Only of this origin: a kind (device), or with a name (device(phone)).")
-@click.option("--status", default="", help="Only with this status: success, error, open, or a code such as timeout.")
+@click.option(
+    "--status",
+    type=click.Choice(_STATUSES),
+    metavar="STATUS",
+    help="Only with this status: success, error, open, or a code such as timeout.",
+)
 @click.option("--since", default="", callback=_moment, help="Only calls that began then or later.")
 @click.option("--until", default="", callback=_moment, help="Only calls that began earlier.")
 @click.option("--follow", "-f", is_flag=True, help="Go on with each call that ends, until Ctrl-C.")
 @json_option
 @place_options
 @click.pass_context
-def command(ctx: click.Context, /, limit: int, follow: bool, as_json: bool, **filters: str) -> None:
+def command(ctx: click.Context, /, limit: int, follow: bool, as_json: bool, **given: str | None) -> None:
     """List the calls, the last one first: id, tool, origin, agent, status, when, how long, how long for a person."""
     if ctx.invoked_subcommand is not None:
         return
+    filters = {name: value or "" for name, value in given.items()}
     if follow:
         _follow(filters, limit, as_json)
         return

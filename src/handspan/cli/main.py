@@ -1,8 +1,10 @@
 """The command line `handspan`, with click: finds the file of the subcommand that was typed; prints our errors."""
 
+import errno
 import gc
 import importlib
 import io
+import os
 import sys
 from typing import Any, Final
 
@@ -48,6 +50,8 @@ COMMANDS: Final = {
 }
 _OBJECTS: Final = {"restore": "restore"}
 """The name of a command's object in its module, where that is not `command`."""
+
+_UNWRITABLE: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class _Commands(click.Group):
@@ -123,6 +127,12 @@ def main() -> None:
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         sys.stderr.close()
         code = 0
+    except OSError as error:
+        if error.errno not in _UNWRITABLE or error.filename is not None:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the end of the process would try to write the rest
+        _print_error(f"handspan: The output can't be written: {error.strerror}. Make room, or write it elsewhere.")
+        code = 1
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -73,8 +73,12 @@ def _print_servers(servers: list[McpServerView], *, as_json: bool) -> None:
             if problem:
                 click.echo(f"{one.name}: {problem}", err=True)
         if one.waiting:
-            names = ", ".join(one.waiting)
-            click.echo(f"{one.name}: new or changed: {names}. Accept them: handspan mcp trust {one.name}", err=True)
+            click.echo(f"{one.name}: {_describe_waiting(one)}", err=True)
+
+
+def _describe_waiting(server: McpServerView) -> str:
+    names = ", ".join(server.waiting)
+    return f"new or changed, and not accepted yet: {names}. Accept them: handspan mcp trust {server.name}"
 
 
 def _state(server: McpServerView) -> str:
@@ -160,7 +164,8 @@ def _describe(server: McpServerView) -> str:
         reason = f": {server.reason.rstrip('.')}" if server.reason else ""
         return f"The MCP server {server.name!r} is not ready ({server.status}){reason}."
     hidden = " They are hidden until a skill names them." if server.internal_only else ""
-    return f"The MCP server {server.name!r} is ready. Its tools: {', '.join(server.tools) or 'none'}.{hidden}"
+    waiting = f"\nBut {_describe_waiting(server)}" if server.waiting else ""
+    return f"The MCP server {server.name!r} is ready. Its tools: {', '.join(server.tools) or 'none'}.{hidden}{waiting}"
 
 
 @command.command("remove")

@@ -3,7 +3,7 @@
 import asyncio
 import shutil
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -179,16 +179,18 @@ def config(agent: str, clients: tuple[str, ...], as_json: bool) -> None:
     if as_json:
         print_json({"url": remote.url, **msgspec.to_builtins(made), "clients": entries})
         return
-    for line in _instructions(entries):
-        click.echo(line)
+    _print_entries(entries)
     click.echo(
-        f"The entries hold a token: keep them to yourself. To end it: handspan tokens revoke {made.id}", err=True
+        f"This holds a new token: keep it to yourself. To end it: handspan tokens revoke {made.id}\n"
+        "Tokens of earlier entries stay valid: `handspan tokens` lists them.",
+        err=True,
     )
 
 
-def _instructions(entries: Mapping[str, str]) -> Iterator[str]:
+def _print_entries(entries: Mapping[str, str]) -> None:
+    """Print each entry below its title. The title of a single entry is on standard error: a file gets JSON alone."""
+    is_single = len(entries) == 1
     for name, entry in entries.items():
         title, where, _ = _CLIENTS[name]
-        yield f"# {title}: {where}"
-        yield entry
-        yield ""
+        click.echo(f"# {title}: {where}", err=is_single)
+        click.echo(entry if is_single else f"{entry}\n")

@@ -2,13 +2,14 @@
 
 import importlib
 import os
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import click
 
-from handspan.config.load import LoadedSettings, find_file, folder_of, load_with_sources
+from handspan.config.load import FILE_VARIABLE, LoadedSettings, find_file, folder_of, load_with_sources
 from handspan.config.settings import Settings
 from handspan.core.values import Json
 
@@ -85,6 +86,18 @@ def config_folder() -> Path:
     """Return the folder of the settings file. A person's own tools are in its folder `tools/`."""
     given: dict[str, Path] = click.get_current_context().find_root().ensure_object(dict)
     return folder_of(given.get("config") or find_file(os.environ), os.environ)
+
+
+def place_words(loaded: LoadedSettings) -> str:
+    """Return the options with which a command in another terminal has the state folder of these settings; or nothing.
+
+    They begin with a space. What is in the usual settings file is found without options.
+    """
+    given: dict[str, Path] = click.get_current_context().find_root().ensure_object(dict)
+    is_named = "config" in given or FILE_VARIABLE in os.environ
+    config = f" --config {shlex.quote(str(loaded.file.absolute()))}" if is_named and loaded.file is not None else ""
+    is_told = loaded.sources.get(("state",), "").startswith(("command line", "environment variable"))
+    return config + (f" --state {shlex.quote(str(loaded.settings.state.absolute()))}" if is_told else "")
 
 
 def read_settings(more: Mapping[str, Json] | None = None) -> Settings:

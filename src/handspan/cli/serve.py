@@ -14,7 +14,7 @@ import click
 import msgspec
 
 from handspan.cli.http_request import ask, certificate_of, own_tls
-from handspan.cli.options import config_folder, read_loaded_settings, settings_options
+from handspan.cli.options import config_folder, place_words, read_loaded_settings, settings_options
 from handspan.cli.running import StateInUse, announce, claim_state, find_running, write_ready
 from handspan.cli.wrapping import wrap_for
 from handspan.config.load import LoadedSettings
@@ -162,7 +162,7 @@ async def _serve(loaded: LoadedSettings, model: str, ready_file: Path | None, *,
                 write_ready(ready_file, url, gateway.auth.operator_token)
             _log.info("handspan %s serves %s (process %d)", VERSION, url, os.getpid())
             if not is_quiet:
-                saying.append(asyncio.create_task(_print_start(gateway, settings, url)))
+                saying.append(asyncio.create_task(_print_start(gateway, settings, url, place_words(loaded))))
             elif not settings.gateway.port:
                 click.echo(f"Gateway  {url}")  # nothing else says which port the system chose
             if (certificates := _own_certificates(settings)) is not None:
@@ -203,10 +203,13 @@ def _print_waiting(gateway: "Gateway") -> None:
         )
 
 
-async def _print_start(gateway: "Gateway", settings: Settings, url: str) -> None:
-    """Print what a person needs to know, a line each. The gateway already serves while the sandbox is tested."""
+async def _print_start(gateway: "Gateway", settings: Settings, url: str, place: str) -> None:
+    """Print what a person needs to know, a line each. The gateway already serves while the sandbox is tested.
+
+    `place`: the options with which other commands find this gateway.
+    """
     await asyncio.sleep(_A_MOMENT)
-    _print_page(gateway, url)
+    _print_page(gateway, url, place)
     report = await gateway.app.sandbox.ready()
     _print_line(f"Sandbox  {report.status}: {report.reason}")
     for more in (report.warning, report.remedy):
@@ -217,26 +220,28 @@ async def _print_start(gateway: "Gateway", settings: Settings, url: str) -> None
         _print_line(f"Tool     {broken.where} can't be used: {broken.problem}")
     for note in gateway.app.setting_notes:
         _print_line(f"Setting  {note}")
-    _print_pairing(gateway, settings, url)
+    _print_pairing(gateway, settings, url, place)
     _print_trust(settings, url)
     _print_line(f"Files    {settings.workspace} is the workspace, in which tools read, write and run")
     _print_line(f"State    {settings.state}")
 
 
-def _print_page(gateway: "Gateway", url: str) -> None:
+def _print_page(gateway: "Gateway", url: str, place: str) -> None:
     """Print the page's address. A link that signs in is a secret: a log file must not have it (SPEC S5)."""
     if sys.stdout.isatty():
         _print_line(f"Page     {sign_in_url(url, gateway.pairing.new_link(OPERATOR))}")
-        _print_line("         signs one browser in, within 10 minutes; `handspan pair --browser` shows a new link")
+        _print_line(
+            f"         signs one browser in, within 10 minutes; `handspan pair --browser{place}` shows a new link"
+        )
     else:
         _print_line(f"Page     {url}")
-        _print_line("         `handspan pair --browser` shows a link that signs one browser in")
+        _print_line(f"         `handspan pair --browser{place}` shows a link that signs one browser in")
 
 
-def _print_pairing(gateway: "Gateway", settings: Settings, url: str) -> None:
-    _print_line("Device   `handspan device` offers the tools of this computer")
+def _print_pairing(gateway: "Gateway", settings: Settings, url: str, place: str) -> None:
+    _print_line(f"Device   `handspan device{place}` offers the tools of this computer")
     if not sys.stdout.isatty():  # a code is a secret, as the page's link is
-        _print_line("         `handspan pair` shows a code for another program, computer or phone")
+        _print_line(f"         `handspan pair{place}` shows a code for another program, computer or phone")
         return
     code = gateway.pairing.new_code(OPERATOR).code
     others = _address_for_others(settings, url)

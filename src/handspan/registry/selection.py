@@ -156,7 +156,7 @@ def refusal(selection: ToolSelection, entry: Entry) -> ToolError:
     if entry.missing:
         return ToolError("tool_not_available", f"{text} {entry.missing}.")
     if entry.change is not None and entry.change.blocks:
-        return ToolError("tool_not_available", f"{text} {_CHANGED}.")
+        return ToolError("tool_not_available", f"{text} {_describe_change(entry)}.")
     return ToolError("policy_denied", f"{text} it may change things, and the agent {agent!r} is read-only.")
 
 
@@ -229,7 +229,14 @@ def _definition_reasons(selection: ToolSelection, entry: Entry) -> Iterator[Reas
     if entry.is_new:
         yield Reason(True, "It is new: a person is asked before its first call.")
     elif entry.change is not None:
-        yield Reason(not entry.change.blocks, f"I{_CHANGED[1:]}.")
+        yield Reason(not entry.change.blocks, f"I{_describe_change(entry)[1:]}.")
+
+
+def _describe_change(entry: Entry) -> str:
+    """Return that the definition of a tool has changed; for one of an MCP server, also how to accept it."""
+    if entry.origin.kind != "mcp":
+        return _CHANGED
+    return f"{_CHANGED}. To accept it: `handspan mcp trust {entry.origin.name}`"
 
 
 def _quote_all(globs: Sequence[str]) -> str:

@@ -101,6 +101,13 @@ async def test_filters_by_time(client: RestClient, rest: Rest) -> None:
     assert await found(f"until={elsewhere}") == ["operator--0"]
 
 
+async def test_a_status_that_is_none_is_refused_with_those_that_there_are(client: RestClient) -> None:
+    answer = await client.get("/api/calls?status=succes")
+    assert is_error(answer, 422, "invalid_request")
+    assert "status: 'succes' is none of open, success, error, " in answer.json()["error"]
+    assert answer.json()["error"].endswith("Did you mean 'success'?")
+
+
 @pytest.mark.parametrize("time", ["", "yesterday", "0.5", "2026-01-31", "2026-01-31T12:00:00", "2026-02-30T12:00:00Z"])
 async def test_a_time_that_is_none_or_has_no_zone_is_refused(client: RestClient, time: str) -> None:
     answer = await client.get(f"/api/calls?since={time}")

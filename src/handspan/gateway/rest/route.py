@@ -29,6 +29,7 @@ from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import JSON, PRIVATE, Endpoint
 from handspan.gateway.live import Topic
 from handspan.gateway.rest.parts import BodySize, RestParts
+from handspan.gateway.rest.wrong_fields import explain_error
 
 Work: TypeAlias = Callable[..., Awaitable[Any]]
 W = TypeVar("W", bound=Work)
@@ -294,8 +295,8 @@ def _decode(value: object, form: type[Struct], where: str, *, strict: bool = Tru
     try:
         return msgspec.convert(_with_whole_numbers(value, form), form, strict=strict)
     except msgspec.ValidationError as error:
-        known = form.__struct_encode_fields__
+        text, known = explain_error(value, _fields(form), error), form.__struct_encode_fields__
         unknown = sorted(set(value) - set(known)) if isinstance(value, dict) else []
         hint = did_you_mean(unknown[0], known) if unknown and "unknown field" in str(error) else ""
         listed = f" It may have: {', '.join(known)}." if unknown or not isinstance(value, dict) else ""
-        raise Refusal(422, "invalid_request", f"The {where} is not right: {error}.{hint}{listed}") from None
+        raise Refusal(422, "invalid_request", f"The {where} is not right: {text}{hint}{listed}") from None
