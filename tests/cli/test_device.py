@@ -91,7 +91,8 @@ def test_a_wrong_token_ends_it_and_an_absent_gateway_is_waited_for(run: Shell) -
 def test_a_second_one_of_the_same_label_is_refused(run: Shell) -> None:
     with serving(run), device(run):
         done = run("device", "--label", "laptop")
-        assert done.returncode == 1 and "--label makes it another device" in done.stderr
+        assert done.returncode == 1 and "A `handspan device` with the label 'laptop' runs on this" in done.stderr
+        assert "state" not in done.stderr and done.stderr.endswith("or make this one another device with --label.\n")
         with device(run, label="desktop"):
             assert {"laptop__device_info", "desktop__device_info"} <= set(listed(run))
 

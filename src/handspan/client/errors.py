@@ -4,7 +4,7 @@ import os
 import re
 from typing import Final
 
-from handspan.core.errors import HandspanError, ToolError
+from handspan.core.errors import ConfigError, HandspanError, ToolError
 
 _NO_TLS: Final = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNEXPECTED_EOF")
 _NO_HTTP: Final = ("did not receive a valid HTTP response", "BadStatusLine", "RemoteDisconnected", "ConnectionReset")
@@ -21,6 +21,10 @@ class GatewayRefused(HandspanError):
 
 class GatewayUnreachable(HandspanError):
     """No server answers at the gateway's address."""
+
+
+class StateFileInUse(ConfigError):
+    """Another client that runs uses the file that this one should have."""
 
 
 class MessageTooLarge(HandspanError):

@@ -27,6 +27,7 @@ from handspan.client.builder import Callbacks
 from handspan.client.client import Client
 from handspan.client.connection import State
 from handspan.client.context import CallContext
+from handspan.client.errors import StateFileInUse
 from handspan.client.functions import Code
 from handspan.client.pairing import read_link
 from handspan.client.ws import Backoff
@@ -167,8 +168,11 @@ class Device:
         logging.getLogger(_LINK).setLevel(logging.INFO)
         try:
             await client.run()
-        except ConfigError as error:
-            raise ConfigError(f"{error} (--label makes it another device).") from None
+        except StateFileInUse:
+            raise ConfigError(
+                f"A `handspan device` with the label {self._label!r} runs on this computer already: use that one, or "
+                "make this one another device with --label."
+            ) from None
         finally:
             logging.getLogger(_LINK).removeHandler(self._why)
         self._log.note("Ended." if self._is_ending else "The gateway has ended the connection for good.")
