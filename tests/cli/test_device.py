@@ -289,8 +289,9 @@ def test_a_paired_device_needs_its_code_once(run: Shell, tmp_path: Path) -> None
         url = address(run)
         refused = elsewhere("device", "--url", url, "--pair", "0000-0000-0000")
         assert refused.returncode == 1 and "This pairing code is wrong, used or too old" in refused.stderr
-        with device(elsewhere, "--url", url, "--pair", code, label="phone"):
+        with device(elsewhere, "--url", url, "--pair", code, label="phone") as paired:
             assert "phone__device_info" in listed(run)
+            assert f"handspan device --url {url} --label phone" in " ".join(paired.seen.split())
         with device(elsewhere, label="phone", HANDSPAN_URL=url):
             assert run("call", "phone__device_info").returncode == 0
         (kept,) = elsewhere.state.glob("device-phone-*.choices.json")

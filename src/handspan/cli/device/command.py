@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import logging
 import os
+import shlex
 import signal
 import sys
 import time
@@ -64,6 +65,9 @@ def command(label: str | None, pair: str | None, allow: tuple[str, ...], yes: bo
     settings = read_settings()
     own_label = clean_label(label or "", os.uname().nodename)
     remote, file, name = join_gateway(settings, f"device-{own_label}", own_label, pair)
+    if pair is not None:
+        named = f" --label {shlex.quote(label)}" if label else ""
+        log.note(f"Paired. From now on this is enough: handspan device --url {shlex.quote(remote.url)}{named}")
     is_at_terminal = sys.stdin.isatty() and sys.stderr.isatty()
     questions = TerminalQuestions(sys.stdin, sys.stderr, grants_once=True) if is_at_terminal else None
     consent = DeviceConsent(file, _PERMISSIONS if yes else allow, questions)
@@ -92,7 +96,7 @@ def _find_gateway(settings: Settings, file: DeviceFile) -> Remote:
     if remote is None:
         raise ConfigError(
             f"No gateway serves the state folder {str(settings.state)!r}: start one with `handspan serve`, or name one "
-            "with --url and --token, or --url and --pair."
+            "with --url (after it was paired that is enough), --url and --token, or --url and --pair."
         )
     return remote
 
