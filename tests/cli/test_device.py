@@ -83,7 +83,7 @@ def test_a_wrong_token_ends_it_and_an_absent_gateway_is_waited_for(run: Shell) -
         done = run("device", "--url", address(run), "--token", "wrong")
     assert done.returncode == 1 and "refused the token" in done.stderr
     with run.at_terminal("device", "--url", "http://127.0.0.1:1", "--token", "t") as terminal:
-        assert "Connect call failed" in terminal.until(r"No link to http://127\.0\.0\.1:1 [^\n]*trying again in \d+ s")
+        terminal.until(r"No link to http://127\.0\.0\.1:1 \(Connection refused\): trying again in \d+ s")
         terminal.type("\x03")
         assert terminal.ended() == 0
 
@@ -91,7 +91,8 @@ def test_a_wrong_token_ends_it_and_an_absent_gateway_is_waited_for(run: Shell) -
 def test_a_second_one_of_the_same_label_is_refused(run: Shell) -> None:
     with serving(run), device(run):
         done = run("device", "--label", "laptop")
-        assert done.returncode == 1 and "--label makes it another device" in done.stderr
+        assert done.returncode == 1 and "A `handspan device` with the label 'laptop' runs on this" in done.stderr
+        assert "state" not in done.stderr and done.stderr.endswith("or make this one another device with --label.\n")
         with device(run, label="desktop"):
             assert {"laptop__device_info", "desktop__device_info"} <= set(listed(run))
 
@@ -298,8 +299,9 @@ def test_a_paired_device_needs_its_code_once(run: Shell, tmp_path: Path) -> None
         url = address(run)
         refused = elsewhere("device", "--url", url, "--pair", "0000-0000-0000")
         assert refused.returncode == 1 and "This pairing code is wrong, used or too old" in refused.stderr
-        with device(elsewhere, "--url", url, "--pair", code, label="phone"):
+        with device(elsewhere, "--url", url, "--pair", code, label="phone") as paired:
             assert "phone__device_info" in listed(run)
+            assert f"handspan device --url {url} --label phone" in " ".join(paired.seen.split())
         with device(elsewhere, label="phone", HANDSPAN_URL=url):
             assert run("call", "phone__device_info").returncode == 0
         (kept,) = elsewhere.state.glob("device-phone-*.choices.json")

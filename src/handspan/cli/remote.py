@@ -22,7 +22,7 @@ from handspan.cli.requests import (
 )
 from handspan.cli.trust import HOW_TO_TRUST
 from handspan.client.address import Address
-from handspan.client.errors import GatewayUnreachable, explain_scheme
+from handspan.client.errors import GatewayUnreachable, explain_failure
 from handspan.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ class Remote:
                 f"This computer does not trust the certificate of {self.url} ({error.verify_message}): "
                 f"{HOW_TO_TRUST.format(url=self.url)}."
             )
-        why = f"{str(error) or type(error).__name__}{explain_scheme(self.url, error)}"
+        why = explain_failure(self.url, error)
         return GatewayUnreachable(
             f"The gateway at {self.url} does not answer: {why}. Is the gateway running (`handspan serve`)?"
         )

@@ -1,8 +1,10 @@
 """Errors of the connection to the gateway. Each message says what to do."""
 
+import os
+import re
 from typing import Final
 
-from handspan.core.errors import HandspanError, ToolError
+from handspan.core.errors import ConfigError, HandspanError, ToolError
 
 _NO_TLS: Final = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNEXPECTED_EOF")
 _NO_HTTP: Final = ("did not receive a valid HTTP response", "BadStatusLine", "RemoteDisconnected", "ConnectionReset")
@@ -19,6 +21,10 @@ class GatewayRefused(HandspanError):
 
 class GatewayUnreachable(HandspanError):
     """No server answers at the gateway's address."""
+
+
+class StateFileInUse(ConfigError):
+    """Another client that runs uses the file that this one should have."""
 
 
 class MessageTooLarge(HandspanError):
@@ -39,7 +45,14 @@ class LoginRequired(ToolError):
         self.intent = intent
 
 
-def explain_scheme(url: str, error: Exception) -> str:
+def explain_failure(url: str, error: Exception) -> str:
+    """Return why the server at this address gave no answer, in words for a person: "Connection refused"."""
+    numbers = dict.fromkeys(map(int, re.findall(r"\[Errno (\d+)\]", str(error))))  # several: of several addresses
+    words = ", ".join(os.strerror(number) for number in numbers) or getattr(error, "strerror", None) or str(error)
+    return f"{words or type(error).__name__}{_explain_scheme(url, error)}"
+
+
+def _explain_scheme(url: str, error: Exception) -> str:
     """Return a hint where a client of http met a server of https, or the other way round; else an empty text."""
     text = f"{type(error).__name__} {error}"
     if url.startswith(("https:", "wss:")):

@@ -10,6 +10,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from handspan.client.errors import StateFileInUse
 from handspan.core.errors import ConfigError, WireError
 from handspan.wire.ws import decode_client, encode
 from handspan.wire.ws_frames import FailureFrame, ResultFrame
@@ -158,7 +159,7 @@ class StateFile:
         self._written = -1
 
     def open(self, now: float) -> CallMemory:
-        """Return the saved memory, or an empty one. Raises `ConfigError` when the file is in use or broken."""
+        """Return the saved memory, or an empty one. Raises `StateFileInUse`, or `ConfigError` when it is broken."""
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock = os.open(self._path.with_name(f"{self._path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
         try:
@@ -168,12 +169,12 @@ class StateFile:
             return CallMemory()
         except BlockingIOError:
             self.close()
-            raise ConfigError(
-                f"{str(self._path)!r} is used by another client that runs: give this one a `state` file of its own"
+            raise StateFileInUse(
+                f"{str(self._path)!r} is used by another client that runs: give this one a `state` file of its own."
             ) from None
         except WireError as error:
             self.close()
-            raise ConfigError(f"{str(self._path)!r} can't be used. {error} Remove it to begin anew") from None
+            raise ConfigError(f"{str(self._path)!r} can't be used. {error} Remove it to begin anew.") from None
 
     def write(self, version: int, data: bytes, is_synced: bool) -> None:
         """Replace the file, unless it has a newer version. With `is_synced` the data is on the disk on return."""

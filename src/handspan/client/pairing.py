@@ -6,7 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 
 from handspan.client.address import Address
-from handspan.client.errors import GatewayRefused, GatewayUnreachable
+from handspan.client.errors import GatewayRefused, GatewayUnreachable, explain_failure
 from handspan.core.values import strip_invisible
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def pair(
         response = connection.getresponse()
         data = response.read(64 * 1024)
     except (OSError, http.client.HTTPException) as error:
-        raise GatewayUnreachable(f"{url} does not answer: {str(error) or type(error).__name__}") from None
+        raise GatewayUnreachable(f"{url} does not answer: {explain_failure(url, error)}") from None
     finally:
         connection.close()
     if response.status != 200:

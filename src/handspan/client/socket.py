@@ -15,7 +15,7 @@ from websockets.frames import CloseCode, Frame, Opcode
 from websockets.protocol import Event, State
 from websockets.typing import Subprotocol
 
-from handspan.client.errors import NotOpened, explain_scheme
+from handspan.client.errors import NotOpened, explain_failure
 from handspan.wire.ws import is_utf8
 
 if TYPE_CHECKING:
@@ -160,6 +160,6 @@ async def open_socket(
             f"its certificate is not trusted here ({error.verify_message}); give its root as `tls`, or with --ca FILE"
         ) from None
     except (OSError, InvalidHandshake, ConnectionClosed) as error:
-        raise NotOpened(f"{str(error) or type(error).__name__}{explain_scheme(url, error)}") from None
+        raise NotOpened(explain_failure(url, error)) from None
     assert isinstance(socket, ClientSocket)
     return socket

@@ -6,6 +6,7 @@ from urllib.parse import urlencode, urlsplit
 import msgspec
 
 from handspan.client.address import Address
+from handspan.client.errors import explain_failure
 from handspan.core.errors import ToolError
 from handspan.core.values import strip_invisible
 from handspan.wire.rest.artifacts import ArtifactView
@@ -38,7 +39,7 @@ def upload(
         response = connection.getresponse()
         body = response.read(64 * 1024)
     except (OSError, http.client.HTTPException) as error:
-        text = f"The tool ran, but its result could not be uploaded: {str(error) or type(error).__name__}."
+        text = f"The tool ran, but its result could not be uploaded: {explain_failure(parts.geturl(), error)}."
         raise ToolError("network_error", text) from None
     finally:
         connection.close()

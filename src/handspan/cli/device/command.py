@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import logging
 import os
+import shlex
 import signal
 import sys
 import time
@@ -27,6 +28,7 @@ from handspan.client.builder import Callbacks
 from handspan.client.client import Client
 from handspan.client.connection import State
 from handspan.client.context import CallContext
+from handspan.client.errors import StateFileInUse
 from handspan.client.functions import Code
 from handspan.client.pairing import read_link
 from handspan.client.ws import Backoff
@@ -63,6 +65,9 @@ def command(label: str | None, pair: str | None, allow: tuple[str, ...], yes: bo
     settings = read_client_settings()
     own_label = clean_label(label or "", os.uname().nodename)
     remote, file, name = join_gateway(settings, f"device-{own_label}", own_label, pair)
+    if pair is not None:
+        named = f" --label {shlex.quote(label)}" if label else ""
+        log.note(f"Paired. From now on this is enough: handspan device --url {shlex.quote(remote.url)}{named}")
     is_at_terminal = sys.stdin.isatty() and sys.stderr.isatty()
     questions = TerminalQuestions(sys.stdin, sys.stderr, grants_once=True) if is_at_terminal else None
     consent = DeviceConsent(file, _PERMISSIONS if yes else allow, questions)
@@ -91,7 +96,7 @@ def _find_gateway(settings: Settings, file: DeviceFile) -> Remote:
     if remote is None:
         raise ConfigError(
             f"No gateway serves the state folder {str(settings.state)!r}: start one with `handspan serve`, or name one "
-            "with --url and --token, or --url and --pair."
+            "with --url (after it was paired that is enough), --url and --token, or --url and --pair."
         )
     return remote
 
@@ -167,8 +172,11 @@ class Device:
         logging.getLogger(_LINK).setLevel(logging.INFO)
         try:
             await client.run()
-        except ConfigError as error:
-            raise ConfigError(f"{error} (--label makes it another device).") from None
+        except StateFileInUse:
+            raise ConfigError(
+                f"A `handspan device` with the label {self._label!r} runs on this computer already: use that one, or "
+                "make this one another device with --label."
+            ) from None
         finally:
             logging.getLogger(_LINK).removeHandler(self._why)
         self._log.note("Ended." if self._is_ending else "The gateway has ended the connection for good.")
