@@ -51,8 +51,9 @@ async def test_one_node_listens_to_telegram_and_another_one_goes_on_when_it_stop
                 assert await soon(stopping) == 0
             await phone_comes_to(other, token, telegram)
             assert len(telegram.sent) == 2
-            assert nodes.rows("SELECT DISTINCT state FROM channel_inbox") == [("done",)]
-            assert nodes.rows("SELECT name FROM named_leases WHERE name LIKE 'message %'") == []
+            # Telegram has the answer before the node knows that.
+            await until(lambda: nodes.rows("SELECT DISTINCT state FROM channel_inbox") == [("done",)])
+            await until(lambda: nodes.rows("SELECT name FROM named_leases WHERE name LIKE 'message %'") == [])
 
 
 async def phone_comes_to(node: GatewayProcess, token: str, telegram: TelegramServer) -> None:
