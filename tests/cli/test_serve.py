@@ -304,7 +304,7 @@ def test_settings_that_changed_since_the_start_are_not_shown_as_in_force(run: Sh
     pattern = r"^note  settings: .*has changed since the gateway started: tools.result_limit$"
     assert re.search(pattern, run("doctor").stdout, re.M)
     assert "6000" in run("config", "--embedded").stdout
-    for words in (("tools",), ("model", "which")):
+    for words in (("tools",), ("model", "which"), ("channels",)):
         assert "the settings have changed since the gateway started" in run.on_screen(*words)
         assert run(*words).stderr == ""
     run.config("tools.result_limit = 5000\n")

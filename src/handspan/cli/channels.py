@@ -2,10 +2,10 @@
 
 import click
 
-from handspan.cli.door import ask_gateway, place_options
+from handspan.cli.door import ask_gateway, note_changed_settings, place_options
 from handspan.cli.options import ListingGroup, json_option
 from handspan.cli.render import print_done, print_json, print_rows
-from handspan.cli.requests import segment
+from handspan.cli.requests import Requests, segment
 from handspan.wire.rest.channels import ChannelList, ChannelTested, ChannelView, SenderChanged
 
 
@@ -17,7 +17,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
     """List the channels: kind, state, agent, who may write. docs/channels.md says how to set one up."""
     if ctx.invoked_subcommand is not None:
         return
-    found = ask_gateway(lambda requests: requests.get("/api/channels", ChannelList), says=not as_json)
+    found = ask_gateway(_list, says=not as_json)
     if as_json:
         print_json(found.channels)
         return
@@ -26,6 +26,11 @@ def command(ctx: click.Context, as_json: bool) -> None:
     for one in found.channels:
         if one.state.reason:
             click.echo(f"{one.name}: {one.state.reason}")
+
+
+async def _list(requests: Requests) -> ChannelList:
+    await note_changed_settings(requests)  # a channel that was added to them needs a restart
+    return await requests.get("/api/channels", ChannelList)
 
 
 def _people(channel: ChannelView) -> str:

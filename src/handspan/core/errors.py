@@ -16,6 +16,7 @@ HandspanError                   core     the root of all our errors
 │   ├── StateFileInUse          client   … because another client uses the state file
 │   ├── ServerExists            sources  … because an MCP server of this name is there already
 │   ├── NoModel                 models   … because the model that they name can't be used
+│   ├── ServerExists            sources  … because an MCP server of this name is there already, and may not be replaced
 │   └── StateInUse              cli      … because another gateway serves this state folder
 ├── WireError                   core     bytes from outside are not what they claim to be
 │   ├── TooManyValues           wire     … because they hold more values than one request may
