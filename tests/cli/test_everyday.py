@@ -56,6 +56,14 @@ def test_a_backup_brings_everything_back(run: Shell, tmp_path: Path, is_served: 
     again = other("restore", str(file), "--replace")
     assert again.returncode == 0 and "The state from before is in" in again.stdout
     assert list(other.state.parent.glob("handspan.before-*"))
+    folder = other.home / ".config" / "handspan"
+    (aside,) = folder.glob("before-*")
+    assert f"The settings, tools and skills from before are in {str(aside)!r}." in again.stdout
+    assert {str(path.relative_to(aside)) for path in aside.rglob("*.*")} == {"config.toml", "tools/dice.py"}
+    assert [path.name for path in (folder / "tools").iterdir() if path.is_file()] == ["dice.py"]
+    assert other("backup", str(tmp_path / "next.tar.gz")).returncode == 0
+    with tarfile.open(tmp_path / "next.tar.gz") as archive:
+        assert not [name for name in archive.getnames() if "before-" in name]
 
 
 def test_a_backup_has_what_is_behind_links(run: Shell, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import os
+import shutil
 import tarfile
 import tempfile
 from collections.abc import Iterator
@@ -33,7 +34,7 @@ _DATABASE: Final = "handspan.db"
 _OF_A_PROCESS: Final = ("gateway.json", "gateway.lock", "runs")
 """Names in the state folder that mean something only while a gateway runs."""
 _ASIDE: Final = "before-"
-"""How the name of a folder begins that has the state from before a restore."""
+"""How the name of a folder begins that has the state, or the person's files, from before a restore."""
 _OF_CONFIG: Final = (mcp_file.NAME, "tools", "skills")
 """The person's files and folders that lie beside the settings file."""
 
@@ -243,10 +244,11 @@ def _put_back(file: Path, state: Path, folder: Path, *, is_replaced: bool) -> Ba
         with _open_archive(file, "Restoring") as archive:
             kept += _move_aside(state, is_replaced=is_replaced)
             make_private(state)
+            aside = folder / _name_aside() if is_replaced else None
             sizes = [
                 _write(member, archive, target)
                 for member in archive
-                if (target := _target(member, state, folder)) is not None and _clear_target(target, is_replaced, kept)
+                if (target := _target(member, state, folder)) is not None and _clear_target(member, target, aside, kept)
             ]
     except (tarfile.TarError, EOFError, OSError) as error:
         raise HandspanError(" ".join((f"{str(file)!r} can't be put back: {error}.", *kept))) from None
@@ -303,9 +305,13 @@ def _move_aside(state: Path, *, is_replaced: bool) -> list[str]:
 
 def _find_aside(state: Path) -> Path:
     """Return a folder for the state of before: beside the state folder or, where that is a mount, in it."""
-    name = f"{_ASIDE}{datetime.now():%Y%m%d-%H%M%S}"
+    name = _name_aside()
     is_movable = state.parent.stat().st_dev == state.stat().st_dev and os.access(state.parent, os.W_OK)
     return state.with_name(f"{state.name}.{name}") if is_movable else state / name
+
+
+def _name_aside() -> str:
+    return f"{_ASIDE}{datetime.now():%Y%m%d-%H%M%S}"
 
 
 def _is_aside(path: Path) -> bool:
@@ -321,20 +327,23 @@ def _target(member: tarfile.TarInfo, state: Path, folder: Path) -> Path | None:
     return folders[root].joinpath(*parts)
 
 
-def _clear_target(target: Path, is_replaced: bool, kept: list[str]) -> bool:
-    """Return whether the file may be written. With `is_replaced`, an existing file is moved aside; else it stays.
+def _clear_target(member: tarfile.TarInfo, target: Path, aside: Path | None, kept: list[str]) -> bool:
+    """Return whether the file may be written. An existing file is moved into the folder `aside`; without one it stays.
 
-    `kept` gets a sentence about the existing file.
+    `kept` gets a sentence about that. The folder is not among tools and skills: the next backup leaves it out.
     """
     if not os.path.lexists(target):
         return True
-    if is_replaced:
-        aside = target.with_name(f"{target.name}.before-{datetime.now():%Y%m%d-%H%M%S}")
-        target.rename(aside)
-        kept.append(f"{str(target)!r} from before is {aside.name!r}.")
-        return True
-    kept.append(f"{str(target)!r} was there already, and stays.")
-    return False
+    if aside is None:
+        kept.append(f"{str(target)!r} was there already, and stays.")
+        return False
+    if not aside.exists():
+        make_private(aside)
+        kept.append(f"The settings, tools and skills from before are in {str(aside)!r}.")
+    before = aside.joinpath(*PurePosixPath(member.name).parts[1:])
+    before.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    shutil.move(target, before)  # a linked folder may be on another disk
+    return True
 
 
 def _write(member: tarfile.TarInfo, archive: tarfile.TarFile, target: Path) -> int:
