@@ -84,6 +84,7 @@ test('tools: one that takes minutes is waited for when it is tried', async () =>
   await page.clock.fastForward(120_000);
   end('It is done.');
   await page.locator('form.card').getByText('It is done.').waitFor();
+  await world.api('DELETE', '/api/devices/slow'); // the tests of devices begin with none
 });
 
 test('agents: made, changed, its tools ticked without their parameters, cloned and deleted', async () => {
