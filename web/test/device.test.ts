@@ -138,58 +138,6 @@ test('without HTTPS the phone says which tools are off and what to do, and what 
   await chat.locator('.call.success').nth(1).waitFor();
 });
 
-test('a second tab of a phone takes over without https, and the phone stays paired', async () => {
-  const plain = world.gateway.url.replace('127.0.0.1', PLAIN_HOST);
-  const { code } = await world.api<{ code: string }>('POST', '/api/pairing', { scopes: ['device'] });
-  const first = await (await world.context({ viewport: PHONE })).newPage();
-  await first.goto(`${plain}/device#code=${code}`);
-  await first.getByText('Connected', { exact: true }).waitFor();
-  const second = await first.context().newPage();
-  await second.goto(`${plain}/device`);
-  await second.getByText('Connected', { exact: true }).waitFor();
-  await first.getByText('open in another tab').waitFor();
-  await turn(second.getByRole('switch', { name: 'vibrate' }), false);
-  await turn(first.getByRole('switch', { name: 'device_info' }), false);
-  await second.reload();
-  await second.getByText('Connected', { exact: true }).waitFor();
-  expect(await second.getByRole('switch', { name: 'vibrate' }).isChecked()).toBe(false);
-  expect(await second.getByRole('switch', { name: 'device_info' }).isChecked()).toBe(false);
-});
-
-test('a phone whose browser keeps nothing can be paired, until it is left', async () => {
-  const { code } = await world.api<{ code: string }>('POST', '/api/pairing', { scopes: ['device'] });
-  const phone = await (await world.context({ viewport: PHONE })).newPage();
-  await phone.addInitScript(() => {
-    const get = () => {
-      throw new DOMException('Access is denied for this document.', 'SecurityError');
-    };
-    Object.defineProperty(globalThis, 'localStorage', { get });
-  });
-  await phone.goto(`${world.gateway.url}/device#code=${code}`);
-  await phone.getByText('Connected', { exact: true }).waitFor();
-});
-
-test('a call that ends while the browser is asked for a permission leaves no question', async () => {
-  const phone = await pairedPhone('slow');
-  await phone.evaluate(() => {
-    const asked = new Promise((resolve) => Object.assign(globalThis, { answer: () => resolve({ state: 'granted' }) }));
-    Object.assign(globalThis, { count: 0 });
-    navigator.permissions.query = (() => {
-      Object.assign(globalThis, { count: 1 });
-      return asked;
-    }) as typeof navigator.permissions.query;
-  });
-  const chat = await world.open();
-  await say(chat, 'call slow__camera {}');
-  await expect.poll(() => phone.evaluate('count')).toBe(1);
-  await chat.getByRole('button', { name: 'Stop' }).click();
-  await chat.getByText('Stopped.').waitFor();
-  await phone.evaluate('answer()');
-  await say(chat, 'call slow__device_info {}'); // what comes later is there, and the question is not
-  await phone.getByRole('list', { name: 'Calls' }).getByText('device_info').waitFor();
-  expect(await phone.getByText('use camera?').count()).toBe(0);
-});
-
 test('the phone shows how to trust the root certificate of its gateway', async () => {
   const phone = await (await world.context({ viewport: PHONE })).newPage();
   await phone.route('**/device/root.crt', (route) => route.fulfill({ body: 'a root' }));

@@ -2,7 +2,7 @@ import { fileURLToPath } from 'node:url';
 import { Device } from 'handspan/device';
 import type { CallPage, ListedCall } from 'handspan/rest';
 import type { Page } from 'playwright-core';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { RawDevice } from './support/raw-device.ts';
 import { checkAccess, photograph, say, turn, World } from './support/world.ts';
 
@@ -66,17 +66,25 @@ test('tools: a number is taken as it is typed, also while it is not whole yet', 
 });
 
 test('tools: one that takes minutes is waited for when it is tried', async () => {
+  const { url, token } = world.gateway;
+  const device = new Device({ url, token, label: 'slow' });
+  onTestFinished(() => device.close());
+  let end = (_: string) => {};
+  const ended = new Promise<string>((resolve) => {
+    end = resolve;
+  });
+  device.tool({ name: 'work', description: 'Works.', annotations: { read_only: true }, handler: () => ended });
+  void device.run();
+  await expect.poll(() => device.state.status).toBe('online');
   const page = await world.open();
   await page.clock.install();
-  await page.goto(`${world.gateway.url}/#/tools/ask_user`);
-  await page.getByLabel('question').fill('Are you there?');
+  await page.goto(`${url}/#/tools/slow__work`);
   await page.getByRole('button', { name: 'Run' }).click();
-  const dialog = page.getByRole('dialog');
-  await dialog.getByText('Are you there?').waitFor();
+  await page.getByText('Running…').waitFor();
   await page.clock.fastForward(120_000);
-  await dialog.getByLabel('Your answer').fill('Yes, late.');
-  await dialog.getByRole('button', { name: 'Answer', exact: true }).click();
-  await page.locator('form.card').getByText('Yes, late.').waitFor();
+  end('It is done.');
+  await page.locator('form.card').getByText('It is done.').waitFor();
+  await world.api('DELETE', '/api/devices/slow'); // the tests of devices begin with none
 });
 
 test('agents: made, changed, its tools ticked without their parameters, cloned and deleted', async () => {

@@ -296,6 +296,16 @@ async def test_files_of_a_person_are_part_of_the_message_and_an_unknown_one_is_r
             assert (await rest.get("/api/sessions/f/messages/1/files/1")).status_code == 404
 
 
+async def test_a_message_with_files_is_not_overtaken_by_the_one_after_it(tmp_path: Path) -> None:
+    async with running(tmp_path, scripted("one", "two", "three")) as place, place.client("?session_id=o") as client:
+        await client.connected("resume", "events")
+        small = {"kind": "image", "media_type": "image/png", "data": "iVBORw0KGgo=", "name": "a.png"}
+        await client.send("message", content="look", id="m1", parts=[small])
+        for name in ("m2", "m3"):
+            await client.send("message", content="and tell me", id=name)
+        assert [(await client.hears_of("message_accepted"))["id"] for _ in range(3)] == ["m1", "m2", "m3"]
+
+
 async def test_a_client_that_comes_in_the_middle_of_a_round_gets_what_has_arrived(tmp_path: Path) -> None:
     model = scripted(call("device_info"), "It is a Pixel.")
     async with running(tmp_path, model) as place, place.client("?session_id=m") as chat:

@@ -59,9 +59,11 @@ class ChatConnection:
         "_frames",
         "_gets_all",
         "_missed_ends",
+        "_order",
         "_own_turns",
         "_peer",
         "_questions",
+        "_reading",
         "_refused",
         "_replay",
         "_running",
@@ -113,16 +115,28 @@ class ChatConnection:
         """Messages that are part of the session, by their ids: the hash of the text, and the turn that answers it."""
         self._refused: OrderedDict[str, ErrorFrame] = OrderedDict()
         """Messages that were refused while the link was down: the answer when they are sent again."""
+        self._order = asyncio.Lock()
+        self._reading = 0
+        """How many messages wait for their own parts, or for those of a message before them."""
 
     def say(self, frame: Say) -> None:
         """Answer a message of the client in a turn."""
         frame = frame if "resume" in self._peer.can else structs.replace(frame, id="")
         if not self._is_new(frame):
             return
-        if frame.parts:
-            self._do(self._say_with_parts(frame))
+        if frame.parts or self._reading:
+            self._reading += 1
+            self._do(self._say_in_order(frame))
         else:
             self._say(frame, UserMessage((Text(frame.text),), frame.id))
+
+    async def _say_in_order(self, frame: Say) -> None:
+        """Answer a message whose parts are read first; what comes meanwhile waits for it."""
+        try:
+            async with self._order:
+                await self._say_with_parts(frame)
+        finally:
+            self._reading -= 1
 
     async def _say_with_parts(self, frame: Say) -> None:
         owner = self._peer.who.owner
