@@ -47,3 +47,19 @@ def test_no_secret_is_shown(run: Shell) -> None:
 def test_settings_that_can_not_be_used_are_told(run: Shell) -> None:
     done = run("config", HANDSPAN_NOPE="1")
     assert done.returncode == 1 and "HANDSPAN_NOPE" in done.stderr
+
+
+def test_a_check_refuses_hooks_and_models_that_do_not_exist(run: Shell) -> None:
+    run.config(
+        'model = "nowhere"\n[agents.a]\nmodel = "nope"\n[[hooks.chain]]\ntype = "nope"\n'
+        '[[hooks.chain]]\ntype = "rate_limit"\nconfig = {per_minut = 3}\n'
+    )
+    done = run("config", "check")
+    assert done.returncode == 1 and "- model: there is no model 'nowhere'." in done.stderr
+    assert "- hooks.chain, type 'nope': there is no such hook." in done.stderr
+    assert "type 'rate_limit': config.per_minut: unknown key. Did you mean 'per_minute'?" in done.stderr
+    assert "FAIL  start: hooks.chain, type 'nope': there is no such hook." in run("doctor").stdout
+    run.config('[agents.a]\nmodel = "nope"\n')
+    done = run("config", "check")
+    assert done.returncode == 1 and "- agents.a.model: there is no model 'nope'." in done.stderr
+    assert "agents.a.model: there is no model 'nope'." in run("doctor").stdout

@@ -49,6 +49,7 @@ def test_settings_that_can_not_be_used_leave_those_from_before_in_force(run: She
             done = run("reload", "--json")
             assert done.returncode == 1 and json.loads(done.stdout)["code"] == "settings", wrong
             assert wrong.startswith("nonsense") or "reader" in run("agents").stdout
+            assert "can't be used" in run("doctor").stdout and "reload` applies" not in run("doctor").stdout
         gateway.process.send_signal(signal.SIGHUP)
         gateway.until("those from before stay in force")
         run.config('[agents.writer]\ntools = ["write_*"]\n')

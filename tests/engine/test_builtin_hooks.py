@@ -15,6 +15,7 @@ from handspan.engine.builtin_hooks import (
     PathPrefixHook,
     RateLimit,
     RateLimitConfig,
+    check_hooks,
     make_hooks,
 )
 from handspan.engine.hooks import CancelCall, HookedCall, Hooks, ModifyCall
@@ -119,11 +120,19 @@ def made_by_entry_point(config: JsonObject) -> RateLimit:
     ("link", "problem"),
     [
         (HookSettings("audit_lgo"), "no such hook. Did you mean 'audit_log'"),
-        (HookSettings("rate_limit"), "can't be made: Object missing required field `per_minute`"),
-        (HookSettings("rate_limit", {"per_minute": "x"}), "can't be made"),
-        (HookSettings("audit_log", {"argument": True}), "unknown field `argument`"),
+        (HookSettings("rate_limit"), "config.per_minute: is missing. It has to be a whole number."),
+        (HookSettings("rate_limit", {"per_minute": "x"}), "config.per_minute: must be a whole number, not 'x'."),
+        (HookSettings("audit_log", {"argument": True}), "config.argument: unknown key. Did you mean 'arguments'?"),
+        (HookSettings("audit_log", {"backups": 0}), "config.backups: must be a whole number from 1 to 100, not 0."),
     ],
 )
 def test_a_hook_that_can_not_be_made_stops_the_start(link: HookSettings, problem: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=problem):
+    with pytest.raises(ConfigError) as refused:
         make_hooks([link], tmp_path)
+    assert problem in str(refused.value)
+    assert check_hooks([link, link]) == [str(refused.value)] * 2
+
+
+def test_a_check_of_hooks_runs_no_code_of_plugins() -> None:
+    point = EntryPoint("mine", f"{__name__}:not_there", "handspan.hooks")
+    assert check_hooks([HookSettings("mine"), HookSettings("audit_log", {"backups": 2})], [point]) == []

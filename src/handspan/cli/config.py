@@ -11,7 +11,9 @@ from handspan.cli.render import print_done, print_json, print_rows
 from handspan.config.example import example_file
 from handspan.config.listing import setting_rows, shorten_keys
 from handspan.config.load import load_with_sources
+from handspan.core.errors import ConfigError
 from handspan.core.values import Json
+from handspan.gateway.setting_problems import agent_problems, check_settings
 from handspan.wire.rest.status import SettingsInForce, SettingView
 
 
@@ -69,6 +71,9 @@ def path(as_json: bool) -> None:
 def check(file: Path | None, as_json: bool) -> None:
     """Say whether the settings, or those of FILE, can be used. Exit code 1: they can't, with every reason."""
     loaded = read_loaded_settings() if file is None else load_with_sources(file)
+    check_settings(loaded.settings)
+    if problems := agent_problems(loaded.settings):
+        raise ConfigError("\n".join(["Some agents can't be used:", *(f"- {problem}" for problem in problems)]))
     text = f"{loaded.file}: no error." if loaded.file else "There is no settings file, and no error elsewhere."
     answer = {"file": None if loaded.file is None else str(loaded.file), "ok": True}
     print_done(answer, text, as_json=as_json)

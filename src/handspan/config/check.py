@@ -135,10 +135,12 @@ class SettingReader:
         if not isinstance(value, list | tuple):
             return self._add_error(key, f"must be a list, not {describe_value(value)}")
         kind = form.parts[0]
-        return tuple(self._item(kind, item, (*key[:-1], f"{key[-1]}[{place}]")) for place, item in enumerate(value))
+        return tuple(
+            self.read_whole(kind, item, (*key[:-1], f"{key[-1]}[{place}]")) for place, item in enumerate(value)
+        )
 
-    def _item(self, kind: Any, value: object, key: Key) -> Any:
-        """Read one item of a list. Lists are not merged, so a section in a list must have all its required keys."""
+    def read_whole(self, kind: Any, value: object, key: Key) -> Any:
+        """Return a value that no other source completes: a section must have all its required keys. Lists have such."""
         read = self.read(kind, value, key)
         section = section_of(kind)
         if section is None or read is _INVALID:

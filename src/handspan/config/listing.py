@@ -3,7 +3,7 @@
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -52,8 +52,17 @@ class SettingChanges(NamedTuple):
 class SettingsAtStart:
     """Settings in force, and the content that their file had when they were loaded."""
 
-    def __init__(self, settings: Settings, loaded: LoadedSettings | None = None) -> None:
-        """Without `loaded`, a program made the settings, and no file can change them."""
+    def __init__(
+        self,
+        settings: Settings,
+        loaded: LoadedSettings | None = None,
+        check: Callable[[Settings], None] = lambda _: None,
+    ) -> None:
+        """Without `loaded`, a program made the settings, and no file can change them.
+
+        `check` raises `ConfigError` for settings that can be read, and with which no gateway starts.
+        """
+        self._check = check
         self.loaded = loaded or LoadedSettings(settings, None, {})
         self._has_file = loaded is not None
         self._content = _content(self.loaded.file)
@@ -87,6 +96,7 @@ class SettingsAtStart:
             raise ConfigError("A program made the settings of this gateway: there is no file to read again.")
         try:
             fresh = self.loaded.reload()
+            self._check(fresh.settings)
         except ConfigError as error:
             self.problem = str(error)
             raise

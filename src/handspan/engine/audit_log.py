@@ -22,9 +22,9 @@ class AuditLogConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """Write the arguments too. They may be private."""
     file: str = "audit.jsonl"
     """The file; a relative path is below the state folder."""
-    max_bytes: Annotated[int, Meta(ge=1024)] = 10_000_000
+    max_bytes: Annotated[int, Meta(ge=1024, description="a whole number of bytes from 1024 on")] = 10_000_000
     """A line that would make the file larger begins a new one; the full one becomes `FILE.1`."""
-    backups: Annotated[int, Meta(ge=1, le=100)] = 5
+    backups: Annotated[int, Meta(ge=1, le=100, description="a whole number from 1 to 100")] = 5
     """How many full files are kept: `FILE.1` is the newest."""
 
 

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
 from msgspec import Struct
 
+from handspan.config.check import SettingPlace, SettingReader
 from handspan.config.entry_points import entry_points_of
 from handspan.config.settings import HookSettings
 from handspan.core.errors import ConfigError
@@ -122,6 +122,22 @@ def make_hooks(
     return [_name_hook(link, plugins, state) for link in links]
 
 
+def check_hooks(chain: Iterable[HookSettings], found: "Iterable[EntryPoint] | None" = None) -> list[str]:
+    """Return why hooks of the settings can't be made, a text each. No code of a plugin runs for that."""
+    links, problems = list(chain), []
+    if found is None:
+        found = entry_points_of(GROUP) if links else ()
+    plugins = {point.name: point for point in found}
+    for link in links:
+        try:
+            _check_type(link, plugins)
+            if link.type not in plugins:
+                _read_config(link)
+        except ConfigError as error:
+            problems.append(str(error))
+    return problems
+
+
 def _name_hook(link: HookSettings, plugins: "Mapping[str, EntryPoint]", state: Path) -> NamedHook:
     """Return the hook with its name. One of a plugin gets a thread, because its code may block."""
     thread = HookThread() if link.type in plugins else None
@@ -129,17 +145,34 @@ def _name_hook(link: HookSettings, plugins: "Mapping[str, EntryPoint]", state: P
 
 
 def _make_hook(link: HookSettings, plugins: "Mapping[str, EntryPoint]", state: Path) -> Hook:
-    where = f"hooks.chain, type {link.type!r}"
+    _check_type(link, plugins)
     plugin = plugins.get(link.type)
-    if plugin is None and link.type not in BUILTIN_HOOKS:
-        # A hook may guard the tools: a missing one must not be skipped.
-        hint = did_you_mean(link.type, [*BUILTIN_HOOKS, *plugins])
-        raise ConfigError(f"{where}: there is no such hook.{hint} Built in are {', '.join(BUILTIN_HOOKS)}.")
+    if plugin is None:
+        make, _ = BUILTIN_HOOKS[link.type]
+        return make(_read_config(link), state)
     try:
-        if plugin is not None:
-            hook: Hook = plugin.load()(link.config)
-            return hook
-        make, config = BUILTIN_HOOKS[link.type]
-        return make(msgspec.convert(link.config, config), state)
-    except Exception as error:  # code that is not ours, or a config that does not fit
-        raise ConfigError(f"{where}: the hook can't be made: {error}") from error
+        hook: Hook = plugin.load()(link.config)
+    except Exception as error:  # code that is not ours
+        raise ConfigError(f"{_place(link)}: the hook can't be made: {error}") from error
+    return hook
+
+
+def _check_type(link: HookSettings, plugins: "Mapping[str, EntryPoint]") -> None:
+    """Raise `ConfigError` when there is no such hook: it may guard the tools, so it must not be skipped."""
+    if link.type not in plugins and link.type not in BUILTIN_HOOKS:
+        hint = did_you_mean(link.type, [*BUILTIN_HOOKS, *plugins])
+        raise ConfigError(f"{_place(link)}: there is no such hook.{hint} Built in are {', '.join(BUILTIN_HOOKS)}.")
+
+
+def _read_config(link: HookSettings) -> Any:
+    """Return the config of a built-in hook. Raises `ConfigError` with everything that is wrong with it."""
+    errors: list[str] = []
+    reader = SettingReader(SettingPlace(_place(link), Path(), Path.home()), errors)
+    config = reader.read_whole(BUILTIN_HOOKS[link.type][1], link.config, ("config",))
+    if errors:
+        raise ConfigError(" ".join(errors))
+    return config
+
+
+def _place(link: HookSettings) -> str:
+    return f"hooks.chain, type {link.type!r}"

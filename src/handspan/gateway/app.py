@@ -40,6 +40,7 @@ from handspan.engine.hooks import Hooks
 from handspan.gateway.channels.delivery import ChannelDelivery
 from handspan.gateway.listening import browser_url
 from handspan.gateway.setting_notes import setting_notes
+from handspan.gateway.setting_problems import agent_problems, check_settings
 from handspan.media.attachments import OwnerImages
 from handspan.media.workers import MediaWorkers
 from handspan.models.choice import CHOSEN_OFFLINE, NAMED_OFFLINE, Choice, choose, falls_back_to_offline, find_ollama
@@ -111,7 +112,7 @@ class App:
         self._starts_servers = starts_servers
         self.models = StoredModels(settings)
         """The models of the settings, and those that a person added."""
-        self.started_with = SettingsAtStart(settings, loaded)
+        self.started_with = SettingsAtStart(settings, loaded, check_settings)
         self.sandbox = Sandbox(
             settings.workspace,
             hidden=[settings.state, *([config_folder] if config_folder else [])],
@@ -258,8 +259,9 @@ class App:
 
     @property
     def setting_notes(self) -> list[str]:
-        """A sentence for each setting without effect: it names a tool that is not there."""
-        return setting_notes(self.settings, (entry.spec.name for entry in self.registry))
+        """A sentence for each setting that names a tool or, for an agent, a model that is not there."""
+        names = (entry.spec.name for entry in self.registry)
+        return [*setting_notes(self.settings, names), *agent_problems(self.settings)]
 
     async def refresh_tools(self, *, is_forced: bool = False) -> None:
         """Read the files of the tools folder that have changed since the last look; `is_forced`: all of them."""

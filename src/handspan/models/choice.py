@@ -94,6 +94,26 @@ def choose(
     )
 
 
+def check_name(wanted: str, settings: Settings, setting: str = "model") -> None:
+    """Raise `NoModel` when the settings lead to no model of this name. Its key is not looked for.
+
+    `setting`: the one that has the name.
+    """
+    if wanted in settings.models:
+        if settings.models[wanted].api == "custom" and not settings.models[wanted].base_url:
+            text = f"models.{wanted}.base_url: a custom model needs the address of its server."
+            raise NoModel("rejected", text)
+        return
+    prefix, _, model = wanted.partition(":")
+    known, apis = [*settings.models, OFFLINE], (*_BY_API, *_BY_NICKNAME, OLLAMA)
+    if wanted != OFFLINE and not (model and prefix in apis):
+        raise NoModel(
+            "unknown_model",
+            f"{setting}: there is no model {wanted!r}.{did_you_mean(wanted, known)} Name one of {', '.join(known)}, "
+            f"or 'API:MODEL' with an API of {', '.join(apis)}.",
+        )
+
+
 def falls_back_to_offline(settings: Settings, environ: Environ, named: str = "") -> bool:
     """Return whether `choose` takes `offline` only because no model is named and no key is set."""
     return not (named or settings.model or settings.models) and not any(
@@ -135,6 +155,7 @@ def target_for(api: Api, *, strict: bool = False) -> "Target":
 
 def _resolve(wanted: str, settings: Settings, guard: NetGuard, environ: Environ, advice: str) -> Choice:
     """Return the model of this name. Raises `NoModel` when there is none."""
+    check_name(wanted, settings)
     if wanted in settings.models:
         return _from_settings(wanted, settings, guard, environ)
     if wanted == OFFLINE:
@@ -142,17 +163,10 @@ def _resolve(wanted: str, settings: Settings, guard: NetGuard, environ: Environ,
     prefix, _, model = wanted.partition(":")
     nicknames = {name: vendor_at_address(vendor, environ) for name, vendor in _BY_NICKNAME.items()}
     vendors: dict[str, Vendor] = {vendor.api: vendor for vendor in _BY_API.values()} | nicknames
-    if model and prefix == OLLAMA:
+    if prefix == OLLAMA:
         return Choice(_at_ollama(model, guard, environ, settings.model_requests), f"{wanted}, because it is named so.")
-    if model and prefix in vendors:
-        made = _at_vendor(vendors[prefix], model, guard, environ, settings.model_requests)
-        return Choice(made, f"{wanted}, because it is named so.")
-    known = [*settings.models, OFFLINE]
-    raise NoModel(
-        "unknown_model",
-        f"model: there is no model {wanted!r}.{did_you_mean(wanted, known)} Name one of {', '.join(known)}, "
-        f"or 'API:MODEL' with an API of {', '.join((*vendors, OLLAMA))}.",
-    )
+    made = _at_vendor(vendors[prefix], model, guard, environ, settings.model_requests)
+    return Choice(made, f"{wanted}, because it is named so.")
 
 
 def _read_key(reference: str, environ: Environ, setting: str) -> str:
@@ -164,8 +178,6 @@ def _read_key(reference: str, environ: Environ, setting: str) -> str:
 
 def _from_settings(name: str, settings: Settings, guard: NetGuard, environ: Environ) -> Choice:
     given, place = settings.models[name], f"models.{name}"
-    if given.api == "custom" and not given.base_url:
-        raise NoModel("rejected", f"{place}.base_url: a custom model needs the address of its server.")
     api: Api = "openai-chat" if given.api == "custom" else given.api
     key = _read_key(given.key, environ, f"{place}.key")
     if not key and not given.base_url:  # a vendor's key goes to that vendor only
