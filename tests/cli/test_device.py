@@ -156,6 +156,16 @@ def test_a_device_and_a_chat_follow_a_gateway_that_moves_to_another_port_and_to_
             chat.until(r"laptop__device_info: ok")
 
 
+def test_a_device_takes_the_new_operator_token_of_its_state_folder(run: Shell) -> None:
+    with serving(run) as gateway, device(run) as laptop:
+        port = address(run).rpartition(":")[2]
+        gateway.kill()
+        laptop.until(r"No link to [^\n]*trying again in \d+ s")
+        (run.state / "operator.token").unlink()
+        with run.at_terminal("serve", "--port", port, "--model", "offline"):
+            laptop.until(r"Connected to [^\n]*as 'laptop'")
+
+
 # Permissions.
 
 

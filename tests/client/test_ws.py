@@ -56,6 +56,15 @@ async def test_a_refusal_ends_it_with_what_to_do(status: int, token: str, words:
         await client.connected()
 
 
+async def test_a_refused_token_is_looked_for_again_and_only_another_one_is_tried() -> None:
+    asked, refuse = refusing(401)
+    async with gate(refuse) as there:  # type: ignore[arg-type] # made above
+        client = Client(there.url, "old", backoff=SOON, locate=lambda: (there.url, None, "new"))
+        with pytest.raises(GatewayRefused, match="refused the token"):
+            await asyncio.wait_for(client.run(), 60)
+    assert asked == ["Bearer old", "Bearer new"]
+
+
 async def test_a_refusal_is_shown_without_the_error_that_it_came_from() -> None:
     _, refuse = refusing(401)
     async with gate(refuse) as there:  # type: ignore[arg-type] # made above

@@ -46,20 +46,21 @@ class Remote:
         """Without the token: a repr ends up in logs."""
         return f"Remote(url={self.url!r})"
 
-    def locate(self) -> tuple[str, ssl.SSLContext | None]:
-        """Return where the gateway is now, and the TLS to use there."""
+    def locate(self) -> tuple[str, ssl.SSLContext | None, str]:
+        """Return where the gateway is now, the TLS to use there, and the token."""
         self._follow()
-        return self.url, self.tls
+        return self.url, self.tls, self.token
 
     def _follow(self) -> bool:
-        """Take the address that the gateway of the state folder has now. Return whether that is another one."""
+        """Take the address and the token that the gateway of the state folder has now. Return whether it has moved."""
         found = None
         with contextlib.suppress(ConfigError):  # the gateway is about to start or to end: the next attempt finds it
             found = self.find_again() if self.find_again is not None else None
-        if found is None or found.url == self.url:
+        if found is None:
             return False
+        has_moved = found.url != self.url
         self.url, self.token, self.tls = found.url, found.token, found.tls
-        return True
+        return has_moved
 
     def get(self, path: str, form: type[T], **query: str) -> T:
         """Return the answer, read as `form`."""

@@ -8,8 +8,8 @@ from urllib.parse import SplitResult, urlencode, urlsplit
 if TYPE_CHECKING:
     import ssl
 
-Locate: TypeAlias = Callable[[], "tuple[str, ssl.SSLContext | None]"]
-"""Returns the gateway's address, and the TLS to use there; None: as this computer trusts. It may block."""
+Locate: TypeAlias = Callable[[], "tuple[str, ssl.SSLContext | None, str]"]
+"""Returns the gateway's address, the TLS to use there (None: as this computer trusts), and the token. It may block."""
 
 _SOCKET: Final = "/ws/chat"
 _SCHEMES: Final = {"http": "ws", "ws": "ws", "https": "wss", "wss": "wss"}
@@ -53,18 +53,27 @@ class Address:
 
 
 class GatewayPlace:
-    """Where the gateway is now, and the TLS to use there. It may move: `locate` says where it is after a drop."""
+    """Where the gateway is now, the TLS to use there, and the token. It may move: `locate` says where it is then."""
 
-    def __init__(self, address: Address, tls: "ssl.SSLContext | None" = None, locate: Locate | None = None) -> None:
+    def __init__(
+        self, address: Address, token: str, tls: "ssl.SSLContext | None" = None, locate: Locate | None = None
+    ) -> None:
         self.address = address
+        self.token = token
         self.tls = tls
         self._locate = locate
 
     async def refresh(self) -> None:
         """Ask where the gateway is now. It may read files and ask the network, so it runs on a thread."""
         if self._locate is not None:
-            url, self.tls = await asyncio.to_thread(self._locate)
+            url, self.tls, self.token = await asyncio.to_thread(self._locate)
             self.address = Address(url)
+
+    async def find_new_token(self) -> bool:
+        """Ask where the gateway is now. Return whether it has another token than the one that was sent."""
+        before = self.token
+        await self.refresh()
+        return self.token != before
 
 
 def _without_secrets(parts: SplitResult) -> str:

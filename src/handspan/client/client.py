@@ -96,16 +96,16 @@ class Client:
         """`role`: the tools of a device are for every session of its owner, those of a chat for its own session.
 
         `state`: a file with which the client resumes even after it was killed. `concurrency`: how many calls run at
-        once. `ask_permission(question)` asks the person here; without it the answer is no. `tls`
-        replaces the certificates that this computer trusts. `locate()` returns the address and `tls` of a gateway that
-        may move; it is called before each further attempt. `open_link` opens each connection in place of a WebSocket.
-        `start_login(request)` begins a login for a tool that raised `LoginRequired`; without it the model gets that
-        error. `resume_token`: what the gateway gave an earlier process of this device in `connected`.
-        `on_channel_message(message)` gets what agents write to the person with the tool `message`.
+        once. `ask_permission(question)` asks the person here; without it the answer is no. `tls` replaces the
+        certificates that this computer trusts. `locate()` returns the address, `tls` and token of a gateway that may
+        move; it is called before each further attempt, and when the token is refused. `open_link` opens each
+        connection in place of a WebSocket. `start_login(request)` begins a login for a tool that raised
+        `LoginRequired`; without it the model gets that error. `resume_token`: what the gateway gave an earlier process
+        of this device in `connected`. `on_channel_message(message)` gets what agents write to the person with the tool
+        `message`.
         """
         self._options = ClientOptions(
-            GatewayPlace(Address(url), tls, locate),
-            token,
+            GatewayPlace(Address(url), token, tls, locate),
             device_name or os.uname().nodename,
             concurrency,
             ask_permission,

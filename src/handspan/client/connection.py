@@ -80,7 +80,6 @@ class ClientOptions(Struct, frozen=True):
     """The gateway's address, and how the client connects to it."""
 
     place: GatewayPlace
-    token: str
     device_name: str
     concurrency: int
     ask_permission: AskPermission | None
@@ -139,7 +138,7 @@ class ClientConnection:
         self._threads = CallThreads()
         asks = (options.ask_permission, self, options.start_login)
         self._runner = CallRunner(tools, ResultEncoder(self._upload), self._threads, *asks)
-        self._link = Link(owner.url, options.token, options.place, options.backoff, self, options.open_link)
+        self._link = Link(owner.url, options.place, options.backoff, self, options.open_link)
         self._state: State = "disconnected"
         self._flushing: asyncio.TimerHandle | None = None
         self._queue: deque[_Step] = deque()
@@ -434,5 +433,7 @@ class ClientConnection:
         from handspan.client.upload import upload  # noqa: PLC0415 - only for large results: start-up counts
 
         to = self._options
-        artifact: str = await self._threads.run(upload, to.address, to.token, data, media_type, name, to.place.tls)
+        artifact: str = await self._threads.run(
+            upload, to.address, to.place.token, data, media_type, name, to.place.tls
+        )
         return artifact

@@ -17,6 +17,7 @@ from handspan.core.fast import IS_FAST
 from handspan.core.values import strip_invisible
 
 _DELIBERATE: Final = 1000
+_UNAUTHORIZED: Final = 401
 _UNAVAILABLE: Final = 503
 _REMOVED: Final = 1008
 _REPLACED: Final = 4001
@@ -95,7 +96,6 @@ class Link:
     def __init__(
         self,
         url: Callable[[], str],
-        token: str,
         place: GatewayPlace,
         backoff: Backoff,
         listener: LinkListener,
@@ -107,7 +107,6 @@ class Link:
         """
         self._open_link = open_link
         self._url = url
-        self._token = token
         self._place = place
         self._backoff = backoff
         self._listener = listener
@@ -124,7 +123,7 @@ class Link:
         Raises `GatewayRefused` when the gateway refuses or removes this client. Raises `GatewayUnreachable` when no
         gateway has ever answered and `waits_for_gateway` is False.
         """
-        if not re.fullmatch(_FITS_A_HEADER, self._token):
+        if not re.fullmatch(_FITS_A_HEADER, self._place.token):
             raise GatewayRefused(0, _NO_TOKEN)
         try:
             async with asyncio.timeout(None) as self._scope:
@@ -172,6 +171,8 @@ class Link:
             socket = self._socket = await self._open()
         except NotOpened as error:
             if refusal := self._final_refusal(error.status, error.body):
+                if error.status == _UNAUTHORIZED and await self._place.find_new_token():
+                    return False
                 raise refusal from None
             if not waits_for_gateway and not self._was_connected:
                 raise GatewayUnreachable(self._explain_no_link(error)) from None
@@ -210,7 +211,7 @@ class Link:
         from handspan.client.socket import ClientSocket, open_socket  # noqa: PLC0415 - as above
 
         kind = FastSocket if IS_FAST else ClientSocket
-        return await open_socket(self._url(), self._token, self._place.address.is_local, self._place.tls, kind)
+        return await open_socket(self._url(), self._place.token, self._place.address.is_local, self._place.tls, kind)
 
     @property
     def _address(self) -> str:
@@ -225,9 +226,9 @@ class Link:
     def _final_refusal(self, status: int, body: bytes) -> GatewayRefused | None:
         """Return the error for a refusal that another attempt would get again."""
         text = _readable(body)
-        if status in (401, 403):
-            what = "refused the token" if self._token else "wants a token"
-            hint = _PAIR_AGAIN if status == 401 else "see what it says"
+        if status in (_UNAUTHORIZED, 403):
+            what = "refused the token" if self._place.token else "wants a token"
+            hint = _PAIR_AGAIN if status == _UNAUTHORIZED else "see what it says"
             message = f"The gateway at {self._address} {what} (HTTP {status}): {hint}. {text}"
             return GatewayRefused(status, message.rstrip())
         if status in _WRONG_ADDRESS and not self._was_connected:
