@@ -105,12 +105,14 @@ def test_the_list_has_the_built_in_one_first_and_those_of_the_settings_too(run: 
 
 def test_an_agent_is_shown_with_checkboxes_and_no_parameters(run: Shell) -> None:
     run.config(
-        '[tools]\ndisabled = ["spawn"]\n[agents.reader]\ntools = ["read_file", "write_file"]\nmode = "read_only"\n'
+        '[tools]\ndisabled = ["spawn"]\n[agents.reader]\ntools = ["read_file", "write_file", "http_request"]\n'
+        'mode = "read_only"\n'
     )
     shown = run("agents", "show", "reader", COLUMNS="200").stdout
     assert "It is from the settings: change it there." in shown
     assert "[x] read_file - Read a " in shown
     assert "[x] write_file (refused: read-only agent) - Write" in shown
+    assert "[x] http_request (needs network; only calls that read: read-only agent) - " in shown
     assert "[ ] exec_shell (needs shell) - Run a shell command" in shown
     assert "[ ] spawn (needs shell; off for all owners) - Run one program" in shown
     assert "[ ] web_fetch (needs network) - Fetch" in shown

@@ -249,6 +249,8 @@ def _checkbox(box: Checkbox) -> str:
         remarks.append("off for all owners")
     if box.selected and box.refused:
         remarks.append("refused: read-only agent")
+    if box.selected and box.only_reads:
+        remarks.append("only calls that read: read-only agent")
     if box.selected and box.asks:
         remarks.append("asks first")
     remark = f" ({'; '.join(remarks)})" if remarks else ""

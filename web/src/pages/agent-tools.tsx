@@ -74,6 +74,7 @@ function Tick({ tool, onChange }: { tool: Checkbox; onChange: (isOn: boolean) =>
       <input type="checkbox" checked={isOn} onChange={(event) => turn(event.currentTarget.checked)} />
       <span>
         {name} {tool.refused && <Badge kind="bad">its mode refuses it</Badge>}{' '}
+        {tool.only_reads && <Badge kind="waits">only calls that read</Badge>}{' '}
         {tool.asks && !tool.refused && <Badge kind="waits">asks first</Badge>}{' '}
         {permissions.length > 0 && <Badge kind="waits">{`needs ${permissions.join(', ')}`}</Badge>}{' '}
         {tool.disabled_by && <Badge>{`off: ${tool.disabled_by}`}</Badge>}

@@ -265,6 +265,7 @@ export interface Checkbox {
   asks: boolean;
   refused: boolean;
   disabled_by: string | null;
+  only_reads: boolean;
 }
 
 /** The model that answers. */

@@ -147,6 +147,7 @@ def _selection(request: RestRequest, chosen: Agent) -> AgentTools:
 
 def _checkbox(request: RestRequest, chosen: Agent, entry: Entry) -> Checkbox:
     spec = entry.spec
+    must_read = mode_refuses(chosen.mode, spec.annotations)
     return Checkbox(
         name=spec.name,
         origin=str(entry.origin),
@@ -154,6 +155,7 @@ def _checkbox(request: RestRequest, chosen: Agent, entry: Entry) -> Checkbox:
         permissions=spec.permissions,
         selected=selects(chosen, spec.name),
         asks=mode_asks(chosen.mode, spec.annotations),
-        refused=mode_refuses(chosen.mode, spec.annotations),
+        refused=must_read and entry.is_read_only is None,
         disabled_by=request.parts.app.registry.disabled_by(entry),
+        only_reads=must_read and entry.is_read_only is not None,
     )

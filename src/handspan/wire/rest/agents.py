@@ -59,6 +59,8 @@ class Checkbox(Struct, frozen=True):
     refused: bool
     """The agent's mode never lets it run."""
     disabled_by: str | None
+    only_reads: bool = False
+    """The agent's mode lets only those calls of it run that read."""
 
 
 class AgentTools(Struct, frozen=True):
