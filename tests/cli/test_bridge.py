@@ -72,7 +72,7 @@ def test_an_agent_answers_from_the_data_of_an_app(run: Shell, run_folder: str) -
     without_adb = {**tour.environ, "HANDSPAN_BRIDGE__ADB": "/no/adb"}
     with serving(run), run.at_terminal("bridge", "--android", **without_adb) as bridge:
         bridge.until(r"android is skipped: adb does not work: the program '/no/adb' is not there")
-        bridge.until(r"may it be started\?")
+        bridge.until(r"may it be started\? Answer on the page; or `handspan questions`")
         done = run("questions", "answer", tour.question("trust"), "allow")
         assert done.returncode == 0, done.stderr
         bridge.until(r"1 tools as finance__")

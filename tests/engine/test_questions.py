@@ -12,7 +12,7 @@ from handspan.core.calls import ToolCall
 from handspan.core.context import Deadline
 from handspan.core.function_tool import tool
 from handspan.core.principals import BUILTIN, Origin, Principal
-from handspan.core.questions import Answer, Question, find_waiting_note
+from handspan.core.questions import Answer, Question, find_waiting_note, waiting_text
 from handspan.core.results import Failure, Pending, Success, ToolResult, encode_envelope, envelope
 from handspan.core.tool import Annotations, Handling, ToolSpec
 from handspan.core.values import Json, encode
@@ -268,6 +268,11 @@ async def test_the_journal_has_the_persons_time_apart_from_the_tools_own(make_ki
         assert record.duration + record.waited <= whole
 
 
+async def test_a_question_of_no_conversation_is_answered_on_the_page() -> None:
+    question = Question("q", "trust", "", "device(bridge)", {}, "May it start?", "operator", "", "", 60.0)
+    assert " Answer on the page, or with `handspan questions answer q allow`" in waiting_text(question)
+
+
 async def test_the_caller_is_told_which_person_is_asked_and_where(make_kit: MakeKit) -> None:
     questions, device, progress = OpenQuestions(), OpenQuestions(), list[Json]()
     kit = photo_kit(make_kit, questions, ())
@@ -294,7 +299,7 @@ async def test_the_caller_is_told_which_person_is_asked_and_where(make_kit: Make
     assert notes == [
         (
             "Waiting for your answer: may 'photo' run? The agent 'Careful' asks before it uses 'photo' (mode "
-            f"'ask_always'). Answer in a chat, or with `handspan questions answer {ids[0]} allow` (or deny).\n",
+            f"'ask_always'). Answer in the chat, or with `handspan questions answer {ids[0]} allow` (or deny).\n",
             "",
         ),
         ("Waiting for your answer on the device 'phone': may 'camera' use the permission 'camera'?\n", "phone"),

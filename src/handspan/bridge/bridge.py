@@ -224,7 +224,7 @@ class Bridge:
         rule = self._memory.start_rule(app.id)
         old = None if rule is None or rule.decision != "allow" else _start(app, rule.argv)
         _log.info(
-            "%s: may it be started? Answer in a chat; or `handspan questions` shows the question with its id, and "
+            "%s: may it be started? Answer on the page; or `handspan questions` shows the question with its id, and "
             "`handspan questions answer ID allow` answers it (or deny)",
             app.id,
         )

@@ -90,7 +90,8 @@ def waiting_text(question: Question) -> str:
     """Return whose answer a call waits for, where the person is asked, and what."""
     device, how = question.device, ""
     if not device:
-        where, how = "", f" Answer in a chat, or with `handspan questions answer {question.id} allow` (or deny)."
+        place = "in the chat" if question.session else "on the page"
+        where, how = "", f" Answer {place}, or with `handspan questions answer {question.id} allow` (or deny)."
     else:
         where = f" at {device}" if device == OFFERING_CLIENT else f" on the device {device!r}"
     match question.kind:
