@@ -292,6 +292,12 @@ def test_verbose_shows_what_goes_in_and_out_of_a_tool(run: Shell) -> None:
         assert '→ get_current_time {"timezone":"Asia/Tokyo"}' in answer and '← {"status":"success"' in answer
 
 
+def test_a_retry_in_an_empty_session_does_not_blame_the_model(run: Shell) -> None:
+    done = run("chat", given="/retry\n")
+    assert "This session has no message yet: say something first." in done.stdout
+    assert "The model can't answer" not in done.stdout
+
+
 def test_ctrl_c_aborts_the_turn_and_not_the_program(run: Shell) -> None:
     sleeper = Sleeper(run)
     with run.at_terminal("chat") as terminal:

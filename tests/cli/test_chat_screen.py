@@ -182,7 +182,7 @@ async def test_other_notes_are_lines_of_their_own() -> None:
         [STARTED, CallProgress("c1", "look", waiting_note(asked)), RetryComing("Busy", 3.0), Ended("error", "why")]
     )
     assert lines[0].startswith("Waiting for your answer on the device 'phone'")
-    assert lines[-2:] == ["(Busy; trying again in 3 s)", "The model can't answer: why"]
+    assert lines[-2:] == ["(Busy; trying again in 3 s)", "why"]
 
 
 async def test_a_message_of_an_agent_is_a_line_of_its_own() -> None:

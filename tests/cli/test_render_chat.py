@@ -8,6 +8,7 @@ from msgspec import structs
 
 from handspan.cli.chat.lines import JsonLines, TerminalRenderer
 from handspan.core.events import (
+    GATEWAY_STOPPED,
     CallFinished,
     CallProgress,
     CallStarted,
@@ -18,6 +19,7 @@ from handspan.core.events import (
     RoundBegan,
     TextArrived,
     ThinkingArrived,
+    TurnFault,
 )
 from handspan.core.questions import Question, waiting_note
 from handspan.wire.ws_frames import ChannelMessage
@@ -57,7 +59,7 @@ def test_a_call_that_waits_for_a_person_at_a_device_says_where() -> None:
     ("reason", "words"),
     [
         ("done", ""),
-        ("error", "The model can't answer: why\n"),
+        ("error", "why\n"),
         ("limit", "(stopped: the limit of tool rounds is reached)\n"),
         ("errors", "(stopped: every tool call failed several times in a row)\n"),
         ("length", "(cut off: the answer was longer than the model may write)\n"),
@@ -69,6 +71,13 @@ def test_a_call_that_waits_for_a_person_at_a_device_says_where() -> None:
 def test_every_end_has_its_words_on_a_line_of_its_own(reason: EndReason, words: str) -> None:
     assert shown(TextArrived("half a"), Ended(reason, "why")) == f"half a\n{words}"
     assert shown(TextArrived("whole\n"), Ended(reason, "why")) == f"whole\n{words}"
+
+
+def test_an_end_says_that_the_gateway_was_stopped_and_blames_the_model_only_for_its_own_faults() -> None:
+    stopped = "(stopped: the gateway ends; say it again when it runs)\n"
+    assert shown(Ended("aborted", "half", GATEWAY_STOPPED)) == stopped
+    assert shown(Ended("error", "No message yet.", TurnFault("call", "not_found"))) == "No message yet.\n"
+    assert shown(Ended("error", "No key.", TurnFault("model", "auth"))) == "The model can't answer: No key.\n"
 
 
 def test_a_call_is_one_line_with_name_state_and_duration() -> None:
@@ -104,7 +113,7 @@ def test_nothing_that_is_shown_steers_the_terminal() -> None:
     wild = "a\x1b[2Jb\x9b1mc\rd\u202ee"
     tame = "a[2Jb1mcde"
     told = shown(TextArrived(wild), CallFinished("c", wild, "success", 0.1, wild), Ended("error", wild), verbose=True)
-    assert told == f"{tame}\n[{tame}: ok, 100 ms]\n← {tame}\nThe model can't answer: {tame}\n"
+    assert told == f"{tame}\n[{tame}: ok, 100 ms]\n← {tame}\n{tame}\n"
     out = Screen()
     assert shown(CallStarted("c", f"{wild}\n" * 50, "{}"), out=out).startswith(f"[{tame} {tame} ")
     assert len(out.getvalue()) < 100 and "\x1b" not in out.getvalue()

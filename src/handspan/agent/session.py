@@ -21,7 +21,7 @@ from handspan.agent.turn import Handle, Listener, Turn, tell_each
 from handspan.agent.turn_events import RoundSoFar, SessionEvent, last_turn, render_prompt
 from handspan.core.bus import AbortRequested, TurnEvent
 from handspan.core.errors import StoreError, ToolError
-from handspan.core.events import Ended, Event, QuestionAsked, RoundBegan, Titled
+from handspan.core.events import GATEWAY_STOPPED, Ended, Event, QuestionAsked, RoundBegan, Titled
 from handspan.core.messages import Message, UserMessage
 from handspan.core.principals import Principal
 from handspan.core.records import SessionRecord
@@ -282,6 +282,8 @@ class Session:
 
     def _publish(self, event: Event | Titled, turn: str) -> None:
         """Publish an event of a turn to the bus and to all listeners."""
+        if type(event) is Ended and event.reason == "aborted" and not self._host.is_open:
+            event = Ended("aborted", event.text, GATEWAY_STOPPED)
         self._so_far.note(event, turn)
         if type(event) is Ended:
             self._waiting = turn if event.reason == "pending" else ""

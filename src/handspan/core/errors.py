@@ -14,7 +14,6 @@ HandspanError                   core     the root of all our errors
 │   └── RepliesInARow           core     … because two messages of the model follow each other
 ├── ConfigError                 core     the settings can't be used; names file, key and remedy
 │   ├── StateFileInUse          client   … because another client uses the state file
-│   ├── ServerExists            sources  … because an MCP server of this name is there already
 │   ├── NoModel                 models   … because the model that they name can't be used
 │   ├── ServerExists            sources  … because an MCP server of this name is there already, and may not be replaced
 │   └── StateInUse              cli      … because another gateway serves this state folder

@@ -1,6 +1,6 @@
 """What happens in a turn, as events for every listener: terminal, page, WebSocket, SDK."""
 
-from typing import Literal, TypeAlias, final
+from typing import Final, Literal, TypeAlias, final
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -110,7 +110,11 @@ class TurnFault(Struct, frozen=True):
     of: Literal["model", "call", "inside"]
     """The model, its settings or its API; something that the turn stored or called; or our own code."""
     code: str
-    """A `ModelFault`, an `ErrorCode`, or the name of the exception."""
+    """A `ModelFault`, an `ErrorCode`, the name of the exception, or `gateway_stopped`."""
+
+
+GATEWAY_STOPPED: Final = TurnFault("inside", "gateway_stopped")
+"""Why a turn was aborted that no person stopped."""
 
 
 @final
@@ -121,7 +125,7 @@ class Ended(Struct, frozen=True, tag="ended"):
     text: str = ""
     """The last text of the model, or what went wrong."""
     fault: TurnFault | UnsetType = UNSET
-    """Only with the reason `error`, if it is known."""
+    """With the reason `error`, if it is known; with `aborted`, if the gateway was stopped."""
 
 
 @final

@@ -8,7 +8,7 @@ import pytest
 
 from handspan.agent.queue import MAX_WAITING
 from handspan.agent.refusals import SessionBusy
-from handspan.core.events import Ended, Titled
+from handspan.core.events import GATEWAY_STOPPED, Ended, Titled
 from handspan.core.principals import OPERATOR
 from handspan.models.model import TextDelta
 from handspan.models.scripted import Scripted, call
@@ -199,6 +199,7 @@ async def test_turns_that_do_not_end_in_time_are_aborted(kit: SessionKit) -> Non
     await soon(kit.reached.wait())
     await soon(kit.sessions.drain(0.01))
     assert await soon(first) == Ended("aborted")
+    assert listener.ends == [Ended("aborted", "", GATEWAY_STOPPED)], "no person has stopped it"
     assert await kit.texts() == ["1", "<slow>", "<slow>"]
     known = await soon(kit.store.conversations.get("s", owner=OWNER))
     assert known.state == "idle"

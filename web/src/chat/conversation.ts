@@ -39,6 +39,7 @@ export interface Notice {
 /** The event of this type. */
 type Of<Type extends TurnEvent['type']> = Extract<TurnEvent, { type: Type }>;
 
+const GATEWAY_STOPPED = 'Stopped: the gateway ends. What had arrived is kept; say it again when it runs.';
 const ENDS: { [reason in Of<'ended'>['reason']]?: string } = {
   aborted: 'Stopped. What had arrived is kept.',
   limit: 'Stopped: the turn has used all its rounds of calls. Say "go on" for more.',
@@ -397,8 +398,9 @@ export class Conversation {
     round.calls = round.calls.map((call) => (call.id === id ? change(call) : call));
   }
 
-  #end({ reason, text = '' }: Of<'ended'>): void {
+  #end({ reason, text = '', fault }: Of<'ended'>): void {
     if (reason === 'error') this.notice.value = { text, isProblem: true };
+    else if (fault?.code === 'gateway_stopped') this.notice.value = { text: GATEWAY_STOPPED, isProblem: false };
     else this.notice.value = ENDS[reason] ? { text: ENDS[reason], isProblem: false } : undefined;
     if (reason === 'pending') return;
     this.isRunning.value = false;

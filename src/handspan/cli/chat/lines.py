@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from handspan.core.events import (
+    GATEWAY_STOPPED,
     CallFinished,
     CallProgress,
     CallStarted,
@@ -17,6 +18,7 @@ from handspan.core.events import (
     RetryComing,
     TextArrived,
     ThinkingArrived,
+    TurnFault,
 )
 from handspan.core.questions import find_waiting_note
 from handspan.core.values import Json, describe_seconds, escape_invisible, strip_invisible
@@ -30,8 +32,18 @@ END_WORDS: Final[dict[EndReason, str]] = {
     "pending": "(waiting: a call has its outcome elsewhere)",
     "aborted": "(aborted)",
 }
+_STOPPED: Final = "(stopped: the gateway ends; say it again when it runs)"
 _MAX_SHOWN: Final = 2000
 """Characters of arguments or a result, where they are shown."""
+
+
+def describe_end(event: Ended) -> str:
+    """Return what a person should know of the end of a turn; empty after a whole answer."""
+    fault = event.fault
+    if event.reason == "error":
+        is_of_model = isinstance(fault, TurnFault) and fault.of == "model"
+        return f"The model can't answer: {event.text}" if is_of_model else event.text
+    return _STOPPED if fault == GATEWAY_STOPPED else END_WORDS.get(event.reason, "")
 
 
 class Show(Protocol):
@@ -227,10 +239,8 @@ class TerminalRenderer:
 
     def _show_end(self, event: Ended) -> None:
         self._running.clear()
-        if event.reason == "error":
-            self._line(f"The model can't answer: {event.text}")
-        elif event.reason in END_WORDS:
-            self._line(END_WORDS[event.reason])
+        if words := describe_end(event):
+            self._line(words)
         self._end_line()
 
     def _words(self, text: str) -> None:

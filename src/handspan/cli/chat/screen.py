@@ -23,7 +23,7 @@ from rich.text import Text
 
 from handspan.cli.chat.blocks import MarkdownBlocks
 from handspan.cli.chat.images import draw_image
-from handspan.cli.chat.lines import END_WORDS, call_name, clip, harmless, message_head
+from handspan.cli.chat.lines import call_name, clip, describe_end, harmless, message_head
 from handspan.cli.chat.markdown import THEME, BlockLines, make_markdown
 from handspan.cli.chat.progress import ProgressView, read_progress
 from handspan.cli.render import one_line, shorten_line
@@ -218,10 +218,8 @@ class RichScreen:
     def _show_end(self, event: Ended) -> None:
         self._running.clear()
         self._flush()
-        if event.reason == "error":
-            self._console.print(Text(harmless(f"The model can't answer: {event.text}"), style="red"))
-        elif event.reason in END_WORDS:
-            self._console.print(Text(END_WORDS[event.reason], style="yellow"))
+        if words := describe_end(event):
+            self._console.print(Text(harmless(words), style="red" if event.reason == "error" else "yellow"))
         self.rest()
 
     def _markdown(self, text: str) -> Markdown:
