@@ -74,7 +74,11 @@ test('a token that is revoked closes it for good', async () => {
   const one = await start({ token: made.token });
   const { tokens } = (await (await ask('GET', '/api/tokens')).json()) as { tokens: { id: string; label: string }[] };
   await ask('DELETE', `/api/tokens/${tokens.find(({ label }) => label === 'shortlived')?.id}`);
-  expect(await bounded(one.ended, 'the end')).toEqual({ status: 'closed', reason: 'the token was revoked' });
+  expect(await bounded(one.ended, 'the end')).toEqual({
+    status: 'closed',
+    reason: 'the token was revoked',
+    code: 1008,
+  });
 });
 
 test('a token of a device may not be a chat', async () => {
