@@ -204,7 +204,7 @@ class Loop:
         known: dict[str, CallRecord],
         emit: Emit,
     ) -> list[CallResult | Pending]:
-        """Run calls side by side, or one after the other where their group needs it. Return the outcomes in order."""
+        """Run calls side by side, or after earlier ones of their group (`agent/order.py`). Return outcomes in order."""
         tasks: list[_Running] = []
         for call, earlier in zip(calls, earlier_calls(calls, conversation.box), strict=True):
             run = self._run(conversation, call, refused, known, emit)

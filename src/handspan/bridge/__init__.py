@@ -6,7 +6,7 @@ Holds:   `bridge.py` (`Bridge`: finds apps and keeps a connection for each) and 
          the program), `in_process.py` with providers of the same process. `memory.py` is what a bridge must not forget.
          `wire/android_bundle.py` and `wire/android_manifest.py` read what adb prints.
 Imports: client, provider, wire, core. A bridge runs without the packages of a gateway: `python -m handspan.bridge`.
-To add:  a way to reach apps: a class that fills `Transport`, given to `Bridge.add`.
+To add:  a way to reach apps: a class that implements `Transport`, given to `Bridge.add`.
 """
 
 from handspan.bridge.android import AndroidTransport

@@ -2,6 +2,6 @@
 
 Holds:   `memory.py`, the bus inside one process; `nats.py`, the bus between nodes, with `link.py`, its connection.
 Imports: core.
-To add:  another bus (between processes, for example) is a file with a class that fills `Bus` of `core/bus.py`; it joins
-         the fixture of `tests/bus/`. A new event is a struct in `core/bus.py`, with its owner and plain values only.
+To add:  another bus (between processes, for example) is a file with a class that implements `Bus` of `core/bus.py`; it
+         joins the fixture of `tests/bus/`. A new event is a struct in `core/bus.py`, with its owner and plain values.
 """

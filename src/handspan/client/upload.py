@@ -22,7 +22,7 @@ _MAX_NAME: Final = 200
 def upload(
     address: Address, token: str, data: bytes, media_type: str, name: str, tls: "ssl.SSLContext | None" = None
 ) -> str:
-    """The id of the artifact with these bytes. Raises `ToolError` when the gateway does not take them. Blocks."""
+    """Upload these bytes, and return the id of their artifact. Raises `ToolError` if the gateway refuses. Blocks."""
     import http.client  # noqa: PLC0415 - loads with the first upload
 
     parts = urlsplit(address.http(_PATH))

@@ -50,7 +50,7 @@ class RateLimit:
         """The calls of each owner: when the call came, and its id."""
 
     async def before(self, call: HookedCall) -> BeforeVerdict:
-        """Cancel a call above the limit."""
+        """Cancel a call above the limit. A call that was changed comes here again, and is counted once."""
         if not matches_any(self._config.tools, call.name):
             return None
         now, calls = self._clock(), self._calls.setdefault(call.owner, deque())

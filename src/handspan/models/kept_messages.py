@@ -21,10 +21,10 @@ class KeptMessages:
         self.messages: list[Message] = []
 
     def append(self, message: Message) -> None:
-        """Add a message. Raises `UnpairedCalls` when it must not follow the last one."""
+        """Add a message, or merge two replies in a row. Raises `UnpairedCalls` when it must not follow the last one."""
         last = self.messages[-1] if self.messages else None
         merged = merge_replies(last, message)
-        if merged is not None:  # only in conversations of old versions: `check_next` refuses a new one
+        if merged is not None:  # only old versions stored two replies in a row: `Conversation.append` refuses that
             self.messages[-1] = merged
             return
         check_next(last, message)

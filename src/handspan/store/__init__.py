@@ -9,6 +9,6 @@ Holds:   `tables/`, which fills all of `core/store.py` on whichever database; `s
 Imports: config, core, net. Only `gateway/app.py` imports from here: a contract checks that.
 To add:  a thing that lasts: its Protocol in `core/store.py` as a property of `Store`, its nouns in `core/records.py`, a
          file in `tables/`, a step in the `migrations.py` of each database, its tests in `tests/store/`.
-         A database: a folder with a class that fills `Database` of `tables/database.py`, its choice in
+         A database: a folder with a class that implements `Database` of `tables/database.py`, its choice in
          `gateway/app.py`, its name in `BACKENDS` of `tests/stores.py`: then `tests/store/` runs on it, too.
 """

@@ -18,7 +18,7 @@ def kill_tree(pid: int) -> None:
     """
     _send(pid, signal.SIGSTOP)
     for _ in range(_ROUNDS):
-        alive = [child for child in descendants(pid) if not _is_zombie(child)]
+        alive = [child for child in descendants(pid) if not _has_ended(child)]
         if not alive:
             break
         for child in alive:
@@ -53,7 +53,8 @@ def _children(pid: int) -> list[int]:
     return children
 
 
-def _is_zombie(pid: int) -> bool:
+def _has_ended(pid: int) -> bool:
+    """Whether the process has ended: it is a zombie (Z), dead (X), or not there any more."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
     except OSError:

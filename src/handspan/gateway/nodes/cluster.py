@@ -48,7 +48,10 @@ _log = logging.getLogger(__name__)
 
 
 class Cluster:
-    """The other nodes, as this gateway sees them. Fills `OtherNodes`, `MirrorHost`, `RelayHost`, `MessageTargets`."""
+    """The other nodes, as this gateway sees them.
+
+    Implements `OtherNodes`, `MirrorHost`, `RelayHost` and `MessageTargets`.
+    """
 
     def __init__(self, settings: ClusterSettings, grace: float, most_calls: int) -> None:
         """`most_calls`: calls of other nodes that one client may have open."""
@@ -421,7 +424,7 @@ class Cluster:
 
 
 class KindOfRequests:
-    """The requests of one kind that have a key of their client. It fills `SharedRequests`."""
+    """The requests of one kind that have a key of their client. It implements `SharedRequests`."""
 
     def __init__(self, book: NodeBook, kind: str) -> None:
         self._book = book

@@ -60,7 +60,7 @@ class ShareHost(Protocol):
 
 
 class NodeShare:
-    """The part of this node in one server. It fills `ServerShare`."""
+    """The part of this node in one server. It implements `ServerShare`."""
 
     def __init__(self, name: str, host: ShareHost) -> None:
         self.name = name

@@ -52,7 +52,10 @@ def is_server(peer: str) -> bool:
 
 
 class SharedServers:
-    """The part of this node in the MCP servers of all nodes. It fills `RelayHost`."""
+    """What this node does for the MCP servers that all nodes share: run some, reach the others by their nodes.
+
+    Implements `RelayHost`.
+    """
 
     def __init__(self, host: MirrorHost, link: NatsLink, bus: NatsBus, node: str, away: float) -> None:
         """`node` is the name of this node; `away`: seconds without the database after which its programs end."""

@@ -69,7 +69,7 @@ class RequestNodes(Protocol):
 
 
 class SessionRoutes:
-    """Brings every request to the node that has its session, or its waiting call. It fills `RoutedSessions`."""
+    """Brings every request to the node that has its session, or its waiting call. It implements `RoutedSessions`."""
 
     def __init__(self, key: bytes, nodes: RequestNodes, here: ASGIApp, longest: int) -> None:
         """`here` answers requests of sessions of this node, and refuses bodies of more bytes than `longest`."""

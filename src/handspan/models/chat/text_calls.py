@@ -51,7 +51,7 @@ def split_calls(text: str, names: Collection[str]) -> tuple[str, list[TextCall]]
 
 
 def _cut_out_calls(text: str, names: Collection[str]) -> tuple[str, list[TextCall]]:
-    """Return the same as `split_calls`, with the spaces around the calls."""
+    """Return the same as `split_calls`, but do not strip the text at its two ends."""
     bare = _calls_in_json(text, names)
     if bare:
         return "", bare

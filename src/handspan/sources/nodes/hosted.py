@@ -223,7 +223,7 @@ class HostedServer:
 
 
 class _PersonElsewhere:
-    """The person for whom a call runs, at another node. It fills `Person`."""
+    """The person for whom a call runs, at another node. It implements `Person`."""
 
     def __init__(self, server: HostedServer, call_id: str, limit: asyncio.Timeout) -> None:
         self._server = server

@@ -176,6 +176,10 @@ class Mirrors:
                     _log.exception("The clients of other nodes could not be read")
 
     async def _refresh(self, owners: list[str]) -> None:
+        """Read the rows of these owners' clients. Update the mirrors that changed, and disconnect those that are gone.
+
+        A mirror is gone when it has no row any more, or its client is connected to this node now.
+        """
         async with self._looking:
             rows = {row.peer: row for row in await self._host.book.client_nodes(owners)}
             changed = [peer for peer, row in rows.items() if self._has_changed(row)]

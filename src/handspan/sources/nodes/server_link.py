@@ -37,7 +37,7 @@ def encode_snapshot(snapshot: ServerSnapshot) -> bytes:
 
 
 class NodeServerLink:
-    """A server at the node that runs it. It fills `ServerElsewhere`."""
+    """A server at the node that runs it. It implements `ServerElsewhere`."""
 
     def __init__(self, mirror: Mirror, host: MirrorHost) -> None:
         self.changed = asyncio.Event()

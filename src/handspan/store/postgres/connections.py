@@ -182,7 +182,7 @@ def _settings_statement(timeout: float) -> str:
 
 
 class PostgresConnection:
-    """Fills `TableConnection` for works."""
+    """Implements `TableConnection` for works."""
 
     def __init__(self, raw: Raw) -> None:
         self.raw = raw

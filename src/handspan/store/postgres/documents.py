@@ -20,7 +20,7 @@ _WRITE_FIRST = "INSERT INTO documents (name, body) VALUES (?, ?) ON CONFLICT (na
 
 
 class JsonDocument(Generic[_T]):
-    """A JSON value in a row of its own. It fills `JsonValue` of `store/switches.py`."""
+    """A JSON value in a row of its own. It implements `JsonValue` of `store/switches.py`."""
 
     def __init__(self, database: PostgresDatabase, name: str, decoder: msgspec.json.Decoder[_T], empty: bytes) -> None:
         self._database = database

@@ -70,7 +70,7 @@ _load: Final = msgspec.json.Decoder(dict[str, float])
 
 
 class StoredNodes:
-    """What nodes know of each other. It fills `NodeBook`."""
+    """What nodes know of each other. It implements `NodeBook`."""
 
     def __init__(self, database: PostgresDatabase, leases: NodeLeases) -> None:
         self._database = database
@@ -202,7 +202,7 @@ class StoredNodes:
 
 
 class StoredCodes:
-    """Pairing codes and sign-in links as rows, by the database's clock. It fills `EntryCodes`."""
+    """Pairing codes and sign-in links as rows, by the database's clock. It implements `EntryCodes`."""
 
     def __init__(self, database: PostgresDatabase) -> None:
         self._database = database

@@ -40,7 +40,7 @@ _CONNECTION_IS_FINE: Final = frozenset((sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY
 
 
 class SqliteConnection:
-    """Fills `TableConnection` for works. No method waits: a work runs to its end at once (`run_at_once`)."""
+    """Implements `TableConnection` for works. No method waits: a work runs to its end at once (`run_at_once`)."""
 
     def __init__(self, raw: sqlite3.Connection) -> None:
         self.raw = raw
