@@ -92,7 +92,7 @@ async def test_a_killed_worker_leaves_no_pipe_to_the_loop() -> None:
     process = await asyncio.create_subprocess_exec(
         *("sh", "-c", "sleep 100 & exit 0"), stdin=pipe, stdout=pipe, start_new_session=True
     )
-    await asyncio.wait_for(process.wait(), WAIT)
+    await until(lambda: process.returncode is not None)  # `wait` would wait for the end of the pipe, too
     await asyncio.wait_for(Worker(process, PATIENT).kill(), WAIT)
     reading = [found for found in gc.get_objects() if isinstance(found, asyncio.ReadTransport)]
     assert [transport for transport in reading if not transport.is_closing()] == []
