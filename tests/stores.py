@@ -84,6 +84,13 @@ def is_sound(folder: Path) -> bool:
     return is_postgres() or rows_in(folder, "PRAGMA integrity_check") == [("ok",)]
 
 
+def has_connections(folder: Path) -> bool:
+    """Whether the server still has connections of processes with a lease: it notices the end of a killed one late."""
+    return is_postgres() and bool(
+        rows_in(folder, "SELECT 1 FROM leases JOIN pg_stat_activity ON pid = backend LIMIT 1")
+    )
+
+
 def leases_in(folder: Path) -> int:
     """How many processes have a lease, or left one behind."""
     return len(rows_in(folder, "SELECT id FROM leases")) if is_postgres() else len(os.listdir(folder / "runs"))

@@ -13,9 +13,9 @@ import pytest
 from handspan.core.messages import check_all
 from handspan.core.results import Failure, succeed
 from handspan.core.store import Store
-from tests.stores import is_sound, leases_in, open_store
+from tests.stores import has_connections, is_sound, leases_in, open_store
 from tests.thoroughness import repeats
-from tests.waiting import soon
+from tests.waiting import soon, until
 
 pytestmark = pytest.mark.anyio
 
@@ -48,6 +48,8 @@ async def test_nothing_acknowledged_is_lost_however_often_the_process_is_killed(
     touched: set[str] = set()
     open_after_kill = 0
     kills = 0
+    async with open_store(state):  # the processes share the server that this starts
+        pass
     while kills < KILLS or (open_after_kill == 0 and kills < 15):
         kills += 1
         for kind, name, *seq in await asyncio.to_thread(run_and_kill, state, chance.randint(1, 250)):
@@ -55,6 +57,7 @@ async def test_nothing_acknowledged_is_lost_however_often_the_process_is_killed(
                 lengths[name] = max(lengths[name], int(seq[0]))
             (finished if kind == "finish" else touched if kind != "message" else set()).add(name)
         assert is_sound(state)
+        await until(lambda: not has_connections(state))
         async with open_store(state) as store:
             recovery = await soon(store.recover())
             open_after_kill += len(recovery.unknown_outcome) + len(recovery.waiting)
