@@ -18,10 +18,13 @@ _ROUNDS = 50
 def main() -> None:
     """Wait for the end of the gateway, and clean up."""
     mark = sys.argv[1].encode()
-    groups = set()
+    groups: set[int] = set()
     for line in sys.stdin:
         number = int(line)
-        groups.add(number) if number > 0 else groups.discard(-number)
+        if number > 0:
+            groups.add(number)
+        else:
+            groups.discard(-number)
     for group in groups:
         kill(-group)
     kill_marked(mark)
