@@ -20,8 +20,9 @@ from handspan.core.questions import Answer, Question
 from handspan.core.results import Failure, Success
 from handspan.core.values import Json
 from handspan.sources.mcp import connection as connection_module
+from handspan.sources.mcp import process as process_module
 from handspan.sources.mcp.opening import describe_failure
-from handspan.sources.mcp.process import Cleaner
+from handspan.sources.mcp.process import Cleaner, ServerProcess
 from tests.sources.mcp.serving import PROGRAM, app_with, call, connection, ready, server, until_status
 from tests.waiting import WAIT, soon, until
 
@@ -229,6 +230,24 @@ async def test_the_cleaner_forgets_a_server_that_has_ended(tmp_path: Path, monke
         assert len(watched) == 1
         await app.mcp.remove("bad")
         assert not watched
+
+
+async def test_a_server_has_ended_before_the_gateway_ends_however_often_that_is_cancelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process_module, "_EXIT_SECONDS", 0.1)
+    forgotten: list[int] = []
+    monkeypatch.setattr(Cleaner, "forget", lambda _, group: forgotten.append(group))
+    cleaner = Cleaner()
+    slow = await ServerProcess.start("slow", "sh", ["-c", "trap '' TERM; echo up; sleep 600"], {}, cleaner, tmp_path)
+    assert await soon(slow.stdout.readline()) == b"up\n"
+    closing = asyncio.create_task(slow.close())
+    for _ in range(3):
+        await asyncio.sleep(0.01)
+        closing.cancel()
+    assert isinstance((await soon(asyncio.gather(closing, return_exceptions=True)))[0], asyncio.CancelledError)
+    assert len(forgotten) == 1 and _is_gone(forgotten[0])
+    cleaner.close()
 
 
 def _is_gone(pid: int) -> bool:

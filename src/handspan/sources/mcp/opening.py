@@ -132,7 +132,7 @@ class LinkOpener:
                 raise ServerLost(process.exit_reason, await process.last_lines()) from error
             raise
         finally:
-            await asyncio.shield(process.close())
+            await process.close()
 
     def _resolve(self, values: Mapping[str, str]) -> dict[str, str]:
         return {key: self._secret(value) for key, value in values.items()}

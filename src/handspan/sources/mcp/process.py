@@ -79,11 +79,11 @@ class Cleaner:
 
     def close(self) -> None:
         """End what is left of all servers, and the cleaner's own process."""
-        if self._process is not None and self._process.stdin is not None:
+        process, self._process = self._process, None  # taken first: nothing is written to its input any more
+        if process is not None and process.stdin is not None:
             with suppress(OSError):
-                self._process.stdin.close()  # the end of its input lets the cleaner kill them, and then end
-            self._process.wait()
-            self._process = None
+                process.stdin.close()  # the end of its input lets the cleaner kill them, and then end
+            process.wait()
 
 
 class _Pipe(asyncio.StreamReaderProtocol):
@@ -166,7 +166,20 @@ class ServerProcess:
         return " | ".join(self._errors.last_lines)
 
     async def close(self) -> None:
-        """End the server: first its input is closed, then it is asked to end, then its whole group is killed."""
+        """End the server. A caller that is cancelled waits for that, too: the gateway's end must not come before it."""
+        ending = asyncio.create_task(self._end())
+        cancelled: asyncio.CancelledError | None = None
+        while not ending.done():
+            try:
+                await asyncio.wait([ending])
+            except asyncio.CancelledError as error:
+                cancelled = error
+        if cancelled is not None:
+            raise cancelled
+        ending.result()
+
+    async def _end(self) -> None:
+        """First its input is closed, then it is asked to end, then its whole group is killed."""
         self.stdin.close()
         if not await self.ends_within(_EXIT_SECONDS):
             self._signal(signal.SIGTERM)
