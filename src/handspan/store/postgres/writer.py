@@ -22,7 +22,6 @@ from handspan.store.postgres.connections import (
     PostgresConnection,
     Raw,
     can_try_again,
-    clean_row,
     close_quietly,
     has_certainly_failed,
     is_database_error,
@@ -237,8 +236,7 @@ async def _run_work(raw: Raw, work: Work[Any]) -> Any:
 
 async def _run_batch(raw: Raw, batch: Batch, works: Sequence[Work[Any]]) -> dict[int, Any]:
     """Return the value of each work whose row fitted, by its place from 1."""
-    rows = [clean_row(batch.row(work)) for work in works]
-    found = await raw.fetch(batch.statement, *(list(column) for column in zip(*rows, strict=True)))
+    found = await raw.fetch(batch.statement, *batch.arrays(works))
     return {row["place"]: None if batch.value is None else batch.value(tuple(row)) for row in found}
 
 

@@ -9,7 +9,7 @@ import contextlib
 import itertools
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Final, TypeVar
 
@@ -334,12 +334,12 @@ def append_messages(
 ) -> AppendMessages:
     """Return the work that adds these messages."""
     key = (sanitize(session), sanitize(owner))
-    rows = tuple(
-        (at, _open_ids(message), type(message) is AssistantMessage, *key, _answered_ids(message) or "", encode(message))
-        for message in messages
-    )
-    uses = tuple(usage_values(message, at, cost) if type(message) is AssistantMessage else None for message in messages)
-    return AppendMessages(session, owner, messages, after, rows, uses, lease)
+    rows, uses = [], []
+    for message in messages:
+        is_reply = type(message) is AssistantMessage
+        rows.append((at, _open_ids(message), is_reply, *key, _answered_ids(message) or "", encode(message)))
+        uses.append(usage_values(message, at, cost) if type(message) is AssistantMessage else None)
+    return AppendMessages(session, owner, messages, after, tuple(rows), tuple(uses), lease)
 
 
 class BeginTurn(Struct, frozen=True):
@@ -496,12 +496,12 @@ async def _append_error(
 def _open_ids(message: Message) -> str | None:
     """Return the ids of the calls that the next message has to answer, as JSON."""
     calls = message.calls if type(message) is AssistantMessage else ()
-    return _encode_ids(call.id for call in calls) if calls else None
+    return _encode_ids([call.id for call in calls]) if calls else None
 
 
 def _answered_ids(message: Message) -> str | None:
-    return _encode_ids(result.call_id for result in message.results) if type(message) is ResultsMessage else None
+    return _encode_ids([result.call_id for result in message.results]) if type(message) is ResultsMessage else None
 
 
-def _encode_ids(ids: Iterable[str]) -> str:
-    return encode(list(ids)).decode()
+def _encode_ids(ids: list[str]) -> str:
+    return encode(ids).decode()

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import lru_cache
 from typing import Final, get_args
 
 from handspan.core.errors import ToolError
@@ -26,6 +27,7 @@ INSERT_USAGE: Final = (
 """Stores what a reply used. Its values: the session's id, the reply's sequence number, the owner and `usage_values`."""
 _MAX_TOKENS: Final = 2**40
 """No API can mean more tokens than this, nor a higher price: such a count is unknown."""
+_DAY_SECONDS: Final = 86_400
 
 
 class StoredUsage:
@@ -65,10 +67,12 @@ def _plain(total: float | Decimal | None) -> float | None:
 def usage_values(message: AssistantMessage, at: float, cost: float | None) -> Row:
     """Return what a reply used, as the last values of `INSERT_USAGE`."""
     usage = message.usage or Usage()
-    day = datetime.fromtimestamp(at, UTC).date().isoformat()
-    tokens = (usage.input, usage.output, usage.cached, usage.reasoning)
-    return (sanitize(message.model), day, *(_none_if_absurd(count) for count in tokens), _none_if_absurd(cost))
+    counts = (usage.input, usage.output, usage.cached, usage.reasoning, cost)
+    known = [count if count is not None and 0 <= count < _MAX_TOKENS else None for count in counts]
+    return (sanitize(message.model), _day(int(at // _DAY_SECONDS)), *known)
 
 
-def _none_if_absurd(count: float | None) -> float | None:
-    return count if count is not None and 0 <= count < _MAX_TOKENS else None
+@lru_cache(maxsize=2)
+def _day(number: int) -> str:
+    """Return the day of this number since 1970, as `2026-01-31`."""
+    return datetime.fromtimestamp(number * _DAY_SECONDS, UTC).date().isoformat()
