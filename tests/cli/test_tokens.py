@@ -122,7 +122,8 @@ def test_a_new_token_is_alone_on_standard_output_and_works(run: Shell) -> None:
     assert done.returncode == 0 and done.stdout == f"{new}\n" and len(new) == 43 and new not in done.stderr
     page = known(run)["my page"]
     assert "shown this once" in done.stderr
-    assert f'new HandspanClient({{ baseUrl: "{address(run)}", token: "…" }})' in done.stderr
+    assert f'new HandspanClient({{ baseUrl: "{address(run)}", token: "TOKEN" }})' in done.stderr
+    assert "in place of TOKEN here" in done.stderr and "…" not in done.stderr
     assert "gateway.origins" in done.stderr and "Authorization: Bearer" in done.stderr
     assert f"handspan tokens revoke {page['id']}" in done.stderr
     assert page["scopes"] == ["chat"] and page["last_seen"] is None and page["current"] is False

@@ -286,15 +286,15 @@ def print_tokens(tokens: Sequence[TokenView]) -> None:
 def token_uses(made: MadeToken, url: str) -> Iterator[str]:
     """Yield what a person can do with a new token, a line each."""
     if not {"chat", "admin"}.isdisjoint(made.scopes):
-        yield f'A page      new HandspanClient({{ baseUrl: "{url}", token: "…" }})'
+        yield f'A page      new HandspanClient({{ baseUrl: "{url}", token: "TOKEN" }})'
         yield "            (one that the gateway does not serve itself: with its origin in `gateway.origins`)"
-        yield f"A command   HANDSPAN_URL={url} HANDSPAN_TOKEN=… handspan chat"
+        yield f"A command   HANDSPAN_URL={url} HANDSPAN_TOKEN=TOKEN handspan chat"
     if not {"tools", "chat", "admin"}.isdisjoint(made.scopes):
-        yield f"MCP         {url}/mcp with the header  Authorization: Bearer …"
+        yield f"MCP         {url}/mcp with the header  Authorization: Bearer TOKEN"
     if not {"device", "chat", "admin"}.isdisjoint(made.scopes):
-        yield f'A device    Client("{url}", token="…", label="…")'
-        yield f"            HANDSPAN_URL={url} HANDSPAN_TOKEN=… handspan device"
-    yield "A program   any request with the header  Authorization: Bearer …"
+        yield f'A device    Client("{url}", token="TOKEN", label="my-device")'
+        yield f"            HANDSPAN_URL={url} HANDSPAN_TOKEN=TOKEN handspan device"
+    yield "A program   any request with the header  Authorization: Bearer TOKEN"
     if "admin" in made.scopes:
         yield "            With the scope 'admin' it may do all that you may, and make other tokens: guard it well."
 
