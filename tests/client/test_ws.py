@@ -11,7 +11,9 @@ from websockets.datastructures import Headers
 from websockets.http11 import Request, Response
 
 from handspan.client import Backoff, Client, GatewayRefused
+from handspan.client.address import Address
 from handspan.client.connection import State
+from handspan.client.ws import usual_backoff
 from tests.client.gate import Gate, gate
 
 pytestmark = pytest.mark.anyio
@@ -275,6 +277,12 @@ def test_waiting_grows_up_to_a_limit_and_is_spread() -> None:
     assert [backoff.delay(attempt, 0.0) for attempt in range(7)] == [1, 2, 4, 8, 16, 30, 30]
     assert backoff.delay(0, 1.0) == 1.5
     assert backoff.delay(1_000_000, 1.0) == 45.0
+
+
+def test_a_gateway_on_this_computer_is_tried_again_within_seconds() -> None:
+    for url in ("http://localhost:42617", "ws://127.0.0.1/ws/chat", "http://[::1]:1"):
+        assert usual_backoff(Address(url)).delay(20, 1.0) == 4.5
+    assert usual_backoff(Address("https://gate.example")) == Backoff()
 
 
 class running:

@@ -11,7 +11,7 @@ from typing import Final, Protocol, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from handspan.client.address import GatewayPlace
+from handspan.client.address import Address, GatewayPlace
 from handspan.client.errors import GatewayRefused, GatewayUnreachable, NotOpened
 from handspan.core.fast import IS_FAST
 from handspan.core.values import strip_invisible
@@ -30,6 +30,7 @@ _NO_TOKEN: Final = (
     "This is no token: it has characters that none has. "
     "Give the one that `handspan tokens new LABEL --scope device` prints."
 )
+_LONGEST_HERE: Final = 3.0
 _log = logging.getLogger(__name__)
 
 
@@ -46,6 +47,11 @@ class Backoff(Struct, frozen=True):
     def delay(self, attempt: int, chance: float) -> float:
         """Seconds before this attempt, counted from 0. `chance` between 0 and 1 chooses the random part."""
         return float(min(self.longest, self.first * 2.0 ** min(attempt, 30)) * (1 + self.spread * chance))
+
+
+def usual_backoff(address: Address) -> Backoff:
+    """Return the backoff for this gateway. On the same computer few clients wait for it, and often a person does."""
+    return Backoff(longest=_LONGEST_HERE) if address.is_local else Backoff()
 
 
 class LinkListener(Protocol):

@@ -24,6 +24,7 @@ from handspan.cli.remote import Remote
 from handspan.cli.terminal_questions import TerminalQuestions
 from handspan.cli.trust import named_tls
 from handspan.client import PermissionQuestion
+from handspan.client.address import Address
 from handspan.client.builder import Callbacks
 from handspan.client.client import Client
 from handspan.client.connection import State
@@ -31,7 +32,7 @@ from handspan.client.context import CallContext
 from handspan.client.errors import StateFileInUse
 from handspan.client.functions import Code
 from handspan.client.pairing import read_link
-from handspan.client.ws import Backoff
+from handspan.client.ws import Backoff, usual_backoff
 from handspan.config.settings import Settings
 from handspan.core.errors import ConfigError, ToolError
 from handspan.core.names import SEPARATOR
@@ -157,7 +158,7 @@ class Device:
             state=settings.state / f"{name}.json",
             ask_permission=self._ask,
             on_state=self._on_state,
-            backoff=_Backoff(tell=self._log_wait),
+            backoff=_Backoff(tell=self._log_wait, longest=usual_backoff(Address(self._remote.url)).longest),
             callbacks=_RegistrationListener(lambda: self._log_connected(client)),
             tls=self._remote.tls,
             locate=self._remote.locate,
