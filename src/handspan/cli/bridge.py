@@ -14,11 +14,12 @@ import msgspec
 
 from handspan.bridge import AndroidTransport, Bridge, BridgeMemory, DesktopTransport
 from handspan.bridge.memory import AppSwitches
-from handspan.cli.device.command import join_gateway, name_files
+from handspan.cli.device.command import explain_refusal, join_gateway, name_files
 from handspan.cli.door import gateway_options, given_url
 from handspan.cli.options import CommandGroup, json_option, read_client_settings
 from handspan.cli.remote import Remote
 from handspan.cli.render import print_done
+from handspan.client.errors import GatewayRefused
 from handspan.config.settings import BridgeSettings
 from handspan.core.errors import ConfigError
 from handspan.core.values import strip_invisible
@@ -111,6 +112,8 @@ async def _run(remote: Remote, memory: Path, trusts_all: bool, phones: BridgeSet
         logger.setLevel(logging.INFO)
     try:
         await bridge.run()
+    except GatewayRefused as refused:
+        raise explain_refusal(remote, refused) from None
     finally:
         for logger in loggers:
             logger.removeHandler(lines)

@@ -25,6 +25,7 @@ _REPLACED: Final = 4001
 _WRONG_ADDRESS: Final = frozenset((400, 404, 405, 426))
 """Statuses that mean a wrong address, as long as no gateway has ever answered there."""
 _PAIR_AGAIN: Final = "pair this device anew, or give a token that is valid"
+_MAKE_TOKEN: Final = "`handspan tokens new LABEL --scope device` makes one"
 _FITS_A_HEADER: Final = r"[!-~]*"
 _NO_TOKEN: Final = (
     "This is no token: it has characters that none has. "
@@ -234,8 +235,9 @@ class Link:
         text = _readable(body)
         if status in (_UNAUTHORIZED, 403):
             what = "refused the token" if self._place.token else "wants a token"
-            hint = _PAIR_AGAIN if status == _UNAUTHORIZED else "see what it says"
-            message = f"The gateway at {self._address} {what} (HTTP {status}): {hint}. {text}"
+            # What a gateway says with 401 is for programs that speak HTTP.
+            hint = f"{_PAIR_AGAIN} ({_MAKE_TOKEN})." if status == _UNAUTHORIZED else f"see what it says. {text}"
+            message = f"The gateway at {self._address} {what} (HTTP {status}): {hint}"
             return GatewayRefused(status, message.rstrip())
         if status in _WRONG_ADDRESS and not self._was_connected:
             message = f"There is no gateway at {self._address} (HTTP {status}): check the address and its path. {text}"

@@ -29,7 +29,7 @@ from handspan.client.builder import Callbacks
 from handspan.client.client import Client
 from handspan.client.connection import State
 from handspan.client.context import CallContext
-from handspan.client.errors import StateFileInUse
+from handspan.client.errors import GatewayRefused, StateFileInUse
 from handspan.client.functions import Code
 from handspan.client.pairing import read_link
 from handspan.client.ws import Backoff, usual_backoff
@@ -43,6 +43,7 @@ from handspan.wire.ws_frames import Decision, ServerFrame, ToolsRegistered
 _PERMISSIONS: Final = (*PERMISSIONS, *PHONE_PERMISSIONS)
 _LINK: Final = "handspan.client.ws"
 """The logger that says why there is no link."""
+_UNAUTHORIZED: Final = 401
 
 
 @click.command("device")
@@ -114,6 +115,14 @@ def _pair(settings: Settings, file: DeviceFile, url: str, code: str, label: str)
     return remote_at(url, paired.token, tls)
 
 
+def explain_refusal(remote: Remote, refused: GatewayRefused) -> GatewayRefused:
+    """Return the refusal with what a person at this command can do about it."""
+    if refused.status != _UNAUTHORIZED:
+        return refused
+    pair = "" if remote.state else " To pair anew: `handspan pair` beside the gateway shows a link for --pair."
+    return GatewayRefused(refused.status, f"{remote.explain_refused_token()}{pair}")
+
+
 def _read_code(given: str) -> tuple[str, str]:
     """Return the address and the code: of a link, or of --url and --pair."""
     if "://" in given:
@@ -178,6 +187,8 @@ class Device:
                 f"A `handspan device` with the label {self._label!r} runs on this computer already: use that one, or "
                 "make this one another device with --label."
             ) from None
+        except GatewayRefused as refused:
+            raise explain_refusal(self._remote, refused) from None
         finally:
             logging.getLogger(_LINK).removeHandler(self._why)
         self._log.note("Ended." if self._is_ending else "The gateway has ended the connection for good.")
