@@ -153,10 +153,13 @@ def test_the_list_has_what_a_person_needs_and_never_a_token(run: Shell) -> None:
     done = run("tokens")
     head, operator, name = done.stdout.splitlines()
     assert head.split() == ["id", "label", "scopes", "made", "last", "seen"]
-    assert "operator" in operator and operator.endswith("the one in use here")
+    assert "operator" in operator and operator.endswith("in use here")
     assert "na[31mme" in name and "never" in name and "\x1b" not in done.stdout
     assert new not in done.stdout and token(run) not in done.stdout + done.stderr
     assert "(1 more is revoked: --all)" in done.stderr
+    narrow = run.on_screen("tokens", "--all", COLUMNS="80").splitlines()
+    assert max(map(len, narrow)) <= 80 and gone["id"] in "".join(narrow)
+    assert [line.endswith("in use here") for line in narrow].count(True) == 1
     assert gone["id"] in run("tokens", "--all").stdout and "revoked 2" in run("tokens", "--all").stdout
     assert "gone" not in known(run) and known(run, "--all")["gone"]["revoked"] is not None
 
