@@ -146,6 +146,20 @@ async def test_a_missing_gateway_is_tried_again_and_can_be_given_up(caplog: pyte
         await client.connected()
 
 
+async def test_the_same_reason_is_logged_once_however_often_it_is_tried(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "handspan.client.ws")
+    asked, refuse = refusing(503, times=5)
+    async with gate(refuse) as there:  # type: ignore[arg-type] # made above
+        client = Client(there.url, "secret", backoff=SOON)
+        running = asyncio.create_task(client.run())
+        await (await there.link()).accept(tools=False)
+        await asyncio.wait_for(client.connected(), 60)
+        client.close()
+        await asyncio.wait_for(running, 60)
+    assert len(asked) == 6
+    assert [line for line in caplog.messages if line.startswith("no link to")] == [caplog.messages[0]]
+
+
 async def test_its_state_is_honest() -> None:
     states: list[State] = []
     async with gate() as there:

@@ -123,6 +123,8 @@ class Link:
         self._close_code = 1001
         self._attempt = 0
         self._was_connected = False
+        self._logged = ""
+        """Why there is no link, as the log says it; empty: there was one since."""
 
     async def serve(self, *, waits_for_gateway: bool = True) -> None:
         """Keep the link open until `close`, or until the gateway closes it for good.
@@ -163,6 +165,7 @@ class Link:
         """The gateway has answered: the next drop begins with the shortest delay."""
         self._attempt = 0
         self._was_connected = True
+        self._logged = ""
 
     def close(self, code: int = _DELIBERATE) -> None:
         """Close the link, or stop trying to open one."""
@@ -184,7 +187,7 @@ class Link:
             if not waits_for_gateway and not self._was_connected:
                 raise GatewayUnreachable(self._explain_no_link(error)) from None
             said = f": {text}" if error.status and (text := _readable(error.body)) else ""
-            _log.info("no link to %s: %s%s", self._address, error, said)
+            self._log_no_link(f"{error}{said}")
             return False
         try:
             self._listener.on_open()
@@ -203,6 +206,12 @@ class Link:
         if socket.close_code == _REPLACED:
             _log.warning("Another connection of this client has taken over: this one stays away.")
         return socket.close_code in (_DELIBERATE, _REPLACED)
+
+    def _log_no_link(self, why: str) -> None:
+        """Log why there is no link: once, not after every attempt, which may come every few seconds."""
+        if why != self._logged:
+            self._logged = why
+            _log.info("no link to %s: %s", self._address, why)
 
     def _explain_no_link(self, error: NotOpened) -> str:
         if error.status == _UNAVAILABLE:

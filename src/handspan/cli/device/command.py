@@ -156,6 +156,7 @@ class Device:
         self._missing = phone.missing
         """Why tools are missing; empty after this was logged."""
         self._why = _Why()
+        self._logged_why: str | None = None
         self._is_ending = False
 
     async def run(self, settings: Settings, name: str) -> int:
@@ -202,7 +203,7 @@ class Device:
 
     def _on_state(self, state: State) -> None:
         if state == "connected":
-            self._why.text = ""
+            self._why.text, self._logged_why = "", None
 
     def _log_connected(self, client: Client) -> None:
         rejected = client.rejected
@@ -214,7 +215,9 @@ class Device:
             self._log.note(why)
 
     def _log_wait(self, seconds: float) -> None:
-        self._log.log_retry(self._remote.url, seconds, self._why.text)
+        if self._why.text != self._logged_why:  # once, not before every attempt
+            self._logged_why = self._why.text
+            self._log.log_retry(self._remote.url, seconds, self._why.text)
 
     # Calls.
 
