@@ -7,7 +7,10 @@ import os
 import sys
 import urllib.error
 import urllib.request
+from collections.abc import Coroutine
 from typing import Any
+
+from handspan.client import GatewayRefused, GatewayUnreachable
 
 
 def arguments(about: str) -> argparse.ArgumentParser:
@@ -17,6 +20,18 @@ def arguments(about: str) -> argparse.ArgumentParser:
     parser.add_argument("--token", default=os.environ.get("HANDSPAN_TOKEN", ""))
     parser.add_argument("--check", action="store_true", help="try it out, say what came of it, and end")
     return parser
+
+
+def run(story: Coroutine[Any, Any, None]) -> None:
+    """Run an example as a whole program. A gateway that does not let it in is told in a sentence."""
+    try:
+        asyncio.run(story)
+    except (KeyboardInterrupt, EOFError):
+        sys.exit(130)
+    except GatewayRefused as error:
+        sys.exit(f"{error}\nA token for the examples: export HANDSPAN_TOKEN=$(handspan tokens new examples)")
+    except GatewayUnreachable as error:
+        sys.exit(str(error))
 
 
 def show(words: str, end: str = "\n") -> None:

@@ -21,6 +21,7 @@ import os
 import queue
 import sys
 import time
+import urllib.error
 import urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
@@ -33,11 +34,11 @@ def signature(secret: str, moment: str, body: bytes) -> str:
 
 
 def pass_on(gateway: str, channel: str, secret: str, message: dict[str, str]) -> None:
-    """Sign a message of a person and give it to the gateway."""
+    """Sign a message of a person and give it to the gateway. Raises `urllib.error.URLError` when it is not taken."""
     body, moment = json.dumps(message).encode(), str(int(time.time()))
     headers = {"X-Handspan-Timestamp": moment, "X-Handspan-Signature": signature(secret, moment, body)}
     with urllib.request.urlopen(urllib.request.Request(f"{gateway}/channels/{channel}", body, headers), timeout=60):
-        pass  # an error status raises
+        pass
 
 
 def listen(secret: str, port: int) -> "tuple[ThreadingHTTPServer, queue.Queue[Any]]":
@@ -79,6 +80,14 @@ def main(words: list[str] | None = None) -> int:
     try:
         pass_on(given.gateway, given.channel, secret, {"sender_id": "me", "content": given.text})
         print(received.get(timeout=120)["content"])  # noqa: T201 - the same
+    except urllib.error.HTTPError as error:
+        with error:
+            said = error.read(500).decode("utf-8", "replace")
+        print(f"The gateway refused the message ({error.code}): {said}", file=sys.stderr)  # noqa: T201 - the same
+        return 1
+    except urllib.error.URLError as error:
+        print(f"No gateway answers at {given.gateway}: {error.reason}", file=sys.stderr)  # noqa: T201 - the same
+        return 1
     finally:
         server.shutdown()
         server.server_close()

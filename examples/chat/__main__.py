@@ -5,9 +5,8 @@ python -m examples.chat --url http://127.0.0.1:42617 --token TOKEN ["What time i
 
 import asyncio
 import random
-import sys
 
-from examples.gateway import arguments, show
+from examples.gateway import arguments, run, show
 from handspan.client import Chat, Client
 from handspan.core.events import CallFinished, CallStarted, Ended, QuestionAsked, TextArrived
 
@@ -57,7 +56,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    try:
-        asyncio.run(main())
-    except (KeyboardInterrupt, EOFError):
-        sys.exit(130)
+    run(main())

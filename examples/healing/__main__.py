@@ -5,7 +5,7 @@ python -m examples.healing --url http://127.0.0.1:42617 --token TOKEN
 
 import asyncio
 
-from examples.gateway import arguments, call, show
+from examples.gateway import arguments, call, run, show
 from handspan.client import Backoff, CallContext, Client
 from handspan.testing import FaultProxy
 
@@ -54,4 +54,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    run(main())

@@ -3,12 +3,10 @@
 python -m examples.phone --url http://127.0.0.1:42617 --token TOKEN [--check]
 """
 
-import asyncio
 import random
-import sys
 from typing import Any
 
-from examples.gateway import arguments, call, show
+from examples.gateway import arguments, call, run, show
 from examples.phone.photo import photo
 from handspan import READ_ONLY, ToolSpec
 from handspan.client import Client, Image, PermissionQuestion, ToolCallRequest, ToolCallResult
@@ -122,7 +120,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    try:
-        asyncio.run(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    run(main())

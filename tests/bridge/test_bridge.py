@@ -409,3 +409,19 @@ def test_apps_stay_disabled_while_the_file_that_says_so_can_not_be_read(tmp_path
     assert switches.disabled() == {"org.example.notes"}
     with pytest.raises(OSError, match="directory"):
         switches.set("org.example.other", is_enabled=False)
+
+
+async def test_a_call_of_an_app_says_what_is_wrong_with_its_manifest(desk: Desk) -> None:
+    async def always(_: ProviderApp, __: Sequence[str]) -> bool:
+        return True
+
+    transport = DesktopTransport(desk.environment, always)
+    desk.install(FINANCE)
+    (app,) = await transport.apps()
+    (file,) = desk.home.rglob(f"{FINANCE}.json")
+    file.write_text("{")
+    await transport.apps()
+    assert "its manifest can't be used: " in str(await transport.call(app, "list_tools", None))
+    desk.remove(FINANCE)
+    await transport.apps()
+    assert "its manifest was removed: install the app again" in str(await transport.call(app, "list_tools", None))

@@ -60,9 +60,9 @@ async def test_an_unknown_channel_is_refused_with_the_list_of_the_others() -> No
 async def test_a_channel_whose_settings_are_wrong_says_what_is_wrong() -> None:
     bus = bus_of(a="channels.a.token is missing.", b=Gate())
     assert "channels.a.token is missing" in await failure("tool_not_available", bus, message("x"))
-    assert bus.missing == ""
-    assert "channels.a.token" in bus_of(a="channels.a.token is missing.").missing
-    assert "setting `channels`" in bus_of().missing
+    assert bus.problem == ""
+    assert "channels.a.token" in bus_of(a="channels.a.token is missing.").problem
+    assert "setting `channels`" in bus_of().problem
 
 
 async def test_a_full_queue_pushes_back_and_the_others_are_delivered_in_order() -> None:

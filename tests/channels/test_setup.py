@@ -49,7 +49,7 @@ async def test_a_channel_that_can_not_be_used_says_why(settings: ChannelSettings
     await soon(queue.check())
     assert queue.state.status == "failed" and says in queue.state.reason
     assert "hunter2" not in queue.state.reason
-    assert bus.missing == ""
+    assert bus.problem == ""
 
 
 async def test_a_channel_is_what_its_name_says_and_its_key_is_read_from_its_place(tmp_path: Path) -> None:

@@ -89,6 +89,7 @@ def test_an_agent_answers_from_the_data_of_an_app(run: Shell, run_folder: str) -
         devices = run("devices").stdout
         assert "finance: Shares and accounts." in devices and "finance: has holdings: What you own" in devices
         assert "bridge: Bridges 1 app." in devices
+        assert "get_holdings" in devices and "finance__get_holdings" not in devices, "as those of other devices"
         assert run("bridge", "disable", "org.example.finance").returncode == 0
         bridge.until(r"org.example.finance: it is bridged no more")
         assert "finance__get_holdings" not in listed(run)

@@ -81,7 +81,10 @@ def test_what_can_not_be_is_told_with_a_remedy(run: Shell, words: tuple[str, ...
 def test_a_wrong_token_ends_it_and_an_absent_gateway_is_waited_for(run: Shell) -> None:
     with serving(run):
         done = run("device", "--url", address(run), "--token", "wrong")
-    assert done.returncode == 1 and "refused the token" in done.stderr
+        url = address(run)
+    assert done.returncode == 1 and f"The gateway at {url} does not know this token" in done.stderr
+    assert "--token or the variable HANDSPAN_TOKEN" in done.stderr and "--pair" in done.stderr
+    assert "Authorization" not in done.stderr
     with run.at_terminal("device", "--url", "http://127.0.0.1:1", "--token", "t") as terminal:
         terminal.until(r"No link to http://127\.0\.0\.1:1 \(Connection refused\): trying again in \d+ s")
         terminal.type("\x03")

@@ -50,6 +50,7 @@ def test_a_conversation_from_the_first_prompt_to_the_end(run: Shell, is_served: 
             prompt(terminal)
             terminal.say("/why exec_shell")
             terminal.until(r"The agent 'General' can use 'exec_shell'")
+            terminal.until(r"\n  yes  \S")
             prompt(terminal)
             terminal.type("\x04")
             assert terminal.ended() == 0

@@ -311,6 +311,17 @@ def test_settings_that_changed_since_the_start_are_not_shown_as_in_force(run: Sh
     assert "changed since start" not in run("config").stdout
 
 
+def test_a_settings_file_that_was_added_since_the_start_is_named(run: Shell, serve: Any) -> None:
+    serve("--model", "offline")
+    assert run("config").stdout.startswith("File: none\n")
+    run.config("tools.result_limit = 6000\n")
+    file = run.home / ".config" / "handspan" / "config.toml"
+    first, second = run("config").stdout.splitlines()[:2]
+    assert first == f"File: {file}"
+    assert second.strip() == "changed since start; `handspan reload` applies tools.result_limit"
+    assert f"settings: {file} has changed since the gateway started" in run("doctor").stdout
+
+
 def test_below_a_prefix_the_link_leads_below_it(run: Shell, serve: Any) -> None:
     run.config('[gateway]\npath_prefix = "/hs"\n')
     serving = serve("--model", "offline")

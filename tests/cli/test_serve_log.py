@@ -12,12 +12,15 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from types import SimpleNamespace
+from typing import Any, Final, cast
 
 import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
+from handspan.cli.serve import _print_waiting
+from handspan.gateway.gateway import Gateway
 from tests.cli.gateways import address, serving
 from tests.cli.shell import COMMAND, Shell
 from tests.waiting import WAIT
@@ -229,3 +232,14 @@ def test_a_client_of_https_at_plain_http_is_named_in_the_log_once(run: Shell) ->
         gateway.type("\x03")
         assert gateway.ended() == 0
         assert gateway.seen.count("no HTTP request") == 1 and "Invalid HTTP request" not in gateway.seen
+
+
+@pytest.mark.parametrize(
+    ("work", "words"), [((0, 0), "nothing"), ((1, 0), "1 turn"), ((0, 1), "1 call"), ((2, 3), "2 turns and 3 calls")]
+)
+def test_a_gateway_that_stops_logs_what_it_waits_for(
+    work: tuple[int, int], words: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    _print_waiting(cast("Gateway", SimpleNamespace(work_left=lambda: work)))
+    assert caplog.messages == [f"stopping: waits for {words}"]

@@ -31,6 +31,8 @@ def test_a_skill_of_the_workspace_is_off_until_a_person_has_seen_and_enabled_it(
     listed = {skill["name"]: skill for skill in json.loads(run("skills", "--json").stdout)}
     assert listed["greet"]["enabled"] is False and listed["summarise-file"]["enabled"] is True
     assert "off until a person enables it" in run("skills").stdout
+    on_narrow = run.on_screen("skills", COLUMNS="40").splitlines()
+    assert max(map(len, on_narrow)) <= 40 and sum(line.startswith(" " * 11) for line in on_narrow) > 1
     assert "Say hello" in run("skills", "show", "greet").stdout
     refused = run("skills", "enable", "greet", given="n\n")
     assert refused.returncode == 1 and "Say hello" in refused.stdout

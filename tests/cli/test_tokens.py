@@ -122,7 +122,8 @@ def test_a_new_token_is_alone_on_standard_output_and_works(run: Shell) -> None:
     assert done.returncode == 0 and done.stdout == f"{new}\n" and len(new) == 43 and new not in done.stderr
     page = known(run)["my page"]
     assert "shown this once" in done.stderr
-    assert f'new HandspanClient({{ baseUrl: "{address(run)}", token: "…" }})' in done.stderr
+    assert f'new HandspanClient({{ baseUrl: "{address(run)}", token: "TOKEN" }})' in done.stderr
+    assert "in place of TOKEN here" in done.stderr and "…" not in done.stderr
     assert "gateway.origins" in done.stderr and "Authorization: Bearer" in done.stderr
     assert f"handspan tokens revoke {page['id']}" in done.stderr
     assert page["scopes"] == ["chat"] and page["last_seen"] is None and page["current"] is False
@@ -152,10 +153,13 @@ def test_the_list_has_what_a_person_needs_and_never_a_token(run: Shell) -> None:
     done = run("tokens")
     head, operator, name = done.stdout.splitlines()
     assert head.split() == ["id", "label", "scopes", "made", "last", "seen"]
-    assert "operator" in operator and operator.endswith("the one in use here")
+    assert "operator" in operator and operator.endswith("in use here")
     assert "na[31mme" in name and "never" in name and "\x1b" not in done.stdout
     assert new not in done.stdout and token(run) not in done.stdout + done.stderr
     assert "(1 more is revoked: --all)" in done.stderr
+    narrow = run.on_screen("tokens", "--all", COLUMNS="80").splitlines()
+    assert max(map(len, narrow)) <= 80 and gone["id"] in "".join(narrow)
+    assert [line.endswith("in use here") for line in narrow].count(True) == 1
     assert gone["id"] in run("tokens", "--all").stdout and "revoked 2" in run("tokens", "--all").stdout
     assert "gone" not in known(run) and known(run, "--all")["gone"]["revoked"] is not None
 

@@ -61,8 +61,11 @@ async def test_the_link_heals(tmp_path: Path) -> None:
 
 async def test_an_example_without_a_token_says_what_is_wrong(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as gateway:
-        with pytest.raises(AssertionError, match="wants a token"):
-            await tell(gateway, "examples.chat", "--check", "--token", "")
+        for name in ("chat", "phone"):
+            with pytest.raises(AssertionError, match="wants a token") as told:
+                await tell(gateway, f"examples.{name}", "--check", "--token", "")
+            assert "HANDSPAN_TOKEN=$(handspan tokens new examples)" in str(told.value)
+            assert "Traceback" not in str(told.value)
 
 
 DEVICE = """

@@ -11,7 +11,9 @@ from websockets.datastructures import Headers
 from websockets.http11 import Request, Response
 
 from handspan.client import Backoff, Client, GatewayRefused
+from handspan.client.address import Address
 from handspan.client.connection import State
+from handspan.client.ws import usual_backoff
 from tests.client.gate import Gate, gate
 
 pytestmark = pytest.mark.anyio
@@ -36,7 +38,11 @@ def refusing(status: int, times: int = 1_000_000, body: bytes = b"no", **headers
 @pytest.mark.parametrize(
     ("status", "token", "words"),
     [
-        (401, "secret", r"refused the token \(HTTP 401\): pair this device anew.* no$"),
+        (
+            401,
+            "secret",
+            r"refused the token \(HTTP 401\): pair this device anew.*`handspan tokens new LABEL .*makes one\)\.$",
+        ),
         (401, "", r"wants a token \(HTTP 401\)"),
         (403, "secret", r"HTTP 403.* no$"),
         (404, "secret", r"There is no gateway at ws://127.*\(HTTP 404\): check the address"),
@@ -138,6 +144,20 @@ async def test_a_missing_gateway_is_tried_again_and_can_be_given_up(caplog: pyte
     assert "secret" not in caplog.text
     with pytest.raises(RuntimeError, match="closed before it was connected"):
         await client.connected()
+
+
+async def test_the_same_reason_is_logged_once_however_often_it_is_tried(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "handspan.client.ws")
+    asked, refuse = refusing(503, times=5)
+    async with gate(refuse) as there:  # type: ignore[arg-type] # made above
+        client = Client(there.url, "secret", backoff=SOON)
+        running = asyncio.create_task(client.run())
+        await (await there.link()).accept(tools=False)
+        await asyncio.wait_for(client.connected(), 60)
+        client.close()
+        await asyncio.wait_for(running, 60)
+    assert len(asked) == 6
+    assert [line for line in caplog.messages if line.startswith("no link to")] == [caplog.messages[0]]
 
 
 async def test_its_state_is_honest() -> None:
@@ -275,6 +295,12 @@ def test_waiting_grows_up_to_a_limit_and_is_spread() -> None:
     assert [backoff.delay(attempt, 0.0) for attempt in range(7)] == [1, 2, 4, 8, 16, 30, 30]
     assert backoff.delay(0, 1.0) == 1.5
     assert backoff.delay(1_000_000, 1.0) == 45.0
+
+
+def test_a_gateway_on_this_computer_is_tried_again_within_seconds() -> None:
+    for url in ("http://localhost:42617", "ws://127.0.0.1/ws/chat", "http://[::1]:1"):
+        assert usual_backoff(Address(url)).delay(20, 1.0) == 4.5
+    assert usual_backoff(Address("https://gate.example")) == Backoff()
 
 
 class running:

@@ -12,6 +12,7 @@ from handspan.core.names import (
     check_own_name,
     did_you_mean,
     is_outside_name,
+    list_known,
     matches,
     matches_any,
     outside_name,
@@ -208,3 +209,10 @@ def test_among_very_many_names_the_near_one_is_still_found() -> None:
 
 def test_without_any_known_name_there_is_no_hint() -> None:
     assert did_you_mean("camera", []) == ""
+
+
+def test_names_are_listed_as_far_as_a_person_reads_them() -> None:
+    assert list_known([]) == ""
+    assert list_known(["timezone"]) == " There is only 'timezone'."
+    assert list_known(["city", "street"]) == " There are: 'city', 'street'."
+    assert list_known([f"tool_{number}" for number in range(10, 40)]).endswith("'tool_20', 'tool_21' and 18 more.")

@@ -432,6 +432,17 @@ def test_a_tool_without_parameters_says_so() -> None:
     assert told({**an_object(), "additionalProperties": False}, {"x": 1}) == ["unknown parameter 'x'"]
 
 
+def test_an_unknown_parameter_that_resembles_none_lists_those_that_there_are() -> None:
+    schema = {**an_object(timezone={}, format={}), "additionalProperties": False}
+    assert told(schema, {"tz": 1}) == ["unknown parameter 'tz'. There are: 'timezone', 'format'"]
+    assert told(schema, {"tz": 1, "x": 1}) == [
+        "unknown parameter 'tz'; unknown parameter 'x'. There are: 'timezone', 'format'"
+    ]
+    assert told(schema, {"timezon": 1, "x": 1}) == [
+        "unknown parameter 'timezon'. Did you mean 'timezone'?; unknown parameter 'x'"
+    ]
+
+
 def test_arguments_that_are_no_object_are_told_so() -> None:
     validator = Validator(an_object())
     for value, kind in (([], "array []"), ("x", "string 'x'"), (None, "null"), (3, "integer 3")):

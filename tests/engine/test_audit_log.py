@@ -1,5 +1,6 @@
 """The audit log: a file of its own, rotated, for its owner alone (SPEC E7, S6)."""
 
+import os
 import stat
 from pathlib import Path
 
@@ -89,3 +90,11 @@ def test_a_full_file_is_kept_under_a_number_and_the_oldest_goes(tmp_path: Path) 
     kept = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
     assert kept == {"log": b"line 3 ..\n", "log.1": b"line 2 ..\n", "log.2": b"line 1 ..\n"}
     assert {stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()} == {0o600}
+
+
+def test_a_file_that_takes_only_a_part_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as full, pytest.raises(OSError, match="make room on the disk") as caught:
+        full.setattr(os, "write", lambda _, lines: len(lines) - 1)
+        RotatedFile(tmp_path / "audit", 100, 1).add(b"a line\n")
+    assert caught.value.strerror == "only a part of the lines was written: make room on the disk"
+    assert caught.value.filename == str(tmp_path / "audit")

@@ -157,7 +157,7 @@ def test_an_unknown_tool_is_not_found_with_a_hint_from_what_this_agent_may_use(r
     )
     assert refusal(registry.toolbox(Agent("picky", ("spawn",)), ADA), "raed_file") == (
         "tool_not_found",
-        "Tool 'raed_file' is not available: there is no such tool. `handspan tools` lists those that there are.",
+        "Tool 'raed_file' is not available: there is no such tool. There is only 'spawn'.",
     )
 
 
@@ -183,9 +183,9 @@ def test_not_available_comes_before_disabled(registry: Registry) -> None:
 @pytest.mark.parametrize("name", ["x" * 1_000_000, "", "\ud800", "a\nb", "Tool 'x' is fine'"])
 def test_whatever_a_model_calls_a_tool_the_refusal_is_one_short_line(registry: Registry, name: str) -> None:
     code, message = refusal(registry.toolbox(GENERAL, ADA), name)
-    assert code == "tool_not_found" and len(message) < 200 and "\n" not in message
+    assert code == "tool_not_found" and len(message) < 300 and "\n" not in message
     assert message.encode()
-    assert len(registry.toolbox(GENERAL, ADA).explain(name)[0].text) < 200
+    assert len(registry.toolbox(GENERAL, ADA).explain(name)[0].text) < 300
 
 
 def test_names_that_a_model_invents_without_end_are_not_kept(registry: Registry) -> None:

@@ -207,8 +207,8 @@ class ConversationLoader:
         conversation = conversation_of(session)
         left = tuple(skill for skill in conversation.skills if skill.name != name)
         if len(left) == len(conversation.skills):
-            on = ", ".join(skill.name for skill in left) or "none"
-            raise ToolError("invalid_arguments", f"The skill {name!r} is not on in this session. On are: {on}.")
+            on = f"These are on: {', '.join(skill.name for skill in left)}." if left else "No skill is on."
+            raise ToolError("invalid_arguments", f"The skill {name!r} is not on in this session. {on}")
         await self._choose_skills(conversation, left)
 
     async def _choose_skills(self, conversation: Conversation, skills: tuple[Skill, ...]) -> None:

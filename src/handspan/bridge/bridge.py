@@ -42,7 +42,7 @@ class Bridge:
         memory: BridgeMemory | None = None,
         switches: AppSwitches | None = None,
         trusts_all: bool = False,
-        backoff: Backoff = Backoff(),  # noqa: B008 - frozen
+        backoff: Backoff | None = None,
         tls: "ssl.SSLContext | None" = None,
         locate: Locate | None = None,
         open_link: OpenLink | None = None,

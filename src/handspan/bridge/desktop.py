@@ -66,8 +66,10 @@ class DesktopTransport:
     async def call(self, app: ProviderApp, method: str, extras: JsonObject | None) -> CetpResponse:
         """Return the response of the app."""
         found = self._found.get(app.id)
-        if found is None or found.socket is None:
-            return unanswered(app.id, "its manifest was removed")
+        if found is None:
+            return unanswered(app.id, "its manifest was removed: install the app again to use it")
+        if found.socket is None:
+            return unanswered(app.id, f"its manifest can't be used: {found.problem}")
         return await self._socket(app.id, found.socket).call(CetpRequest(method, extras))
 
     async def changes(self) -> AsyncIterator[None]:

@@ -209,7 +209,7 @@ class MessageBus:
         return len(self._queues)
 
     @property
-    def missing(self) -> str:
+    def problem(self) -> str:
         """Why no message can be sent; empty when a channel can be used."""
         if not self._queues:
             return "no channel is configured: the operator has to add one to the setting `channels`"

@@ -7,24 +7,28 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import TextIO
+from typing import Final, TextIO
 
 import click
 import msgspec
 
 from handspan.bridge import AndroidTransport, Bridge, BridgeMemory, DesktopTransport
 from handspan.bridge.memory import AppSwitches
-from handspan.cli.device.command import join_gateway, name_files
+from handspan.cli.device.command import explain_refusal, join_gateway, name_files
 from handspan.cli.door import gateway_options, given_url
 from handspan.cli.options import CommandGroup, json_option, read_client_settings
 from handspan.cli.remote import Remote
 from handspan.cli.render import print_done
+from handspan.cli.wrapping import wrap_for
+from handspan.client.errors import GatewayRefused
 from handspan.config.settings import BridgeSettings
 from handspan.core.errors import ConfigError
 from handspan.core.values import strip_invisible
 
 _ROOMS = ("handspan.bridge", "handspan.client.ws")
 """The loggers whose lines are printed: what the bridge does, and why there is no link."""
+_COLUMN: Final = 9
+"""Where the text of a line begins."""
 
 
 @click.group("bridge", cls=CommandGroup, invoke_without_command=True)
@@ -111,6 +115,8 @@ async def _run(remote: Remote, memory: Path, trusts_all: bool, phones: BridgeSet
         logger.setLevel(logging.INFO)
     try:
         await bridge.run()
+    except GatewayRefused as refused:
+        raise explain_refusal(remote, refused) from None
     finally:
         for logger in loggers:
             logger.removeHandler(lines)
@@ -131,5 +137,6 @@ class _Lines(logging.Handler):
             line = msgspec.json.encode({"at": record.created, "level": record.levelname.lower(), "text": text}).decode()
         else:
             line = f"{time.strftime('%H:%M:%S', time.localtime(record.created))} {' '.join(text.split())}"
+            line = wrap_for(self._write_to, line, _COLUMN)
         self._write_to.write(f"{line}\n")
         self._write_to.flush()

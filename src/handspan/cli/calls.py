@@ -1,6 +1,7 @@
 """`handspan calls`: the journal of tool calls, one call in full, and calls as they end (SPEC E8, U2)."""
 
 import asyncio
+import sys
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from typing import Final, get_args
@@ -10,7 +11,7 @@ import msgspec
 
 from handspan.cli.door import ask_gateway, find_gateway, place_options
 from handspan.cli.options import ListingGroup, completes, json_option
-from handspan.cli.render import print_json, print_line, print_rows, render_columns, render_time
+from handspan.cli.render import print_json, print_line, print_rows, render_columns, render_time, shorten_line
 from handspan.cli.requests import RemoteRefused, Requests, find_id, segment
 from handspan.core.errors import ErrorCode, HandspanError
 from handspan.core.values import Json, describe_seconds, escape_invisible, strip_invisible
@@ -201,6 +202,8 @@ def _print_followed(call: ListedCall, as_json: bool) -> None:
 
 
 def _followed_line(cells: tuple[str, ...]) -> str:
-    """Return a line of a table whose further rows are not known yet."""
-    padded = (strip_invisible(cell).ljust(width) for cell, width in zip(cells, _WIDTHS, strict=True))
-    return "  ".join(padded).rstrip()
+    """Return a line of a table whose further rows are not known yet. A terminal gets what fits into each column."""
+    texts = [strip_invisible(cell) for cell in cells]
+    if sys.stdout.isatty():
+        texts = [shorten_line(text, width) for text, width in zip(texts, _WIDTHS, strict=True)]
+    return "  ".join(text.ljust(width) for text, width in zip(texts, _WIDTHS, strict=True)).rstrip()

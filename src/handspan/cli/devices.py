@@ -8,6 +8,7 @@ from handspan.cli.door import ask_gateway, place_options
 from handspan.cli.options import ListingGroup, completes, json_option
 from handspan.cli.render import print_done, print_json, print_rows, render_time
 from handspan.cli.requests import segment
+from handspan.core.names import SEPARATOR
 from handspan.wire.rest.devices import DeviceList, DeviceView, ForgottenDevice, Relabelled
 
 _NO_DEVICES: Final = "No device yet: `handspan device` makes this computer one, `handspan pair` lets another one in."
@@ -31,7 +32,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
             one.name,
             _state(one),
             "never" if one.last_seen is None else render_time(one.last_seen),
-            ", ".join(one.tools),
+            ", ".join(_own_names(one)),
         )
         for one in found.devices
     ]
@@ -44,6 +45,11 @@ def command(ctx: click.Context, as_json: bool) -> None:
 def _state(device: DeviceView) -> str:
     state = "connected" if device.connected else "away"
     return f"{state} as {device.connected_as}" if device.connected_as else state
+
+
+def _own_names(device: DeviceView) -> list[str]:
+    """Return the names of its tools without the label: those of a bridged app come with it."""
+    return [name.removeprefix(f"{device.connected_as or device.label}{SEPARATOR}") for name in device.tools]
 
 
 def _about(device: DeviceView) -> list[str]:

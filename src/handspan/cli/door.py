@@ -33,6 +33,8 @@ T = TypeVar("T")
 
 _GC_OBJECTS: Final = 50_000
 """New objects between two collections of garbage. What a command loads is no garbage, and looking takes time."""
+_LONGEST_WAIT: Final = 5.0
+"""Seconds between two attempts of a chat to connect again: a person waits for it."""
 _URL: Final = "HANDSPAN_URL"
 _TOKEN: Final = "HANDSPAN_TOKEN"
 
@@ -122,8 +124,10 @@ def _remote_requests(remote: "Remote", threads: "CallThreads") -> Requests:
 
     def client() -> "Client":
         from handspan.client.client import Client
+        from handspan.client.ws import Backoff
 
-        return Client(remote.url, remote.token, tls=remote.tls, locate=remote.locate)
+        backoff = Backoff(longest=_LONGEST_WAIT)
+        return Client(remote.url, remote.token, backoff=backoff, tls=remote.tls, locate=remote.locate)
 
     return Requests(remote.url, send, client)
 

@@ -168,9 +168,10 @@ class Remote:
         except RemoteRefused as refused:
             if status != 401 or not self.token:
                 raise
-            raise RemoteRefused(status, self._explain_token(), refused.code) from None
+            raise RemoteRefused(status, self.explain_refused_token(), refused.code) from None
 
-    def _explain_token(self) -> str:
+    def explain_refused_token(self) -> str:
+        """Return what to do when the gateway does not take the token of this command."""
         if self.state:
             return (
                 f"The gateway at {self.url} does not take the operator's token of {self.state!r} any more: it was "

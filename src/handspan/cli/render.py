@@ -23,7 +23,7 @@ from handspan.wire.rest.tools import ToolCosts, ToolView, Why
 
 _KEPT: Final[dict[KeptWhere, str]] = {"settings": "settings", "built_in": "built in", "store": "kept"}
 """Where an agent is kept, as tables say it."""
-_WHOLE: Final = frozenset(("id", "status", "state", "at", "took", "source", "last active", "last seen"))
+_WHOLE: Final = frozenset(("id", "status", "state", "at", "took", "source", "last active", "last seen", "made", ""))
 """Headings of columns whose texts a narrow terminal gets whole: half of an id or a time says nothing."""
 _NARROWEST: Final = 4
 _TOKEN_COLUMNS: Final = ("id", "label", "scopes", "made", "last seen", "")
@@ -278,23 +278,22 @@ def _globs(agent: AgentView) -> str:
 
 
 def print_tokens(tokens: Sequence[TokenView]) -> None:
-    """Print one line a token. No line is cut: its last column says which token not to revoke."""
-    for line in render_columns([_TOKEN_COLUMNS, *map(_token_cells, tokens)]):
-        click.echo(line)
+    """Print one line a token. The last column stays whole: it says which token not to revoke."""
+    print_table([_TOKEN_COLUMNS, *map(_token_cells, tokens)])
 
 
 def token_uses(made: MadeToken, url: str) -> Iterator[str]:
     """Yield what a person can do with a new token, a line each."""
     if not {"chat", "admin"}.isdisjoint(made.scopes):
-        yield f'A page      new HandspanClient({{ baseUrl: "{url}", token: "…" }})'
+        yield f'A page      new HandspanClient({{ baseUrl: "{url}", token: "TOKEN" }})'
         yield "            (one that the gateway does not serve itself: with its origin in `gateway.origins`)"
-        yield f"A command   HANDSPAN_URL={url} HANDSPAN_TOKEN=… handspan chat"
+        yield f"A command   HANDSPAN_URL={url} HANDSPAN_TOKEN=TOKEN handspan chat"
     if not {"tools", "chat", "admin"}.isdisjoint(made.scopes):
-        yield f"MCP         {url}/mcp with the header  Authorization: Bearer …"
+        yield f"MCP         {url}/mcp with the header  Authorization: Bearer TOKEN"
     if not {"device", "chat", "admin"}.isdisjoint(made.scopes):
-        yield f'A device    Client("{url}", token="…", label="…")'
-        yield f"            HANDSPAN_URL={url} HANDSPAN_TOKEN=… handspan device"
-    yield "A program   any request with the header  Authorization: Bearer …"
+        yield f'A device    Client("{url}", token="TOKEN", label="my-device")'
+        yield f"            HANDSPAN_URL={url} HANDSPAN_TOKEN=TOKEN handspan device"
+    yield "A program   any request with the header  Authorization: Bearer TOKEN"
     if "admin" in made.scopes:
         yield "            With the scope 'admin' it may do all that you may, and make other tokens: guard it well."
 
@@ -317,6 +316,11 @@ def render_time(at: str, *, seconds: bool = False) -> str:
     return datetime.fromisoformat(at).astimezone().strftime(f"%Y-%m-%d %H:%M{':%S' if seconds else ''}")
 
 
+def render_day(at: str) -> str:
+    """Return the day in the time zone of this computer."""
+    return datetime.fromisoformat(at).astimezone().strftime("%Y-%m-%d")
+
+
 def quote_label(label: str) -> str:
     """Return a label in quotes, on one line."""
     return repr(one_line(strip_invisible(label))) if label else "no label"
@@ -327,7 +331,7 @@ def _token_cells(token: TokenView) -> tuple[str, ...]:
         one_line(strip_invisible(token.id)),
         one_line(strip_invisible(token.label)),
         one_line(strip_invisible(", ".join(token.scopes))),
-        render_time(token.created),
+        render_day(token.created),
         "never" if token.last_seen is None else render_time(token.last_seen),
         _remark(token),
     )
@@ -335,5 +339,5 @@ def _token_cells(token: TokenView) -> tuple[str, ...]:
 
 def _remark(token: TokenView) -> str:
     if token.revoked is not None:
-        return f"revoked {render_time(token.revoked)}"
-    return "the one in use here" if token.current else ""
+        return f"revoked {render_day(token.revoked)}"
+    return "in use here" if token.current else ""

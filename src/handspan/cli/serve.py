@@ -195,8 +195,8 @@ async def _reload(gateway: "Gateway") -> None:
 def _print_waiting(gateway: "Gateway") -> None:
     """Print which work the gateway waits for before it ends: silence would look as if Ctrl-C did nothing."""
     turns, calls = gateway.work_left()
-    _log.info("stopping: %d turns and %d calls run", turns, calls)
     work = [f"{count} {word}{'s' if count > 1 else ''}" for count, word in ((turns, "turn"), (calls, "call")) if count]
+    _log.info("stopping: waits for %s", " and ".join(work) or "nothing")
     if work:
         click.echo(
             f"Stopping: waits up to {DRAIN_SECONDS:.0f} s for {' and '.join(work)} to end. Ctrl-C again ends at once."

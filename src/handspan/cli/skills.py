@@ -1,14 +1,21 @@
 """`handspan skills`: what skills there are, and which of the workspace's a person lets be used (SPEC A3)."""
 
+import sys
+from typing import Final
+
 import click
 
 from handspan.cli.door import ask_gateway, place_options
 from handspan.cli.options import ListingGroup, completes, json_option
 from handspan.cli.render import one_line, print_done, print_json, print_line
 from handspan.cli.requests import segment
+from handspan.cli.wrapping import wrap_for
 from handspan.core.errors import ConfigError
 from handspan.core.values import JsonObject, strip_invisible
 from handspan.wire.rest.skills import SkillList, SkillState, SkillText
+
+_COLUMN: Final = 11
+"""Where the names begin."""
 
 
 @click.group("skills", cls=ListingGroup, invoke_without_command=True)
@@ -27,7 +34,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
         state = "available" if skill.enabled else "off"
         print_line(f"{state:<9}  {skill.name:<24} {skill.where:<10} {one_line(strip_invisible(skill.description))}")
         for problem in skill.problems:
-            click.echo(f"           {problem}")
+            click.echo(wrap_for(sys.stdout, f"{' ' * _COLUMN}{strip_invisible(problem)}", _COLUMN))
 
 
 @command.command("show")

@@ -79,7 +79,7 @@ def new(label: str, scopes: tuple[str, ...], agents: tuple[str, ...], as_json: b
         return
     click.echo(f"The token of {quote_label(made.label)} ({', '.join(made.scopes)}). It is shown this once:", err=True)
     click.echo(made.token)
-    click.echo("Put it where only its user reads it, in place of the … here:", err=True)
+    click.echo("Put it where only its user reads it, in place of TOKEN here:", err=True)
     for line in token_uses(made, remote.url):
         click.echo(f"  {line}", err=True)
     click.echo(f"It holds until you revoke it: handspan tokens revoke {made.id}", err=True)

@@ -18,7 +18,7 @@ from handspan.client.client_state import ClientState
 from handspan.client.connection import ClientConnection, ClientOptions, State
 from handspan.client.memory import CallMemory, StateFile
 from handspan.client.tools import ClientTools
-from handspan.client.ws import Backoff, OpenLink
+from handspan.client.ws import Backoff, OpenLink, usual_backoff
 from handspan.core.calls import new_call_id
 from handspan.core.events import Event
 from handspan.wire.ws_frames import (
@@ -84,7 +84,7 @@ class Client:
         session: str | None = None,
         agent: str | None = None,
         device_name: str | None = None,
-        backoff: Backoff = Backoff(),  # noqa: B008 - frozen
+        backoff: Backoff | None = None,
         callbacks: Callbacks | None = None,
         tls: "ssl.SSLContext | None" = None,
         locate: Locate | None = None,
@@ -96,20 +96,21 @@ class Client:
         """`role`: the tools of a device are for every session of its owner, those of a chat for its own session.
 
         `state`: a file with which the client resumes even after it was killed. `concurrency`: how many calls run at
-        once. `ask_permission(question)` asks the person here; without it the answer is no. `tls` replaces the
-        certificates that this computer trusts. `locate()` returns the address, `tls` and token of a gateway that may
-        move; it is called before each further attempt, and when the token is refused. `open_link` opens each
-        connection in place of a WebSocket. `start_login(request)` begins a login for a tool that raised
+        once. `backoff`: how long to wait before the next attempt; None: up to 30 s, or 3 s for a gateway on this
+        computer, and a random part. `ask_permission(question)` asks the person here; without it the answer is no. `tls`
+        replaces the certificates that this computer trusts. `locate()` returns the address, `tls` and token of a
+        gateway that may move; it is called before each further attempt, and when the token is refused. `open_link`
+        opens each connection in place of a WebSocket. `start_login(request)` begins a login for a tool that raised
         `LoginRequired`; without it the model gets that error. `resume_token`: what the gateway gave an earlier process
         of this device in `connected`. `on_channel_message(message)` gets what agents write to the person with the tool
         `message`.
         """
         self._options = ClientOptions(
-            GatewayPlace(Address(url), token, tls, locate),
+            GatewayPlace(address := Address(url), token, tls, locate),
             device_name or os.uname().nodename,
             concurrency,
             ask_permission,
-            backoff,
+            backoff or usual_backoff(address),
             open_link,
             start_login,
         )

@@ -11,7 +11,7 @@ from typing import Final, Protocol, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from handspan.client.address import GatewayPlace
+from handspan.client.address import Address, GatewayPlace
 from handspan.client.errors import GatewayRefused, GatewayUnreachable, NotOpened
 from handspan.core.fast import IS_FAST
 from handspan.core.values import strip_invisible
@@ -25,11 +25,13 @@ _REPLACED: Final = 4001
 _WRONG_ADDRESS: Final = frozenset((400, 404, 405, 426))
 """Statuses that mean a wrong address, as long as no gateway has ever answered there."""
 _PAIR_AGAIN: Final = "pair this device anew, or give a token that is valid"
+_MAKE_TOKEN: Final = "`handspan tokens new LABEL --scope device` makes one"
 _FITS_A_HEADER: Final = r"[!-~]*"
 _NO_TOKEN: Final = (
     "This is no token: it has characters that none has. "
     "Give the one that `handspan tokens new LABEL --scope device` prints."
 )
+_LONGEST_HERE: Final = 3.0
 _log = logging.getLogger(__name__)
 
 
@@ -46,6 +48,11 @@ class Backoff(Struct, frozen=True):
     def delay(self, attempt: int, chance: float) -> float:
         """Seconds before this attempt, counted from 0. `chance` between 0 and 1 chooses the random part."""
         return float(min(self.longest, self.first * 2.0 ** min(attempt, 30)) * (1 + self.spread * chance))
+
+
+def usual_backoff(address: Address) -> Backoff:
+    """Return the backoff for this gateway. On the same computer few clients wait for it, and often a person does."""
+    return Backoff(longest=_LONGEST_HERE) if address.is_local else Backoff()
 
 
 class LinkListener(Protocol):
@@ -116,6 +123,8 @@ class Link:
         self._close_code = 1001
         self._attempt = 0
         self._was_connected = False
+        self._logged = ""
+        """Why there is no link, as the log says it; empty: there was one since."""
 
     async def serve(self, *, waits_for_gateway: bool = True) -> None:
         """Keep the link open until `close`, or until the gateway closes it for good.
@@ -156,6 +165,7 @@ class Link:
         """The gateway has answered: the next drop begins with the shortest delay."""
         self._attempt = 0
         self._was_connected = True
+        self._logged = ""
 
     def close(self, code: int = _DELIBERATE) -> None:
         """Close the link, or stop trying to open one."""
@@ -177,7 +187,7 @@ class Link:
             if not waits_for_gateway and not self._was_connected:
                 raise GatewayUnreachable(self._explain_no_link(error)) from None
             said = f": {text}" if error.status and (text := _readable(error.body)) else ""
-            _log.info("no link to %s: %s%s", self._address, error, said)
+            self._log_no_link(f"{error}{said}")
             return False
         try:
             self._listener.on_open()
@@ -196,6 +206,12 @@ class Link:
         if socket.close_code == _REPLACED:
             _log.warning("Another connection of this client has taken over: this one stays away.")
         return socket.close_code in (_DELIBERATE, _REPLACED)
+
+    def _log_no_link(self, why: str) -> None:
+        """Log why there is no link: once, not after every attempt, which may come every few seconds."""
+        if why != self._logged:
+            self._logged = why
+            _log.info("no link to %s: %s", self._address, why)
 
     def _explain_no_link(self, error: NotOpened) -> str:
         if error.status == _UNAVAILABLE:
@@ -228,8 +244,9 @@ class Link:
         text = _readable(body)
         if status in (_UNAUTHORIZED, 403):
             what = "refused the token" if self._place.token else "wants a token"
-            hint = _PAIR_AGAIN if status == _UNAUTHORIZED else "see what it says"
-            message = f"The gateway at {self._address} {what} (HTTP {status}): {hint}. {text}"
+            # What a gateway says with 401 is for programs that speak HTTP.
+            hint = f"{_PAIR_AGAIN} ({_MAKE_TOKEN})." if status == _UNAUTHORIZED else f"see what it says. {text}"
+            message = f"The gateway at {self._address} {what} (HTTP {status}): {hint}"
             return GatewayRefused(status, message.rstrip())
         if status in _WRONG_ADDRESS and not self._was_connected:
             message = f"There is no gateway at {self._address} (HTTP {status}): check the address and its path. {text}"

@@ -70,14 +70,19 @@ class SettingsAtStart:
         """Why the files can't be used as they are now. What they said before stays in force."""
 
     @property
+    def file(self) -> Path | None:
+        """The settings file, also one that was added since the start; None if there is none."""
+        return self.loaded.file or (_default_file() if self._has_file else None)
+
+    @property
     def is_changed(self) -> bool:
         """Whether the file has a content that is not in force; also when the file was added or removed."""
-        return self._has_file and _content(self._file) != self._content
+        return _content(self.file) != self._content
 
     @property
     def files(self) -> tuple[Path, ...]:
         """The files that the settings come from, whether they are there or not."""
-        file = self._file
+        file = self.file
         servers = folder_of(file, os.environ) / mcp_file.NAME
         return (servers,) if file is None else (file, servers)
 
@@ -118,7 +123,7 @@ class SettingsAtStart:
 
         Raises `ConfigError` when the files can't be used.
         """
-        content = _content(self._file)
+        content = _content(self.file)
         fresh = self.read_fresh()
         before, servers = self.loaded, fresh.settings.tools.mcp_servers
         in_force = replace(before.settings, tools=replace(before.settings.tools, mcp_servers=servers))
@@ -128,10 +133,6 @@ class SettingsAtStart:
         if in_force == fresh.settings:
             self.loaded, self._content = fresh, content
         return servers
-
-    @property
-    def _file(self) -> Path | None:
-        return self.loaded.file or _default_file()
 
 
 def with_reloadable(before: Settings, fresh: Settings) -> Settings:

@@ -1,5 +1,6 @@
 """A file that its owner alone can read, and that begins anew when it is full."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -27,7 +28,8 @@ class RotatedFile:
                 os.close(descriptor)
                 descriptor = self._open()
             if os.write(descriptor, lines) != len(lines):
-                raise OSError(f"{str(self._path)!r} could not be written to the end: is the disk full?")
+                text = "only a part of the lines was written: make room on the disk"
+                raise OSError(errno.ENOSPC, text, str(self._path))
         finally:
             os.close(descriptor)
 

@@ -3,7 +3,7 @@
 import hashlib
 import heapq
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import Annotated, Final, TypeAlias
@@ -22,6 +22,7 @@ _TAIL: Final = 8
 _MAX_NAMESPACE: Final = MAX_LENGTH - 16
 """Short enough that a converted name still shows its namespace, the separator and a part of its own name."""
 _MAX_COMPARED: Final = 100
+_MAX_LISTED: Final = 12
 
 Disabled: TypeAlias = Annotated[
     str,
@@ -113,6 +114,15 @@ def did_you_mean(wrong: str, known: Iterable[str]) -> str:
 
     near = [by_folded[name] for name in difflib.get_close_matches(folded, candidates, n=2, cutoff=0.6)]
     return f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+
+
+def list_known(known: Sequence[str]) -> str:
+    """Return a hint such as " There are: 'camera', 'spawn' and 3 more.", or nothing if there are none."""
+    if len(known) == 1:
+        return f" There is only {known[0][:MAX_LENGTH]!r}."
+    listed = ", ".join(repr(name[:MAX_LENGTH]) for name in known[:_MAX_LISTED])
+    more = f" and {len(known) - _MAX_LISTED} more" if len(known) > _MAX_LISTED else ""
+    return f" There are: {listed}{more}." if known else ""
 
 
 def _pairs(word: str) -> set[tuple[str, str]]:

@@ -12,7 +12,7 @@ import msgspec
 
 from handspan.core.errors import DefinitionError, ToolError
 from handspan.core.lenient import read_leniently
-from handspan.core.names import did_you_mean
+from handspan.core.names import did_you_mean, list_known
 from handspan.core.schema_cost import SchemaCost, drop_repeated_all_of, has_references
 from handspan.core.values import Arguments, Json, JsonObject
 
@@ -162,12 +162,13 @@ class Validator:
                 jsonschema_rs.ValidationErrorKind.AdditionalProperties(unexpected=names)
                 | jsonschema_rs.ValidationErrorKind.UnevaluatedProperties(unexpected=names)
             ):
-                known = self._properties_at(error.schema_path)[:_MAX_HINTED] if with_hints else []
-                hints = [did_you_mean(name, known) for name in names[:3]] + [""] * _MAX_PROBLEMS
-                return "; ".join(
+                known = self._properties_at(error.schema_path) if with_hints else []
+                hints = [did_you_mean(name, known[:_MAX_HINTED]) for name in names[:3]] + [""] * _MAX_PROBLEMS
+                text = "; ".join(
                     f"unknown parameter {_join(where, name)!r}.{hint}".removesuffix(".")
                     for name, hint in zip(names[:_MAX_PROBLEMS], hints, strict=False)
                 )
+                return text if any(hints) else f"{text}.{list_known(known)}".removesuffix(".")
             case jsonschema_rs.ValidationErrorKind.Enum(options=options):
                 return f"{self._name_of(where)} must be one of {_quote(options)}, not {_quote(error.instance)}"
             case jsonschema_rs.ValidationErrorKind.Type(types=types):

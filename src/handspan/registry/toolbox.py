@@ -5,12 +5,11 @@ from itertools import islice
 from typing import Final
 
 from handspan.core.errors import ToolError
-from handspan.core.names import did_you_mean
+from handspan.core.names import did_you_mean, list_known
 from handspan.core.tool import SEARCH_TOOLS, ToolSpec
 from handspan.registry.entry import Entry, ScopedTools
 from handspan.registry.selection import Reason, ToolSelection, reasons, refusal
 
-_HOW_TO_LIST: Final = " `handspan tools` lists those that there are."
 _FEWEST_FOUND: Final = 20
 """So many found tools are sent at least, even if the tools that are never hidden are more than `tools.shown`."""
 
@@ -104,7 +103,7 @@ class Toolbox:
         if entry is None and (why := self._selection.explain_absence(name)):
             return ToolError("tool_not_available", f"Tool {_clip(name)!r} is not available: {why}")
         if entry is None:
-            hint = did_you_mean(name, (spec.name for spec in self.specs())) or _HOW_TO_LIST
+            hint = _hint(name, [spec.name for spec in self.specs()])
             return ToolError("tool_not_found", f"Tool {_clip(name)!r} is not available: there is no such tool.{hint}")
         return refusal(self._selection, entry)
 
@@ -122,8 +121,8 @@ class Toolbox:
         if entry is None and (why := self._selection.explain_absence(name)):
             return [Reason(False, f"{why[0].upper()}{why[1:]}")]
         if entry is None:
-            hint = did_you_mean(name, self._all_names()) or _HOW_TO_LIST
-            return [Reason(False, f"There is no tool {_clip(name)!r} in any scope of this session.{hint}")]
+            text = f"There is no tool {_clip(name)!r} in any scope of this session."
+            return [Reason(False, text + _hint(name, self._all_names()))]
         return [*reasons(self._selection, entry), *self._hidden_reasons(name)]
 
     def _hidden_reasons(self, name: str) -> list[Reason]:
@@ -169,6 +168,11 @@ class Toolbox:
 
     def _all_names(self) -> list[str]:
         return sorted({*self._global.entries, *self._owner.entries, *self._session.entries, *self._turn.entries})
+
+
+def _hint(wrong: str, known: Sequence[str]) -> str:
+    """Return the names that may be meant, else those that there are. A command to type would help no program."""
+    return did_you_mean(wrong, known) or list_known(known)
 
 
 def _clip(name: str) -> str:

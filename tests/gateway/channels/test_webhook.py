@@ -184,7 +184,7 @@ async def test_the_tool_delivers_where_it_may_and_says_where_it_may_not(tmp_path
                 unknown = await send("pigeon", "1")
                 assert unknown["code"] == "invalid_arguments" and "hook, telegram, page" in unknown["message"]
                 stranger = await send("telegram", "66")
-                assert stranger["code"] == "policy_denied" and "Known are: 7." in stranger["message"]
+                assert stranger["code"] == "policy_denied" and "The known ones: 7." in stranger["message"]
                 assert (await send("page", "all"))["code"] == "disconnected"
                 calls = (await client.get("/api/calls", params={"tool": "message"})).json()["calls"]
                 assert len(calls) == 5

@@ -173,6 +173,7 @@ class TestTooManyTries:
             assert (await refusal(auth, scope(client=PHONE, authorization="Bearer wrong"))).status == 401
         refused = await refusal(auth, scope(client=PHONE, authorization="Bearer wrong"))
         assert (refused.status, refused.code, refused.retry_after) == (429, "too_many_tries", 300)
+        assert "wait 300 s" in refused.message
         assert refused.headers["retry-after"] == "300"
         assert (await refusal(auth, right)).status == 429
         await soon(auth.admit(scope(client="192.168.1.21", authorization=f"Bearer {auth.operator_token}")))

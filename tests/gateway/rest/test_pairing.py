@@ -1,7 +1,9 @@
 """`/pair` and `/signin` as they are served: open to everybody, and the same for everybody (SPEC S5)."""
 
 import asyncio
+from base64 import b64encode
 from collections.abc import AsyncIterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -214,7 +216,9 @@ class TestSignInRoute:
     async def test_a_wrong_link_says_what_to_do_and_nothing_else(self, ask: Browser, query: str) -> None:
         answered = await ask("/signin", query=query)
         assert answered.status == 403 and b"handspan pair --browser" in answered.body
-        assert answered.headers["content-security-policy"] == "default-src 'none'"
+        style = answered.body.partition(b"<style>")[2].partition(b"</style>")[0]
+        allowed = f"'sha256-{b64encode(sha256(style).digest()).decode()}'"
+        assert style and answered.headers["content-security-policy"] == f"default-src 'none'; style-src {allowed}"
 
     async def test_a_device_token_in_the_address_does_not_sign_a_browser_in(self, ask: Browser, auth: Auth) -> None:
         answered = await ask("/signin", query=f"token={auth.operator_token}")

@@ -136,7 +136,7 @@ async def test_what_a_person_switched_on_stays_on_in_the_next_process_until_it_i
     assert names(later) == {"get_current_time", *ALWAYS}
     await app.loader().switch_off(later, "clock")
     assert "read_file" in names(later) and "read_file" in names(await load_again())
-    with pytest.raises(ToolError, match="'clock' is not on"):
+    with pytest.raises(ToolError, match=r"'clock' is not on in this session\. No skill is on\."):
         await app.loader().switch_off(later, "clock")
 
 

@@ -7,6 +7,11 @@ export class Address {
     this.#base = new URL(url, globalThis.location?.href);
   }
 
+  /** Whether the gateway is on this computer. */
+  get isLocal(): boolean {
+    return ['localhost', '127.0.0.1', '[::1]'].includes(this.#base.hostname);
+  }
+
   /** The URL of the WebSocket (ws.md 1.1). */
   socket(session: string, agent = ''): string {
     const query = Object.entries({ session_id: session, persona: agent })

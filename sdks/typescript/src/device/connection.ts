@@ -5,7 +5,7 @@ import { CallRunner } from './calls.js';
 import type { ChannelMessage } from './channel-message.js';
 import { ClientState } from './client-state.js';
 import { type MessageOptions, readFrame, type TurnEvent, toolError } from './frames.js';
-import { Link, type LinkEnd, type LinkListener, type WebSocketLike } from './link.js';
+import { Link, type LinkEnd, type LinkListener, usualBackoff, type WebSocketLike } from './link.js';
 import { CallMemory } from './memory.js';
 import type { DeviceOptions, DeviceState } from './options.js';
 import type { OfferedTool } from './tool.js';
@@ -68,7 +68,7 @@ export class Connection implements LinkListener {
     this.state = new ClientState(introduction, tools, this.#memory, concurrency);
     const upload = uploadTo(this.#address, token);
     this.#calls = new CallRunner(this.state, (actions) => this.add(actions), upload, options);
-    this.#link = new Link(this, options.backoff, options.heartbeat);
+    this.#link = new Link(this, { ...usualBackoff(this.#address), ...options.backoff }, options.heartbeat);
   }
 
   /** Stay connected until `close`, or until the gateway ends it for good; resolves to the reason and the gateway's code. */

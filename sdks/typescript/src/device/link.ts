@@ -1,3 +1,5 @@
+import type { Address } from './address.js';
+
 /** The part of a WebSocket that is used here: browsers, Node and the package `ws` all have it. */
 export interface WebSocketLike {
   readonly readyState: number;
@@ -16,6 +18,11 @@ export interface Backoff {
   longest?: number;
   /** The random part of the delay; it keeps many clients from connecting at the same moment. */
   spread?: number;
+}
+
+/** The backoff for this gateway. On the same computer few clients wait for it, and often a person does. */
+export function usualBackoff(address: Address): Backoff {
+  return address.isLocal ? { longest: 3000 } : {};
 }
 
 /** How a link ended. */

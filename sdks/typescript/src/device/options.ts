@@ -34,6 +34,7 @@ export interface DeviceOptions {
   state?: StateStore | undefined;
   /** How many calls run at once; default 1. */
   concurrency?: number | undefined;
+  /** Default: up to 30 s between two attempts, or 3 s for a gateway on this computer, and a random part. */
   backoff?: Backoff | undefined;
   /** Milliseconds without a message after which a ping is sent; after twice as many the link is closed. */
   heartbeat?: number | undefined;

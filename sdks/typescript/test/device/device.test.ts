@@ -3,8 +3,10 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { z } from 'zod';
+import { Address } from '../../src/device/address.js';
 import { Device } from '../../src/device/device.js';
 import type { JsonObject } from '../../src/device/frames.js';
+import { usualBackoff } from '../../src/device/link.js';
 import type { DeviceOptions } from '../../src/device/options.js';
 import type { Question, QuestionAnswer } from '../../src/device/question.js';
 import type { CallContext, DeviceTool } from '../../src/device/tool.js';
@@ -272,6 +274,12 @@ describe('the link', () => {
     } finally {
       vi.unstubAllGlobals();
     }
+  });
+
+  test('a gateway on this computer is tried again within seconds', () => {
+    for (const host of ['localhost', '127.0.0.1:42617', '[::1]:1'])
+      expect(usualBackoff(new Address(`http://${host}/`))).toEqual({ longest: 3000 });
+    expect(usualBackoff(new Address('wss://gate.example/ws/chat'))).toEqual({});
   });
 
   test('many large tools come in several frames', async () => {

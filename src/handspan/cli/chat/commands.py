@@ -248,7 +248,7 @@ class SlashCommands:
         path = f"/api/tools/{segment(argument)}/why"
         answer = await self._partner.requests.get(path, Why, agent=self._partner.agent_name)
         head = f"The agent {answer.agent!r} {'can' if answer.usable else 'can not'} use {answer.tool!r}:"
-        return [head, *(f"{'yes' if reason.ok else 'NO '}  {reason.text}" for reason in answer.reasons)]
+        return [head, *_render_table([("yes" if reason.ok else "NO", reason.text) for reason in answer.reasons])]
 
     async def _attach(self, argument: str) -> Sequence[str]:
         if not argument:

@@ -24,14 +24,15 @@ from handspan.cli.remote import Remote
 from handspan.cli.terminal_questions import TerminalQuestions
 from handspan.cli.trust import named_tls
 from handspan.client import PermissionQuestion
+from handspan.client.address import Address
 from handspan.client.builder import Callbacks
 from handspan.client.client import Client
 from handspan.client.connection import State
 from handspan.client.context import CallContext
-from handspan.client.errors import StateFileInUse
+from handspan.client.errors import GatewayRefused, StateFileInUse
 from handspan.client.functions import Code
 from handspan.client.pairing import read_link
-from handspan.client.ws import Backoff
+from handspan.client.ws import Backoff, usual_backoff
 from handspan.config.settings import Settings
 from handspan.core.errors import ConfigError, ToolError
 from handspan.core.names import SEPARATOR
@@ -42,6 +43,7 @@ from handspan.wire.ws_frames import Decision, ServerFrame, ToolsRegistered
 _PERMISSIONS: Final = (*PERMISSIONS, *PHONE_PERMISSIONS)
 _LINK: Final = "handspan.client.ws"
 """The logger that says why there is no link."""
+_UNAUTHORIZED: Final = 401
 
 
 @click.command("device")
@@ -113,6 +115,14 @@ def _pair(settings: Settings, file: DeviceFile, url: str, code: str, label: str)
     return remote_at(url, paired.token, tls)
 
 
+def explain_refusal(remote: Remote, refused: GatewayRefused) -> GatewayRefused:
+    """Return the refusal with what a person at this command can do about it."""
+    if refused.status != _UNAUTHORIZED:
+        return refused
+    pair = "" if remote.state else " To pair anew: `handspan pair` beside the gateway shows a link for --pair."
+    return GatewayRefused(refused.status, f"{remote.explain_refused_token()}{pair}")
+
+
 def _read_code(given: str) -> tuple[str, str]:
     """Return the address and the code: of a link, or of --url and --pair."""
     if "://" in given:
@@ -146,6 +156,7 @@ class Device:
         self._missing = phone.missing
         """Why tools are missing; empty after this was logged."""
         self._why = _Why()
+        self._logged_why: str | None = None
         self._is_ending = False
 
     async def run(self, settings: Settings, name: str) -> int:
@@ -157,7 +168,7 @@ class Device:
             state=settings.state / f"{name}.json",
             ask_permission=self._ask,
             on_state=self._on_state,
-            backoff=_Backoff(tell=self._log_wait),
+            backoff=_Backoff(tell=self._log_wait, longest=usual_backoff(Address(self._remote.url)).longest),
             callbacks=_RegistrationListener(lambda: self._log_connected(client)),
             tls=self._remote.tls,
             locate=self._remote.locate,
@@ -177,6 +188,8 @@ class Device:
                 f"A `handspan device` with the label {self._label!r} runs on this computer already: use that one, or "
                 "make this one another device with --label."
             ) from None
+        except GatewayRefused as refused:
+            raise explain_refusal(self._remote, refused) from None
         finally:
             logging.getLogger(_LINK).removeHandler(self._why)
         self._log.note("Ended." if self._is_ending else "The gateway has ended the connection for good.")
@@ -190,7 +203,7 @@ class Device:
 
     def _on_state(self, state: State) -> None:
         if state == "connected":
-            self._why.text = ""
+            self._why.text, self._logged_why = "", None
 
     def _log_connected(self, client: Client) -> None:
         rejected = client.rejected
@@ -202,7 +215,9 @@ class Device:
             self._log.note(why)
 
     def _log_wait(self, seconds: float) -> None:
-        self._log.log_retry(self._remote.url, seconds, self._why.text)
+        if self._why.text != self._logged_why:  # once, not before every attempt
+            self._logged_why = self._why.text
+            self._log.log_retry(self._remote.url, seconds, self._why.text)
 
     # Calls.
 

@@ -29,7 +29,7 @@ class DeviceLog(Protocol):
         ...
 
     def log_retry(self, url: str, seconds: float, why: str) -> None:
-        """Log that there is no link, and after how many seconds the next attempt comes."""
+        """Log that there is no link, why, and after how many seconds the next attempt comes."""
         ...
 
     def log_call(self, tool: str, arguments: Arguments, outcome: str, seconds: float) -> None:
@@ -102,7 +102,7 @@ class DeviceLines:
             self.note(f"The gateway does not take {name!r}: {why}")
 
     def log_retry(self, url: str, seconds: float, why: str) -> None:
-        self.note(f"No link to {url}{f' ({why})' if why else ''}: trying again in {seconds:.0f} s")
+        self.note(f"No link to {url}{f' ({why})' if why else ''}: trying again in {seconds:.0f} s, until it answers")
 
     def log_call(self, tool: str, arguments: Arguments, outcome: str, seconds: float) -> None:
         shown = escape_invisible(msgspec.json.encode(arguments).decode()) if arguments else ""

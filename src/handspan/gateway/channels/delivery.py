@@ -25,7 +25,7 @@ class ChannelDelivery:
     @property
     def missing(self) -> str:
         """Why no message can be sent; empty when a channel can be used."""
-        return self._bus.missing
+        return self._bus.problem
 
     @property
     def described(self) -> str:
@@ -56,6 +56,7 @@ class ChannelDelivery:
         chats = ", ".join(dict.fromkeys([*known, *queue.settings.allow][:20])) or "none"
         raise ToolError(
             "policy_denied",
-            f"The chat {message.chat_id[:60]!r} is not known on {queue.name!r}. Known are: {chats}. The operator pairs "
-            f"the person (handspan channels pair {queue.name} ID), or adds the chat to channels.{queue.name}.allow.",
+            f"The chat {message.chat_id[:60]!r} is not known on {queue.name!r}. The known ones: {chats}. The operator "
+            f"pairs the person (handspan channels pair {queue.name} ID), or adds the chat to "
+            f"channels.{queue.name}.allow.",
         )

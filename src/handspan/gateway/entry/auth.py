@@ -4,6 +4,7 @@ Every request and every connection is checked anew: a token that any process has
 """
 
 import logging
+import math
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -258,7 +259,8 @@ class Auth:
 
     def _check_tries(self, address: str) -> None:
         if wait := self.tries.wait(address):
-            raise Refusal(429, "too_many_tries", "Too many wrong tokens came from this address: wait.", wait)
+            text = f"Too many wrong tokens came from this address: wait {math.ceil(wait)} s, and check the token."
+            raise Refusal(429, "too_many_tries", text, wait)
 
     async def _find(self, presented: PresentedToken) -> Token | None:
         """Return the stored token; None for an invalid one. Raises `Refusal` when the store is away."""

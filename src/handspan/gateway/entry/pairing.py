@@ -7,6 +7,7 @@ the database where there are other nodes.
 import asyncio
 import io
 import logging
+import math
 import secrets
 import time
 from collections.abc import Callable
@@ -83,7 +84,8 @@ class Pairing:
         Raises `Refusal` for a wrong code; five wrong codes end every open one.
         """
         if wait := self.tries.wait(address):
-            raise Refusal(429, "too_many_tries", "Too many tries to pair came from this address: wait.", wait)
+            text = f"Too many tries to pair came from this address: wait {math.ceil(wait)} s."
+            raise Refusal(429, "too_many_tries", text, wait)
         self.tries.note(address)
         digits = code.strip().replace("-", "").replace(" ", "")
         found = await self._take(_CODE, digits)

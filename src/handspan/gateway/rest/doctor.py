@@ -29,11 +29,10 @@ family: Final = Family("status")
 async def settings(request: RestRequest) -> SettingsInForce:
     """The settings with which this gateway runs, without secrets."""
     started = request.parts.app.started_with
-    file = started.loaded.file
     rows = [SettingView(*row) for row in setting_rows(started.loaded)]
     changes = await asyncio.to_thread(started.changes)
-    name = None if file is None else str(file)
-    return SettingsInForce(name, started.is_changed, rows, *changes, started.problem)
+    file = None if started.file is None else str(started.file)
+    return SettingsInForce(file, started.is_changed, rows, *changes, started.problem)
 
 
 @family.post("/api/settings/reload", "admin", also_refuses=(409,))
@@ -80,7 +79,7 @@ async def _findings(request: RestRequest) -> AsyncIterator[Finding]:
 
 def _settings_file(app: App) -> Iterator[Finding]:
     reloadable, needs_restart = app.started_with.changes()
-    file = app.started_with.loaded.file or "the settings file"
+    file = app.started_with.file or "the settings file"
     if problem := app.started_with.problem:
         yield Finding("settings", False, problem, "correct the file; what it said before stays in force until then")
     if reloadable:

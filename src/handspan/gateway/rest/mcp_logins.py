@@ -8,7 +8,7 @@ from handspan.gateway.http.message import AsgiResponse
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.rest.errors import not_found
 from handspan.gateway.rest.mcp import find_server
-from handspan.gateway.rest.pairing import PAGE, respond_html
+from handspan.gateway.rest.pairing import render_page, respond_html
 from handspan.gateway.rest.route import HTML, Family, RestRequest
 from handspan.sources.mcp.logins.login import LoginFailed, McpLogin, Redirected
 from handspan.wire.rest.mcp import McpLoginPage, McpLoginReturn, McpLoginState, McpLogout, OauthQuery
@@ -19,16 +19,16 @@ _WAIT_SECONDS: Final = 1.0
 _END_SECONDS: Final = 50.0
 """How long a browser waits for the end of its login."""
 
-_DONE: Final = PAGE.format(title="You are logged in", text="The tools are there now. You can close this page.")
-_FAILED: Final = PAGE.format(
+_DONE: Final = render_page(title="You are logged in", text="The tools are there now. You can close this page.")
+_FAILED: Final = render_page(
     title="The login did not succeed",
     text="Nothing was changed. <code>handspan mcp login NAME</code> begins a new one and says what is wrong.",
 )
-_UNKNOWN: Final = PAGE.format(
+_UNKNOWN: Final = render_page(
     title="This login does not work any more",
     text="A login works once, for ten minutes. <code>handspan mcp login NAME</code> begins a new one.",
 )
-_NOT_YET: Final = PAGE.format(title="Not yet", text="This address is opened by a person, not ahead of one.")
+_NOT_YET: Final = render_page(title="Not yet", text="This address is opened by a person, not ahead of one.")
 
 
 @family.get("/oauth/callback", "open", media_type=HTML, also={403: AsgiResponse, 502: AsgiResponse, 503: AsgiResponse})

@@ -3,6 +3,8 @@
 `/pair` and `/signin` are open: they answer every caller the same.
 """
 
+from base64 import b64encode
+from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -44,25 +46,37 @@ _PROFILE_TYPE: Final = "application/x-apple-aspen-config"
 _ID_LENGTH: Final = 16
 """Characters of a token's hash that make its id: enough to tell the owner's tokens apart."""
 
-PAGE: Final = """<!doctype html>
+_STYLE: Final = (
+    ":root{color-scheme:light dark;font:1rem/1.5 system-ui,sans-serif}"
+    "body{max-width:34rem;margin:15vh auto;padding:0 1.5rem}"
+    "h1{font-size:1.4rem}"
+)
+_POLICY: Final = f"default-src 'none'; style-src 'sha256-{b64encode(sha256(_STYLE.encode()).digest()).decode()}'"
+
+
+def render_page(title: str, text: str) -> str:
+    """Return a page for a browser that came here. `text` is HTML."""
+    return f"""<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width">
 <title>Handspan</title>
+<style>{_STYLE}</style>
 <h1>{title}</h1>
 <p>{text}</p>
 </html>
 """
-"""A page for a browser that came here: `{title}` and `{text}`."""
-_LINK_INVALID: Final = PAGE.format(
+
+
+_LINK_INVALID: Final = render_page(
     title="This link does not work any more",
     text="A sign-in link works once, for ten minutes. <code>handspan pair --browser</code> shows a new one.",
 )
-_NOT_STORED: Final = PAGE.format(
+_NOT_STORED: Final = render_page(
     title="The sign-in can't be stored at the moment",
     text="Open a new link in a while: <code>handspan pair --browser</code> shows one.",
 )
-_NOT_YET: Final = PAGE.format(title="Not yet", text="A sign-in link is opened by a person, not ahead of one.")
+_NOT_YET: Final = render_page(title="Not yet", text="A sign-in link is opened by a person, not ahead of one.")
 
 
 @family.post("/pair", "open", lenient=True, size="tiny", also_refuses=(403, 429, 503))
@@ -222,8 +236,8 @@ async def _is_signed_in(request: RestRequest) -> bool:
 
 
 def respond_html(text: str, status: int = 200) -> AsgiResponse:
-    """Return a page that loads nothing and is stored nowhere."""
-    headers = {**PRIVATE, "content-security-policy": "default-src 'none'"}
+    """Return a page that loads nothing, has no style but ours, and is stored nowhere."""
+    headers = {**PRIVATE, "content-security-policy": _POLICY}
     return AsgiResponse(text, status, headers, HTML)
 
 

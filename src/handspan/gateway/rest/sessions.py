@@ -97,7 +97,8 @@ async def session(request: RestRequest, session_id: str) -> SessionView:
 @family.get("/api/sessions/{session_id}/messages")
 async def messages(request: RestRequest, session_id: str, query: MessagesQuery) -> MessageList:
     """The messages of a session; with `full` also calls and their results."""
-    is_empty = (await _find(request, session_id)).length == 0  # then it may not be stored yet
+    # A session without messages may not be stored yet: then `load` does not find it.
+    is_empty = (await _find(request, session_id)).length == 0
     conversations = request.parts.store.conversations
     found = [] if is_empty else await conversations.load(session_id, owner=request.owner, after=query.after)
     listed = [

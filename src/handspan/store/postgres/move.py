@@ -138,7 +138,7 @@ async def _move_rows(source: _Source, address: StoreAddress, tell: Callable[[str
                 else:
                     given = await _move_table(source.database, raw, table, is_empty)
                 sums[table] = given
-                tell(f"{table}: {given.count} rows, sha256 {given.hash[:16]}")
+                tell(f"{table}: {given.count} row{'' if given.count == 1 else 's'}, sha256 {given.hash[:16]}")
             if is_empty:
                 await _copy_files(raw, source.state)
         return MoveReport(sums, was_done=not is_empty)

@@ -74,6 +74,7 @@ class SettingsInForce(Struct, frozen=True):
     """The settings with which the gateway runs."""
 
     file: str | None
+    """The settings file, also one that was added since the start."""
     is_changed: bool
     """The files of the settings say something that is not in force."""
     settings: list[SettingView]
