@@ -495,3 +495,44 @@ async def test_policy_sees_the_call_as_the_hooks_left_it(make_kit: MakeKit) -> N
     kit.add(shout)
     await kit.value("add", b'{"a": 1}')
     assert seen == [("shout", {"text": "hi"})]
+
+
+async def test_a_call_that_runs_while_hooks_are_replaced_is_finished_by_the_hooks_that_saw_its_begin(
+    make_kit: MakeKit,
+) -> None:
+    first, second = After(lambda _: succeed("first")), After(lambda _: succeed("second"))
+    kit = kit_with(make_kit, first)
+    began, may_end = asyncio.Event(), asyncio.Event()
+
+    async def slow() -> str:
+        began.set()
+        await may_end.wait()
+        return "done"
+
+    kit.add(slow)
+    calling = asyncio.create_task(kit.call("slow"))
+    await soon(began)
+    kit.engine.use_hooks(named(second))
+    again = asyncio.create_task(kit.call("slow"))
+    await until(lambda: second.seen)
+    kit.engine.use_hooks(None)
+    may_end.set()
+    assert await calling == succeed("first") and await again == succeed("second")
+    assert [len(hook.seen) for hook in (first, second)] == [len(hook.results) for hook in (first, second)] == [1, 1]
+
+
+async def test_a_call_that_began_without_hooks_ends_without_them(make_kit: MakeKit) -> None:
+    later, began, may_end = After(lambda _: succeed("replaced")), asyncio.Event(), asyncio.Event()
+    kit = make_kit()
+
+    async def slow() -> str:
+        began.set()
+        await may_end.wait()
+        return "done"
+
+    kit.add(slow)
+    calling = asyncio.create_task(kit.call("slow"))
+    await soon(began)
+    kit.engine.use_hooks(named(later))
+    may_end.set()
+    assert await calling == succeed("done") and not later.results

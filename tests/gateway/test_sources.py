@@ -115,6 +115,18 @@ async def test_every_built_in_schema_compiles_though_a_start_does_not_wait_for_i
         assert {"exec_shell", "use_skill"} <= {entry.spec.name for entry in app.registry}
 
 
+async def test_the_built_in_tools_leave_those_of_other_parts_alone_and_can_come_back(tmp_path: Path) -> None:
+    async with App(settings(tmp_path), durable=True) as app:
+        app.loader()
+        app.registry.register(git_log)
+        [builtin] = [source for source in app.sources if source.name == "builtin"]
+        before = {entry.spec.name for entry in app.registry}
+        await builtin.close()
+        assert {entry.spec.name for entry in app.registry} == {"use_skill", "git_log"}
+        await builtin.open()
+        assert {entry.spec.name for entry in app.registry} == before
+
+
 async def test_every_source_tells_how_it_does(tmp_path: Path) -> None:
     folder = tmp_path / "config"
     (folder / "tools").mkdir(parents=True)

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from handspan.core.errors import NotYours, ToolError
+from handspan.core.errors import NotYours, StoreError, ToolError
 from handspan.core.messages import (
     AssistantMessage,
     CallPart,
@@ -269,6 +269,65 @@ async def test_deleting_a_session_deletes_all_that_belongs_to_it(
     await soon(store.conversations.delete(other.id, owner="ann"))
     await soon(store.close())
     assert is_sound(state)
+
+
+class SlowArtifacts:
+    """Holds the removal of a session's artifacts until `may_go` is set; then it may fail."""
+
+    def __init__(self, store: Store, monkeypatch: pytest.MonkeyPatch, error: Exception | None = None) -> None:
+        self.began, self.may_go = asyncio.Event(), asyncio.Event()
+        self._error = error
+        self._forget = store.artifacts.forget_session
+        monkeypatch.setattr(store.artifacts, "forget_session", self)
+
+    async def __call__(self, session: str, *, owner: str) -> int:
+        self.began.set()
+        await self.may_go.wait()
+        if self._error is not None:
+            raise self._error
+        return await self._forget(session, owner=owner)
+
+
+async def test_no_turn_begins_while_its_session_is_deleted(
+    store: Store, session: SessionRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.artifacts.keep(b"secret", owner="ann", session=session.id)
+    slow = SlowArtifacts(store, monkeypatch)
+    deleting = asyncio.create_task(store.conversations.delete(session.id, owner="ann"))
+    await soon(slow.began.wait())
+    with pytest.raises(ToolError) as refused:
+        await soon(store.conversations.begin_turn(session.id, owner="ann"))
+    assert refused.value.code == "busy"
+    slow.may_go.set()
+    await soon(deleting)
+    assert await store.artifacts.all(owner="ann") == [] and await count(store, "sessions") == 0
+
+
+async def test_a_session_whose_artifacts_can_not_be_removed_is_used_on(
+    store: Store, session: SessionRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = call(session=session.id)
+    await soon(store.conversations.append(session.id, user("go"), asks(record.id), owner="ann"))
+    await soon(store.conversations.begin_turn(session.id, owner="ann"))
+    await soon(store.conversations.end_turn(session.id, owner="ann", waiting=True))
+    SlowArtifacts(store, monkeypatch, StoreError("The disk is broken.")).may_go.set()
+    with pytest.raises(StoreError, match="The disk is broken"):
+        await soon(store.conversations.delete(session.id, owner="ann"))
+    assert (await soon(store.conversations.get(session.id, owner="ann"))).state == "waiting"
+    await soon(store.conversations.begin_turn(session.id, owner="ann"))
+
+
+async def test_a_session_is_deleted_although_the_caller_is_cancelled(
+    store: Store, session: SessionRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = SlowArtifacts(store, monkeypatch)
+    deleting = asyncio.create_task(store.conversations.delete(session.id, owner="ann"))
+    await soon(slow.began.wait())
+    deleting.cancel()
+    slow.may_go.set()
+    with pytest.raises(asyncio.CancelledError):
+        await soon(deleting)
+    assert await count(store, "sessions") == 0
 
 
 async def test_a_store_without_artifacts_deletes_sessions_too(state: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Literal, Protocol, TypeAlias
 from handspan.agent.limits import TurnCounts, TurnLimits
 from handspan.agent.tools_in_use import ToolsInUse
 from handspan.config.settings import ModelPrice
+from handspan.core.finishing import finish
 from handspan.core.messages import AssistantMessage, Message, UserMessage, check_all, check_next
 from handspan.core.store import Conversations
 from handspan.core.tool import ToolSpec
@@ -120,9 +121,9 @@ class Conversation:
         storing = self._log.append(self.id, message, len(self.messages))
         if storing is not None:
             try:
-                await asyncio.shield(storing)
+                await finish(storing)
             except asyncio.CancelledError:  # the log stores the message all the same, so the conversation has it too
-                await storing
+                storing.result()
                 self._add(message)
                 raise
         self._add(message)

@@ -12,6 +12,7 @@ from handspan.agent.loop import Loop
 from handspan.agent.refusals import NoUserMessage, TurnMoved
 from handspan.core.errors import ToolError
 from handspan.core.events import Ended
+from handspan.core.finishing import finish
 from handspan.core.messages import Message, Text, UserMessage
 from handspan.core.records import SessionRecord
 from handspan.core.store import Conversations
@@ -117,10 +118,9 @@ class StoredTurns:
         """Mark the session as running by `begin`, and return its record. A cancelled caller removes the mark."""
         beginning = asyncio.ensure_future(begin(conversation))
         try:
-            return await asyncio.shield(beginning)
+            return await finish(beginning)
         except asyncio.CancelledError:
-            await asyncio.wait([beginning])
-            if beginning.exception() is None:
+            if not beginning.cancelled() and beginning.exception() is None:
                 await self._end(conversation, waiting=bool(open_calls(conversation.last)))
             raise
 
@@ -144,11 +144,11 @@ class StoredTurns:
 
     async def _end(self, conversation: Conversation, *, waiting: bool) -> None:
         """End the turn in the store, even if the caller is cancelled: the next turn depends on that."""
-        await _finish(self._conversations.end_turn(conversation.id, owner=conversation.owner, waiting=waiting))
+        await finish(self._conversations.end_turn(conversation.id, owner=conversation.owner, waiting=waiting))
 
     async def _hand_over(self, conversation: Conversation) -> None:
         """Hand the turn over in the store, even if the caller is cancelled."""
-        await _finish(self._conversations.hand_over(conversation.id, owner=conversation.owner))
+        await finish(self._conversations.hand_over(conversation.id, owner=conversation.owner))
         conversation.handover = "none"
 
     async def _catch_up(self, conversation: Conversation, record: SessionRecord) -> None:
@@ -159,16 +159,6 @@ class StoredTurns:
         elif record.length > length:
             newer = await store.load(conversation.id, owner=record.owner, after=length)
             conversation.rewrite([*conversation.messages, *newer], record.removed)
-
-
-async def _finish(work: Coroutine[Any, Any, None]) -> None:
-    """Do this work to its end, even if the caller is cancelled."""
-    doing = asyncio.ensure_future(work)
-    try:
-        await asyncio.shield(doing)
-    except asyncio.CancelledError:
-        await asyncio.wait([doing])
-        raise
 
 
 _MAX_TITLE: Final = 60

@@ -119,7 +119,7 @@ class Engine:
                 publish_when_stored(self._bus, self._ledger, cancelled, record)
                 raise
             is_plain = type(outcome) is Success and len(outcome.encoded) <= self._result_limit
-            if not is_plain or self._hooks is not None or record.is_edited:
+            if not is_plain or record.hooks is not None or record.is_edited:
                 outcome = await self._shape(record, outcome)
             written = self._store(record, outcome, started.began)
             answer = outcome if written is True else await self._await_written(written, record, outcome)
@@ -146,9 +146,11 @@ class Engine:
             if entry is None:
                 raise caller.box.refusal(call.name)
             arguments = read_arguments(entry, call.arguments)
-            if self._hooks is not None:
-                call, entry, arguments = await self._before(self._hooks, call, entry, arguments, caller)
+            hooks = self._hooks
+            if hooks is not None:
+                call, entry, arguments = await self._before(hooks, call, entry, arguments, caller)
             record = new_record(call, caller, entry, arguments, self._ledger.now())
+            record.hooks = hooks
             started = Started(entry, arguments, caller, record, call.deadline, began, self._asker)
             spec = entry.spec if entry.is_read_only is None else entry.spec_for(arguments)
             verdict = self._policy.decide(spec, call, caller)
@@ -193,8 +195,9 @@ class Engine:
     async def _shape(self, record: CallRecord, result: ToolResult) -> ToolResult:
         """Return the result after the after-hooks and the size limit. A small success without hooks needs neither."""
         try:
-            if self._hooks is not None:
-                result = await self._after(self._hooks, record, result)
+            hooks = record.hooks if isinstance(record, CallAtWork) else self._hooks
+            if hooks is not None:
+                result = await self._after(hooks, record, result)
             if type(result) is not Success:
                 result = cut_message(result, self._result_limit)
             elif len(result.encoded) > self._result_limit:
@@ -286,7 +289,7 @@ class Engine:
         found = await self._ledger.find(call_id)
         if found is None or found.state != "accepted" or found.owner != caller.who.owner:
             return None
-        record = take_over(found)
+        record = take_over(found, self._hooks)
         record.waited = max(0.0, self._ledger.now() - record.at)
         began = time.monotonic()
         call = ToolCall(record.name, record.arguments, record.id)
@@ -375,7 +378,7 @@ class Engine:
             started.entry = recheck_approved(started.entry, started.caller)
             record.tool = find_facts(started.entry, record.tool.request)
         if consent.is_edited:
-            await self._check_edited(call, started.entry, consent.arguments, started.caller)
+            await self._check_edited(record.hooks, call, started.entry, consent.arguments, started.caller)
         if started.entry.is_new:  # T5: the person who approves the first call agrees to the tool
             started.caller.box.accept(started.entry)
         record.arguments = started.arguments = consent.arguments
@@ -403,11 +406,13 @@ class Engine:
         edited, waited = read_arguments(entry, approved.arguments), consent.waited + approved.waited
         return Consent(edited, approved.is_edited, waited)
 
-    async def _check_edited(self, call: ToolCall, entry: Entry, arguments: Arguments, caller: Caller) -> None:
+    async def _check_edited(
+        self, hooks: Hooks | None, call: ToolCall, entry: Entry, arguments: Arguments, caller: Caller
+    ) -> None:
         """Raise `ToolError` when hooks or the policy refuse arguments that a person edited: both see them first now."""
-        if self._hooks is not None:
+        if hooks is not None:
             edited = _hooked_call(call.id, entry, arguments, caller, is_changed=True)
-            hooked = await self._hooks.before(edited, may_modify=True)
+            hooked = await hooks.before(edited, may_modify=True)
             if (hooked.name, hooked.arguments) != (edited.name, edited.arguments):
                 raise ToolError("hook_cancelled", _CHANGED_AFTER_APPROVAL)
         verdict = self._policy.decide(entry.spec_for(arguments), ToolCall(call.name, arguments, call.id), caller)

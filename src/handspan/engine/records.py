@@ -14,6 +14,7 @@ from handspan.core.calls import UNKNOWN_TOOL, CallRecord, ToolCall, ToolFacts
 from handspan.core.results import Failure, Pending, ToolResult
 from handspan.core.values import Arguments
 from handspan.engine.caller import Caller
+from handspan.engine.hooks import Hooks
 from handspan.registry.entry import Entry
 
 
@@ -23,6 +24,8 @@ class CallAtWork(CallRecord, gc=False):
 
     early: ToolResult | None = None
     """The outcome that came before the tool returned `Pending`."""
+    hooks: Hooks | None = None
+    """The hooks that saw the call begin, and see its end; None: there were none. A reload changes nothing for it."""
 
 
 def new_record(
@@ -55,9 +58,9 @@ def refused_record(call: ToolCall, caller: Caller, entry: Entry | None, at: floa
     return new_record(call, caller, entry, raw[:4096] if isinstance(raw, (bytes, str)) else raw, at)
 
 
-def take_over(found: CallRecord) -> CallAtWork:
-    """Return the record of a call that this process continues, perhaps after another process."""
-    return found if isinstance(found, CallAtWork) else CallAtWork(**structs.asdict(found))
+def take_over(found: CallRecord, hooks: Hooks | None) -> CallAtWork:
+    """Return the record of a call that this process continues; with these hooks, if another process began the call."""
+    return found if isinstance(found, CallAtWork) else CallAtWork(**structs.asdict(found), hooks=hooks)
 
 
 class PendingCalls:

@@ -1,6 +1,5 @@
 """The MCP protocol around an offer, through the official SDK."""
 
-import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeAlias, TypeVar
@@ -10,7 +9,6 @@ from mcp.server import Server
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import NotificationOptions
 from mcp.server.models import InitializationOptions
-from mcp.server.session import ServerSession
 from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http import MCP_SESSION_ID_HEADER, EventStore
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -32,6 +30,7 @@ from handspan.mcp.answers import (
     repeats_in_headers,
 )
 from handspan.mcp.asking_calls import AskingCall, AskingCalls
+from handspan.mcp.change_notices import ChangeNotices
 from handspan.mcp.fast_calls import FastCalls
 from handspan.mcp.fast_sessions import FastSessions, client_of
 from handspan.mcp.offer import ClientRequest, McpOffer
@@ -42,7 +41,6 @@ from mcp import MCPError
 _T = TypeVar("_T")
 _Context = ServerRequestContext[Any, Any]
 FindSchema: TypeAlias = Callable[[str], JsonObject | None]
-_MAX_SESSIONS: Final = 1000
 _RETRY_MILLISECONDS: Final = 500
 _CHANGES: Final = NotificationOptions(tools_changed=True, prompts_changed=True)
 
@@ -80,8 +78,7 @@ class ProtocolServer:
         self._with_headers: set[str] = set()
         """The tools of all lists: those without and those with arguments that headers repeat."""
         self._bus = InMemorySubscriptionBus()
-        self._sessions: dict[str, ServerSession] = {}
-        """Connections of the older era by their ids: each is told by itself when a list has changed."""
+        self._notices = ChangeNotices()
         self._asking = AskingCalls(stamp)
         self._fast_sessions = FastSessions(offer)
         self._server: Server[Any] = _ChangingServer(
@@ -143,19 +140,14 @@ class ProtocolServer:
                 library = _trim_headers(http.handle_request)
                 yield FastCalls(self._offer, library, stamp, self._is_plain, with_session).answer
             finally:
+                await self._notices.close()
                 await self._asking.close()
 
     async def tell_of_changes(self) -> None:
-        """Tell all clients that the tools and prompts may have changed."""
+        """Begin to tell all clients that the tools and prompts may have changed."""
         await self._bus.publish(ToolsListChanged())
         await self._bus.publish(PromptsListChanged())
-        sessions = list(self._sessions.values())
-        told = (
-            tell()
-            for session in sessions
-            for tell in (session.send_tool_list_changed, session.send_prompt_list_changed)
-        )
-        await asyncio.gather(*told, return_exceptions=True)  # one that is gone needs to hear nothing
+        self._notices.send()
 
     def _is_plain(self, name: str) -> bool:
         """Whether no argument of this tool has to be repeated in a header. False also for one that is not known."""
@@ -165,14 +157,12 @@ class ProtocolServer:
         return schema is not None and not repeats_in_headers(schema)
 
     def _remember(self, ctx: _Context) -> None:
-        """Remember the connection. The oldest ones are forgotten: whether one has ended is not told."""
+        """Remember the session of the older era: it is told of changes, and its calls may take the short way."""
         name = "" if ctx.request is None else ctx.request.headers.get(MCP_SESSION_ID_HEADER, "")
         capabilities = ctx.session.client_capabilities
         if name and (capabilities is None or capabilities.elicitation is None):
             self._fast_sessions.add(name, _client_id(ctx), ctx.protocol_version)
-        self._sessions[name] = ctx.session
-        if len(self._sessions) > _MAX_SESSIONS:
-            del self._sessions[next(iter(self._sessions))]
+        self._notices.add(name, ctx.session)
 
     # What clients ask for.
 

@@ -133,8 +133,10 @@ class BuiltinTools:
         self._described = {tool: tool.spec for tool in self._shell if matches_any(self._only, tool.spec.name)}
 
     async def close(self) -> None:
-        """Unregister all built-in tools, and close the workspace."""
-        self._registry.unregister_by_source(BUILTIN)
+        """Unregister the tools of this source, and close the workspace. Tools of other parts stay."""
+        for name in self._names:
+            self._registry.unregister(name)
+        self._names.clear()
         if self._workspace is not None:
             self._workspace.close()
             self._workspace = None

@@ -11,6 +11,7 @@ from typing import IO, Final
 
 from handspan.config.private_files import make_private
 from handspan.core.errors import ToolError
+from handspan.core.finishing import finish
 
 _CHUNK: Final = 256 * 1024
 """Bytes that are collected before a thread writes them."""
@@ -47,12 +48,7 @@ class PartialFile:
 
     async def discard(self) -> None:
         """Remove the file, after a thread that still writes. A caller that is cancelled waits for it, too."""
-        discarding = asyncio.ensure_future(asyncio.to_thread(self._discard))
-        try:
-            await asyncio.shield(discarding)
-        except asyncio.CancelledError:
-            await asyncio.wait([discarding])  # a loop that ends now would leave the file open
-            raise
+        await finish(asyncio.to_thread(self._discard))  # a loop that ends now would leave the file open
 
     def _write(self, data: bytes, *, is_last: bool = False) -> None:
         with self._lock:

@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from handspan.core.context import Progress, no_progress
 from handspan.core.errors import ToolError
+from handspan.core.finishing import outlast
 from handspan.core.long_text import LongText
 from handspan.tools.output import DEFAULT_LIMITS, OutputLimits, OutputStream, StoreOutput
 from handspan.tools.pipes import hand_over
@@ -112,7 +113,7 @@ async def run_child(
         except TimeoutError:
             timed_out = True
         finally:
-            await asyncio.wait((starting,))
+            await outlast(starting)
             await child.end()
         return await child.result(loop.time() - began, timed_out)
     except BaseException:

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from handspan.core.errors import StoreError
+from handspan.gateway.graph.lines import StreamLines
 from handspan.gateway.http.idempotency import AskedCalls, Replays, fingerprint
 from handspan.gateway.http.refusals import Refusal
 from tests.store.things import Clock
@@ -97,6 +98,43 @@ async def test_there_are_not_more_answers_than_there_may_be() -> None:
     for key in ("one", "two", "three", "three", "two", "one"):
         await replays.answer("me", key, b"", doing)
     assert doing.count == 4  # only "one" had made room
+
+
+async def test_a_request_that_still_runs_makes_no_room_for_newer_ones() -> None:
+    replays, slow, quick = Replays[bytes](10.0, conflict=used, limit=1), CountedWork(), CountedWork()
+    slow.may_end.clear()
+    first = asyncio.create_task(replays.answer("me", "slow", b"", slow))
+    await asyncio.sleep(0)
+    for key in ("one", "two", "two", "one"):
+        await replays.answer("me", key, b"", quick)
+    again = asyncio.create_task(replays.answer("me", "slow", b"", slow))
+    await asyncio.sleep(0)
+    slow.may_end.set()
+    assert await first == await again == b"answer"
+    assert slow.count == 1
+
+
+async def test_a_stream_is_kept_as_long_as_it_grows_and_ages_from_its_end_on() -> None:
+    clock, begun = Clock(), list[StreamLines]()
+
+    async def begin() -> StreamLines:
+        begun.append(StreamLines())
+        return begun[-1]
+
+    replays = Replays[StreamLines](10.0, conflict=used, wait_for_end=StreamLines.wait_for_last, limit=2, clock=clock)
+    first = await replays.answer("me", "slow", b"", begin)
+    clock.now += 11
+    for key in ("one", "two"):
+        (await replays.answer("me", key, b"", begin)).end()
+    assert await replays.answer("me", "slow", b"", begin) is first
+    first.end()
+    for _ in range(3):  # the waiting tasks notice the end
+        await asyncio.sleep(0)
+    clock.now += 9
+    assert await replays.answer("me", "slow", b"", begin) is first
+    clock.now += 2
+    assert await replays.answer("me", "slow", b"", begin) is not first
+    begun[-1].end()
 
 
 async def test_what_is_too_old_is_done_again() -> None:

@@ -109,6 +109,55 @@ async def test_a_client_is_told_when_a_phone_connects(tmp_path: Path, mode: str)
                 assert "phone__camera" in await names(client)
 
 
+@asynccontextmanager
+async def client_that_does_not_read(gateway: RunningGateway) -> AsyncIterator[None]:
+    """A session of the older era with a call whose reports fill the connection."""
+    reports = 0
+
+    @tool
+    async def report(ctx: ToolContext) -> None:
+        """Report for ever."""
+        nonlocal reports
+        while True:
+            ctx.progress("x" * 1_000_000)
+            reports += 1
+            await asyncio.sleep(0.001)
+
+    gateway.gateway.app.registry.register(report)
+    headers = {"authorization": f"Bearer {gateway.token}", "accept": "application/json, text/event-stream"}
+    async with httpx2.AsyncClient(base_url=gateway.url, headers=headers, timeout=60) as http:
+        hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+        begun = await http.post("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello})
+        http.headers["mcp-session-id"] = begun.headers["mcp-session-id"]
+        await http.post("/mcp", json={"jsonrpc": "2.0", "method": "notifications/initialized"})
+        params = {"name": "report", "arguments": {}, "_meta": {"progressToken": 1}}
+        call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params}
+        async with http.stream("POST", "/mcp", json=call):
+            await until(lambda: reports > 200)
+            yield
+
+
+async def test_a_client_that_does_not_read_keeps_no_other_one_from_being_told(tmp_path: Path) -> None:
+    changes = 0
+
+    async def hear(message: object) -> None:
+        nonlocal changes
+        changes += isinstance(message, types.ToolListChangedNotification)
+
+    patient = {"connections": {"stall_seconds": 3600}}
+    async with (
+        running_gateway(tmp_path, gateway=patient) as gateway,
+        client_that_does_not_read(gateway),
+        mcp_client(gateway, "legacy", message_handler=hear) as client,
+    ):
+        await names(client)
+        async with phone(gateway):
+            await until(lambda: changes)
+        changes = 0
+        async with phone(gateway):
+            await until(lambda: changes)
+
+
 @pytest.mark.parametrize("mode", ERAS)
 async def test_a_result_that_is_too_large_is_read_on_as_a_resource(tmp_path: Path, mode: str) -> None:
     async with running_gateway(tmp_path) as gateway, mcp_client(gateway, mode) as client:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from handspan.core.messages import AssistantMessage, CallPart, CallResult, ResultsMessage, Text, UserMessage
+from handspan.core.principals import OPERATOR
 from handspan.models.choice import Choice
 from handspan.models.scripted import call
 from tests.gateway.rest.served import STRANGER, Counting, Rest, RestClient, is_error, session_of
@@ -146,6 +147,29 @@ async def test_a_running_session_is_shown_can_be_stopped_and_not_be_deleted(clie
     assert (await client.post("/api/sessions/mine/abort")).json() == {"status": "no_active_response"}
     assert (await client.get("/api/sessions/mine/state")).json() == {"session_id": "mine", "state": "idle"}
     assert (await client.get("/api/sessions/running")).json()["sessions"] == []
+
+
+async def test_a_session_whose_first_turn_begins_is_not_deleted(
+    client: RestClient, rest: Rest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, may_answer, choose = asyncio.Event(), asyncio.Event(), rest.sessions._choose_model
+
+    async def slowly(name: str) -> Choice:
+        asked.set()
+        await may_answer.wait()
+        return await choose(name)
+
+    monkeypatch.setattr(rest.sessions, "_choose_model", slowly)
+    bound = await rest.sessions.bind("mine", OPERATOR)
+    rest.sessions.announce(bound, OPERATOR.owner)
+    turn = asyncio.create_task(client.post("/webhook", {"message": "go"}, headers={"x-session-id": "mine"}))
+    async with asyncio.timeout(60):
+        await asked.wait()
+        refused = await client.ask("DELETE", "/api/sessions/mine")
+        may_answer.set()
+        assert (await turn).status_code == 200
+    assert is_error(refused, 409, "busy")
+    assert (await client.ask("DELETE", "/api/sessions/mine")).json() == {"deleted": True, "session_id": "mine"}
 
 
 async def test_a_session_that_is_not_kept_yet_disturbs_no_list(

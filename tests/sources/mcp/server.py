@@ -24,6 +24,7 @@ TOOLS = [
     {"name": "die", "description": "End the process.", "inputSchema": NOTHING},
     {"name": "hang", "description": "Never answer.", "inputSchema": NOTHING},
     {"name": "wait", "description": "Answer as soon as there is a file at this path.", "inputSchema": TEXT},
+    {"name": "raw", "description": "Answer with this JSON.", "inputSchema": TEXT},
     {"name": "fail", "description": "Fail.", "inputSchema": NOTHING},
     {"name": "rich", "description": "Answer with all kinds of content.", "inputSchema": NOTHING},
     {"name": "environment", "description": "Tell the environment.", "inputSchema": NOTHING},
@@ -49,6 +50,7 @@ parser.add_argument("--endless", action="store_true", help="write one line witho
 parser.add_argument("--resources", type=Path, help="offer resources, and die with the next list once this is a file")
 parser.add_argument("--nag", action="store_true", help="answer a call with requests of its own, without an end")
 parser.add_argument("--restless", action="store_true", help="say after each list that it has changed")
+parser.add_argument("--hold-list", type=Path, help="answer no list while this is a file")
 parser.add_argument("--quit", action="store_true", help="end at once")
 options = parser.parse_args()
 lock = threading.Lock()
@@ -62,11 +64,11 @@ def note(text: str) -> None:
             log.write(f"{text}\n")
 
 
-def send(message: dict[str, Any]) -> None:
+def send(message: dict[str, Any], raw: str = '"?"') -> None:
     with lock:
         if options.garbage:
             print("this is no message")
-        print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+        print(json.dumps({"jsonrpc": "2.0", **message}).replace('"?"', raw), flush=True)
 
 
 def listed() -> list[Any]:
@@ -103,6 +105,9 @@ def call(request: dict[str, Any]) -> dict[str, Any] | None:
             while not Path(params["arguments"]["text"]).exists():
                 time.sleep(0.02)
             return text("it is there")
+        case "raw":  # a value that is written as it is given
+            send({"id": request["id"], "result": text("", structuredContent={"n": "?"})}, params["arguments"]["text"])
+            return None
         case "fail":
             return text("It went wrong.", isError=True)
         case "rich":
@@ -136,6 +141,8 @@ def serve(request: dict[str, Any]) -> None:
             capabilities = {"tools": {"listChanged": True}, **({"resources": {}} if options.resources else {})}
             result: Any = {"protocolVersion": version, "capabilities": capabilities, "serverInfo": info}
         case "tools/list":
+            while options.hold_list and options.hold_list.exists():
+                time.sleep(0.02)
             result = {"tools": listed()}
         case "resources/list" if options.resources:
             if options.resources.exists():

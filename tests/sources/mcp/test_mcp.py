@@ -12,6 +12,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from msgspec import structs
 
 from handspan.config.settings import McpServer
 from handspan.core.agents import GENERAL, SkillTools
@@ -45,7 +46,7 @@ async def test_the_tools_of_a_server_are_tools_of_ours(tmp_path: Path) -> None:
     async with app_with(tmp_path, bad=server()) as app:
         await ready(app)
         names = {entry.spec.name for entry in app.registry if entry.origin.kind == "mcp"}
-        assert {"bad__echo", "bad__read_file"} <= names and connection(app).state.tools == len(names) == 14
+        assert {"bad__echo", "bad__read_file"} <= names and connection(app).state.tools == len(names) == 15
         assert await call(app, "bad__echo", text="hello") == Success("hello", encoded=_any())
         odd = next(name for name in names if name.startswith("bad__odd"))
         assert isinstance(result := await call(app, odd), Success) and result.value == "odd name!"
@@ -193,7 +194,7 @@ async def test_a_server_that_says_after_each_list_that_it_has_changed_is_not_ask
 async def test_two_thousand_tools_are_listed(tmp_path: Path) -> None:
     async with app_with(tmp_path, bad=server("--count", "2000")) as app:
         await ready(app)
-        assert connection(app).state.tools == 2014
+        assert connection(app).state.tools == 2015
 
 
 async def test_nothing_of_a_server_stays_when_it_is_closed(tmp_path: Path) -> None:
@@ -447,6 +448,55 @@ async def test_an_idle_server_is_stopped_and_the_next_call_starts_it(tmp_path: P
         assert connection(app).state.status == "ready"
         assert isinstance(await call(app, "bad__echo", text="x"), Success)
         assert log.read_text().count("start") == 2
+
+
+async def test_an_idle_server_that_says_again_and_again_that_its_tools_changed_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "log"
+    monkeypatch.setattr(connection_module, "_LIST_SECONDS", 0.05)
+    async with app_with(tmp_path, bad=server("--restless", "--log", str(log), idle_timeout=0.3)) as app:
+        await ready(app)
+        await until(lambda: not _processes_of(log))
+        assert connection(app).state.status == "ready"
+        assert isinstance(await call(app, "bad__echo", text="x"), Success)
+        assert log.read_text().count("start") == 2
+
+
+async def test_a_changed_list_that_does_not_come_ends_neither_the_link_nor_its_calls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, held, sign = tmp_path / "log", tmp_path / "held", tmp_path / "sign"
+    monkeypatch.setattr(connection_module, "_LIST_SECONDS", 0.05)
+    async with app_with(tmp_path, bad=server("--log", str(log), "--hold-list", str(held))) as app:
+        await ready(app)
+        connection(app).server = structs.replace(connection(app).server, start_timeout=0.2)
+        calling = asyncio.create_task(call(app, "bad__wait", text=str(sign)))
+        held.touch()
+        assert isinstance(await call(app, "bad__announce"), Success)
+        await until(lambda: log.read_text().count("tools/list") > 2)
+        assert app.caller().box.find("bad__echo") is not None
+        held.unlink()
+        sign.touch()
+        assert isinstance(await soon(calling), Success)
+        assert log.read_text().count("start") == 1
+
+
+@pytest.mark.parametrize("number", ["7" * 5000, "[" * 300 + "]" * 300], ids=["5000 digits", "nested"])
+async def test_an_answer_that_can_not_be_read_ends_its_call_and_no_other(tmp_path: Path, number: str) -> None:
+    async with app_with(tmp_path, bad=server(timeout=600.0)) as app:
+        await ready(app)
+        failed = await soon(call(app, "bad__raw", text=number))
+        assert isinstance(failed, Failure) and failed.code == "execution_failed" and "can't be read" in failed.message
+        assert isinstance(await call(app, "bad__echo", text="x"), Success)
+
+
+async def test_numbers_that_json_does_not_have_are_null(tmp_path: Path) -> None:
+    async with app_with(tmp_path, bad=server()) as app:
+        await ready(app)
+        for number in ("NaN", "-Infinity", "1e400"):
+            result = await call(app, "bad__raw", text=number)
+            assert isinstance(result, Success) and result.encoded.count(b"null") == 1
 
 
 async def test_servers_come_and_go_while_the_gateway_runs(tmp_path: Path) -> None:

@@ -216,6 +216,25 @@ async def test_a_request_with_a_key_is_answered_by_one_node_and_its_answer_outli
         assert (await there.claim_request(*request, b"again", 60)).is_own
 
 
+async def test_only_requests_that_were_answered_long_ago_are_swept(state: Path) -> None:
+    async with node_at(state, "one") as one, node_at(state, "two") as two:
+        here, there = book_of(one), book_of(two)
+        for key in ("runs", "answered", "new"):
+            assert (await here.claim_request("webhook", "ann", key, b"asked", 60)).is_own
+        for key in ("answered", "new"):
+            await here.answer_request("webhook", "ann", key, b"answer")
+        aged = "UPDATE asked_requests SET at = at - interval '2 hours' WHERE key <> 'new'"
+        await two.database.execute(aged)
+        assert isinstance(two.leases, NodeLeases)
+        await two.leases.sweep()
+        claims = [await there.claim_request("webhook", "ann", key, b"asked", 60) for key in ("runs", "answered", "new")]
+        assert claims == [
+            RequestClaim(False, b"asked"),
+            RequestClaim(True, b"asked"),
+            RequestClaim(False, b"asked", b"answer"),
+        ]
+
+
 async def test_a_lost_node_gives_up_the_requests_that_it_has_not_answered(state: Path) -> None:
     async with node_at(state, "one") as one, node_at(state, "two") as two:
         assert (await book_of(one).claim_request("webhook", "ann", "k", b"asked", 60)).is_own

@@ -6,6 +6,7 @@ from itertools import islice
 from typing import Final
 
 from handspan.core.errors import ToolError
+from handspan.core.finishing import finish
 from handspan.core.records import DeviceRow
 from handspan.core.store import DeviceBook
 
@@ -58,7 +59,7 @@ class DeviceWriter:
 
     async def _wait(self) -> None:
         if self._task is not None:
-            await asyncio.shield(self._task)
+            await finish(self._task)
 
     async def _write(self) -> None:
         """Write until the queue is empty. After a failure, the next change or `close` tries again."""

@@ -12,7 +12,7 @@ from handspan.core.values import Json
 from handspan.gateway.entry.auth import Admitted
 from handspan.gateway.graph import about, files, invoke, memories, messages, threads
 from handspan.gateway.graph.envelope import refusal_of, refuse, succeed
-from handspan.gateway.graph.lines import StreamCodec
+from handspan.gateway.graph.lines import StreamCodec, StreamLines
 from handspan.gateway.graph.parts import GraphParts
 from handspan.gateway.graph.runs import GraphClient, GraphRuns
 from handspan.gateway.graph.socket import GraphSocketDoor
@@ -81,7 +81,14 @@ def open_door(gateway: GatewayParts) -> Door:
         tools=tools,
         tool_sets=tool_sets,
         answers=Replays(REPLAY_SECONDS, conflict=_conflict, forgets=StoreError, size_of=len, limit=1000),
-        streams=Replays(REPLAY_SECONDS, conflict=_conflict, forgets=StoreError, size_of=attrgetter("size"), limit=100),
+        streams=Replays(
+            REPLAY_SECONDS,
+            conflict=_conflict,
+            forgets=StoreError,
+            size_of=attrgetter("size"),
+            wait_for_end=StreamLines.wait_for_last,
+            limit=100,
+        ),
         upload_bytes=settings.upload_bytes,
         auth=gateway.auth,
     )

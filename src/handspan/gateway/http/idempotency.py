@@ -92,8 +92,10 @@ class _Answer(Struct, Generic[_T]):
 
     asked: bytes
     future: "asyncio.Future[_T]"
+    whole: "asyncio.Future[_T]"
+    """The same, done when the answer is complete: a stream is given before that."""
     at: float
-    """When the request began; once it has its answer, when that was."""
+    """When the request began; once its answer is complete, when that was."""
     is_forgotten: bool = False
     """Whether the next request under the same key begins anew."""
 
@@ -108,15 +110,20 @@ class Replays(Generic[_T]):
         conflict: Callable[[str], Refusal],
         forgets: type[Exception] = Exception,
         size_of: Callable[[_T], int] | None = None,
+        wait_for_end: Callable[[_T], Awaitable[None]] | None = None,
         limit: int = _MAX_ENTRIES,
         max_bytes: int = 64 * 1024 * 1024,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`conflict` makes the refusal for a key of another request. Errors are answers too, except `forgets`."""
+        """`conflict` makes the refusal for a key of another request. Errors are answers too, except `forgets`.
+
+        `wait_for_end` waits until an answer is complete, where answers are given before that.
+        """
         self._seconds = seconds
         self._conflict = conflict
         self._forgets = forgets
         self._size_of = size_of
+        self._wait_for_end = wait_for_end
         self._limit = limit
         self._max_bytes = max_bytes
         self._clock = clock
@@ -141,17 +148,25 @@ class Replays(Generic[_T]):
         known = self._answers.get((owner, key))
         if known is None:
             future = asyncio.ensure_future(begin())
-            known = self._answers[owner, key] = _Answer(asked, future, self._clock())
-            future.add_done_callback(partial(self._note_done, (owner, key), known))
+            whole = (
+                future if self._wait_for_end is None else asyncio.create_task(self._wait(future, self._wait_for_end))
+            )
+            known = self._answers[owner, key] = _Answer(asked, future, whole, self._clock())
+            whole.add_done_callback(partial(self._note_done, (owner, key), known))
             if self._shared is not None and self._codec is not None:
                 sharing = asyncio.create_task(self._share(self._shared, self._codec, (owner, key), known))
                 self._sharing.add(sharing)
                 sharing.add_done_callback(self._sharing.discard)
             if len(self._answers) > self._limit:
-                self._answers.popitem(last=False)
+                self._forget_old()
         elif known.asked != asked:
             raise self._conflict(key)
         return await asyncio.shield(known.future)
+
+    async def _wait(self, future: "asyncio.Future[_T]", wait_for_end: Callable[[_T], Awaitable[None]]) -> _T:
+        answer = await future
+        await wait_for_end(answer)
+        return answer
 
     async def _claim(self, shared: SharedRequests, owner: str, key: str, asked: bytes) -> bytes | None:
         """Return the answer of the node that has the request, when it has come; None: this node has to answer.
@@ -218,13 +233,13 @@ class Replays(Generic[_T]):
                 del self._answers[key]
 
     def _forget_old(self) -> None:
-        """Forget answers that are too old, or too large together, the oldest first."""
+        """Forget answers that are too old, too many, or too large together, the oldest first."""
         too_old = self._clock() - self._seconds
         size = 0 if self._size_of is None else sum(map(self._size, self._answers.values()))
         for key, answer in list(self._answers.items()):
-            if not answer.future.done():
+            if not answer.whole.done():
                 continue  # it must stay: else the same request would run a second time, beside the first
-            if answer.at > too_old and size <= self._max_bytes:
+            if answer.at > too_old and size <= self._max_bytes and len(self._answers) <= self._limit:
                 return  # all others are newer
             size -= self._size(answer)
             del self._answers[key]

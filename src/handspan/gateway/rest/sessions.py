@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
+from handspan.core.errors import ToolError
 from handspan.core.messages import AssistantMessage, Media, Message, Part, ResultsMessage, Text, Thinking, UserMessage
 from handspan.core.records import SessionRecord
 from handspan.core.results import Attachment
@@ -141,7 +142,10 @@ async def rename(request: RestRequest, session_id: str, body: NewName) -> Rename
 @family.delete("/api/sessions/{session_id}", also_refuses=(409,))
 async def delete(request: RestRequest, session_id: str) -> DeletedSession:
     """Remove a session with everything that belongs to it. Refused (409) while its turn runs."""
-    if not request.parts.sessions.change_unstored(session_id, request.owner, name=None):
+    sessions = request.parts.sessions
+    if sessions.state(session_id, request.owner) is not None:  # its turn may not have begun in the store yet
+        raise ToolError("busy", f"The session {session_id!r} is running: wait for its turn to end, or stop it.")
+    if not sessions.change_unstored(session_id, request.owner, name=None):
         await request.parts.store.conversations.delete(session_id, owner=request.owner)
     request.publish("sessions", session_id=session_id, change="deleted")
     return DeletedSession(True, session_id)

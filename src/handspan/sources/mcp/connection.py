@@ -331,7 +331,8 @@ class McpConnection:
 
     def _use(self, route: _Route) -> None:
         self._route = route
-        self._up_since = min(self._up_since, time.monotonic())
+        self._last_used = time.monotonic()
+        self._up_since = min(self._up_since, self._last_used)
         if self._opened is not None and not self._opened.done():
             self._opened.set_result(route)
 
@@ -344,8 +345,10 @@ class McpConnection:
         async with asyncio.TaskGroup() as tasks:
             following = tasks.create_task(link.follow())
             while await self._wait_for_event(link):
-                await self._read_tools(link)
+                await self._read_changed_tools(link)
                 await _first_of(link.lost, seconds=_LIST_SECONDS)
+                if self._is_idle():  # also for a server that says without an end that its list has changed
+                    break
             following.cancel()
 
     async def _wait_for_event(self, link: "McpLink") -> bool:
@@ -363,6 +366,15 @@ class McpConnection:
     def _is_idle(self) -> bool:
         limit = self.server.idle_timeout
         return limit is not None and self._calls == 0 and time.monotonic() - self._last_used >= limit
+
+    async def _read_changed_tools(self, link: "McpLink") -> None:
+        """Read the list again. A server that does not send it, as while it is busy, is asked again; its tools stay."""
+        try:
+            await self._read_tools(link)
+        except TimeoutError:
+            limit = self.server.start_timeout
+            _log.warning("MCP server %s: its changed tools did not come within %g s", self.server_name, limit)
+            link.changed.set()
 
     async def _read_tools(self, link: "McpLink") -> None:
         async with asyncio.timeout(self.server.start_timeout):

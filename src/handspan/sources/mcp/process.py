@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from handspan.core.finishing import finish
 from handspan.core.values import strip_invisible
 from handspan.sources.mcp import cleaner
 from handspan.tools.pipes import hand_over
@@ -130,11 +131,9 @@ class ServerProcess:
             process = _start_program([command, *args], variables, folder)
             over.watch(process.pid)
             server = cls(name, process, f"{_OWN_MARK}={mark}", over)
-            connecting = asyncio.create_task(server._connect())
             try:
-                await asyncio.shield(connecting)
+                await finish(server._connect())
             except asyncio.CancelledError:  # the server is removed meanwhile: its pipes are closed once they are ours
-                await connecting
                 server._signal(signal.SIGKILL)
                 await server.close()
                 raise
@@ -167,16 +166,7 @@ class ServerProcess:
 
     async def close(self) -> None:
         """End the server. A caller that is cancelled waits for that, too: the gateway's end must not come before it."""
-        ending = asyncio.create_task(self._end())
-        cancelled: asyncio.CancelledError | None = None
-        while not ending.done():
-            try:
-                await asyncio.wait([ending])
-            except asyncio.CancelledError as error:
-                cancelled = error
-        if cancelled is not None:
-            raise cancelled
-        ending.result()
+        await finish(self._end())
 
     async def _end(self) -> None:
         """First its input is closed, then it is asked to end, then its whole group is killed."""

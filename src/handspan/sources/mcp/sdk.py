@@ -12,11 +12,13 @@ from typing import Any, Final, Protocol, Self
 
 import anyio
 import mcp_types as types
+import msgspec
 from mcp.client.session import ClientRequestContext, IncomingMessage
 from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import SubscriptionLost
 from mcp.shared.message import SessionMessage
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from msgspec import Raw, Struct
 from pydantic import ValidationError
 
 from handspan.core.context import ToolContext
@@ -40,6 +42,16 @@ _log = logging.getLogger(__name__)
 
 _MAX_PAGES: Final = 200
 """Pages of one list. A list that never ends is cut off there."""
+
+
+class _AnswerHead(Struct, frozen=True):
+    """What shows that a line is an answer, and of which request."""
+
+    id: int | str
+    result: Raw
+
+
+_answer_head: Final = msgspec.json.Decoder(_AnswerHead)
 _caller: ContextVar[ToolContext | None] = ContextVar("_caller", default=None)
 """The call in whose task a server asks for something; None: the server asked by itself, on the link."""
 
@@ -379,7 +391,22 @@ def _parse(line: bytes) -> SessionMessage | Exception:
         return _complete(SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False)))
     except ValueError as error:  # not JSON, or not a message: some servers print words on standard output
         _log.info("An MCP server wrote something that is no message: %r", line[:200])
-        return error
+        return _unread_answer(line) or error
+
+
+def _unread_answer(line: bytes) -> SessionMessage | None:
+    """Return an error in place of an answer that can't be read, so that its request ends; None if it is no answer.
+
+    It may have a number with too many digits, or too many lists in lists.
+    """
+    try:
+        answer = _answer_head.decode(line)
+    except (ValueError, RecursionError):
+        return None
+    begin = bytes(answer.result)[:100].decode(errors="replace")
+    text = f"The answer of the server can't be read: it begins with {begin!r}."
+    fault = types.ErrorData(code=types.INTERNAL_ERROR, message=f"{text} Ask for less, or for other values.")
+    return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=answer.id, error=fault))
 
 
 async def _all(ask: Callable[..., Awaitable[Any]], field: str) -> AsyncIterator[Any]:

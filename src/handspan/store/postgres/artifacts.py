@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from handspan.core.artifacts import ArtifactRef, StoredArtifact
 from handspan.core.errors import StoreError, ToolError
+from handspan.core.finishing import finish
 from handspan.core.values import sanitize
 from handspan.store.artifacts import ArtifactLimits, ArtifactRecord, is_artifact_id, missing_artifact, new_artifact_id
 from handspan.store.bodies import PIECE, Body, BytesBody, FileBody
@@ -194,7 +195,7 @@ class RowArtifacts:
                 await self._write_chunks(record.ref.id, body)
             await self._database.write(lambda connection: self._finish(connection, record.ref.id))
         except BaseException:
-            await asyncio.shield(self._discard(record.ref.id, place))
+            await finish(self._discard(record.ref.id, place))
             raise
 
     async def _write_chunks(self, artifact_id: str, body: Body) -> None:

@@ -30,7 +30,10 @@ _IS_OVER: Final = "leases.seen <= clock_timestamp() - make_interval(secs => {})"
 _FIND: Final = f"SELECT {_IS_OVER.format('?/*double precision*/')} FROM leases JOIN nodes USING (id) WHERE id = ?"
 _LOST: Final = f"SELECT id FROM leases JOIN nodes USING (id) WHERE {_IS_OVER.format('?/*double precision*/')}"
 _DELETE_LOST: Final = f"DELETE FROM leases WHERE id = ? AND {_IS_OVER.format('?/*double precision*/')}"
-_FORGET_REQUESTS: Final = "DELETE FROM asked_requests WHERE at < clock_timestamp() - interval '1 hour'"
+_FORGET_REQUESTS: Final = (  # one without an answer still runs; after a day, its node could not store the answer
+    "DELETE FROM asked_requests WHERE at < clock_timestamp()"
+    " - CASE WHEN answer IS NULL THEN interval '1 day' ELSE interval '1 hour' END"
+)
 
 
 class NodeLeases:

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar
 from msgspec import Struct, structs
 
 from handspan.core.errors import HandspanError, StoreError
+from handspan.core.finishing import finish
 from handspan.store.postgres.batches import Batch, BatchGroup, find_batch, plan_groups
 from handspan.store.postgres.connections import (
     Connector,
@@ -102,7 +103,7 @@ class PostgresWriter:
         self._is_closing = True
         self._came.set()
         if self._task is not None:
-            await asyncio.shield(self._task)
+            await finish(self._task)
 
     async def _main(self) -> None:
         delay = _FIRST_DELAY

@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from handspan.core.errors import NotYours, StoreError, ToolError
+from handspan.core.finishing import finish
 from handspan.core.messages import (
     AssistantMessage,
     Message,
@@ -281,12 +282,27 @@ class StoredConversations:
     async def delete(self, session: str, *, owner: str) -> None:
         """Remove the session with everything in it: only a person does so, sessions have no retention (SPEC S6).
 
-        Raises `ToolError` (`busy`) while it runs.
+        Raises `ToolError` (`busy`) while it runs. A caller that is cancelled waits for the end of this, too.
         """
+        await finish(self._delete(session, owner))
+
+    async def _delete(self, session: str, owner: str) -> None:
+        """Mark the session as running, so that no turn begins meanwhile; then remove everything."""
+        if self._lost_ends:
+            await self.end_lost_turns()
         check_not_running(await self.get(session, owner=owner))
-        # The artifacts go first: if that fails, the session can still be deleted.
-        await self._artifacts.forget_session(session, owner=owner)
-        await self._database.write(partial(_delete, session, owner))
+        lease = self._leases.own
+        release = (None, sanitize(session), sanitize(owner), lease)
+        await self._write_begin(BeginTurn(session, owner, lease, self._clock()), session, release)
+        try:
+            # The artifacts go first: if that fails, the session can still be deleted.
+            await self._artifacts.forget_session(session, owner=owner)
+            await self._database.write(partial(_delete, session, owner, lease))
+        except Exception:  # any error: the session can be used again
+            self._lost_ends[session] = release
+            with contextlib.suppress(StoreError):
+                await self.end_lost_turns()
+            raise
 
     async def _change(self, assignment: str, values: Row, session: str, owner: str) -> None:
         await join_unit(self._database, partial(_update, assignment, values, session, owner))
@@ -460,8 +476,9 @@ async def _update(assignment: str, values: Row, session: str, owner: str, connec
         await get_session(session, owner, connection)
 
 
-async def _delete(session: str, owner: str, connection: TableConnection) -> None:
-    check_not_running(await get_session(session, owner, connection))
+async def _delete(session: str, owner: str, lease: str, connection: TableConnection) -> None:
+    await get_session(session, owner, connection)
+    await check_lease(session, lease, connection)
     for table in ("messages", "usage", "calls", "questions"):
         await connection.execute(f"DELETE FROM {table} WHERE session = ?", (session,))
     await connection.execute("DELETE FROM sessions WHERE id = ?", (session,))
