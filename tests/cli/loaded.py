@@ -15,6 +15,7 @@ import json
 import os
 import pkgutil
 import selectors
+import signal
 import socket
 import struct
 import sys
@@ -128,6 +129,7 @@ def _become(streams: list[int], words: list[str], environ: dict[str, str], at_te
     if at_terminal:  # the one that Ctrl-C comes from
         os.setsid()
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run under `nohup`, which no terminal does
     os.environ.clear()
     os.environ.update(environ)
     time.tzset()

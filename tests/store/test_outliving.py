@@ -28,8 +28,8 @@ from tests.store.asking_devices import PHONE, SECONDS, TOOLS
 from tests.store.test_recovery import crash, running_session
 from tests.store.things import Clock, asks, call, finished, started, user
 from tests.store.things import question as a_question
-from tests.stores import open_store, rows_in, run_sql
-from tests.waiting import soon
+from tests.stores import has_connections, open_store, rows_in, run_sql
+from tests.waiting import soon, until
 
 pytestmark = pytest.mark.anyio
 
@@ -318,6 +318,7 @@ def ask_and_kill(state: Path) -> dict[str, str]:
 
 async def test_after_kill_9_the_answers_of_clients_complete_their_calls(state: Path) -> None:
     asked = await asyncio.to_thread(ask_and_kill, state)
+    await until(lambda: not has_connections(state))
     heard: list[CallCompleted] = []
     bus = MemoryBus(strict=True)
     bus.subscribe(CallCompleted, heard.append)
@@ -345,6 +346,7 @@ async def test_after_kill_9_the_answers_of_clients_complete_their_calls(state: P
 
 async def test_after_kill_9_and_too_long_a_time_their_outcome_is_unknown(state: Path) -> None:
     asked = await asyncio.to_thread(ask_and_kill, state)
+    await until(lambda: not has_connections(state))
     async with open_store(state, clock=lambda: time.time() + SECONDS + 1) as store:
         recovery = await soon(store.recover())
         assert sorted(recovery.unknown_outcome) == sorted(asked.values())

@@ -108,7 +108,7 @@ async def test_artifacts_that_are_not_whole_are_left_out_and_a_changed_one_is_no
     (folder / f"{'b' * 32}.part").write_bytes(b"half")
     assert (await moved(tmp_path / "old", state)).tables["artifacts"].count == 2
     assert rows_in(state, "SELECT state FROM artifacts") == [("stored",), ("stored",)]
-    rows_in(state, "UPDATE artifact_chunks SET body = overlay(body placing 'x' from 1) WHERE number = 1")
+    rows_in(state, "UPDATE artifact_chunks SET body = set_byte(body, 0, 255 - get_byte(body, 0)) WHERE number = 1")
     with pytest.raises(StoreError, match="The table 'artifacts' has 2 rows there and 2 here, or other content"):
         await moved(tmp_path / "old", state)
 
@@ -136,6 +136,8 @@ def test_a_move_that_is_killed_anywhere_leaves_all_or_nothing_and_can_be_run_aga
         moving.wait()
         while run_sql_at(url, MOVING):  # the server notices at once that its client has gone
             time.sleep(0.05)
+        if rows_in(state, "SELECT to_regclass('messages')::text") == [(None,)]:
+            continue  # it was killed before it had made the tables
         counts = rows_in(state, "SELECT (SELECT count(*) FROM messages), (SELECT count(*) FROM artifact_chunks)")
         assert counts in ([(0, 0)], [(3000, len(LARGE) * 8 // PIECE + 1)])
     assert asyncio.run(moved(tmp_path / "old", state)).tables["messages"].count == 3000

@@ -24,7 +24,8 @@ async def test_a_turn_that_has_begun_is_not_begun_again_when_another_one_of_its_
         rows_in(state, f"UPDATE sessions SET state = 'running' WHERE id = '{locked}'")  # it was handed over
         sql = f"DO $$ BEGIN PERFORM 1 FROM sessions WHERE id = '{locked}' FOR UPDATE; PERFORM pg_sleep(3); END $$"
         holding = asyncio.create_task(asyncio.to_thread(run_sql_at, url, sql))
-        await until(lambda: rows_in(state, "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep'"))
+        sleeping = f"SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND query LIKE '%{locked}%'"
+        await until(lambda: rows_in(state, sleeping))
         begun, failed = await soon(
             asyncio.gather(
                 *(store.conversations.begin_turn(one, owner="ann") for one in (ours, locked)), return_exceptions=True
