@@ -15,16 +15,17 @@ from tests.postgres_engine import HOW_TO_INSTALL, PostgresEngine, find_programs
 from bench.figures import Figure
 from bench.storing import APPENDS, OWNER, SESSIONS, talk_messages
 from handspan.core.calls import CallRecord, ToolFacts, new_call_id
-from handspan.core.messages import AssistantMessage, CallPart, CallResult, Message, ResultsMessage, Text, UserMessage
+from handspan.core.messages import AssistantMessage, CallPart, CallResult, ResultsMessage, Text, UserMessage
 from handspan.core.records import DeviceRow
 from handspan.core.results import succeed
 from handspan.core.store import Store
-from handspan.core.values import encode
 from handspan.store.postgres.connections import StoreAddress
 from handspan.store.postgres.database import PostgresDatabase
 from handspan.store.postgres.move import move_to_postgres
 from handspan.store.postgres.store import PostgresStore, postgres_store
 from handspan.store.sqlite.store import sqlite_store
+from handspan.store.tables.conversations import AppendMessages, append_messages
+from handspan.store.tables.rows import Row
 
 _BATCH = 32
 _TURNS = 60
@@ -33,16 +34,19 @@ _MOVED = 40_000
 _TOOL = ToolFacts(None, "1", False)
 _BARE = """
 WITH given AS (
-    SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::float8[], $5::bytea[], $6::text[], $7::bigint[],
-        $8::bigint[], $9::bigint[]) AS given (session, owner, seq, at, body, model, input, output, cached)
+    SELECT * FROM unnest($1::bigint[], $2::float8[], $3::text[], $4::boolean[], $5::text[], $6::text[], $7::bytea[],
+        $8::text[], $9::text[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::float8[])
+        AS given (seq, at, opens, is_reply, session, owner, body, model, day, input, output, cached, reasoning, cost)
 ), moved AS (
-    UPDATE sessions SET length = seq, active = at FROM given WHERE id = session
+    UPDATE sessions SET length = seq, active = at, open_calls = opens, ends_with_reply = is_reply
+    FROM given WHERE id = session
 ), used AS (
-    INSERT INTO usage (session, seq, owner, model, day, input, output, cached)
-    SELECT session, seq, owner, model, '2026-01-31', input, output, cached FROM given WHERE model IS NOT NULL
+    INSERT INTO usage (session, seq, owner, model, day, input, output, cached, reasoning, cost)
+    SELECT session, seq, given.owner, model, day, input, output, cached, reasoning, cost FROM given WHERE is_reply
 )
-INSERT INTO messages (session, seq, number, at, body) SELECT session, seq, seq, at, body FROM given
+INSERT INTO messages (session, seq, number, at, opens, body) SELECT session, seq, seq, at, opens, body FROM given
 """
+_NO_USE = (None,) * 7
 
 
 async def measure(folder: Path) -> Iterable[Figure]:
@@ -103,10 +107,10 @@ async def _appends_per_second(store: Store) -> float:
 
 
 async def _bare_appends_per_second(tables: Store, url: str) -> float:
-    """The same rows of messages, sessions and usage, encoded before the clock runs, without any check."""
+    """The same rows of messages, sessions and usage, made before the clock runs, without any check."""
     sessions = [(await tables.conversations.create(owner=OWNER)).id for _ in range(SESSIONS)]
     rows = [
-        (session, OWNER, seq, 0.0, encode(message), *_bare_usage(message))
+        _bare_row(seq, append_messages(session, (message,), OWNER, time.time()))
         for seq, message in enumerate(talk_messages(APPENDS), 1)
         for session in sessions
     ]
@@ -119,10 +123,9 @@ async def _bare_appends_per_second(tables: Store, url: str) -> float:
     return len(rows) / spent
 
 
-def _bare_usage(message: Message) -> tuple[str, int | None, int | None, int | None] | tuple[None, None, None, None]:
-    if type(message) is not AssistantMessage or message.usage is None:
-        return None, None, None, None
-    return message.model, message.usage.input, message.usage.output, message.usage.cached
+def _bare_row(seq: int, work: AppendMessages) -> Row:
+    at, opens, is_reply, session, owner, _, body = work.rows[0]
+    return seq, at, opens, is_reply, session, owner, body, *(work.uses[0] or _NO_USE)
 
 
 async def _turn_figure(engine: PostgresEngine, folder: Path) -> Figure:
