@@ -153,6 +153,14 @@ async def test_a_turn_that_ends_elsewhere_just_now_is_never_taken_for_one_that_h
         await two.conversations.begin_turn(session, owner="ann")
 
 
+async def test_of_two_devices_that_come_to_two_nodes_at_once_one_has_the_label(state: Path) -> None:
+    async with node_at(state, "one") as one, node_at(state, "two") as two:
+        for number in range(10):
+            came = (client(one, f"a{number}", f"phone{number}"), client(two, f"b{number}", f"phone{number}"))
+            added = await asyncio.gather(book_of(one).add_client(came[0]), book_of(two).add_client(came[1]))
+            assert sorted(bool(one.epoch) for one in added) == [False, True]
+
+
 async def test_the_newest_connection_of_a_client_counts_and_two_devices_never_have_one_label(state: Path) -> None:
     async with node_at(state, "one") as one, node_at(state, "two") as two:
         first = await book_of(one).add_client(client(one, "p1"))

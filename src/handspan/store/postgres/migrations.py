@@ -5,7 +5,7 @@ Texts are compared byte by byte, as SQLite does, whatever the language of the da
 
 from typing import Final
 
-from handspan.store.postgres.node_tables import CLIENTS_SINCE, NODE_LEASES, NODES, SERVERS
+from handspan.store.postgres.node_tables import CLIENTS_SINCE, NODE_LEASES, NODES, ONE_LABEL, SERVERS
 
 _CONVERSATIONS: Final = """
 CREATE TABLE leases (                         -- the processes that use this database
@@ -329,5 +329,6 @@ MIGRATIONS: Final = tuple(
         CLIENTS_SINCE,
         _SENT_PARTS,
         _DEVICE_TOKENS,
+        ONE_LABEL,
     )
 )

@@ -69,3 +69,10 @@ CREATE UNIQUE INDEX clients_servers ON clients (label) WHERE role = 'server'; --
 CLIENTS_SINCE: Final = """
 ALTER TABLE clients ADD COLUMN since TIMESTAMPTZ NOT NULL DEFAULT '-infinity';  -- when the connection began
 """
+
+ONE_LABEL: Final = """
+DELETE FROM clients USING clients AS newer
+    WHERE clients.role = 'device' AND newer.role = 'device' AND clients.owner = newer.owner
+    AND clients.label = newer.label AND clients.epoch < newer.epoch;
+CREATE UNIQUE INDEX clients_devices ON clients (owner, label) WHERE role = 'device'; -- also if two come at once
+"""

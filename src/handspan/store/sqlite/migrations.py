@@ -293,4 +293,5 @@ MIGRATIONS: Final = (
     *(_FOR_NODES,) * 3,
     _SENT_PARTS,
     _DEVICE_TOKENS,
+    _FOR_NODES,
 )
