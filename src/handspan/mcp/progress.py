@@ -1,10 +1,20 @@
 """Progress of a call to the MCP client that made it: in order, and never more than the client can read."""
 
 import asyncio
+import math
 
 from mcp.server.session import ServerSession
 
 from handspan.core.values import Json
+
+
+def _number(value: Json) -> float | None:
+    """Return the value as a number that a client can read; None if it is none."""
+    try:
+        number = float(value) if isinstance(value, (int, float)) else math.nan
+    except OverflowError:  # more than 308 digits
+        return None
+    return number if math.isfinite(number) else None
 
 
 class ProgressSender:
@@ -31,12 +41,9 @@ class ProgressSender:
         self._count += 1
         self._task = self._task or asyncio.create_task(self._send())
         report = value if isinstance(value, dict) else {"message": str(value)}
-        done, total, text = report.get("progress"), report.get("total"), report.get("message", report.get("text"))
-        self._newest = (
-            float(done) if isinstance(done, (int, float)) else float(self._count),
-            float(total) if isinstance(total, (int, float)) else None,
-            text if isinstance(text, str) else None,
-        )
+        done, total = _number(report.get("progress")), _number(report.get("total"))
+        text = report.get("message", report.get("text"))
+        self._newest = (float(self._count) if done is None else done, total, text if isinstance(text, str) else None)
         self._wake.set()
 
     async def __aenter__(self) -> "ProgressSender":

@@ -454,6 +454,29 @@ async def test_the_progress_of_a_long_call_reaches_the_client(tmp_path: Path, mo
         assert texts(result) == "done" and seen[0] == (1, "half")
 
 
+@pytest.mark.parametrize("mode", ERAS)
+@pytest.mark.parametrize("number", [10**400, float("inf"), float("nan"), "half"], ids=["large", "inf", "nan", "text"])
+async def test_progress_that_is_no_number_is_counted(tmp_path: Path, mode: str, number: Any) -> None:
+    seen: list[tuple[float, float | None, str | None]] = []
+    has_seen = asyncio.Event()
+
+    @tool
+    async def steps(ctx: ToolContext) -> str:
+        """Tell each step."""
+        ctx.progress({"progress": number, "total": number, "message": "first"})
+        await has_seen.wait()
+        return "done"
+
+    async def show(progress: float, total: float | None, message: str | None) -> None:
+        seen.append((progress, total, message))
+        has_seen.set()
+
+    async with running_gateway(tmp_path) as gateway, mcp_client(gateway, mode) as client:
+        gateway.gateway.app.registry.register(steps)
+        result = await soon(client.call_tool("steps", {}, progress_callback=show))
+        assert texts(result) == "done" and seen[0] == (1, None, "first")
+
+
 async def test_the_tools_of_a_page_are_its_own(tmp_path: Path) -> None:
     entry = {"type": "function", "function": {"name": "page_tool", "description": "A page.", "parameters": {}}}
     async with running_gateway(tmp_path) as gateway, mcp_client(gateway) as client:
