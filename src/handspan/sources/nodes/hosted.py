@@ -140,8 +140,8 @@ class HostedServer:
         while len(self._ended) > _MAX_ENDED:
             self._ended.popitem(last=False)
 
-    def take_answer(self, answered: CallAnswer) -> None:
-        """Take the answer of the person of a call."""
+    def receive_answer(self, answered: CallAnswer) -> None:
+        """Pass the answer of a person to the call that has asked."""
         _, waiting = self._questions.get(answered.id, (None, None))
         if waiting is not None and not waiting.done():
             waiting.set_result(answered)

@@ -93,8 +93,8 @@ class NodeServerLink:
 
     # Questions.
 
-    def take_question(self, question: CallQuestion) -> None:
-        """Ask the person of a call. A question that comes again gets the same answer."""
+    def receive_question(self, question: CallQuestion) -> None:
+        """Ask the person of a call. A question that comes again gets the first answer again."""
         ctx = self._contexts.get(question.call)
         if question.id in self._answers:
             answered = self._answers[question.id]
