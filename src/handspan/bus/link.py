@@ -26,10 +26,10 @@ from handspan.core.errors import ConfigError
 from handspan.core.nodes import LinkDown, NoSuchNode
 
 PREFIX: Final = "hs1"
-"""The version of what nodes say to each other. Fields are only added; anything else would be `hs2`."""
+"""The version of the messages between nodes. Fields are only added; any other change would need `hs2`."""
 _SIGNATURE_BYTES: Final = 16
 _MAX_WAITING: Final = 20_000
-"""Messages that wait to be sent or to be read. Further ones are lost."""
+"""Messages that may wait to be sent, and messages of one subject that may wait to be read. Further ones are lost."""
 _PING_SECONDS: Final = 2
 _RETRY_SECONDS: Final = 0.1
 _CONNECT_SECONDS: Final = 2
@@ -37,15 +37,18 @@ _REOPEN_SECONDS: Final = 1.0
 _OPEN_SECONDS: Final = 10
 """Seconds in which a start finds a server, or fails."""
 _FIRST_TRIES: Final = 3
-"""How often each server is tried at the start. Later it is tried for ever."""
+"""How often each server is tried at the start. After the first connection, each is tried for ever."""
 _log = logging.getLogger(__name__)
 
 Receive = Callable[[str, bytes], None]
-"""Takes the last part of a subject, and the body of the message. Never waits."""
+"""Takes the subject and the body of a message. Never waits."""
 Respond = Callable[[str, bytes], bytes | None]
-"""The same for a message that may want a response; None: there is none."""
+"""Takes the kind (the last part of the subject) and the body of a message to this node. Never waits.
+
+Returns the response, or None if the message gets no response.
+"""
 OnMessage = Callable[[Any], Awaitable[None]]
-"""Takes a message of the library."""
+"""Takes a message as the NATS library passes it: a `Msg`, whose signature is not checked yet."""
 
 
 class LinkOptions(Struct, frozen=True):
@@ -61,11 +64,11 @@ class LinkOptions(Struct, frozen=True):
     tls_key: Path | None = None
 
     def __repr__(self) -> str:
-        """Without the password (SPEC S5)."""
+        """Return a text without the password (SPEC S5)."""
         return f"LinkOptions({len(self.servers)} servers)"
 
     def tls(self) -> ssl.SSLContext | None:
-        """Return the context for TLS; None where no address and no file asks for it."""
+        """Return the context for TLS, or None if no address and no file asks for TLS. Raises `ConfigError`."""
         if not self.tls_ca and not self.tls_cert and not any(one.startswith("tls://") for one in self.servers):
             return None
         try:
@@ -79,7 +82,7 @@ class LinkOptions(Struct, frozen=True):
 
 
 def hashed(name: str) -> str:
-    """Return a name that is safe in a subject."""
+    """Return a hash of the name that is safe in a subject."""
     return hashlib.blake2b(name.encode(errors="surrogatepass"), digest_size=12).hexdigest()
 
 
@@ -95,19 +98,20 @@ class NatsLink:
         self._node = ""
         self._up_since: float | None = None
         self._jobs: deque[Callable[[], Awaitable[None]]] = deque()
-        self._came = asyncio.Event()
+        self._has_jobs = asyncio.Event()
         self._working: asyncio.Task[None] | None = None
         self._reopening: asyncio.Task[None] | None = None
         self._listeners: dict[str, OnMessage] = {}
-        """What is followed, whatever becomes of the connection."""
+        """Who gets the messages of each subject. They stay when the connection is made anew."""
         self._subscriptions: dict[str, Any] = {}
+        """The subscriptions of the present connection, by their subjects."""
         self.forged = 0
         """Messages whose signature was wrong."""
         self.lost = 0
         """Messages that were not sent: there was no connection, or too many waited."""
 
     async def open(self, key: bytes, node: str) -> None:
-        """Connect, and listen for messages to this node. Raises `ConfigError` when that is not possible."""
+        """Connect, and listen for messages to this node. Raises `ConfigError` when there is no connection."""
         self._key = key
         self._client = await self._connect(node)
         self._up_since = time.monotonic()
@@ -134,7 +138,7 @@ class NatsLink:
                     no_echo=True,
                     allow_reconnect=False,  # a first try that fails says why
                     max_reconnect_attempts=_FIRST_TRIES,
-                    reconnect_time_wait=_RETRY_SECONDS,  # type: ignore[arg-type] # it only sleeps so long
+                    reconnect_time_wait=_RETRY_SECONDS,  # type: ignore[arg-type] # the library only sleeps so long
                     ping_interval=_PING_SECONDS,
                     max_outstanding_pings=2,
                     connect_timeout=_CONNECT_SECONDS,
@@ -152,7 +156,7 @@ class NatsLink:
             reason = str(cause) or type(cause).__name__
             text = f"cluster.url: no connection to NATS: {reason}. Start nats-server, or correct the address"
             raise ConfigError(f"{text} and the credentials.") from None
-        client.options.update(allow_reconnect=True, max_reconnect_attempts=-1)  # what was there once comes back
+        client.options.update(allow_reconnect=True, max_reconnect_attempts=-1)  # a server that was there comes back
         return client
 
     async def listen(self, node: str) -> None:
@@ -161,17 +165,17 @@ class NatsLink:
         await self._subscribe(f"{PREFIX}.n.{node}.*", self._on_own_message)
         if earlier:
             await self._unsubscribe(f"{PREFIX}.n.{earlier}.*")
-        with contextlib.suppress(Error, OSError):  # without it, the subscription comes with the next connection
-            await self._sync()  # the others may know this node only when it can be reached
+        with contextlib.suppress(Error, OSError):  # if this fails, the next connection makes the subscription
+            await self._sync()  # other nodes may know this node only when their messages reach it
 
     async def listen_also(self, name: str) -> None:
-        """Listen for messages to this name, too, whatever incarnation this node has."""
+        """Listen for messages to this name, too. The name stays when this node gets a new incarnation."""
         await self._subscribe(f"{PREFIX}.n.{name}.*", self._on_own_message)
         with contextlib.suppress(Error, OSError):
             await self._sync()
 
     async def close(self) -> None:
-        """Send what waits, then close the connection."""
+        """Send the messages that wait, then close the connection."""
         if self._working is not None:
             with contextlib.suppress(Exception):
                 async with asyncio.timeout(_CONNECT_SECONDS):
@@ -222,7 +226,7 @@ class NatsLink:
         return content
 
     async def is_sound(self, seconds: float) -> bool:
-        """Whether our own server answers: only then another node's silence says something."""
+        """Whether the NATS server answers. Only then does another node's silence mean that the node is lost."""
         if not self.is_up:
             return False
         try:
@@ -234,29 +238,29 @@ class NatsLink:
     # Messages to every node that is interested.
 
     def publish(self, subject: str, body: bytes) -> None:
-        """Send this to every node that follows the subject. Never waits."""
+        """Send this to every node that follows the subject. Never waits; without a connection the message is lost."""
         if not self.is_up or len(self._jobs) >= _MAX_WAITING:
             self.lost += 1
             return
         signed = self._sign(subject, body)
-        self._do(lambda: self._client.publish(subject, signed))
+        self._add_job(lambda: self._client.publish(subject, signed))
 
     def follow(self, subject: str, receive: Receive) -> None:
-        """Give every message of this subject to the function."""
+        """Pass every message of this subject to `receive`."""
 
         async def on_message(message: Any) -> None:
             content = self._check(message.subject, message.data)
             if content is not None:
                 receive(message.subject, content)
 
-        self._do(lambda: self._subscribe(subject, on_message))
+        self._add_job(lambda: self._subscribe(subject, on_message))
 
     def unfollow(self, subject: str) -> None:
         """Follow this subject no longer."""
-        self._do(lambda: self._unsubscribe(subject))
+        self._add_job(lambda: self._unsubscribe(subject))
 
     async def flush(self) -> None:
-        """Wait until the server has everything that was to be sent and followed so far. Raises `LinkDown`."""
+        """Wait until the server has all messages and subscriptions so far. Raises `LinkDown`."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         async def flush() -> None:
@@ -270,34 +274,36 @@ class NatsLink:
 
         if not self.is_up:
             raise LinkDown("There is no connection to NATS.")
-        self._do(flush)
+        self._add_job(flush)
         await done
 
     # Inside.
 
-    def _do(self, job: Callable[[], Awaitable[None]]) -> None:
+    def _add_job(self, job: Callable[[], Awaitable[None]]) -> None:
+        """Let `_work` do this job after all jobs before it."""
         self._jobs.append(job)
-        self._came.set()
+        self._has_jobs.set()
 
     async def _work(self) -> None:
-        """Do the jobs in their order. One that fails does not harm the others: every message may be lost."""
+        """Do the jobs in their order. A job that fails does not stop the others: every message may be lost."""
         while True:
-            await self._came.wait()
-            self._came.clear()
+            await self._has_jobs.wait()
+            self._has_jobs.clear()
             while self._jobs:
                 try:
                     await self._jobs.popleft()()
                 except (Error, OSError, TimeoutError) as error:
                     self.lost += 1
                     _log.debug("A message to other nodes was lost: %s", error)
-                except Exception:  # of the library: the messages after it must not wait for ever
+                except Exception:  # a bug of the library: the messages after this one must not wait for ever
                     self.lost += 1
                     _log.exception("A message to other nodes was lost")
 
     async def _sync(self) -> None:
-        """Wait until the server has taken everything so far.
+        """Wait until the server has received everything that was written so far.
 
-        Twice: the library writes the first PING past what waits in its buffer. Only the second one comes behind that.
+        One flush is not enough: the library sends its PING before what waits in its buffer. The second PING comes
+        after that.
         """
         await self._client.flush()
         await self._client.flush()
@@ -317,12 +323,13 @@ class NatsLink:
                 await subscription.unsubscribe()
 
     async def _on_own_message(self, message: Any) -> None:
+        """Pass a message to this node to `respond`, and send the response."""
         content = self._check(message.subject, message.data)
         if content is None:
             return
         answer = self._respond(message.subject.rpartition(".")[2], content)
         if message.reply and answer is not None:
-            asked = f"{message.subject} {message.data[:_SIGNATURE_BYTES].hex()}"
+            asked = f"{message.subject} {message.data[:_SIGNATURE_BYTES].hex()}"  # a response fits only its request
             await self._client.publish(message.reply, self._sign(asked, answer))
 
     def _sign(self, subject: str, body: bytes) -> bytes:
@@ -335,7 +342,7 @@ class NatsLink:
         return signing.digest()
 
     def _check(self, subject: str, data: bytes) -> bytes | None:
-        """Return the body of a message that a node has signed; None for all others."""
+        """Return the body of a message that a node has signed. Count any other message as forged, and return None."""
         body = data[_SIGNATURE_BYTES:]
         if hmac.compare_digest(data[:_SIGNATURE_BYTES], self._signature(subject, body)):
             return body
@@ -351,12 +358,13 @@ class NatsLink:
         self._up_since = time.monotonic()
 
     async def _on_closed(self, client: Client) -> None:
-        """Begin anew: after some errors of a server, as for credentials that are too old, the library tries no more."""
+        """Make a new connection. After some errors, as for expired credentials, the library does not reconnect."""
         if client is self._client and self._working is not None:
             _log.warning("NATS has closed the connection of this node: %s. It is made anew.", client.last_error)
             self._reopening = asyncio.create_task(self._reopen())
 
     async def _reopen(self) -> None:
+        """Try until there is a new connection, and subscribe again to all subjects."""
         while True:
             await asyncio.sleep(_REOPEN_SECONDS)
             try:

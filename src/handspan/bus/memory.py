@@ -37,7 +37,10 @@ class MemoryBus:
         self._listeners: dict[type, tuple[Callable[[Any], None], ...]] = {}
 
     def publish(self, event: BusEvent) -> None:
-        """Call every listener for this kind of event. In strict mode raises `TypeError` for what is not plain."""
+        """Call every listener for this kind of event. In strict mode, raises `TypeError` for values that are not plain.
+
+        Plain values are those that JSON can hold.
+        """
         listeners = self._listeners.get(type(event))
         if self._strict:
             event = _encode_and_decode(event)
@@ -61,7 +64,7 @@ class MemoryBus:
             if is_subscribed:
                 is_subscribed = False
                 left = list(self._listeners[kind])
-                left.remove(listener)  # once, if it has subscribed twice
+                left.remove(listener)  # a listener that subscribed twice stays once
                 self._listeners[kind] = tuple(left)
 
         self._listeners[kind] = (*self._listeners.get(kind, ()), listener)
@@ -74,5 +77,5 @@ def _encode_and_decode(event: BusEvent) -> BusEvent:
 
 @functools.cache
 def _decoder() -> msgspec.json.Decoder[BusEvent]:
-    """Made for the first event of a strict bus: to make it takes a command a millisecond."""
+    """Return the decoder. It is made for the first event of a strict bus, because that takes a millisecond."""
     return msgspec.json.Decoder(BusEvent)

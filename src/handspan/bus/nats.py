@@ -1,7 +1,8 @@
-"""The bus between nodes: events go to the listeners here, and over NATS to every node that is interested.
+"""The bus between nodes: events go to the listeners of this node, and over NATS to every node that is interested.
 
-A node is interested in the events of an owner while that owner has a client, a session or a request there, and in the
-turns of a session while a client there shows it. An event may be lost; one that comes twice is dropped.
+A node is interested in the events of an owner while that owner has a client, a session or a request on the node, and
+in the turns of a session while a client of the node shows the session. An event may be lost. An event that comes twice
+is dropped.
 """
 
 import logging
@@ -38,13 +39,13 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 
 
 class _Numbers:
-    """The last number of each stream; the streams that were used longest ago are forgotten."""
+    """The last number of each stream (a subject, or a sender and a subject). The oldest streams are forgotten."""
 
     def __init__(self) -> None:
         self._last: OrderedDict[object, int] = OrderedDict()
 
     def replace(self, stream: object, number: int) -> int:
-        """Store the number and return the one before it; 0 if it is not known."""
+        """Store the number of a stream. Return the number before it, or 0 if that is not known."""
         before = self._last.pop(stream, 0)
         self._last[stream] = max(number, before)
         if len(self._last) > _MAX_STREAMS:
@@ -53,7 +54,7 @@ class _Numbers:
 
 
 class NatsBus:
-    """A `Bus` between nodes. `publish` has reached the listeners here when it returns; other nodes soon after."""
+    """A `Bus` between nodes. When `publish` returns, the listeners of this node have the event; others get it soon."""
 
     def __init__(self, *, strict: bool = False) -> None:
         """`strict`: see `MemoryBus`."""
@@ -64,9 +65,11 @@ class NatsBus:
         self._sent = _Numbers()
         self._received = _Numbers()
         self._followed: dict[str, int] = {}
+        """How often each subject is followed."""
         self.is_remote = False
+        """Whether the event that listeners get just now comes from another node."""
         self.lost = 0
-        """Events of turns that did not come, as the numbers of later ones show."""
+        """How often the number of a turn's event showed that events before it did not come."""
         self.doubled = 0
         """Events that came twice."""
 
@@ -96,7 +99,7 @@ class NatsBus:
         self._link.publish(subject, _encode(_Published(self._sender, self._number, before, event)))
 
     def publish_here(self, event: BusEvent) -> None:
-        """Call the listeners of this node only: the others know it by themselves."""
+        """Call the listeners of this node only: the other nodes learn of it by themselves."""
         self._here.publish(event)
 
     def subscribe(self, kind: type[_E], listener: Callable[[_E], None]) -> Callable[[], None]:
@@ -108,7 +111,7 @@ class NatsBus:
         return self._follow(f"{PREFIX}.o.{hashed(owner)}")
 
     def follow_session(self, session: str) -> Callable[[], None]:
-        """Get what happens in the turns of this session on other nodes, until the returned function is called."""
+        """Get the events of this session's turns on other nodes, until the returned function is called."""
         return self._follow(f"{PREFIX}.s.{hashed(session)}")
 
     def _follow(self, subject: str) -> Callable[[], None]:
@@ -133,7 +136,7 @@ class NatsBus:
     def _on_event(self, subject: str, body: bytes) -> None:
         try:
             published = _decoder.decode(body)
-        except msgspec.DecodeError as error:  # of a newer version
+        except msgspec.DecodeError as error:  # an event of a newer version
             _log.debug("An event of another node is not understood: %s", error)
             return
         if published.sender == self._sender:

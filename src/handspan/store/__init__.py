@@ -1,6 +1,6 @@
 """DATA THAT LASTS: everything that has to be there after a restart.
 
-Holds:   `tables/`, which fills all of `core/store.py` on whichever database; `sqlite/`, a database in the state folder;
+Holds:   `tables/`, which implements all of `core/store.py` on any database; `sqlite/`, a database in the state folder;
          `postgres/`, a database by its address; `objects/`, an object storage for large artifacts. Beside them what is
          stored as files: `artifacts.py` with `partial_file.py` (uploads) and `bodies.py` (the bytes on their way),
          `switches.py`, `idempotency.py`; `unwritten_results.py`, what a database did not take at once;

@@ -58,7 +58,10 @@ class FolderArtifacts:
         self._folder = folder
         self._limits = limits or ArtifactLimits()
         self._writing = threading.Lock()
-        """Held from making room to the record: else another thread could remove a body that has no record yet."""
+        """Held from `_make_room` until the record is written.
+
+        Without it, another thread could remove a body that has no record yet.
+        """
 
     async def keep(
         self, data: bytes, *, owner: str, session: str = "", media_type: str = "text/plain", name: str = ""
@@ -85,8 +88,8 @@ class FolderArtifacts:
     ) -> ArtifactRef:
         """Store a file that arrives in pieces, without holding all of it in memory.
 
-        It is on the disk when this returns. Raises `ToolError` when it is too large or can't be written. Nothing stays
-        behind when the pieces break off, whatever is raised.
+        The file is on the disk when this returns. Raises `ToolError` when it is too large or can't be written. After
+        any error nothing of it stays on the disk.
         """
         artifact_id = new_artifact_id()
         part = PartialFile(self._folder, artifact_id, self._limits.size)
@@ -101,7 +104,7 @@ class FolderArtifacts:
         return ref
 
     async def get(self, artifact_id: str, *, owner: str) -> ArtifactRef:
-        """Return the handle. Raises `ToolError` (`file_not_found`) when the owner has no such artifact."""
+        """Return the handle of this artifact. Raises `ToolError` (`file_not_found`) when the owner does not have it."""
         return (await asyncio.to_thread(self._record, artifact_id, owner)).ref
 
     async def read(self, artifact_id: str, *, owner: str, offset: int = 0, limit: int | None = None) -> bytes:
@@ -125,7 +128,7 @@ class FolderArtifacts:
         await asyncio.to_thread(self._remove_one, artifact_id, owner)
 
     async def check(self) -> str:
-        """Return why nothing can be stored, with a remedy; empty when it can."""
+        """Return why no artifact can be stored, with a remedy; empty when artifacts can be stored."""
         return await asyncio.to_thread(self._check)
 
     async def close(self) -> None:
@@ -152,7 +155,7 @@ class FolderArtifacts:
             found = [record for record in self._records() if (record.owner, record.session) == (owner, session)]
             for record in found:
                 body = self._folder / record.ref.id
-                for path in (body, body.with_suffix(".json")):  # the record last: it is how the body is found again
+                for path in (body, body.with_suffix(".json")):  # the record last: without it the body is not found
                     path.unlink(missing_ok=True)
             return len(found)
 
@@ -162,7 +165,7 @@ class FolderArtifacts:
 
     def _records(self) -> Iterator[ArtifactRecord]:
         for path in self._folder.glob("*.json"):
-            with contextlib.suppress(FileNotFoundError, ValueError):  # removed meanwhile; or damaged
+            with contextlib.suppress(FileNotFoundError, ValueError):  # the record was removed meanwhile, or is damaged
                 yield msgspec.json.decode(path.read_bytes(), type=ArtifactRecord)
 
     def _add_file(self, part: PartialFile, record: ArtifactRecord) -> None:
@@ -199,13 +202,13 @@ class FolderArtifacts:
             with (self._folder / record.ref.id).open("rb") as body:
                 body.seek(begin)
                 return body.read(-1 if limit is None else max(limit, 0))
-        except FileNotFoundError:  # another artifact took its room just now
+        except FileNotFoundError:  # it was removed just now, to make room for another artifact
             raise missing_artifact(artifact_id) from None
         except OSError as error:
             raise ToolError("execution_failed", f"The artifact can't be read: {error.strerror or error}.") from error
 
     def _record(self, artifact_id: str, owner: str) -> ArtifactRecord:
-        """Return the record. Raises `ToolError` if it is missing, damaged, too old or another owner's."""
+        """Return the artifact's record. Raises `ToolError` if it is missing, damaged, too old or another owner's."""
         if not is_artifact_id(artifact_id):
             raise missing_artifact(artifact_id)
         try:
@@ -231,7 +234,7 @@ class FolderArtifacts:
             total -= size
 
     def _bodies(self, names: set[str]) -> Iterator[tuple[float, int, Path]]:
-        """Return time, size and path of every body. Skip bodies that another process removes meanwhile."""
+        """Yield time, size and path of every body. Skip bodies that another process removes meanwhile."""
         for name in names:
             if len(name) in _ID_LENGTHS:
                 with contextlib.suppress(FileNotFoundError):
@@ -239,7 +242,7 @@ class FolderArtifacts:
                     yield found.st_mtime, found.st_size, self._folder / name
 
     def _remove_lone_records(self, names: set[str]) -> None:
-        """Remove records without a body. The body is written first, so another process has removed it."""
+        """Remove records without a body. A body is written before its record: so another process has removed it."""
         for alone in {name.removesuffix(".json") for name in names} - names:
             if not (self._folder / alone).exists():
                 _remove(self._folder / alone)
@@ -251,12 +254,12 @@ def new_artifact_id() -> str:
 
 
 def is_artifact_id(text: str) -> bool:
-    """Whether an id of an artifact can be so."""
+    """Whether this text has the form of an artifact's id."""
     return len(text) in _ID_LENGTHS and set(text) <= set("0123456789abcdef")
 
 
 def missing_artifact(artifact_id: str) -> ToolError:
-    """Return the error for an id that the owner has no artifact under."""
+    """Return the error for an id under which the owner has no artifact."""
     shown = artifact_id if len(artifact_id) <= 60 else f"{artifact_id[:60]}…"
     return ToolError(
         "file_not_found", f"There is no artifact {shown!r}: it was never made, is not yours, or was too old to keep."
@@ -268,6 +271,7 @@ def _write_error(error: OSError) -> ToolError:
 
 
 def _remove(body: Path) -> None:
+    """Remove an artifact's record and body, as far as they can be removed."""
     for path in (body.with_suffix(".json"), body):
         with contextlib.suppress(OSError):
             path.unlink()

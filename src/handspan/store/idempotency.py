@@ -1,6 +1,6 @@
 """Call ids for requests with a client's idempotency key, derived with a secret of the state folder.
 
-A repeated request gets the same id, so the ledger knows its call, after a restart, too.
+A repeated request gets the same call id, even after a restart: so the ledger finds the call of the first request.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ def derive_call_id(secret: bytes, owner: str, key: str) -> str:
 
 
 class FileIdempotency:
-    """Derives ids with a secret that is stored in its own file. The first request creates it."""
+    """Derives ids with a secret that is stored in its own file. The first request creates that file."""
 
     def __init__(self, state: Path) -> None:
         self._file = state / "idempotency.key"
@@ -40,7 +40,7 @@ class FileIdempotency:
         return derive_call_id(self._secret, owner, key)
 
     def _load(self) -> bytes:
-        """Return the secret of the file; the first call makes it. Raises `StoreError`."""
+        """Return the secret in the file; make the file if it is missing. Raises `StoreError`."""
         try:
             secret = read_private(self._file) or self._make_secret()
         except OSError as error:
@@ -50,7 +50,7 @@ class FileIdempotency:
         return secret
 
     def _make_secret(self) -> bytes:
-        """Write a new secret, unless another process was faster, and return the one in the file."""
+        """Write a new secret, unless another process was faster. Return the secret that is in the file then."""
         self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         fresh = self._file.with_name(f".{self._file.name}.{secrets.token_hex(4)}.new")
         try:

@@ -1,9 +1,9 @@
 """The time by which the journal ages. It does not follow a step of the system's clock (SPEC E8).
 
-What is pruned is gone, and its idempotency keys would run again. So a clock that is wrong for a moment, or since the
-computer was started, must remove nothing, also when the gateway is started again meanwhile and calls are written with
-the wrong time. A time of day is believed only when it is seen a day later too, and the clock has not stepped in
-between. What was believed is stored, because a process may end sooner than that.
+A call that is pruned is gone, and a request with its idempotency key would run again. So a clock that is wrong for a
+moment, or since the computer was started, must remove nothing, even when the gateway is started again meanwhile and
+writes calls with the wrong time. A time of day is believed only after a day in which the clock did not step. The
+believed time is stored, because a process may end before that day is over.
 """
 
 import sys
@@ -24,10 +24,10 @@ def elapsed_seconds() -> float:
 
 
 class JournalTime(Struct, frozen=True):
-    """What a process stores for the next one. Both in seconds since 1970."""
+    """What a process stores for the next process. Both times are in seconds since 1970."""
 
     believed: float
-    """The time from which ages counted."""
+    """The journal's time, from which ages were counted."""
     seen: float
     """The time of day since which the clock has not stepped."""
 
@@ -39,17 +39,18 @@ class JournalClock:
         self._clock = clock
         self.elapsed = elapsed
         self._set_at: float | None = None
+        """When `_time` was set, by `elapsed`; None before the first time."""
         self._time = 0.0
         """The time of the journal at `_set_at`."""
         self._see(clock())
 
     @property
     def is_set(self) -> bool:
-        """Whether it knows where to begin."""
+        """Whether the clock has a time to begin with."""
         return self._set_at is not None
 
     def set(self, newest: float | None, stored: JournalTime | None = None) -> None:
-        """Begin at the stored time; without one at the time of the newest call, or now when there is none."""
+        """Begin at the stored time; without it, at the time of the newest call; without a call, now."""
         wall = self._clock()
         if stored is None:
             self._begin(wall if newest is None else newest)
@@ -57,7 +58,7 @@ class JournalClock:
             self._begin(stored.believed)
             if (ago := wall - stored.seen) > self.elapsed() - self._seen_at:  # else this process knows more itself
                 self._see(stored.seen, ago)
-        else:  # the time of `seen` is confirmed by one that is a day later; an earlier one takes it back
+        else:  # a time of day that is a day later confirms `seen`; an earlier one shows that `seen` was wrong
             self._begin(max(stored.believed, stored.seen) if wall > stored.seen else stored.believed)
 
     def now(self) -> float:
@@ -72,11 +73,13 @@ class JournalClock:
         return min(wall, self._time + elapsed - self._set_at)
 
     def snapshot(self) -> JournalTime:
-        """Return what the next process has to know."""
+        """Return the times that the next process needs."""
         return JournalTime(self.now(), self._seen)
 
     def _begin(self, believed: float) -> None:
+        """Count the journal's time from here on."""
         self._set_at, self._time = self.elapsed(), believed
 
     def _see(self, wall: float, ago: float = 0.0) -> None:
+        """Note a time of day since which the clock has not stepped. `ago`: how many seconds ago it was seen."""
         self._seen, self._seen_at = wall, self.elapsed() - ago

@@ -7,11 +7,11 @@ from typing import Final, Generic, TypeVar
 _Start = TypeVar("_Start")
 
 _SECONDS: Final = 0.02
-"""How long a start is kept back. A process that dies loses it; no client has heard of that call."""
+"""How long a start is kept back. A process that dies loses the start; no client has heard of that call."""
 
 
 class LateStarts(Generic[_Start]):
-    """Keeps starts by the ids of their calls, and writes those that are still there when their time is over."""
+    """Keeps starts back, by the ids of their calls. Writes those that were not dropped when the time is over."""
 
     def __init__(self, write: Callable[[str, _Start], None]) -> None:
         self._write = write

@@ -23,7 +23,7 @@ _ABANDONED_AFTER: Final = 3600.0
 
 
 class PartialFile:
-    """Writes pieces to a file that no reader knows yet. Call `discard` in any case: a file that was renamed stays."""
+    """Writes pieces to a file that no reader knows yet. Always call `discard`: a file that was renamed stays."""
 
     def __init__(self, folder: Path, name: str, limit: int) -> None:
         self.path = folder / f"{name}{_PARTIAL}"
@@ -31,10 +31,11 @@ class PartialFile:
         self._limit = limit
         self._file: IO[bytes] | None = None
         self._is_over = False
+        """Whether `discard` was called: then nothing is written any more."""
         self._lock = threading.Lock()
 
     async def write(self, pieces: AsyncIterator[bytes]) -> None:
-        """Write all pieces to the disk. Raises `ToolError` as soon as they exceed the limit, `OSError` by the disk."""
+        """Write all pieces to the disk. Raises `ToolError` when they are too large, `OSError` when the disk fails."""
         collected = bytearray()
         async for piece in pieces:
             self.size += len(piece)
@@ -47,7 +48,7 @@ class PartialFile:
         await asyncio.to_thread(self._write, bytes(collected), is_last=True)
 
     async def discard(self) -> None:
-        """Remove the file, after a thread that still writes. A caller that is cancelled waits for it, too."""
+        """Remove the file, after the end of a thread that still writes. A cancelled caller waits for that, too."""
         await finish(asyncio.to_thread(self._discard))  # a loop that ends now would leave the file open
 
     def _write(self, data: bytes, *, is_last: bool = False) -> None:
@@ -69,13 +70,13 @@ class PartialFile:
         with self._lock:
             self._is_over = True
             if self._file is not None:
-                with contextlib.suppress(OSError):  # its last bytes do not fit on the disk; they are not needed
+                with contextlib.suppress(OSError):  # the last bytes may not fit on the disk; they are not needed
                     self._file.close()
                 self.path.unlink(missing_ok=True)
 
 
 def remove_abandoned(folder: Path) -> None:
-    """Remove partial files whose process has ended."""
+    """Remove partial files that were not written for an hour: their process has ended."""
     for path in folder.glob(f"*{_PARTIAL}"):
         with contextlib.suppress(OSError):
             if path.stat().st_mtime < time.time() - _ABANDONED_AFTER:

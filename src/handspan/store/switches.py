@@ -31,7 +31,10 @@ class JsonValue(Protocol[_T]):
 
 
 class _JsonFile(Generic[_T]):
+    """A value in a file. Implements `JsonValue`."""
+
     def __init__(self, file: Path, decoder: msgspec.json.Decoder[_T], empty: bytes, remedy: str) -> None:
+        """`empty`: the value without a file, as JSON; `remedy`: the end of the error for a damaged file."""
         self._file = file
         self._decoder = decoder
         self._empty = empty
@@ -55,7 +58,7 @@ class _JsonFile(Generic[_T]):
         return await asyncio.to_thread(self._change, change)
 
     def _change(self, change: Callable[[_T], _T | None]) -> bool:
-        with self._changing:  # from reading to writing: so no change of another thread is lost
+        with self._changing:  # held from reading to writing, so that no change of another thread is lost
             value = change(self._read())
             if value is None:
                 return False
@@ -92,7 +95,7 @@ def file_switches(state: Path) -> JsonSwitches:
 
 
 class JsonSkillSwitches:
-    """Stores the skills that are enabled, each with the fingerprint of what a person agreed to."""
+    """Stores the skills that are enabled, each with the fingerprint of the version that a person agreed to."""
 
     def __init__(self, skills: JsonValue[dict[str, str]]) -> None:
         self._skills = skills
@@ -102,7 +105,7 @@ class JsonSkillSwitches:
         return await self._skills.read()
 
     async def enable(self, name: str, fingerprint: str) -> bool:
-        """Enable this skill as it is now. Return False if it was enabled so."""
+        """Enable this skill as it is now. Return False if it was enabled with this fingerprint already."""
         return await self._skills.change(
             lambda skills: None if skills.get(name) == fingerprint else skills | {name: fingerprint}
         )

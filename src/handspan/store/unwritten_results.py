@@ -1,7 +1,7 @@
 """Results that the database did not take: kept in memory, and tried again until they are written (SPEC E2).
 
 A disk that is full and a database that is locked are usable again after a while. A result that was lost meanwhile would
-leave its call open until the next start, though its caller has seen the result. What is kept here is not on the disk:
+leave its call open until the next start, though its caller has seen the result. A result in memory is not on the disk:
 it is not acknowledged to any client, and is lost when the process dies.
 """
 
@@ -27,8 +27,9 @@ class UnwrittenResult(Struct, frozen=True):
     record: CallRecord
     """The call as it will be stored."""
     write: Callable[[], "asyncio.Future[bool]"]
+    """Begins to write the result. Its future has whether this was the first result of the call."""
     stored: "asyncio.Future[bool]"
-    """Done when it is written: whether it was the first result. Cancelled when it is given up."""
+    """Is set when the result is written: whether it was the first one of its call. Cancelled when it is given up."""
 
 
 class UnwrittenResults:
@@ -58,9 +59,9 @@ class UnwrittenResults:
         return self._results.get(call_id)
 
     def keep(self, record: CallRecord, write: Callable[[], "asyncio.Future[bool]"]) -> bool:
-        """Keep this result and try it again.
+        """Keep this result, and try to write it until that works.
 
-        Return False when there is no room, one of this id is kept already, or the store is closed.
+        Return False when there is no room, a result of this call is kept already, or the store is closed.
         """
         if self._is_closed or self.is_full or record.id in self._results:
             return False
@@ -72,7 +73,7 @@ class UnwrittenResults:
         return True
 
     async def close(self) -> None:
-        """Try once more, then give up what can't be written. Nothing is kept from now on."""
+        """Try once more, then give up the results that can't be written. Nothing is kept from now on."""
         self._is_closed = True
         if self._retrying is not None:
             self._retrying.cancel()
@@ -92,24 +93,24 @@ class UnwrittenResults:
                 delay = _FIRST_DELAY
 
     async def _write_all(self) -> bool:
-        """Write the first result; if that works, all others too. Return whether all that were there are written."""
+        """Write the first result and, if that works, all others. Return whether none has to be tried again."""
         waiting = list(self._results.values())
         for group in (waiting[:1], waiting[1:]):
             written = await asyncio.gather(*(kept.write() for kept in group), return_exceptions=True)
             outcomes = [self._end(kept, outcome) for kept, outcome in zip(group, written, strict=True)]
             if not all(outcomes):
-                self._ask_another_next(waiting[0].record.id)
+                self._move_to_end(waiting[0].record.id)
                 return False
         _log.warning("The store takes writes again: the results of %d calls are written", len(waiting))
         return True
 
-    def _ask_another_next(self, call_id: str) -> None:
-        """Let the next try begin with another result: what is wrong may be this one, and not the database."""
+    def _move_to_end(self, call_id: str) -> None:
+        """Let the next try begin with another result: perhaps this result is the reason, and not the database."""
         if call_id in self._results:
             self._results[call_id] = self._results.pop(call_id)
 
     def _end(self, kept: UnwrittenResult, outcome: bool | BaseException) -> bool:
-        """Forget a result that is written or can never be. Return False for one that has to be tried again."""
+        """Forget a result that is written, or that never can be. Return False if it has to be tried again."""
         if isinstance(outcome, StoreError):
             return False
         del self._results[kept.record.id]

@@ -35,22 +35,24 @@ _log = logging.getLogger(__name__)
 
 
 class _Client(Struct):
-    """What the rows should say of one connection, and what they say."""
+    """One connection: what its row should say, and what has been written."""
 
     peer: Peer
     frame: Connect
     relay: Relay
     is_here: bool = True
+    """Whether the connection is still open."""
     is_entered: bool = False
-    """Whether there is nothing to enter any more: its row is written, or that of a newer connection counts."""
+    """Whether no row has to be entered: it is written, or another connection counts."""
     has_new_tools: bool = False
+    """Whether its tools have changed since its row was written."""
     callers: set[str] = msgspec.field(default_factory=set)
-    """Other nodes that have sent something to it."""
+    """Other nodes that have sent a frame to this client."""
     came_at: float = msgspec.field(default_factory=lambda: time.monotonic())
 
 
 class ClientRows:
-    """Writes which clients are connected to this node, and passes on what other nodes send to them."""
+    """Writes which clients are connected to this node, and passes on the frames that other nodes send to them."""
 
     def __init__(
         self, book: NodeBook, link: NodeLink, frames: LargeFrames, peers: Callable[[], Peers], most_calls: int
@@ -62,31 +64,31 @@ class ClientRows:
         self._book = book
         self._peers = peers
         self.moved: Callable[[ClientMoved], None] = self._move_on
-        """Is called when a newer connection of a client counts, which this node learns from the rows."""
+        """Is called when the rows show that a newer connection of a client, to another node, counts."""
         self.written: Callable[[str], None] = lambda owner: None
-        """Is called with the owner of a client whose row has changed: now the other nodes find it."""
+        """Is called with the owner of a client whose row has changed: other nodes can read the row now."""
         self._clients: dict[str, _Client] = {}
         self._leaving: list[tuple[str, int]] = []
-        """Connections that are gone: client and epoch."""
+        """Connections that are gone and whose rows have to be removed: client and epoch."""
         self._has_work = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._writing: asyncio.Task[None] | None = None
         self._repeating: asyncio.Task[None] | None = None
 
     def open(self) -> None:
-        """Begin to write rows."""
+        """Begin to write rows, and to repeat answers."""
         self._writing = asyncio.create_task(self._write())
         self._repeating = asyncio.create_task(self._repeat())
 
     async def close(self) -> None:
-        """Stop. The rows of this node go with its lease."""
+        """Stop. The rows of this node are removed with its lease."""
         tasks = [task for task in (self._writing, self._repeating, *self._tasks) if task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do this in a task of its own."""
+        """Do this work in a task of its own."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -94,10 +96,10 @@ class ClientRows:
     def __len__(self) -> int:
         return len(self._clients)
 
-    # Of the clients.
+    # What the clients do.
 
     def arrive(self, peer: Peer, frame: Connect) -> None:
-        """Note that this client is connected here."""
+        """Note that this client is connected to this node."""
 
         def send(data: bytes) -> None:
             if peer.socket is not None:
@@ -109,14 +111,14 @@ class ClientRows:
         self._has_work.set()
 
     def offer(self, peer: Peer) -> None:
-        """Note that its tools have changed."""
+        """Note that the tools of this client have changed."""
         client = self._clients.get(peer.id)
         if client is not None:
             client.has_new_tools = True
             self._has_work.set()
 
     def leave(self, peer: Peer, *, is_over: bool = False, why: str = "") -> None:
-        """Note that its connection is gone."""
+        """Note that the connection of this client is gone. `is_over`: the client can't come back, because of `why`."""
         client = self._clients.pop(peer.id, None)
         peer.relay = None
         if client is None:
@@ -137,7 +139,7 @@ class ClientRows:
         self._leaving.clear()
         self._has_work.set()
 
-    # Of other nodes.
+    # Messages of other nodes.
 
     def deliver(self, message: ToClient) -> None:
         """Give a frame of another node to its client."""
@@ -158,7 +160,7 @@ class ClientRows:
             relay.deliver(message.sender, frame)
 
     def probe(self, asked: Probe) -> Probed:
-        """Return which of these calls are not known here. Known answers are sent once more."""
+        """Return which of these calls this node does not know. Send known answers once more."""
         unknown: list[ProbedClient] = []
         gone: list[str] = []
         for one in asked.clients:
@@ -172,24 +174,27 @@ class ClientRows:
         return Probed(tuple(unknown), tuple(gone))
 
     def release_calls(self, peer: Peer, records: Sequence[CallRecord]) -> None:
-        """Give this node the calls of a lost node that its own client has, or has answered already."""
+        """Let calls of a lost node, which this node took over, get their answers from this client of this node.
+
+        A call that the client runs is not sent again. A call that the client has answered gets that answer.
+        """
         client = self._clients.get(peer.id)
         for record in records if client is not None else ():
             call = peer.calls.open.get(record.id)
             found = client.relay.release(record.id) if client is not None and call is not None else False
             if call is None or found is False:
                 continue
-            call.name = peer.tools.own_name(record.name)  # so it is not sent a second time
+            call.name = peer.tools.own_name(record.name)  # `resume_calls` sends only calls without a name
             if found is not True:
                 peer.calls.receive_answer(found)
 
     def is_older(self, record: ClientRecord) -> bool:
-        """Whether the connection of this client here is older than the one in the record."""
+        """Whether the client's connection to this node is older than the connection in the record."""
         client = self._clients.get(record.peer)
         return client is None or 0 < client.relay.epoch < record.epoch
 
     def move(self, moved: ClientMoved) -> Peer | None:
-        """Let go of a client that has a newer connection elsewhere. Return it, if it was here."""
+        """Let go of a client that has a newer connection to another node. Return the client, if this node had it."""
         client = self._clients.get(moved.peer)
         if client is not None and client.relay.epoch >= moved.epoch:
             return None
@@ -204,12 +209,13 @@ class ClientRows:
     # The rows.
 
     async def _write(self) -> None:
+        """Write the rows whenever there is something to write."""
         while True:
             await self._has_work.wait()
             self._has_work.clear()
             try:
                 await self._write_all()
-            except StoreError as error:  # clients stay connected, and are entered when the database is back
+            except StoreError as error:  # clients stay connected; their rows are entered when the database is back
                 _log.debug("The clients of this node are not stored yet: %s", error)
                 await asyncio.sleep(_RETRY_SECONDS)
                 self._has_work.set()
@@ -222,7 +228,7 @@ class ClientRows:
         while self._leaving:
             left = self._leaving[-1]
             await self._book.remove_client(*left)
-            if left in self._leaving:  # others may have left meanwhile; a new incarnation has forgotten all of them
+            if left in self._leaving:  # more may be in the list by now, or none, after a new incarnation
                 self._leaving.remove(left)
         new = [client for client in self._clients.values() if not client.is_entered]
         for begin in range(0, len(new), _AT_ONCE):
@@ -260,7 +266,7 @@ class ClientRows:
         except StoreError:
             client.has_new_tools = True
             raise
-        if added.newer:  # it was entered late: the client has moved on
+        if added.newer:  # the row comes too late: the client has connected to another node since
             client.is_entered = True
             self.moved(ClientMoved(peer.id, added.newer))
             return

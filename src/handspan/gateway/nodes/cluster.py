@@ -54,7 +54,7 @@ class Cluster:
     """
 
     def __init__(self, settings: ClusterSettings, grace: float, most_calls: int) -> None:
-        """`most_calls`: calls of other nodes that one client may have open."""
+        """`grace`: seconds that calls wait for a client; `most_calls`: open calls of other nodes for one client."""
         self._settings = settings
         self.grace = grace
         self._most_calls = most_calls
@@ -72,7 +72,7 @@ class Cluster:
         """The key with which all nodes sign the ids of MCP sessions."""
         self.forwarding = RequestForwarding(self.link)
         self.process = os.urandom(16).hex()
-        """The name of this process in the ids of MCP sessions: they stay when it gets a new incarnation."""
+        """The name of this process in the ids of MCP sessions. It stays when the node gets a new incarnation."""
         self._parts: ClusterParts
         self.client_rows: ClientRows
         self._probes: Probes
@@ -83,7 +83,7 @@ class Cluster:
         self._heartbeat: Heartbeat
         self._is_open = False
         self._takes_part = False
-        """Whether it has its parts, and answers messages of other nodes."""
+        """Whether `open` has set the parts, so that this node answers messages of other nodes."""
         self.is_draining = False
         self._unfollow: dict[str, Callable[[], None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -96,12 +96,12 @@ class Cluster:
     # Open and close.
 
     def prepare(self, book: NodeBook, url: str) -> None:
-        """Say, before the store is opened, where this node answers."""
+        """Set the address at which this node answers, before the store is opened."""
         self.book = book
         book.prepare(url, lambda: not self._is_open or self.link.is_up, self._on_lost)
 
     async def connect(self) -> None:
-        """Connect to the other nodes, once the store is open. Raises `ConfigError` when that is not possible."""
+        """Connect to the other nodes, once the store is open. Raises `ConfigError` without a connection to NATS."""
         self._session_key = await self.book.secret("mcp")
         key, own = await self.book.secret("bus"), self.book.own
         await self.link.open(key, own)
@@ -149,7 +149,7 @@ class Cluster:
         self._takes_part = True
 
     async def close(self) -> None:
-        """Leave the others."""
+        """Stop all work with other nodes, and close the link."""
         if not self._is_open:
             return
         if self._takes_part:
@@ -168,7 +168,7 @@ class Cluster:
         self._is_open = self._takes_part = False
 
     async def drain(self, seconds: float) -> None:
-        """Send the clients away, one after the other, to other nodes. Those that a call waits for are the last."""
+        """Hand over the turns, and send the clients to other nodes. Clients that a call waits for go last."""
         self.is_draining = self._heartbeat.is_draining = self._parts.peers.is_draining = True
         try:
             await self._heartbeat.describe()
@@ -180,7 +180,7 @@ class Cluster:
         self.start(self._draining.offer_turn(session, owner))
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do this in a task of its own."""
+        """Do this work in a task of its own."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -188,7 +188,7 @@ class Cluster:
     # Owners.
 
     async def follow(self, owner: str) -> None:
-        """Let the owner's clients and events of other nodes be known here."""
+        """Make the owner's clients and events on other nodes known to this node."""
         if owner not in self._unfollow:
             self._unfollow[owner] = self.bus.follow_owner(owner)
         await self.mirrors.follow(owner)
@@ -202,7 +202,7 @@ class Cluster:
         await self.mirrors.follow(SHARED)
 
     def _is_needed(self, owner: str) -> bool:
-        """Whether the owner has a session, an open page or a client here."""
+        """Whether the owner has a session, an open page or a client on this node."""
         if owner == SHARED:
             return True
         parts = self._parts
@@ -212,7 +212,7 @@ class Cluster:
     # Clients of this node: `OtherNodes`.
 
     def take_calls(self, peer_id: str) -> tuple[RemoteCalls, RemoteQuestions | None] | None:
-        """Return the calls and questions here for a client that was connected to another node; None without any."""
+        """Return the calls and questions that wait on this node for a client of another node; None without any."""
         mirror = self.mirrors.find(peer_id)
         if mirror is None:
             return None
@@ -220,26 +220,29 @@ class Cluster:
         return mirror.calls, mirror.questions
 
     def arrive(self, peer: Peer, frame: Connect) -> None:
-        """Tell the others that this client is connected here now."""
+        """Tell the other nodes that this client is connected to this node now."""
         self.client_rows.arrive(peer, frame)
 
     def offer(self, peer: Peer) -> None:
-        """Tell the others that its tools have changed."""
+        """Tell the other nodes that the tools of this client have changed."""
         self.client_rows.offer(peer)
 
     def leave(self, peer: Peer) -> None:
-        """Tell the others that its connection is gone."""
+        """Tell the other nodes that the connection of this client is gone."""
         self.client_rows.leave(peer, is_over="resume" not in peer.can, why="The client disconnected")
 
     def end(self, peer: Peer, why: str) -> None:
-        """Tell the others that it will not come back."""
-        comes_back = "resume" in peer.can and not self._parts.peers.is_open  # this node stops: it goes to another one
+        """Tell the other nodes that this client will not come back, unless it is sent away because this node stops."""
+        comes_back = "resume" in peer.can and not self._parts.peers.is_open  # then it connects to another node
         self.client_rows.leave(peer, is_over=not comes_back, why=why)
 
     # Clients of other nodes: `MirrorHost`.
 
     def take_waiting(self, record: ClientRecord) -> tuple[RemoteCalls | None, RemoteQuestions | None] | None:
-        """Return what waits here for a client that was connected here before; None while it is connected here."""
+        """Return the calls and questions of a client that was connected to this node before.
+
+        Return None when the client's connection to this node is newer than this record.
+        """
         peer = self._parts.peers.find(record.peer)
         if peer is None:
             return None, None
@@ -249,7 +252,7 @@ class Cluster:
         return peer.calls, peer.questions
 
     def appear(self, mirror: Mirror) -> None:
-        """Let a client of another node be known here."""
+        """Make a client of another node known to this node."""
         if mirror.is_server:
             self.servers.appear(mirror)
             return
@@ -262,7 +265,7 @@ class Cluster:
         self._publish_here(record.owner)
 
     def disappear(self, mirror: Mirror) -> None:
-        """Let it be known here that a client of another node is gone."""
+        """Note on this node that a client of another node is gone."""
         if mirror.is_server:
             self.servers.disappear(mirror)
             return
@@ -278,7 +281,7 @@ class Cluster:
             self._parts.late(mirror, frame)
 
     def acknowledge(self, client: str, call_id: str) -> None:
-        """Tell a client of another node that the result of this call is stored. `client`: its id, if it has one."""
+        """Tell a client of another node that the result of this call is stored. `client`: the client's id, if known."""
         mirror = self.mirrors.find(client)
         if mirror is not None:
             mirror.calls.acknowledge_stored(call_id)
@@ -286,20 +289,23 @@ class Cluster:
             self.servers.acknowledge(call_id)
 
     def _publish_here(self, owner: str) -> None:
-        """Tell the live views of this node."""
+        """Tell the listeners of this node that the owner's tools and devices have changed."""
         self.bus.publish_here(ToolsChanged(owner))
         self.bus.publish_here(DeviceChanged(owner))
 
     def share_tries(self, kind: str, limit: TryLimit) -> None:
-        """Let this limit count the tries on all nodes."""
+        """Let this limit count the tries of all nodes together."""
         self._events.share_tries(kind, limit)
 
     def shared_requests(self, kind: str) -> "KindOfRequests":
-        """Return the requests of this kind, which all nodes answer together."""
+        """Return the requests of this kind, of which each is answered by one node."""
         return KindOfRequests(self.book, kind)
 
     async def hold_work(self, name: str) -> bool:
-        """Whether this node has the work of this name: it takes it, if no other node has. It goes with the node."""
+        """Take the work of this name if no other node has it. Return whether this node has it.
+
+        The work is free again when the node is lost.
+        """
         return await self.book.hold(name) == self.book.own
 
     async def leave_work(self, name: str) -> None:
@@ -311,7 +317,7 @@ class Cluster:
         return await self.book.nodes()
 
     async def metric_lines(self) -> list[str]:
-        """Return the metrics of all nodes, each and summed. None while the database is away."""
+        """Return the metrics of all nodes, each and summed. Return no lines while the database is away."""
         try:
             return node_lines(await self.book.nodes())
         except StoreError:
@@ -322,17 +328,17 @@ class Cluster:
         return node == self.book.own
 
     async def forward(self, node: str, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
-        """Let the process of this name answer a request. Raises `NoSuchNode` when it is gone."""
+        """Let the process `node` answer a request. Raises `NoSuchNode` when that process is gone."""
         await self.forwarding.forward(node, scope, body, receive, send)
 
     def route_sessions(self, here: ASGIApp, longest: int) -> SessionRoutes:
-        """Bring each MCP request to the node that has its session. `here` answers those of this node."""
+        """Bring each MCP request to the node that has its session. `here` answers the requests for this node."""
         routes = SessionRoutes(self._session_key, self, here, longest)
         self.forwarding.answer = routes.answer
         return routes
 
     def dismiss(self, owner: str, label: str, reason: str) -> bool:
-        """Send a device away that is connected to another node. Return False when there is none."""
+        """Send a device away that is connected to another node. Return False when no other node has this device."""
         for mirror in self.mirrors:
             is_meant = mirror.record.owner == owner and mirror.label == label and mirror.record.role == "device"
             if is_meant and mirror.is_up:
@@ -348,12 +354,12 @@ class Cluster:
             return None
         try:
             return take_message(self, kind, body)
-        except msgspec.DecodeError as error:  # of a newer version
+        except msgspec.DecodeError as error:  # a message of a newer version
             _log.warning("A message of another node is not understood (%s): %s", kind, error)
             return None
 
     def move(self, moved: messages.ClientMoved) -> None:
-        """Let a client go that has a newer connection to another node. Its calls wait for it there."""
+        """Let a client go that has a newer connection to another node. Its calls wait for their answers from there."""
         peer = self.client_rows.move(moved)
         if peer is not None and (peer.calls.open or (peer.questions is not None and peer.questions.is_open)):
             self.mirrors.take_over(_record_of(peer), peer.calls, peer.questions)
@@ -362,7 +368,7 @@ class Cluster:
         """Send a device away that was forgotten on another node, and revoke its token."""
         peer = self._parts.peers.find(dismissed.peer)
         if peer is not None and peer.who.owner == dismissed.owner:
-            if "admin" not in peer.who.scopes:  # the operator would lose access
+            if "admin" not in peer.who.scopes:  # without the token of an admin, the operator would lose access
                 self.start(self._revoke(peer.token, peer.who.owner))
             self._parts.peers.dismiss(peer, dismissed.reason)
 
@@ -375,7 +381,7 @@ class Cluster:
     # Work that is taken over.
 
     async def _take_over(self, recovery: Recovery) -> None:
-        """Go on with what a lost node left open, as after a restart."""
+        """Go on with the calls and turns that a lost node left open, as after a restart."""
         parts = self._parts
         taken = await parts.unfinished.open(self.grace)
         parts.sessions.cut_off.update(recovery.closed)
@@ -402,19 +408,19 @@ class Cluster:
             self._parts.sessions.take_over_turn(session, owner)
 
     async def _is_held_elsewhere(self, call_id: str) -> bool:
-        """Whether another node, which lives, works on this call: then it gets the answer itself."""
+        """Whether another node that is alive works on this call. That node then gets the person's answer itself."""
         holder = await self.book.holder_of(call_id)
         store = self._parts.app.store
         return bool(holder) and holder != self.book.own and store is not None and await store.leases.is_alive(holder)
 
     def _on_lost(self, old: str) -> None:
-        """Go on under a new incarnation: the others counted this node as lost, and take its calls over."""
-        if self._is_open:  # else the link begins with the new one
+        """Go on under a new incarnation: the other nodes counted this one as lost, and take over its calls."""
+        if self._is_open:  # else `connect` begins with the new incarnation
             self.bus.rename(self.book.own)
             self.start(self.link.listen(self.book.own))
-        if not self._takes_part:  # it has no clients and no calls yet
+        if not self._takes_part:  # this node has no clients and no calls yet
             return
-        # Only calls that can outlive this node: the ledger has each of them, and other nodes take them over.
+        # Only these calls can outlive this node: the ledger has each of them, and other nodes take them over.
         clients = [peer.calls for peer in self._parts.peers if "resume" in peer.can]
         clients += [mirror.calls for mirror in self.mirrors]
         self.start(end_taken_calls(clients, self.book))
@@ -424,18 +430,18 @@ class Cluster:
 
 
 class KindOfRequests:
-    """The requests of one kind that have a key of their client. It implements `SharedRequests`."""
+    """The requests of one kind to which their client gave a key. Implements `SharedRequests`."""
 
     def __init__(self, book: NodeBook, kind: str) -> None:
         self._book = book
         self._kind = kind
 
     async def claim(self, owner: str, key: str, asked: bytes, seconds: float) -> RequestClaim:
-        """Let this node answer the request, unless another node does, or one has in the last so many seconds."""
+        """Let this node answer the request, unless a node answers it already, or has in the last `seconds`."""
         return await self._book.claim_request(self._kind, owner, key, asked, seconds)
 
     async def answer(self, owner: str, key: str, answer: bytes | None) -> None:
-        """Store the answer of a claimed request. None: it has none, and may begin anew."""
+        """Store the answer of a claimed request. None: the request has no answer, and may be claimed again."""
         await self._book.answer_request(self._kind, owner, key, answer)
 
 
@@ -457,7 +463,7 @@ def _options(settings: ClusterSettings) -> LinkOptions:
 
 
 def _record_of(peer: Peer) -> ClientRecord:
-    """Return what is known of a client that was connected here."""
+    """Return the record of a client that was connected to this node, without its new node and its tools."""
     return ClientRecord(
         peer=peer.id,
         owner=peer.who.owner,

@@ -1,7 +1,7 @@
 """How a node stops: its turns and its clients go to other nodes, one after the other (SPEC K).
 
-A turn is handed over between two steps: its row loses its lease, and the node with the fewest turns is told. A client
-is closed with the code 1012, and connects to another node. Clients that a call waits for are the last.
+A turn is handed over between two steps: its row loses its lease, and the node with the fewest turns is told. A client's
+connection is closed with the code 1012, and the client connects to another node. Clients that a call waits for go last.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 
 class Draining:
-    """Hands the work of this node over."""
+    """Hands the work of this node over to other nodes."""
 
     def __init__(self, book: NodeBook, link: NodeLink, parts: ClusterParts) -> None:
         self._book = book
@@ -45,17 +45,17 @@ class Draining:
             await asyncio.sleep(_TICK_SECONDS)
 
     async def offer_turn(self, session: str, owner: str) -> None:
-        """Tell the node with the fewest turns that it can go on with this one."""
+        """Tell the node with the fewest turns that it can go on with the turn of this session."""
         try:
             nodes = await self._turn_nodes()
         except StoreError:
-            return  # the others look for such turns by themselves
+            return  # other nodes look for turns without a lease by themselves
         if nodes:
             least = min(nodes, key=lambda one: (one.load.get("turns", 0.0), random.random()))
             self._link.send(least.id, messages.TURN, messages.encode(messages.TurnOffered(owner, session)))
 
     async def _leave_turns(self) -> None:
-        """Let the other nodes go on with the turns of this one, if one of them can."""
+        """Let other nodes go on with the turns of this node, if a node can."""
         try:
             has_successors = bool(await self._turn_nodes())
         except StoreError as error:

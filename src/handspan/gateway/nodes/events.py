@@ -1,4 +1,4 @@
-"""What other nodes tell this one, and what it does then. An event may be lost: each of them is only the faster way."""
+"""What this node does at each event of another node. An event may be lost: regular looks find the same, only later."""
 
 import logging
 from collections.abc import Callable, Coroutine
@@ -40,7 +40,7 @@ _log = logging.getLogger(__name__)
 
 
 class ClusterParts(Struct, frozen=True, kw_only=True):
-    """The parts of the gateway that other nodes have to do with."""
+    """The parts of the gateway that work with other nodes."""
 
     app: App
     auth: Auth
@@ -63,7 +63,7 @@ class NodeEvents:
     def __init__(
         self, bus: NatsBus, parts: ClusterParts, mirrors: Mirrors, turns: TurnsElsewhere, revoked: dict[str, None]
     ) -> None:
-        """`revoked`: the tokens that this node knows to be revoked."""
+        """`revoked`: the tokens that this node knows to be revoked; `NodeEvents` adds to them."""
         self._bus = bus
         self._parts = parts
         self._mirrors = mirrors
@@ -87,7 +87,7 @@ class NodeEvents:
         self.share_tries("pairing", self._parts.pairing.tries)
 
     def share_tries(self, kind: str, limit: TryLimit) -> None:
-        """Let this limit count the tries on all nodes."""
+        """Let this limit count the tries of all nodes together."""
 
         def on_try(event: TryNoted) -> None:
             if self._bus.is_remote and event.kind == kind:

@@ -1,4 +1,4 @@
-"""A request that another node passes on to this one, and its response in parts (`forwarding.py` has the whole)."""
+"""A request that another node passes on to this one, and its response in parts (`forwarding.py` has both sides)."""
 
 import asyncio
 import time
@@ -25,11 +25,11 @@ PROBE: Final = "http_probe"
 KINDS: Final = frozenset((REQUEST, PART, SEEN, LEFT, PROBE))
 _PART_BYTES: Final = 128 * 1024
 _WINDOW: Final = 32
-"""Parts that wait for their acknowledgement. The response goes on when the client has read them."""
+"""Parts that may wait for their acknowledgement. The response goes on when the client has read some of them."""
 
 
 class ForwardedRequest(Struct, frozen=True, array_like=True):
-    """A request, with what authentication found at the node that got it."""
+    """A request, with the owner, scopes and token that the node of the client has checked."""
 
     sender: str
     id: str
@@ -60,20 +60,20 @@ class ForwardedPart(Struct, frozen=True, array_like=True):
 
 
 class PartSeen(Struct, frozen=True, array_like=True):
-    """The parts up to this number have come."""
+    """Says that the parts of a response up to this number have come."""
 
     id: str
     number: int
 
 
 class RequestLeft(Struct, frozen=True, array_like=True):
-    """The client of a request has left."""
+    """Says that the client of a request has left."""
 
     id: str
 
 
 class RequestProbe(Struct, frozen=True, array_like=True):
-    """How far the responses of these requests have come. The parts after that are sent again."""
+    """Says which parts of some responses have come. The node sends the later parts again."""
 
     requests: tuple[PartSeen, ...]
 
@@ -85,7 +85,7 @@ class RequestsUnknown(Struct, frozen=True, array_like=True):
 
 
 class ResponseBroken(HandspanError):
-    """The node of a request was lost while it worked on it."""
+    """The node that answered a request was lost before the end of the response."""
 
 
 class ServedRequest:
@@ -97,14 +97,18 @@ class ServedRequest:
         self.is_done = False
         self._link = link
         self._count = 0
+        """How many parts the response has so far."""
         self._kept: deque[ForwardedPart] = deque()
-        self._room = asyncio.Event()
+        """Parts that were sent and not acknowledged."""
+        self._has_space = asyncio.Event()
+        """Is set when a further part may be kept."""
         self._left = asyncio.Event()
+        """Is set when the client has left."""
         self.heard_at = time.monotonic()
-        """When the node that passed it on was heard last."""
+        """When the node of the client last said which parts it has."""
 
     def receiver(self, body: bytes) -> Receive:
-        """Return the `receive` of the request: its body, and the moment when its client leaves."""
+        """Return the ASGI `receive` of the request: first its body, then `http.disconnect` when the client has left."""
         first: list[MutableMapping[str, Any]] = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def receive() -> MutableMapping[str, Any]:
@@ -116,7 +120,7 @@ class ServedRequest:
         return receive
 
     async def send(self, message: MutableMapping[str, Any]) -> None:
-        """Take a message of the response."""
+        """Send an ASGI message of the response to the node of the client, in parts."""
         if message["type"] == "http.response.start":
             headers = [(bytes(name), bytes(value)) for name, value in message.get("headers", ())]
             self._add(ForwardedPart(self.request.id, 0, message["status"], headers))
@@ -125,14 +129,14 @@ class ServedRequest:
         is_last = not message.get("more_body", False)
         pieces = [body[at : at + _PART_BYTES] for at in range(0, len(body), _PART_BYTES)] or [b""]
         for place, piece in enumerate(pieces):
-            await self._wait_for_room()
+            await self._wait_for_space()
             is_end = is_last and place == len(pieces) - 1
             self._add(ForwardedPart(self.request.id, 0, body=piece, is_last=is_end))
 
-    async def _wait_for_room(self) -> None:
+    async def _wait_for_space(self) -> None:
         while len(self._kept) >= _WINDOW and not self._left.is_set():
-            self._room.clear()
-            await self._room.wait()
+            self._has_space.clear()
+            await self._has_space.wait()
 
     def _add(self, part: ForwardedPart) -> None:
         self._count += 1
@@ -143,16 +147,16 @@ class ServedRequest:
         self._link.send(self.request.sender, PART, encode(part))
 
     def end(self) -> None:
-        """Note that the work on the request is over."""
+        """Note that the work on the request is over. A response without its last part is marked as broken."""
         if not self.is_done:
             self._add(ForwardedPart(self.request.id, 0, is_broken=True))
 
     def forget(self, number: int) -> None:
-        """Forget the parts up to this number: they have come."""
+        """Forget the parts up to this number: the other node has them."""
         self.heard_at = time.monotonic()
         while self._kept and self._kept[0].number <= number:
             self._kept.popleft()
-        self._room.set()
+        self._has_space.set()
 
     def repeat(self, number: int) -> None:
         """Send the parts after this number again."""
@@ -164,10 +168,11 @@ class ServedRequest:
         """Note that the client has left: nothing waits for the response."""
         self._left.set()
         self._kept.clear()
-        self._room.set()
+        self._has_space.set()
 
 
 def scope_of(request: ForwardedRequest) -> Scope:
+    """Return the ASGI scope of a request whose token another node has checked."""
     admitted = Admitted(Principal(request.owner, request.scopes), request.token, request.via)
     return {
         "type": "http",

@@ -1,8 +1,8 @@
 """HTTP requests that another node has to answer, because something in its memory belongs to them (SPEC K1).
 
-The request travels in one message, a large body by reference. The response comes in numbered parts, which are kept
-until they are acknowledged: a stream of events lasts as long as its client stays. A part that was lost is noticed by
-the question, once a second, how far the response has come.
+The request travels in one message; a large body is stored, and the message names it. The response comes in numbered
+parts, which are kept until they are acknowledged. A stream of events lasts as long as its client stays. Once a second
+the node of the client says how many parts it has, and gets the lost ones again.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ _unknown: Final = msgspec.msgpack.Decoder(RequestsUnknown)
 
 
 class RequestForwarding:
-    """Passes requests on to other nodes, and answers theirs."""
+    """Passes requests on to other nodes, and answers the requests of other nodes."""
 
     def __init__(self, link: NodeLink) -> None:
         self._link = link
@@ -67,12 +67,14 @@ class RequestForwarding:
         self.answer: ASGIApp | None = None
         """Answers the requests of other nodes; None while no door is open for them."""
         self._waiting: dict[str, _Awaited] = {}
+        """The requests that other nodes answer."""
         self._served: OrderedDict[str, ServedRequest] = OrderedDict()
+        """The requests of other nodes: those in work, and answered ones whose parts may be sent again."""
         self._probing: asyncio.Task[None] | None = None
         self._count = 0
 
     def open(self, own: str, frames: LargeFrames) -> None:
-        """Begin. `own`: the name under which this process gets messages."""
+        """Begin to probe for lost parts. `own`: the name under which this process gets messages."""
         self._own, self._frames = own, frames
         self._probing = asyncio.create_task(self._probe_often())
 
@@ -89,11 +91,14 @@ class RequestForwarding:
     # To another node.
 
     async def forward(self, node: str, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
-        """Let this node answer the request. Raises `NoSuchNode` when it is gone, and nothing was sent."""
+        """Let the node `node` answer the request.
+
+        Raises `NoSuchNode` when that node is gone; the client has then received nothing.
+        """
         self._count += 1
         waiting = _Awaited(f"{self._own}-{self._count}", node)
         self._waiting[waiting.id] = waiting
-        leaving = asyncio.create_task(self._watch(waiting, receive))
+        watching_client = asyncio.create_task(self._watch_client(waiting, receive))
         try:
             await self._send_request(waiting, scope, body)
             await self._pass_on(waiting, send)
@@ -104,11 +109,12 @@ class RequestForwarding:
                 raise  # the connection breaks: the client sees that the response is not whole
             await send_whole(send, 502, [JSON_HEADER], msgspec.json.encode({"error": str(broken), "code": "node_lost"}))
         finally:
-            leaving.cancel()
+            watching_client.cancel()
             del self._waiting[waiting.id]
             self._link.send(node, LEFT, encode(RequestLeft(waiting.id)))
 
     async def _send_request(self, waiting: "_Awaited", scope: Scope, body: bytes) -> None:
+        """Send the request until the node has accepted it. Raises `NoSuchNode` or `Refusal`."""
         message = encode(await self._make_request(waiting.id, scope, body))
         for last in (*(False,) * (_TRIES - 1), True):
             try:
@@ -148,6 +154,7 @@ class RequestForwarding:
             raise Refusal(503, "unavailable", f"The request can't be sent between nodes: {error.message}") from None
 
     async def _pass_on(self, waiting: "_Awaited", send: Send) -> None:
+        """Send the parts of the response to the client as they come. Raises `ResponseBroken`."""
         while True:
             part = await waiting.parts.get()
             if part is None or part.is_broken:
@@ -162,8 +169,8 @@ class RequestForwarding:
                 return
             self._link.send(waiting.node, SEEN, encode(PartSeen(waiting.id, part.number)))
 
-    async def _watch(self, waiting: "_Awaited", receive: Receive) -> None:
-        """Tell the node when the client leaves."""
+    async def _watch_client(self, waiting: "_Awaited", receive: Receive) -> None:
+        """Wait until the client leaves, and tell the node that answers the request."""
         while (await receive())["type"] != "http.disconnect":
             pass
         self._link.send(waiting.node, LEFT, encode(RequestLeft(waiting.id)))
@@ -176,11 +183,11 @@ class RequestForwarding:
             for waiting in self._waiting.values():
                 if waiting.was_probed:
                     by_node.setdefault(waiting.node, []).append(waiting)
-                waiting.was_probed = True  # most end before the second look
+                waiting.was_probed = True  # most requests end before the second round
             await asyncio.gather(*(self._probe_node(node, waiting) for node, waiting in by_node.items()))
 
     def _forget_silent(self) -> None:
-        """Let go of requests whose nodes have not asked for them for long: they are gone, or have their response."""
+        """Drop requests whose nodes have not asked for them for long: the node is gone, or has the whole response."""
         before = time.monotonic() - _SILENT_SECONDS
         for served in [one for one in self._served.values() if one.heard_at < before]:
             served.leave()
@@ -188,6 +195,7 @@ class RequestForwarding:
                 del self._served[served.request.id]
 
     async def _probe_node(self, node: str, waiting: "list[_Awaited]") -> None:
+        """Tell the node which parts have come, so that it sends the lost ones again. Fail requests that it has lost."""
         asked = RequestProbe(tuple(PartSeen(one.id, one.last) for one in waiting))
         try:
             answer = await self._link.request(node, PROBE, encode(asked), _ASK_SECONDS)
@@ -208,7 +216,7 @@ class RequestForwarding:
     # From another node.
 
     def take(self, kind: str, body: bytes) -> bytes | None:
-        """Take a message of another node, and return the response to it."""
+        """Do what a message of another node says. Return the response; None for a message without one."""
         match kind:
             case "http":
                 return self._begin(_request.decode(body))
@@ -228,6 +236,7 @@ class RequestForwarding:
         return None
 
     def _begin(self, request: ForwardedRequest) -> bytes:
+        """Begin to answer a request, unless it has come before. Return whether it is accepted."""
         if request.id in self._served:
             return _ACCEPTED
         if sum(not served.is_done for served in self._served.values()) >= _MAX_SERVED:
@@ -252,7 +261,7 @@ class RequestForwarding:
             served.end()
 
     def _repeat(self, asked: RequestProbe) -> list[str]:
-        """Send the parts again that were lost. Return the requests that are not known here."""
+        """Send lost parts again. Return the requests that this node does not know."""
         unknown: list[str] = []
         for one in asked.requests:
             served = self._served.get(one.id)
@@ -275,16 +284,16 @@ class _Awaited:
         self.has_begun = False
         """Whether the response's head has come."""
         self.was_probed = False
-        """Whether an earlier round of probes has asked for it."""
+        """Whether an earlier round of probes has seen this request."""
         self.misses = 0
-        """How often in a row its node was not there."""
+        """How often in a row no node listened under the id of its node."""
 
     def take(self, part: ForwardedPart) -> None:
-        """Take a part. One that comes twice, or before one that was lost, is dropped."""
+        """Take the next part. Drop a part that comes twice, or that comes after a lost part."""
         if part.number == self.last + 1:
             self.last += 1
             self.parts.put_nowait(part)
 
     def fail(self) -> None:
-        """End it: the response will never be whole."""
+        """End the wait for parts: the response will never be whole."""
         self.parts.put_nowait(None)

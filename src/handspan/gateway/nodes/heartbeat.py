@@ -1,7 +1,7 @@
 """What a node does twice a second: it tells the others its load, and looks for revoked tokens and for a lost link.
 
-Nothing depends on one such look: what an event says at once is found here when the event was lost (SPEC K). Dead
-nodes are found in `lost_nodes.py` and `sources/nodes/probes.py`.
+No single look matters. An event tells of a revoked token at once; the next look finds it when the event was lost
+(SPEC K). Dead nodes are found in `lost_nodes.py` and `sources/nodes/probes.py`.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from handspan.sources.nodes.probes import Probes
 TICK_SECONDS: Final = 0.5
 _MAX_REVOKED: Final = 10_000
 _REVOKED_OVERLAP: Final = 120.0
-"""Seconds that are looked at again: what another node revokes is stored a little later."""
+"""Seconds that each look reads once more: a token that another node revokes is stored a little later."""
 _log = logging.getLogger(__name__)
 
 
@@ -30,7 +30,7 @@ class Heartbeat:
     def __init__(
         self, book: NodeBook, link: NatsLink, bus: NatsBus, parts: ClusterParts, probes: Probes, away: float
     ) -> None:
-        """`away`: seconds without a link after which the clients are sent to other nodes."""
+        """`away`: seconds without a link after which this node sends its clients to other nodes."""
         self._book = book
         self._link = link
         self._bus = bus
@@ -39,15 +39,15 @@ class Heartbeat:
         self._away = away
         self._down_since = 0.0
         self._looked_at = time.monotonic()
-        """When revoked tokens were looked for without an error."""
+        """When the last look for revoked tokens that succeeded began."""
         self._task: asyncio.Task[None] | None = None
         self.is_draining = False
-        """Whether the others are told that this node stops."""
+        """Whether this node tells the others that it stops."""
         self.revoked: dict[str, None] = {}
         """The tokens that this node knows to be revoked."""
 
     def open(self) -> None:
-        """Begin."""
+        """Begin the regular work."""
         self._task = asyncio.create_task(self._run())
 
     async def close(self) -> None:
@@ -86,7 +86,7 @@ class Heartbeat:
         }
 
     async def _look_for_revoked(self) -> None:
-        """Revoke here what was revoked elsewhere: the event may be lost."""
+        """Refuse on this node the tokens that another node has revoked: their events may be lost."""
         now = time.monotonic()
         found = await self._book.revoked_tokens(now - self._looked_at + _REVOKED_OVERLAP)
         self._looked_at = now
@@ -98,7 +98,7 @@ class Heartbeat:
                 self._bus.publish_here(TokenRevoked(owner, token))
 
     def _send_clients_away(self) -> None:
-        """Send the clients to other nodes when this one has had no link to them for too long."""
+        """Send the clients to other nodes if this node has had no link for too long."""
         if self._link.is_up:
             self._down_since = 0.0
             return

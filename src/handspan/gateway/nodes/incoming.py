@@ -24,7 +24,7 @@ _trust: Final = Decoder(messages.TrustServer)
 
 
 class MessageTargets(Protocol):
-    """The parts of this node that messages are for."""
+    """The parts of this node that get the messages of other nodes."""
 
     client_rows: ClientRows
     mirrors: Mirrors
@@ -42,7 +42,7 @@ class MessageTargets(Protocol):
 
 
 def take_message(targets: MessageTargets, kind: str, body: bytes) -> bytes | None:
-    """Do what a message says. Return the response to a request. Raises `msgspec.DecodeError`."""
+    """Do what a message says. Return the response, if the message is a request. Raises `msgspec.DecodeError`."""
     match kind:
         case messages.TO_CLIENT:
             message = _to_client.decode(body)
@@ -60,9 +60,9 @@ def take_message(targets: MessageTargets, kind: str, body: bytes) -> bytes | Non
         case messages.PROBE:
             return messages.encode(_answer_probe(targets, _probe.decode(body)))
         case messages.ASK:
-            targets.servers.take_question(_question.decode(body))
+            targets.servers.receive_question(_question.decode(body))
         case messages.ANSWER:
-            targets.servers.take_answer(_answer.decode(body))
+            targets.servers.receive_answer(_answer.decode(body))
         case messages.TRUST:
             return targets.servers.trust(_trust.decode(body))
         case _ if kind in KINDS:
@@ -71,6 +71,7 @@ def take_message(targets: MessageTargets, kind: str, body: bytes) -> bytes | Non
 
 
 def _answer_probe(targets: MessageTargets, asked: messages.Probe) -> messages.Probed:
+    """Ask the rows of clients and the shared servers for their part of the probe, and join the two answers."""
     servers = tuple(one for one in asked.clients if is_server(one.peer))
     clients = tuple(one for one in asked.clients if not is_server(one.peer))
     first = targets.client_rows.probe(messages.Probe(asked.sender, clients))

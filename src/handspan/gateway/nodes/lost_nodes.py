@@ -1,7 +1,7 @@
 """When a gateway (a node) has died, the others notice it here and take over its work (SPEC A2, K3).
 
-Sessions and calls go on as after a restart. Also takes the turns that a node has handed over before it stopped, and
-lets go of calls that were taken over from this node.
+Sessions and calls go on as after a restart. This module also takes the turns that a node handed over before it stopped,
+and ends the waiting for calls that another node took over from this one.
 """
 
 import asyncio
@@ -22,13 +22,13 @@ _TAKEN: Final = "Its node was counted as lost"
 _log = logging.getLogger(__name__)
 
 TakeOver = Callable[[Recovery], Awaitable[None]]
-"""Goes on with what a lost node left open."""
+"""Goes on with the calls and turns that a lost node left open."""
 TakeTurn = Callable[[str, str], Awaitable[None]]
 """Goes on with the turn of this session and owner, which was handed over."""
 
 
 class LostNodes:
-    """Looks for nodes whose lease is over, and closes or continues what they left."""
+    """Looks for nodes whose lease is over, and closes or continues the work that they left."""
 
     def __init__(
         self,
@@ -38,20 +38,20 @@ class LostNodes:
         take_turn: TakeTurn,
         on_clients_lost: Callable[[], None],
     ) -> None:
-        """`on_clients_lost` is called when the rows of a lost node's clients are deleted."""
+        """`on_clients_lost` is called when the rows of a lost node's clients have been deleted."""
         self._store = store
         self._book = book
         self._take_over = take_over
         self._take_turn = take_turn
         self._on_clients_lost = on_clients_lost
         self.runs_turns = True
-        """Whether this node goes on with the work of others. One that does not leaves it to those that do."""
+        """Whether turns run on this node. A node without turns leaves the work of lost nodes to others."""
         self._recovering = asyncio.Lock()
         self._recovered_at = time.monotonic()
         self._task: asyncio.Task[None] | None = None
 
     def open(self) -> None:
-        """Begin to look, if this node goes on with the work of others."""
+        """Begin to look for lost nodes, if this node can go on with their work."""
         if not self.runs_turns:
             return
         self._task = asyncio.create_task(self._look())
@@ -63,7 +63,7 @@ class LostNodes:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def declare_lost(self, node: str) -> None:
-        """Count a node as lost, and go on with its work."""
+        """Count a node as lost, and go on with its work, unless another node did so first."""
         try:
             if await self._book.declare_lost(node):
                 _log.warning("The node %s is gone: its work goes on here.", node[:8])
@@ -73,7 +73,7 @@ class LostNodes:
             _log.warning("The work of the node %s could not be taken over yet: %s", node[:8], error)
 
     async def recover(self) -> None:
-        """Close or continue what lost nodes left open."""
+        """Close or continue the work that lost nodes left open."""
         if not self.runs_turns:
             return
         async with self._recovering:
@@ -97,9 +97,10 @@ class LostNodes:
 
 
 async def end_taken_calls(clients: Iterable[RemoteCalls], book: NodeBook) -> None:
-    """End the waiting of calls that have their result, since other nodes counted this one as lost.
+    """End the waiting for calls whose result another node has stored, because it counted this one as lost.
 
-    Their clients answered to the node that took them over, and answer once. The engine finds the result in the ledger.
+    A client answers once, and it answered to the node that took the call over. The engine finds the result in the
+    ledger.
     """
     waiting = [(calls, call) for calls in clients for call in calls.open.values()]
     while waiting := [(calls, call) for calls, call in waiting if not call.outcome.done()]:
@@ -107,6 +108,6 @@ async def end_taken_calls(clients: Iterable[RemoteCalls], book: NodeBook) -> Non
         try:
             for calls, call in waiting:
                 if not await book.holder_of(call.id) and call.end(LostCall(call.was_sent, _TAKEN)):
-                    calls.acknowledge(call.id)  # the client's own node may have noted that this one waits
+                    calls.acknowledge(call.id)  # the client's node may have noted that this node waits for the answer
         except StoreError as error:
             _log.debug("Calls that were taken over could not be looked for: %s", error)

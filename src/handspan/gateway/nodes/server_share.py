@@ -1,4 +1,4 @@
-"""The part of this node in an MCP server that one node runs for all: its lease, and how it is handed over (SPEC K2)."""
+"""The part of this node in an MCP server that one node runs for all: the lease, and how it is handed over (SPEC K2)."""
 
 import asyncio
 import contextlib
@@ -44,34 +44,37 @@ class ShareHost(Protocol):
         """Return the connection of this server."""
 
     def link_of(self, name: str) -> NodeServerLink | None:
-        """Return the server at the node that runs it; None while no other node does."""
+        """Return the link to the server on another node; None while no other node runs the server."""
 
     async def claim(self, name: str) -> HostedServer | None:
-        """Enter this node as the one that runs the server. Return None if another one does, or this one may not."""
+        """Enter this node as the one that runs the server. Return None if another node does, or this node may not."""
 
     async def release(self, hosted: HostedServer) -> None:
-        """Remove the row: the program has ended here."""
+        """Remove the row of a server whose program has ended on this node."""
 
     async def publish(self, hosted: HostedServer, snapshot: bytes) -> None:
-        """Write what the server has into its row, and tell the others."""
+        """Write the server's snapshot into its row, and tell the other nodes."""
 
     def forget(self, share: "NodeShare") -> None:
         """Note that the connection of this share is closed."""
 
 
 class NodeShare:
-    """The part of this node in one server. It implements `ServerShare`."""
+    """The part of this node in one server. Implements `ServerShare`."""
 
     def __init__(self, name: str, host: ShareHost) -> None:
         self.name = name
-        self.came = asyncio.Event()
-        """Is set when another node runs the server, or does so no longer."""
+        self.changed_elsewhere = asyncio.Event()
+        """Is set when another node begins to run the server, or stops."""
         self.hosted: HostedServer | None = None
+        """The server, while this node has the lease."""
         self.is_alone = False
-        """Whether no node ran it for long."""
+        """Whether no node has run the server for a long time."""
         self._host = host
         self._written = b""
+        """The snapshot that the row has."""
         self._is_leaving = False
+        """Whether this node gives the lease to another node."""
         self._released = asyncio.Event()
 
     @property
@@ -82,18 +85,21 @@ class NodeShare:
 
     @property
     def is_held(self) -> bool:
-        """Whether this node runs it."""
+        """Whether this node runs the server, and is not about to give it away."""
         return self.hosted is not None and not self._is_leaving
 
     async def claim(self) -> ServerElsewhere | None:
-        """Return the server at the node that runs it; None: this node has to run it. Raises `ServerLost`."""
+        """Return the server at the node that runs it. Return None when this node has the lease, and has to run it.
+
+        Raises `ServerLost` when no node runs the server for too long.
+        """
         host = self._host
         await host.ready.wait()
         if self.hosted is not None and self._is_leaving:
             await self.release()
         end = time.monotonic() + _MOVE_SECONDS
         while self.hosted is None:
-            self.came.clear()
+            self.changed_elsewhere.clear()
             if (link := host.link_of(self.name)) is not None:
                 self.is_alone = False
                 return link
@@ -102,24 +108,24 @@ class NodeShare:
                 if time.monotonic() > end:
                     self.is_alone = True
                     raise ServerLost("no node runs it at the moment")
-                await within(time.monotonic() + _TRY_SECONDS, self.came)
+                await wait_until(time.monotonic() + _TRY_SECONDS, self.changed_elsewhere)
         self.is_alone = False
         return None
 
     async def release(self) -> None:
-        """Give the lease up, if this node has it: its program has ended here."""
+        """Give the lease up, if this node has it: the program has ended on this node."""
         hosted, self.hosted, self._written, self._is_leaving = self.hosted, None, b"", False
         if hosted is not None:
             await self._host.release(hosted)
             self._released.set()
 
     async def close(self) -> None:
-        """Give the lease up: the server is removed here."""
+        """Give the lease up: the server is removed from this node."""
         await self.release()
         self._host.forget(self)
 
     async def trust(self) -> list[str]:
-        """Let the node that runs the server accept its definitions as they are now."""
+        """Let the node that runs the server accept its definitions as they are now. Return the names of the tools."""
         link = self._host.link_of(self.name)
         if link is None:
             raise LinkDown(f"No node runs the MCP server {self.name!r} at the moment: try again.")
@@ -131,7 +137,7 @@ class NodeShare:
         return _trusted.decode(answer).tools
 
     def lose(self) -> None:
-        """Note that another node may run the server by now: the program here ends."""
+        """Note that another node may run the server by now, and end the program on this node."""
         hosted, self.hosted, self._written = self.hosted, None, b""
         connection = self._host.find(self.name)
         if hosted is not None:
@@ -141,12 +147,12 @@ class NodeShare:
                 connection.drop()
 
     def check(self, rows: set[tuple[str, int]]) -> None:
-        """Notice that the row of this node is gone."""
+        """Call `lose` if the row with the lease of this node is gone."""
         if self.hosted is not None and (self.hosted.peer, self.hosted.epoch) not in rows:
             self.lose()
 
     async def write(self) -> None:
-        """Write what the server has, if that has changed."""
+        """Write the server's snapshot into its row, if it has changed."""
         connection = self._host.find(self.name)
         if self.hosted is None or connection is None:
             return
@@ -156,7 +162,7 @@ class NodeShare:
             self._written = written
 
     async def hand_over(self, seconds: float) -> None:
-        """Let another node run the server, when the calls here have ended or the time is over."""
+        """Let another node run the server, when its calls on this node have ended or the time is over."""
         hosted, connection = self.hosted, self._host.find(self.name)
         if hosted is None or connection is None:
             return
@@ -167,14 +173,14 @@ class NodeShare:
             await self.write()
         except HandspanError as error:
             _log.warning("The other nodes do not know yet that this one gives %s up: %s", self.name, error)
-        await within(end, connection.idle)
+        await wait_until(end, connection.idle)
         hosted.is_over = True
         connection.drop()
-        await within(end + _MOVE_SECONDS, self._released)
+        await wait_until(end + _MOVE_SECONDS, self._released)
 
 
-async def within(end: float, event: asyncio.Event) -> None:
-    """Wait for the event until this time at most."""
+async def wait_until(end: float, event: asyncio.Event) -> None:
+    """Wait for the event, at most until this time of the monotonic clock."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(max(0.0, end - time.monotonic())):
             await event.wait()

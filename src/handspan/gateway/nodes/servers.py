@@ -1,8 +1,9 @@
 """MCP servers that are programs: one node runs each of them, and all nodes use it (SPEC K2).
 
-The row of a server in the database is the lease: one node can enter it, and it goes with that node. The node then
-starts the program, and writes what the server has into the row. All others read it there, and call the server through
-that node. When the row is gone, a node that has the server in its settings enters it anew.
+The row of a server in the database is the lease. One node can enter the row, and the row is removed when that node is
+lost. The node then starts the program, and writes the server's tools and state into the row. All other nodes read the
+row, and call the server through that node. When the row is gone, a node that has the server in its settings enters it
+anew.
 """
 
 import asyncio
@@ -24,7 +25,7 @@ from handspan.core.nodes import SERVER, SHARED, ClientNode, ClientRecord, NodeBo
 from handspan.core.store import Ledger
 from handspan.gateway.app import App
 from handspan.gateway.clients.unfinished_calls import UnfinishedCalls
-from handspan.gateway.nodes.server_share import NodeShare, within
+from handspan.gateway.nodes.server_share import NodeShare, wait_until
 from handspan.sources.mcp.connection import McpConnection
 from handspan.sources.mcp.servers import McpServers
 from handspan.sources.nodes import messages
@@ -38,27 +39,27 @@ _PREFIX: Final = "mcp-"
 _TICK_SECONDS: Final = 0.5
 _REPEAT_TICKS: Final = 6
 _CALLER_SECONDS: Final = 10.0
-"""How long the calls of a node that is gone may run on: it may only have a new incarnation."""
+"""How long the calls of a node that is gone may run on. The node may live, under a new incarnation."""
 _MAX_ENDED: Final = 100
 _MAX_CALLS: Final = 1000
-"""Calls of other nodes that one server may have open. Most of them wait until those before them have ended."""
+"""Calls of other nodes that one server may have open. Most of them wait until earlier calls have ended."""
 _SERVER_LOST: Final = "The node that ran the MCP server was lost"
 _log = logging.getLogger(__name__)
 
 
 def is_server(peer: str) -> bool:
-    """Whether this is the id of an MCP server, and not that of a client."""
+    """Whether this id belongs to an MCP server, and not to a client."""
     return peer.startswith(_PREFIX)
 
 
 class SharedServers:
-    """What this node does for the MCP servers that all nodes share: run some, reach the others by their nodes.
+    """What this node does for the MCP servers that all nodes share: run some, and call the others through their nodes.
 
     Implements `RelayHost`.
     """
 
     def __init__(self, host: MirrorHost, link: NatsLink, bus: NatsBus, node: str, away: float) -> None:
-        """`node` is the name of this node; `away`: seconds without the database after which its programs end."""
+        """`node`: the name of this node; `away`: seconds without the database after which this node's programs end."""
         self.link = link
         self.most_calls = _MAX_CALLS
         self.is_draining = False
@@ -72,17 +73,23 @@ class SharedServers:
         self._folder: Path
         self._read_pins: Callable[[], Coroutine[Any, Any, None]]
         self._shares: dict[str, NodeShare] = {}
+        """This node's part in each server, by the name of the server."""
         self._links: dict[str, NodeServerLink] = {}
-        """By the names of the servers."""
+        """The servers of other nodes, by their names."""
         self._by_peer: dict[str, NodeServerLink] = {}
+        """The servers of other nodes, by the peers of their rows."""
         self._hosted: OrderedDict[str, HostedServer] = OrderedDict()
-        """Servers that this node runs, or ran: an answer may have to be repeated. By their peers."""
+        """Servers that this node runs, or ran, by the peers of their rows. Old ones stay: an answer may be repeated."""
         self._has_claimed = False
+        """Whether this node has ever claimed a server, so that it may have rows."""
         self._claiming: set[str] = set()
+        """The peers of rows that this node is about to enter."""
         self._unwanted: list[tuple[str, int]] = []
         """Rows to remove: peer and epoch."""
         self._seen_at = time.monotonic()
+        """When the database answered last."""
         self._gone: dict[str, float] = {}
+        """Since when each node that has calls here is not among the living nodes."""
         self._ledger: Ledger
         self._unfinished: UnfinishedCalls
         self._ticking: asyncio.Task[None] | None = None
@@ -95,11 +102,11 @@ class SharedServers:
 
     @property
     def book(self) -> NodeBook:
-        """The rows."""
+        """The rows of nodes and clients, in the database."""
         return self._host.book
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do this in a task of its own."""
+        """Do this work in a task of its own."""
         self._host.start(work)
 
     # Open and close.
@@ -115,7 +122,7 @@ class SharedServers:
         self.ready.set()
 
     async def close(self) -> None:
-        """Stop. The rows of this node are removed when the programs have ended, or go with its lease."""
+        """Stop. The rows of this node are removed when the programs have ended, or with the lease of this node."""
         if self._ticking is not None:
             self._ticking.cancel()
             await asyncio.wait([self._ticking])
@@ -143,7 +150,7 @@ class SharedServers:
     # The lease.
 
     async def claim(self, name: str) -> HostedServer | None:
-        """Enter this node as the one that runs the server. Return None if another one does, or this one may not."""
+        """Enter this node as the one that runs the server. Return None if another node does, or this node may not."""
         connection = self._mcp.find(name)
         if self.is_draining or connection is None or self._mcp.is_foreign(name):
             return None
@@ -168,7 +175,7 @@ class SharedServers:
                 return None
             await self._read_pins()
         finally:
-            self._claiming.discard(record.peer)  # a row that was entered all the same is removed by the next look
+            self._claiming.discard(record.peer)  # if this failed after the row was entered, the next look removes it
         hosted = HostedServer(record.peer, epoch, connection.run_named, self, self._artifacts, self._folder)
         self._hosted[record.peer] = hosted
         while len(self._hosted) > _MAX_ENDED and next(iter(self._hosted.values())).is_over:
@@ -177,13 +184,13 @@ class SharedServers:
         return hosted
 
     async def release(self, hosted: HostedServer) -> None:
-        """Remove the row: the program has ended here."""
+        """Remove the row of a server whose program has ended on this node."""
         await hosted.end()
         self._unwanted.append((hosted.peer, hosted.epoch))
         await self._remove_rows()
 
     async def publish(self, hosted: HostedServer, snapshot: bytes) -> None:
-        """Write what the server has into its row, and tell the others."""
+        """Write the server's snapshot into its row, and tell the other nodes."""
         await self.book.store_tools(hosted.peer, hosted.epoch, snapshot)
         self._bus.publish(ToolsChanged(SHARED))
 
@@ -193,11 +200,11 @@ class SharedServers:
                 await self.book.remove_client(*self._unwanted[-1])
                 self._unwanted.pop()
             self._bus.publish(ToolsChanged(SHARED))
-        except StoreError as error:  # the next tick tries it again; at the latest they go with this node
+        except StoreError as error:  # the next tick tries again; at the latest the rows go with the lease of this node
             _log.debug("The lease of an MCP server could not be given up yet: %s", error)
 
     def lose_all(self) -> None:
-        """Note that the others counted this node as lost: they run its servers now."""
+        """End the programs on this node: other nodes counted it as lost, and may run its servers now."""
         for share in self._shares.values():
             share.lose()
 
@@ -208,12 +215,12 @@ class SharedServers:
     # Servers of other nodes.
 
     def link_of(self, name: str) -> NodeServerLink | None:
-        """Return the server at the node that runs it; None while no other node does."""
+        """Return the link to the server on another node; None while no other node runs the server."""
         link = self._links.get(name)
         return None if link is None or link.lost.is_set() else link
 
     def appear(self, mirror: Mirror) -> None:
-        """Take what the row of a server at another node says."""
+        """Take what the row of another node's server says: its tools and its state."""
         link = self._by_peer.get(mirror.id)
         if link is None or link.mirror is not mirror or (link.lost.is_set() and not link.snapshot.is_leaving):
             link = self._by_peer[mirror.id] = NodeServerLink(mirror, self._host)
@@ -225,7 +232,7 @@ class SharedServers:
             self.start(self._mcp.add_foreign(name, link.snapshot))
 
     def disappear(self, mirror: Mirror) -> None:
-        """Note that the node of a server runs it no longer."""
+        """Note that another node does not run this server any more."""
         link = self._by_peer.get(mirror.id)
         if link is not None:
             link.lost.set()
@@ -234,7 +241,7 @@ class SharedServers:
     def _wake_share(self, name: str) -> None:
         share = self._shares.get(name)
         if share is not None:
-            share.came.set()
+            share.changed_elsewhere.set()
             connection = self._mcp.find(name)
             if connection is not None and share.hosted is None:
                 connection.wake()
@@ -258,7 +265,7 @@ class SharedServers:
             hosted.deliver(message, frame)
 
     def probe(self, asked: Probe) -> Probed:
-        """Return which of these calls are not known here. Known answers and open questions are sent once more."""
+        """Return which of these calls this node does not know. Send known answers and open questions once more."""
         unknown: list[ProbedClient] = []
         gone: list[str] = []
         for one in asked.clients:
@@ -269,20 +276,23 @@ class SharedServers:
                 unknown.append(ProbedClient(one.peer, one.epoch, missing))
         return Probed(tuple(unknown), tuple(gone))
 
-    def take_question(self, question: messages.CallQuestion) -> None:
-        """Ask the person of a call that runs at another node."""
+    def receive_question(self, question: messages.CallQuestion) -> None:
+        """Pass a question of a call that runs on another node to the link of its server.
+
+        A question of an unknown server is dropped.
+        """
         link = self._by_peer.get(question.peer)
         if link is not None:
-            link.take_question(question)
+            link.receive_question(question)
 
-    def take_answer(self, answered: messages.CallAnswer) -> None:
-        """Take the answer of a person at another node."""
+    def receive_answer(self, answered: messages.CallAnswer) -> None:
+        """Pass the answer of a person on another node to the server that has asked."""
         hosted = self._hosted.get(answered.peer)
         if hosted is not None:
-            hosted.take_answer(answered)
+            hosted.receive_answer(answered)
 
     def trust(self, asked: messages.TrustServer) -> bytes:
-        """Accept the definitions of a server that runs here, for a person at another node."""
+        """Accept the definitions of a server that runs on this node, for a person on another node."""
         return encode(messages.TrustedServer(self._mcp.trust_here(asked.name)))
 
     # Every half second.
@@ -290,7 +300,7 @@ class SharedServers:
     async def _tick(self) -> None:
         count = 0
         while True:
-            await within(time.monotonic() + _TICK_SECONDS, self._wake)
+            await wait_until(time.monotonic() + _TICK_SECONDS, self._wake)
             self._wake.clear()
             count += 1
             try:
@@ -305,11 +315,11 @@ class SharedServers:
                     hosted.relay.repeat_answers()
 
     async def _look(self) -> None:
-        """Write what the servers here have, notice a lost lease, and show or hide the servers of other nodes."""
+        """Write the snapshots of this node's servers, notice a lost lease, and show or hide servers of other nodes."""
         if self._has_claimed:
             rows = await self.book.client_nodes([SHARED])
             held = [share for share in self._shares.values() if share.hosted is not None]
-            self._find_unwanted(rows)
+            self._note_unwanted_rows(rows)
             for share in held:
                 share.check({(row.peer, row.epoch) for row in rows})
             for share in held:
@@ -322,14 +332,17 @@ class SharedServers:
         for name, link in list(self._links.items()):
             if not link.mirror.is_up:
                 await self._hide(name, link)
-            elif name not in self._shares:  # its connection here was removed
+            elif name not in self._shares:  # the server's connection was removed from this node
                 await self._mcp.add_foreign(name, link.snapshot)
         for peer in [peer for peer, link in self._by_peer.items() if link.lost.is_set() and not link.mirror.is_awaited]:
             if not self._by_peer[peer].mirror.is_up:
                 del self._by_peer[peer]
 
     async def _take_over_calls(self) -> None:
-        """Let the calls of lost nodes end where their server runs. Without that server their outcome is unknown."""
+        """Get the answers of calls of lost nodes from the servers that run them.
+
+        If no node runs the server any more, the outcome of its calls is unknown.
+        """
         awaited = [peer for peer in self._unfinished.awaited if is_server(peer)]
         rows = {row.peer for row in await self.book.client_nodes([SHARED])} if awaited else ()
         for peer in awaited:
@@ -345,23 +358,29 @@ class SharedServers:
                     call.end(LostCall(True, _SERVER_LOST))
 
     def acknowledge(self, call_id: str) -> None:
-        """Let the node of a server forget the answer to a call: its result is stored."""
+        """Let the node of a server forget the answer to this call, because the result is stored."""
         for link in self._by_peer.values():
             link.mirror.calls.acknowledge_stored(call_id)
 
     async def acknowledge_late(self, mirror: Mirror, call_id: str) -> None:
-        """Let the node of a server forget an answer that no call here waits for, unless another node waits for it."""
+        """Let the node of a server forget an answer that no call on this node waits for.
+
+        The answer stays if the ledger says that the call is still open: another node waits for it.
+        """
         with contextlib.suppress(StoreError):  # the database is away: the answer comes again
             record = await self._ledger.find(call_id)
             if record is None or record.state == "done":
                 mirror.calls.acknowledge(call_id)
 
     def wake(self) -> None:
-        """Look now: the calls of a lost node may have been taken over."""
+        """Do the next look now, because this node may have taken over calls of a lost node."""
         self._wake.set()
 
-    def _find_unwanted(self, rows: Sequence[ClientNode]) -> None:
-        """Note rows of this node that nothing here runs: the answer to a claim was lost, or its connection closed."""
+    def _note_unwanted_rows(self, rows: Sequence[ClientNode]) -> None:
+        """Note the rows of this node whose server it does not run, so that they are removed.
+
+        Such a row stays when the answer to a claim is lost, or when the server's connection closes.
+        """
         run = {share.hosted.peer for share in self._shares.values() if share.hosted is not None} | self._claiming
         for row in rows:
             key = (row.peer, row.epoch)
@@ -369,7 +388,7 @@ class SharedServers:
                 self._unwanted.append(key)
 
     async def _hide(self, name: str, link: NodeServerLink) -> None:
-        """Forget a server that no node runs any more, and that is not in the settings here."""
+        """Forget a server that no node runs any more, and that is not in the settings of this node."""
         share = self._shares.get(name)
         if share is None or (self._mcp.is_foreign(name) and share.is_alone):
             if self._links.get(name) is link:
@@ -377,6 +396,7 @@ class SharedServers:
             await self._mcp.remove_foreign(name)
 
     async def _end_calls_of_lost_nodes(self) -> None:
+        """Cancel the calls that run on this node for nodes that have been gone for `_CALLER_SECONDS`."""
         callers = {node for hosted in self._hosted.values() for node in hosted.callers()}
         if not callers:
             self._gone.clear()
@@ -389,6 +409,6 @@ class SharedServers:
             hosted.cancel_of(lost)
 
     def _step_down(self) -> None:
-        """End the programs when the database is away for so long that another node may run them by now."""
+        """End the programs if the database has been away for so long that another node may run them by now."""
         if time.monotonic() - self._seen_at > self._away:
             self.lose_all()

@@ -1,7 +1,7 @@
-"""Sessions of the older era, and calls that wait for their client in the newer one, among several nodes (SPEC K1, C5).
+"""MCP sessions of the older era, and calls of the newer era that wait for their client, on several nodes (SPEC K1, C5).
 
-Both live in the memory of one node. Their ids name that node and are signed, so another node can pass a request on to
-it. Every other request of the newer era is answered by the node that gets it.
+Both live in the memory of one node. Their ids name that node and are signed, so that another node can pass a request on
+to that node. Every other request of the newer era is answered by the node that gets it.
 """
 
 import hmac
@@ -24,7 +24,7 @@ _NOT_FOUND: Final = (
 
 
 class SignedIds:
-    """Signs ids with the node that they are for."""
+    """Makes ids that name their node and are signed, and reads them."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
@@ -34,7 +34,7 @@ class SignedIds:
         return f"{own_id}.{node}.{self._signature(own_id, node)}"
 
     def read(self, signed: str) -> tuple[str, str] | None:
-        """Return the id and its node; None when no node of ours has signed this."""
+        """Return the id and its node; None when no node of this cluster has signed it."""
         own_id, _, rest = signed.partition(".")
         node, _, signature = rest.partition(".")
         is_ours = hmac.compare_digest(signature.encode(errors="replace"), self._signature(own_id, node).encode())
@@ -45,6 +45,8 @@ class SignedIds:
 
 
 class _StateParams(Struct, frozen=True):
+    """The one param that routes a request of the newer era."""
+
     state: str = field(name="requestState", default="")
 
 
@@ -60,30 +62,30 @@ class RequestNodes(Protocol):
 
     @property
     def process(self) -> str:
-        """The name of this process. An incarnation ends when the others count it as lost, and sessions do not."""
+        """The name of this process. It stays when the node gets a new incarnation, as MCP sessions do."""
         ...
 
     async def forward(self, node: str, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
-        """Let the process of this name answer a request. Raises `NoSuchNode` when it is gone."""
+        """Let the process `node` answer a request. Raises `NoSuchNode` when that process is gone."""
         ...
 
 
 class SessionRoutes:
-    """Brings every request to the node that has its session, or its waiting call. It implements `RoutedSessions`."""
+    """Brings every request to the node that has its session, or its waiting call. Implements `RoutedSessions`."""
 
     def __init__(self, key: bytes, nodes: RequestNodes, here: ASGIApp, longest: int) -> None:
-        """`here` answers requests of sessions of this node, and refuses bodies of more bytes than `longest`."""
+        """`here` answers the requests for this node. It refuses bodies of more than `longest` bytes."""
         self._ids = SignedIds(key)
         self._nodes = nodes
         self._here = here
         self._longest = longest
 
     def stamp(self, own_id: str) -> str:
-        """Return the id that clients get, for something in the memory of this node."""
+        """Return the signed id that clients get for a session or call in the memory of this node."""
         return self._ids.sign(own_id, self._nodes.process)
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Answer one request, on the node to which it belongs."""
         signed = [value.decode("latin-1") for name, value in scope["headers"] if name == _SESSION]
         if signed:
             await self._answer_session(signed[0].strip(" \t"), scope, receive, send)
@@ -105,7 +107,7 @@ class SessionRoutes:
         await self._here({**scope, "headers": headers}, receive, _with_session(send, lambda _: signed))
 
     async def _answer_plain(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request without a session: it opens one, or is of the newer era."""
+        """Answer a request without a session: it opens a session, or belongs to the newer era."""
         body = await _read_body(receive, self._longest)
         found = self._ids.read(_find_state(body)) if _STATE in body else None
         if found is not None and found[1] != self._nodes.process:
@@ -125,7 +127,7 @@ async def _refuse(send: Send) -> None:
 
 
 async def _read_body(receive: Receive, longest: int) -> bytes:
-    """Return the body; of one that is too long, a little more than the limit: it is refused by its length."""
+    """Return the body. Reading stops when the limit is passed: the length alone is enough to refuse that body."""
     body = bytearray()
     while True:
         message = await receive()
@@ -160,7 +162,8 @@ def _with_session(send: Send, sign: Any) -> Send:
 
 
 def _find_state(body: bytes) -> str:
+    """Return the `requestState` of a request; empty without one."""
     try:
         return _request.decode(body).params.state
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return ""  # the library says what is wrong with it
+        return ""  # the MCP library answers what is wrong with the body

@@ -1,4 +1,4 @@
-"""Sessions whose turn runs on another node: their clients here see it, and catch up when something was lost."""
+"""Sessions whose turn runs on another node: clients of this node see the turn, and catch up when an event was lost."""
 
 import asyncio
 import logging
@@ -20,24 +20,28 @@ _log = logging.getLogger(__name__)
 
 
 class _Watched(Struct):
+    """A turn on another node whose session has listeners on this node."""
+
     owner: str
     turn: str
     heard_at: float
+    """When its last event came."""
 
 
 class TurnsElsewhere:
-    """Gives the clients here the events of turns on other nodes."""
+    """Passes the events of turns on other nodes to the clients of this node."""
 
     def __init__(self, sessions: Sessions, conversations: Conversations) -> None:
         self._sessions = sessions
         self._conversations = conversations
         self._running: dict[str, _Watched] = {}
+        """The turns on other nodes, by their sessions."""
         self._ended: dict[str, asyncio.Event] = {}
-        """For sessions whose next turn waits here."""
+        """For each session whose next turn waits on this node: is set when the turn on another node ends."""
         self._task: asyncio.Task[None] | None = None
 
     def open(self) -> None:
-        """Begin to look for ends of turns that were missed."""
+        """Begin to look for turns whose end was missed."""
         self._task = asyncio.create_task(self._look())
 
     async def close(self) -> None:
@@ -47,7 +51,7 @@ class TurnsElsewhere:
             await asyncio.wait([self._task])
 
     def on_event(self, published: TurnEvent) -> None:
-        """Tell the listeners of a session here what happened in its turn on another node."""
+        """Pass an event of a turn on another node to the listeners of its session on this node."""
         is_over = type(published.event) is Ended
         if is_over:
             self._running.pop(published.session, None)
@@ -61,14 +65,14 @@ class TurnsElsewhere:
         session.tell_elsewhere(published.event, published.turn)
 
     def on_abort(self, asked: AbortRequested) -> None:
-        """Stop the turns of this session that run here."""
+        """Stop the turns of this session that run on this node."""
         session = self._sessions.find(asked.session, asked.owner)
         if session is not None:
             for turn in session.turns:
                 turn.abort()
 
     async def wait(self, session: str) -> None:
-        """Wait a while for the end of a turn on another node."""
+        """Wait for the end of a turn on another node, for a quarter of a second at most."""
         ended = self._ended.setdefault(session, asyncio.Event())
         try:
             async with asyncio.timeout(_WAIT_SECONDS):
@@ -92,6 +96,7 @@ class TurnsElsewhere:
                         _log.debug("The session %s can't be looked up: %s", session, error)
 
     async def _catch_up(self, session_id: str, watched: _Watched) -> None:
+        """Read from the store whether a turn is over. If so, tell the listeners its end and its last text."""
         record = await self._conversations.find(session_id, owner=watched.owner)
         if record is not None and record.state == "running":
             return
@@ -99,11 +104,12 @@ class TurnsElsewhere:
         session = self._sessions.find(session_id, watched.owner)
         if session is None or session.turn_elsewhere != watched.turn:
             return
-        text = "" if record is None else await self._last_words(session_id, watched.owner, record.length)
+        text = "" if record is None else await self._last_text(session_id, watched.owner, record.length)
         is_waiting = record is not None and record.state == "waiting"
         session.tell_elsewhere(Ended("pending" if is_waiting else "done" if text else "aborted", text), watched.turn)
 
-    async def _last_words(self, session: str, owner: str, length: int) -> str:
+    async def _last_text(self, session: str, owner: str, length: int) -> str:
+        """Return the text of the last message, if the assistant wrote it; else an empty text."""
         messages = await self._conversations.load(session, owner=owner, after=max(0, length - 1))
         last = messages[-1] if messages else None
         if not isinstance(last, AssistantMessage):

@@ -1,9 +1,9 @@
 """An MCP server that this node runs, as other nodes use it: it runs their calls, each once (SPEC K2).
 
-The relay is that of a device: it remembers the calls that came, and repeats their answers until they are acknowledged.
-In place of a connection there is the server here. When this node gives the server away, calls that come later are not
-run, and their callers get a message that says so: another node may run them. A call whose caller's node is gone runs
-on: the node that takes it over asks for it under the same id, and gets its answer.
+The relay works as for a device: it remembers the calls that came, and repeats their answers until they are
+acknowledged. In place of a device's connection there is the server on this node. When this node gives the server away,
+calls that come later are not run, and their callers get a message that says so: another node may run them. A call whose
+caller's node is gone runs on: the node that takes the call over asks for it under the same id, and gets its answer.
 """
 
 import asyncio
@@ -41,51 +41,55 @@ from handspan.wire.ws import decode_server
 from handspan.wire.ws_frames import CallRequest, CancelFrame, FailureFrame, MediaPart, ProgressFrame, ResultFrame
 
 RunNamed: TypeAlias = Callable[[str, Arguments, ToolContext], Awaitable[Json | Success]]
-"""Runs a tool by the server's own name. Raises `ToolError`."""
+"""Runs a tool, which has the name that the server itself gives it. Raises `ToolError`."""
 _SLACK_SECONDS: Final = 2.0
-"""The calling node ends a call that takes too long. This one does so without such a message."""
+"""Seconds after a call's deadline. The calling node ends the call at the deadline; this node only if that is missed."""
 _MAX_ENDED: Final = 10_000
 _ENDED: Final = "This call has ended, and another node has its result."
 _NEVER_CAME: Final = "The MCP server lost the node of the caller"
 
 
 class HostedServer:
-    """One server that this node runs, from its lease to the end of it."""
+    """One server that this node runs, from the beginning of its lease to the end."""
 
     def __init__(
         self, peer: str, epoch: int, run: RunNamed, host: RelayHost, artifacts: Artifacts, folder: Path
     ) -> None:
-        """`peer` and `epoch` are those of the lease; `folder` is the workspace."""
+        """`peer` and `epoch` are those of the lease's row; `folder` is the workspace."""
         self.peer = peer
         self.relay = Relay(peer, SHARED, RemoteCalls(frozenset()), self._take, host)
         self.relay.epoch = epoch
         self.is_over = False
-        """Whether this node runs no new calls of it: it gives the server away."""
+        """Whether this node begins no new calls, because it gives the server away."""
         self._run_named = run
         self._host = host
         self._artifacts = artifacts
         self._folder = folder
         self._running: dict[str, asyncio.Task[ResultFrame | FailureFrame]] = {}
+        """The calls that run, by id."""
         self._owners: dict[str, str] = {}
+        """The owner of a call, while its frame goes through the relay to `_take`."""
         self._taken: dict[str, RemoteCall] = {}
         """Calls of lost nodes that this node has taken over."""
         self._ended: OrderedDict[str, None] = OrderedDict()
-        """Calls whose answer is stored, or that this node has taken over: a request that comes late runs nothing."""
+        """Calls whose answer is stored, or that this node has taken over: a late request for them runs nothing."""
         self._asked = 0
+        """How many questions were asked: makes their ids."""
         self._questions: dict[str, tuple[CallQuestion, asyncio.Future[CallAnswer]]] = {}
+        """The open questions, by id."""
 
     @property
     def epoch(self) -> int:
-        """The epoch of its lease."""
+        """The epoch of the server's lease."""
         return self.relay.epoch
 
     async def end(self) -> None:
-        """Wait until each call has its answer: the program has ended, and no new call begins."""
+        """Begin no new call, and wait until each call has its answer. The program has ended before."""
         self.is_over = True
         await asyncio.gather(*self._running.values(), return_exceptions=True)
 
     def callers(self) -> set[str]:
-        """Return the nodes whose calls run."""
+        """Return the other nodes for which calls run."""
         return {self.relay.carried[call].caller for call in self._running if call in self.relay.carried}
 
     def cancel_of(self, nodes: set[str]) -> None:
@@ -115,14 +119,14 @@ class HostedServer:
         self._owners.pop(head.id, None)
 
     def knows(self, call_id: str, sender: str) -> bool:
-        """Whether this call has come. Its answer, or what it asks, is sent once more."""
+        """Return whether this call has come. Send its answer or its open questions once more."""
         for question, _ in self._questions.values():
             if question.call == call_id:
                 self._host.link.send(sender, ASK, encode(question))
         return self.relay.knows(call_id, sender)
 
     def take_over(self, call: RemoteCall) -> None:
-        """Let this node have a call of a lost node: it gets its answer, now or when there is one."""
+        """Give the answer to a call that this node took over from a lost node: now, or when the server has answered."""
         found = self.relay.release(call.id)
         self._remember_ended((call.id,))
         for question, waiting in self._questions.values():
@@ -140,17 +144,17 @@ class HostedServer:
         while len(self._ended) > _MAX_ENDED:
             self._ended.popitem(last=False)
 
-    def take_answer(self, answered: CallAnswer) -> None:
-        """Take the answer of the person of a call."""
+    def receive_answer(self, answered: CallAnswer) -> None:
+        """Pass the answer of a person to the call that has asked."""
         _, waiting = self._questions.get(answered.id, (None, None))
         if waiting is not None and not waiting.done():
             waiting.set_result(answered)
 
     def _take(self, data: bytes) -> None:
-        """Take a frame that the relay lets through: a new call, or the end of one."""
+        """Take a frame that the relay lets through: run a new call, or cancel a call."""
         match decode_server(data):
             case CallRequest() as request:
-                task = asyncio.create_task(self._result(request, self._owners.get(request.id, "")))
+                task = asyncio.create_task(self._run(request, self._owners.get(request.id, "")))
                 self._running[request.id] = task
                 task.add_done_callback(partial(self._answer, request.id))
             case CancelFrame(id=call_id) if call_id in self._running:
@@ -159,7 +163,7 @@ class HostedServer:
     # One call.
 
     def _answer(self, call_id: str, done: "asyncio.Task[ResultFrame | FailureFrame]") -> None:
-        """Answer a call that has ended. One that was cancelled may not have begun: its cancel came right behind it."""
+        """Answer a call that has ended. A cancelled call may not have begun, when its cancel came right behind it."""
         del self._running[call_id]
         cancelled = FailureFrame(id=call_id, error="The call was cancelled.", code="cancelled")
         answer = cancelled if done.cancelled() else done.result()
@@ -169,7 +173,8 @@ class HostedServer:
         else:
             taken.end(answer)
 
-    async def _result(self, request: CallRequest, owner: str) -> ResultFrame | FailureFrame:
+    async def _run(self, request: CallRequest, owner: str) -> ResultFrame | FailureFrame:
+        """Run a call for its owner. Return its result or failure as a frame."""
         seconds = None if request.timeout_ms is None else request.timeout_ms / 1000 + _SLACK_SECONDS
         try:
             async with asyncio.timeout(seconds) as limit:
@@ -189,7 +194,7 @@ class HostedServer:
             return FailureFrame(id=request.id, error=error.message, code=error.code)
         except TimeoutError:
             return FailureFrame(id=request.id, error="The call took too long.", code="timeout")
-        except Exception as error:  # code and answers of the server
+        except Exception as error:  # a wrong answer of the server, or an error of its library
             return FailureFrame(id=request.id, error=str(error) or type(error).__name__, code="execution_failed")
         if not isinstance(answer, Success):
             return ResultFrame(id=request.id, output=answer)
@@ -203,7 +208,7 @@ class HostedServer:
         self.relay.take_progress(ProgressFrame(id=call_id, value=value))
 
     async def ask(self, call_id: str, asked: ToolQuestion) -> CallAnswer:
-        """Ask the person of the call, at the node of its caller."""
+        """Ask the person of the call, on the node of its caller. Return the answer. Raises `ToolError`."""
         self._asked += 1
         question_id = f"{self.peer}/{self._asked}"
         question = CallQuestion(self.peer, call_id, question_id, asked)
@@ -223,7 +228,7 @@ class HostedServer:
 
 
 class _PersonElsewhere:
-    """The person for whom a call runs, at another node. It implements `Person`."""
+    """The person for whom a call runs, on another node. Implements `Person`."""
 
     def __init__(self, server: HostedServer, call_id: str, limit: asyncio.Timeout) -> None:
         self._server = server
@@ -231,7 +236,10 @@ class _PersonElsewhere:
         self._limit = limit
 
     async def ask(self, asked: ToolQuestion) -> tuple[Answer, float]:
-        """Return the answer. The time of the person does not count."""
+        """Ask the person. Return the answer, and the seconds by which the call's deadline moved on the person's node.
+
+        While the person thinks, the time limit of the call stands still.
+        """
         loop, end = asyncio.get_running_loop(), self._limit.when()
         began = loop.time()
         with contextlib.suppress(RuntimeError):  # the call is over

@@ -1,4 +1,4 @@
-"""What nodes say to each other about clients. Fields are only added at the end: versions n and n+1 mix (SPEC K6)."""
+"""The messages between nodes about clients. Fields are only added at the end: versions n and n+1 mix (SPEC K6)."""
 
 import contextlib
 from collections.abc import Callable
@@ -29,23 +29,23 @@ encode: Final[Callable[[Struct], bytes]] = msgspec.msgpack.Encoder().encode
 
 
 class ToClient(Struct, frozen=True, array_like=True):
-    """A frame for a client, to the node that has its connection."""
+    """A frame for a client; goes to the node that has the client's connection."""
 
     sender: str
     """The node that wants the answers."""
     owner: str
     peer: str
     epoch: int
-    """The connection that is meant: a newer one has not seen what came before."""
+    """The connection that is meant: a newer connection has not seen the frames before this one."""
     frame: bytes = b""
     stored: str = ""
     """The artifact that holds a frame which is too large for a message."""
     caller: str = ""
-    """The owner for whom a call of an MCP server runs, which serves all owners."""
+    """The owner for whom a call of an MCP server runs; empty for clients, because `owner` says it."""
 
 
 class FromClient(Struct, frozen=True, array_like=True):
-    """A frame of a client, to the node whose call or question it answers."""
+    """A frame of a client; goes to the node whose call or question it answers."""
 
     owner: str
     peer: str
@@ -65,11 +65,11 @@ class ClientLost(Struct, frozen=True, array_like=True):
     """Whether the client can't come back."""
     why: str = ""
     not_run: str = ""
-    """The call of an MCP server that came too late: it was not run, and another node may run it."""
+    """A call that came too late to an MCP server: this node has not run it, and another node may run it."""
 
 
 class ClientMoved(Struct, frozen=True, array_like=True):
-    """A newer connection of a client counts from now on, on another node."""
+    """A newer connection of a client, to another node, counts from now on."""
 
     peer: str
     epoch: int
@@ -84,7 +84,7 @@ class ClientDismissed(Struct, frozen=True, array_like=True):
 
 
 class TurnOffered(Struct, frozen=True, array_like=True):
-    """A turn was handed over: the receiver may go on with it. The database says whether that is so."""
+    """A turn was handed over: the receiver may go on with it, if the database says that no other node does."""
 
     owner: str
     session: str
@@ -99,19 +99,19 @@ class ProbedClient(Struct, frozen=True, array_like=True):
 
 
 class Probe(Struct, frozen=True, array_like=True):
-    """Asks a node which of these calls it knows. It sends the answers that it has once more."""
+    """Asks a node which of these calls it knows. The node sends the answers that it has once more."""
 
     sender: str
     clients: tuple[ProbedClient, ...]
 
 
 class Probed(Struct, frozen=True, array_like=True):
-    """What the node does not know."""
+    """The answer to a `Probe`: what the node does not know."""
 
     unknown: tuple[ProbedClient, ...]
-    """Calls that never came, or whose client has no such connection here: then it has none of its calls."""
+    """Calls that never came over the connections of the probe."""
     gone: tuple[str, ...]
-    """Clients that have no such connection here."""
+    """Clients whose connection of the probe is gone, with all of its calls."""
 
 
 class CallQuestion(Struct, frozen=True, array_like=True):
@@ -120,12 +120,12 @@ class CallQuestion(Struct, frozen=True, array_like=True):
     peer: str
     call: str
     id: str
-    """The same when it is asked again."""
+    """Stays the same when the question is sent again."""
     asked: ToolQuestion
 
 
 class CallAnswer(Struct, frozen=True, array_like=True):
-    """The answer to that."""
+    """The answer to a `CallQuestion`."""
 
     peer: str
     call: str
@@ -156,7 +156,7 @@ class TrustedServer(Struct, frozen=True, array_like=True):
 
 
 class FrameHead(Struct, frozen=True):
-    """What has to be known of a frame on its way."""
+    """The fields of a frame that a node needs to pass the frame on."""
 
     type: str
     id: str = ""
@@ -168,40 +168,40 @@ _head: Final = msgspec.json.Decoder(FrameHead)
 
 
 def read_head(frame: bytes) -> FrameHead:
-    """Return the head of a frame of ours."""
+    """Return the head of a frame that a node has encoded."""
     return _head.decode(frame)
 
 
 class LargeFrames:
-    """Frames that are too large for a message: they are stored for their owner, and the message names them."""
+    """Stores frames that are too large for a message; the message names them."""
 
     def __init__(self, artifacts: ArtifactStore) -> None:
         self._artifacts = artifacts
 
     async def keep(self, frame: bytes, owner: str) -> str:
-        """Store the frame and return its id. Raises `ToolError` when it can't be stored."""
+        """Store the frame for its owner and return its id. Raises `ToolError` when it can't be stored."""
         ref = await self._artifacts.keep(frame, owner=owner, media_type=_MEDIA_TYPE, name="between nodes")
         return ref.id
 
     async def read(self, stored: str, owner: str) -> bytes | None:
-        """Return the frame; None when it is not there any more."""
+        """Return the frame; None when the store does not have it any more."""
         try:
             return await self._artifacts.read(stored, owner=owner)
         except ToolError:
             return None
 
     async def take(self, stored: str, owner: str) -> bytes | None:
-        """Return a frame that is read once, and remove it; None when it is not there any more."""
+        """Return a frame that is read only once, and remove it; None when the store does not have it any more."""
         frame = await self.read(stored, owner)
         await self.remove(stored, owner)
         return frame
 
     async def remove(self, stored: str, owner: str) -> None:
-        """Remove a frame that has arrived. One that can't be removed now goes when it is too old."""
+        """Remove a frame that has arrived. If that fails, the frame is removed by its age later."""
         with contextlib.suppress(StoreError):
             await self._artifacts.remove(stored, owner=owner)
 
 
 def is_large(frame: bytes) -> bool:
-    """Whether a frame is stored instead of sent."""
+    """Whether a frame is too large for a message, so that it has to be stored."""
     return len(frame) > LARGEST_MESSAGE

@@ -1,4 +1,4 @@
-"""One client of another node: the same calls, questions and tools as one that is connected here (SPEC K2)."""
+"""One client of another node: it has calls, questions and tools as a client of this node has (SPEC K2)."""
 
 import asyncio
 import logging
@@ -27,7 +27,7 @@ _offers: Final = msgspec.json.Decoder(list[Any])
 
 
 class MirrorHost(Protocol):
-    """What mirrors share, and whom they tell."""
+    """The parts that all mirrors use, and what mirrors call when something happens."""
 
     @property
     def link(self) -> NodeLink: ...
@@ -43,26 +43,29 @@ class MirrorHost(Protocol):
     def rules(self) -> OfferRules: ...
     @property
     def grace(self) -> float:
-        """Seconds that the calls of a client without a connection wait for it."""
+        """Seconds that calls wait for a client without a connection."""
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do this in a task of its own."""
+        """Do this work in a task of its own."""
 
     def take_waiting(self, record: ClientRecord) -> tuple[RemoteCalls | None, RemoteQuestions | None] | None:
-        """Return what waits here for a client that was connected here before; None while it is connected here."""
+        """Return the calls and questions of a client that was connected to this node before.
+
+        Return None when the client's connection to this node is newer than this record.
+        """
 
     def appear(self, mirror: "Mirror") -> None:
-        """Is called when a client of another node is there, or has other tools."""
+        """Is called when a client has connected to another node, or when its tools have changed."""
 
     def disappear(self, mirror: "Mirror") -> None:
-        """Is called when its connection is gone."""
+        """Is called when the connection of a client of another node is gone."""
 
     def late(self, mirror: "Mirror", frame: ResultFrame | FailureFrame) -> None:
         """Takes an answer that no call waits for."""
 
 
 class Mirror:
-    """One client of another node."""
+    """One client of another node: its tools and calls on this node."""
 
     __slots__ = ("_answered", "_grace", "_host", "calls", "is_up", "questions", "record", "tools")
 
@@ -73,7 +76,7 @@ class Mirror:
         calls: RemoteCalls | None = None,
         questions: RemoteQuestions | None = None,
     ) -> None:
-        """`calls` and `questions`: those of the client while it was connected here."""
+        """`calls` and `questions`: those that the client left when it was connected to this node before."""
         self.record = record
         self.calls = calls or RemoteCalls(frozenset(record.capabilities))
         self.questions = questions
@@ -82,7 +85,7 @@ class Mirror:
         self._host = host
         self._grace: asyncio.TimerHandle | None = None
         self._answered: OrderedDict[str, None] = OrderedDict()
-        """Calls whose answer has come: it may come twice."""
+        """Calls whose answer has come: an answer may come twice."""
 
     @property
     def id(self) -> str:
@@ -96,29 +99,29 @@ class Mirror:
 
     @property
     def label(self) -> str:
-        """The label, if it is a device."""
+        """The label, if the client is a device."""
         return self.record.label
 
     @property
     def session(self) -> str:
-        """The session that it is bound to."""
+        """The session that the client is bound to."""
         return self.record.session
 
     @property
     def is_server(self) -> bool:
-        """Whether it is an MCP server, which serves all owners."""
+        """Whether this stands for an MCP server, which serves all owners."""
         return self.record.role == SERVER
 
     @property
     def is_awaited(self) -> bool:
-        """Whether a call or a question here waits for it."""
+        """Whether a call or a question of this node waits for the client."""
         asking = self.questions is not None and self.questions.is_open
         return asking or any(not call.outcome.done() for call in self.calls.open.values())
 
     # The connection.
 
     def up(self, record: ClientRecord) -> None:
-        """Use this connection, or its other tools."""
+        """Use the connection of this record, and its tools."""
         is_same = self.is_up and self.record.epoch == record.epoch
         self.record = record
         if not is_same:
@@ -128,6 +131,7 @@ class Mirror:
         self._host.appear(self)
 
     def _register(self, tools: RemoteTools, offered: list[Json]) -> None:
+        """Put the offered tools into the registry, and remove those that are not offered any more."""
         names = {one.get("name") for one in offered if isinstance(one, dict)}
         tools.unregister([name for name in _own_names(tools) if name not in names])
         for rejected in tools.register(offered).rejected:
@@ -163,7 +167,10 @@ class Mirror:
         )
 
     def leave(self) -> None:
-        """Note that its node gives an MCP server away. Calls that were sent there end there, or come back unrun."""
+        """Note that the node of an MCP server gives it away.
+
+        Calls that were sent to that node end there, or that node says that it has not run them.
+        """
         if self.is_up:
             self.is_up = False
             self._host.disappear(self)
@@ -180,13 +187,13 @@ class Mirror:
             self._host.disappear(self)
 
     def wait(self, then: Callable[[str], None]) -> None:
-        """Call `then` when the client did not come back within the grace time."""
+        """Call `then` with a reason if the client does not come back within the grace time."""
         if self._grace is None:
             loop = asyncio.get_running_loop()
             self._grace = loop.call_later(self._host.grace, then, f"{GONE} and did not come back")
 
     def end(self, why: str) -> None:
-        """End its calls and questions: it will not come back."""
+        """End the calls and questions: the client will not come back."""
         self._stop_grace()
         self.close_link()
         self.calls.end(why)
@@ -194,7 +201,7 @@ class Mirror:
             self.questions.end()
 
     def release(self) -> RemoteCalls:
-        """Return its calls: the client is connected here now, and they go on there."""
+        """Close the link and return the calls: the client is connected to this node now."""
         self._stop_grace()
         self.close_link()
         return self.calls
@@ -213,6 +220,7 @@ class Mirror:
             self._send_message(frame, "", frame)
 
     def _send_message(self, whole: bytes, stored: str, frame: bytes) -> None:
+        """Send a frame to the client's node. `whole`: the frame; `frame`: the same, or empty if it is `stored`."""
         record, host = self.record, self._host
         call = self.calls.open.get(read_head(whole).id) if self.is_server else None
         caller = "" if call is None else call.owner
@@ -230,7 +238,7 @@ class Mirror:
         self._send_message(frame, stored, b"")
 
     def take(self, frame: object) -> None:
-        """Take a frame of the client."""
+        """Pass a frame of the client to its call or question."""
         match frame:
             case ResultFrame() | FailureFrame():
                 self._take_answer(frame)
@@ -240,7 +248,7 @@ class Mirror:
                 self.questions.receive_answer(frame)
 
     def _take_answer(self, frame: ResultFrame | FailureFrame) -> None:
-        """Give the answer to its call. One that came twice is acknowledged; one without a call goes to the host."""
+        """Pass an answer to its call. Acknowledge an answer that comes twice. Pass one without a call to the host."""
         if self.calls.receive_answer(frame):
             if not self.calls.wants_login(frame):
                 self._answered[frame.call] = None

@@ -1,7 +1,7 @@
 """Clients of other nodes, as this node sees them: their tools are in the registry, their calls travel (SPEC K2, K3).
 
-The rows of the database say which clients there are. They are read for the owners who are at work here: when a hint
-comes, and every second in any case.
+The rows of the database say which clients there are. This node reads the rows of the owners who are at work on it: when
+a hint comes, and every second in any case.
 """
 
 import asyncio
@@ -29,12 +29,12 @@ from handspan.wire.ws_frames import FailureFrame
 
 _LOOK_SECONDS: Final = 1.0
 _FOLLOW_SECONDS: Final = 300.0
-"""How long the clients of an owner are known here after the last request of that owner."""
+"""How long the clients of an owner are known to this node after the last request of that owner."""
 _log = logging.getLogger(__name__)
 
 
 class Mirrors:
-    """All clients of other nodes whose owners are at work here."""
+    """All clients of other nodes whose owners are at work on this node."""
 
     def __init__(self, host: MirrorHost) -> None:
         self._host = host
@@ -42,13 +42,14 @@ class Mirrors:
         self._followed: dict[str, float] = {}
         """Owners, and when they were last needed."""
         self._hinted: set[str] = set()
-        self._came = asyncio.Event()
-        self._looking = asyncio.Lock()
+        """Owners whose rows are to be read soon."""
+        self._has_hint = asyncio.Event()
+        self._refreshing = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
         self.unfollowed: Callable[[str], None] = lambda owner: None
-        """Is called with an owner who is not at work here any more."""
+        """Is called with an owner who is not at work on this node any more."""
         self.is_needed: Callable[[str], bool] = lambda owner: False
-        """Whether an owner has a client or a session here."""
+        """Whether an owner has a client or a session on this node."""
 
     def __iter__(self) -> Iterator[Mirror]:
         return iter(tuple(self._mirrors.values()))
@@ -57,7 +58,7 @@ class Mirrors:
         return len(self._mirrors)
 
     def open(self) -> None:
-        """Begin to look after the rows."""
+        """Begin to look for changed rows."""
         self._task = asyncio.create_task(self._look())
 
     async def close(self) -> None:
@@ -75,11 +76,11 @@ class Mirrors:
 
     @property
     def owners(self) -> Sequence[str]:
-        """The owners who are at work here."""
+        """The owners who are at work on this node."""
         return tuple(self._followed)
 
     async def follow(self, owner: str) -> bool:
-        """Let the owner's clients of other nodes be known here. Return whether that is new."""
+        """Make the owner's clients on other nodes known to this node. Return whether they were not known before."""
         is_new = owner not in self._followed
         self._followed[owner] = time.monotonic()
         if is_new:
@@ -90,19 +91,19 @@ class Mirrors:
         return is_new
 
     def hint(self, owner: str) -> None:
-        """Look soon whether the owner's clients have changed; without an owner, all clients."""
+        """Read the rows of the owner's clients soon; without an owner, those of all clients."""
         self._hinted.update(self._followed if not owner else (owner,) if owner in self._followed else ())
-        self._came.set()
+        self._has_hint.set()
 
     def take(self, peer: str) -> RemoteCalls | None:
-        """Return the calls of a client that is connected here now; None if there are none."""
+        """End the mirror of a client that is connected to this node now. Return its calls; None without a mirror."""
         mirror = self._mirrors.pop(peer, None)
         return None if mirror is None else mirror.release()
 
     def take_over(self, record: ClientRecord, calls: RemoteCalls, questions: RemoteQuestions | None = None) -> None:
-        """Let the calls of a client that left this node go on at the node where it connects next.
+        """Let the calls of a client that left this node go on at the node to which the client connects next.
 
-        Until the rows say which one that is, its mirror waits: after the grace time the calls are lost.
+        The client's mirror waits until the rows name that node. After the grace time the calls are lost.
         """
         earlier = self._mirrors.get(record.peer)
         if earlier is None or earlier.calls is not calls:  # else the rows were faster than the message
@@ -114,7 +115,7 @@ class Mirrors:
     # Messages of other nodes.
 
     def receive(self, message: FromClient) -> None:
-        """Take a frame of a client."""
+        """Pass a frame of a client to its mirror."""
         mirror = self._mirrors.get(message.peer)
         if mirror is None or mirror.record.owner != message.owner:
             return
@@ -136,14 +137,14 @@ class Mirrors:
     def _take(self, mirror: Mirror, frame: bytes) -> None:
         try:
             mirror.take(decode_client(frame))
-        except WireError as error:  # of a newer version, or a result that is nested too deeply
+        except WireError as error:  # a frame of a newer version, or a result that is nested too deeply
             _log.warning("A frame of another node is not understood: %s", error)
             with contextlib.suppress(msgspec.DecodeError):
                 text = f"The tool has run, and its result can't be sent between nodes: {error}"
                 mirror.take(FailureFrame(id=read_head(frame).id, error=text))
 
     def lose(self, message: ClientLost) -> None:
-        """Note that a client's connection is gone."""
+        """Note that a client's connection is gone, or that its node has not run one call."""
         mirror = self._mirrors.get(message.peer)
         if mirror is None or mirror.record.owner != message.owner or mirror.record.epoch > message.epoch:
             return
@@ -157,15 +158,15 @@ class Mirrors:
     # The rows.
 
     async def _look(self) -> None:
-        """Look for changes: at a hint, and every second."""
+        """Look for changed rows: at a hint, and every second."""
         while True:
             try:
                 async with asyncio.timeout(_LOOK_SECONDS):
-                    await self._came.wait()
+                    await self._has_hint.wait()
             except TimeoutError:
                 self._forget_idle_owners()
                 self._hinted.update(self._followed)
-            self._came.clear()
+            self._has_hint.clear()
             hinted, self._hinted = list(self._hinted), set()
             if hinted:
                 try:
@@ -178,9 +179,9 @@ class Mirrors:
     async def _refresh(self, owners: list[str]) -> None:
         """Read the rows of these owners' clients. Update the mirrors that changed, and disconnect those that are gone.
 
-        A mirror is gone when it has no row any more, or its client is connected to this node now.
+        A mirror is gone when its client has no row any more, or is connected to this node now.
         """
-        async with self._looking:
+        async with self._refreshing:
             rows = {row.peer: row for row in await self._host.book.client_nodes(owners)}
             changed = [peer for peer, row in rows.items() if self._has_changed(row)]
             for record in await self._host.book.clients(changed) if changed else ():
@@ -199,7 +200,8 @@ class Mirrors:
     async def _leave_servers(self, mirrors: list[Mirror]) -> None:
         """Let go of MCP servers that their nodes do not run any more.
 
-        A node that lives ends the calls that it has, and says which of them it has not run: the probes ask for that.
+        A node that is alive ends the calls that it has, and says which of them it has not run: the probes ask it. So
+        a mirror with open calls stays while its node is alive.
         """
         for mirror in mirrors:
             mirror.leave()
@@ -218,11 +220,12 @@ class Mirrors:
         return (mirror.record.epoch, mirror.record.version) != (row.epoch, row.version)
 
     def _apply(self, record: ClientRecord) -> None:
+        """Make or update the mirror of this client, unless a newer connection is known."""
         mirror = self._mirrors.get(record.peer)
         if mirror is None:
             left = self._host.take_waiting(record)
             if left is None:
-                return  # the connection here is newer
+                return  # the client's connection to this node is newer
             mirror = self._mirrors[record.peer] = Mirror(record, self._host, *left)
         elif record.epoch < mirror.record.epoch:
             return
@@ -232,11 +235,11 @@ class Mirrors:
             _log.warning("The tools of a client of another node can't be used: %s", error)
 
     def _disconnect(self, mirror: Mirror, why: str) -> None:
-        """Note that a client has no connection. `why`: it can't come back, and this is the reason."""
+        """Note that a client has no connection. `why`: the reason if the client can't come back, else empty."""
         mirror.close_link()
         if why or "resume" not in mirror.can:
             self._end(mirror, why or GONE)
-        else:  # also without a call: one that has found its tool may just be on its way to the mirror
+        else:  # also without an open call: a call that has found its tool may reach the mirror in a moment
             mirror.wait(partial(self._end, mirror))
 
     def _end(self, mirror: Mirror, why: str) -> None:
@@ -245,6 +248,7 @@ class Mirrors:
         mirror.end(why)
 
     def _forget_idle_owners(self) -> None:
+        """End the mirrors of owners who have not been at work on this node for `_FOLLOW_SECONDS`."""
         before = time.monotonic() - _FOLLOW_SECONDS
         awaited = {mirror.record.owner for mirror in self if mirror.is_awaited}
         for owner, last_needed in list(self._followed.items()):

@@ -1,8 +1,8 @@
 """Notices that another node (gateway) has died, or that a message was lost: while calls wait, their nodes are asked.
 
 They are asked twice a second. A lost request is sent again, a lost answer comes again. A node that does not listen any
-more is counted as lost at the second look; one that is silent loses its lease by itself. What we see counts only while
-our own link is sound.
+more is counted as lost at the second look, if our own link has been up for some seconds. A node that listens and is
+silent proves nothing: if it hangs, its lease ends by itself.
 """
 
 import asyncio
@@ -21,23 +21,24 @@ _PROBE_SECONDS: Final = 0.5
 _ANSWER_SECONDS: Final = 1.0
 _MOST_MISSES: Final = 2
 _SETTLED_SECONDS: Final = 3.0
-"""After a reconnect, other nodes may come back later than we do."""
+"""How long the link must be up before a missing node counts: other nodes may reconnect later than this one."""
 _log = logging.getLogger(__name__)
 _decoder: Final = msgspec.msgpack.Decoder(Probed)
 
 
 class Probes:
-    """Asks the nodes of waiting calls."""
+    """Asks the nodes for whose clients calls wait."""
 
     def __init__(
         self, book: NodeBook, link: NodeLink, mirrors: Mirrors, declare_lost: Callable[[str], Awaitable[None]]
     ) -> None:
-        """`declare_lost` is called with a node that is gone."""
+        """`declare_lost` is called with the id of a node that is gone."""
         self._book = book
         self._link = link
         self._mirrors = mirrors
         self._declare_lost = declare_lost
         self._misses: dict[str, int] = {}
+        """How often in a row no node listened under this id."""
         self._task: asyncio.Task[None] | None = None
         self.resent = 0
         """Requests that were lost and sent again."""
@@ -57,9 +58,8 @@ class Probes:
         while True:
             await asyncio.sleep(_PROBE_SECONDS)
             waiting = {call: mirror for mirror in self._mirrors for call in _waiting_calls(mirror)}
-            old = [
-                (call, mirror) for call, mirror in waiting.items() if call in known
-            ]  # most end before the second look
+            # Most calls end before the second look: only the others are worth a message.
+            old = [(call, mirror) for call, mirror in waiting.items() if call in known]
             known = frozenset(waiting)
             self._misses = {
                 node: count
@@ -72,7 +72,7 @@ class Probes:
             await asyncio.gather(*(self._probe(node, clients) for node, clients in by_node.items()))
 
     async def _probe(self, node: str, clients: dict[str, list[str]]) -> None:
-        """Ask this node which of the calls it knows. `clients`: the ids of waiting calls, by client."""
+        """Ask this node which of the calls it knows, and repair losses. `clients`: the waiting calls, by client."""
         mirrors = [mirror for peer in clients if (mirror := self._mirrors.find(peer)) is not None]
         asked = tuple(ProbedClient(one.id, one.record.epoch, tuple(clients[one.id])) for one in mirrors)
         try:
@@ -92,14 +92,14 @@ class Probes:
             mirror = self._mirrors.find(client.peer)
             for call in client.calls if mirror is not None and mirror.record.epoch == client.epoch else ():
                 self.resent += 1
-                mirror.calls.ask_again(call)  # type: ignore[union-attr] # it is there
+                mirror.calls.ask_again(call)  # type: ignore[union-attr] # the loop is empty without a mirror
         for client in asked:
             mirror = self._mirrors.find(client.peer)
             if client.peer in probed.gone and mirror is not None:
                 self._mirrors.lose(ClientLost(mirror.record.owner, client.peer, client.epoch))
 
     async def _count_miss(self, node: str) -> None:
-        """Note that no node listens under this id. After the second time, the node counts as lost."""
+        """Note that no node listens under this id. At the second time in a row, the node counts as lost."""
         if self._link.up_for < _SETTLED_SECONDS:
             return
         self._misses[node] = self._misses.get(node, 0) + 1
@@ -109,6 +109,7 @@ class Probes:
 
 
 def _waiting_calls(mirror: Mirror) -> list[str]:
+    """Return the ids of the calls that were sent and have no answer. A server's calls count even after it has left."""
     if not mirror.is_up and not mirror.is_server:
         return []
     return [call.id for call in mirror.calls.open.values() if call.was_sent and not call.outcome.done()]

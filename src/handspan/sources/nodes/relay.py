@@ -1,7 +1,8 @@
 """The connection of one client, as other nodes use it: their frames go to the client, its answers back to them.
 
-One relay stands for one connection. It never sends a call twice over it: a request that comes again is answered with
-what is known. After a drop there is a new relay, and the client itself knows which calls it has seen (ws.md 6.3).
+One relay stands for one connection, and sends each call over it at most once. For a call that comes again, the relay
+sends the answer again, if it has one. After a drop there is a new relay, and the client itself knows which calls it has
+seen (ws.md 6.3).
 """
 
 import time
@@ -31,7 +32,7 @@ _REPEAT_SECONDS: Final = 3.0
 
 
 class RelayHost(Protocol):
-    """What all relays of a node share."""
+    """The parts and limits that all relays of a node use."""
 
     @property
     def link(self) -> NodeLink: ...
@@ -42,36 +43,40 @@ class RelayHost(Protocol):
         """Calls of other nodes that one client may have open."""
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do this in a task of its own."""
+        """Do this work in a task of its own."""
 
 
 class _CarriedCall(Struct):
-    """A call of another node."""
+    """A call of another node, with its answer."""
 
     id: str
     caller: str
-    """The node; empty until it asks for an answer that came early."""
+    """The node that waits for the answer; empty while no node has asked for an answer that came early."""
     retry: int = 0
+    """The number of the attempt: a call with a higher number is sent to the client again."""
     answer: bytes = b""
+    """The client's answer, as a frame; empty while the call runs."""
     answered_at: float = 0.0
+    """When the answer was last sent."""
     stored: str = ""
     """The artifact that holds a large answer."""
 
 
 class Relay:
-    """Carries the calls of other nodes over one connection."""
+    """Carries the calls of other nodes over one client's connection."""
 
     __slots__ = ("_asked", "_calls", "_host", "_owner", "_peer", "_send", "carried", "epoch")
 
     def __init__(
         self, peer: str, owner: str, calls: RemoteCalls, send: Callable[[bytes], None], host: RelayHost
     ) -> None:
-        """`send` gives a frame to the client; `calls` are those of this node."""
+        """`send` sends a frame to the client; `calls` are the calls of this node to that client."""
         self.epoch = 0
-        """The number of this connection in the database; 0: it is not there yet."""
+        """The number of this connection in the database; 0 until its row is written."""
         self.carried: dict[str, _CarriedCall] = {}
+        """The calls of other nodes, until their answers are acknowledged."""
         self._asked: dict[str, str] = {}
-        """The node that asks each question to the person at the device."""
+        """The node that asks each question, by the question's id. The person at the client answers them."""
         self._peer = peer
         self._owner = owner
         self._calls = calls
@@ -86,7 +91,7 @@ class Relay:
     # From other nodes.
 
     def deliver(self, sender: str, frame: bytes) -> None:
-        """Give a frame of another node to the client."""
+        """Send a frame of another node to the client, or note what it says."""
         head = read_head(frame)
         match head.type:
             case "tool_call_request":
@@ -105,6 +110,7 @@ class Relay:
                 self._send(frame)
 
     def _deliver_call(self, sender: str, call_id: str, retry: int, frame: bytes) -> None:
+        """Send a new call to the client. For a call that has come before, only send its answer again."""
         known = self.carried.get(call_id)
         if known is not None and known.retry >= retry:
             known.caller = sender
@@ -120,11 +126,11 @@ class Relay:
         self._send(frame)
 
     def refuse(self, sender: str, failure: FailureFrame) -> None:
-        """Answer a call that is not run."""
+        """Send this failure as the answer to a call that is not run."""
         self._send_back(sender, encode_frame(failure))
 
     def knows(self, call_id: str, sender: str) -> bool:
-        """Whether this call has come. Its answer is sent once more, if there is one."""
+        """Return whether this call has come. Send its answer once more, if there is one."""
         call = self.carried.get(call_id)
         if call is None:
             return False
@@ -134,16 +140,16 @@ class Relay:
         return True
 
     def repeat_answers(self) -> None:
-        """Send the answers again that no node has acknowledged for a while: the answer, or its receipt, was lost."""
+        """Send answers again that no node has acknowledged for a while: the answer or its acknowledgement was lost."""
         before = time.monotonic() - _REPEAT_SECONDS
         for call in self.carried.values():
             if call.answer and call.caller and call.answered_at < before:
                 self._respond(call)
 
     def release(self, call_id: str) -> ResultFrame | FailureFrame | bool:
-        """Let this node have a call of a node that is gone. Return its answer; True while the client runs it.
+        """Stop carrying the call of a lost node, because this node has taken it over.
 
-        False: the call never came over this connection.
+        Return the call's answer; True while the client runs the call; False if it never came over this connection.
         """
         call = self._forget(call_id)
         if call is None or not call.answer:
@@ -154,7 +160,7 @@ class Relay:
     # From the client.
 
     def take_answer(self, frame: ResultFrame | FailureFrame) -> bool:
-        """Pass on the answer to a call of another node. Return False when there is no such call."""
+        """Pass on the client's answer to a call of another node. Return False when no other node has this call."""
         call = self.carried.get(frame.call)
         if call is None:
             return False
@@ -163,15 +169,15 @@ class Relay:
         return True
 
     def keep_early(self, frame: ResultFrame | FailureFrame) -> None:
-        """Keep the answer to a call that another node has, and has not asked for on this connection yet."""
-        if self.take_answer(frame):  # it has asked meanwhile
+        """Keep the answer to a call of another node that has not yet asked for it over this connection."""
+        if self.take_answer(frame):  # the node has asked meanwhile
             return
         retry = frame.retry if isinstance(frame, FailureFrame) else 0
         self.carried[frame.call] = _CarriedCall(frame.call, "", retry, encode_frame(frame), time.monotonic())
         self._forget_oldest()
 
     def take_progress(self, frame: ProgressFrame) -> bool:
-        """Pass on the progress of a call of another node."""
+        """Pass on the progress of a call of another node. Return False when no other node waits for this call."""
         call = self.carried.get(frame.call)
         if call is None or call.answer:
             return False
@@ -179,7 +185,7 @@ class Relay:
         return True
 
     def take_permission(self, frame: PermissionAnswer) -> bool:
-        """Pass on the answer to a question of another node."""
+        """Pass on the answer to a question of another node. Return False when no other node has asked it."""
         asker = self._asked.pop(frame.id, None)
         if asker is None:
             return False
@@ -189,6 +195,7 @@ class Relay:
     # Inside.
 
     def _respond(self, call: _CarriedCall) -> None:
+        """Send the answer of a call to the node that waits for it, if that node is known."""
         call.answered_at = time.monotonic()
         if call.caller:
             if is_large(call.answer):
@@ -198,13 +205,14 @@ class Relay:
         self._forget_oldest()
 
     def _forget_oldest(self) -> None:
+        """Forget the oldest answered call, if there are too many."""
         if len(self.carried) > _MAX_ANSWERED + self._host.most_calls:
             oldest = next((call_id for call_id, call in self.carried.items() if call.answer), None)
             if oldest is not None:
                 self._forget(oldest)
 
     def _forget(self, call_id: str) -> _CarriedCall | None:
-        """Forget a call, and return it. An answer that was stored for the other node is not needed any more."""
+        """Forget a call, and return it. Remove its stored answer: the other node does not need it any more."""
         call = self.carried.pop(call_id, None)
         if call is not None and call.stored:
             self._host.start(self._host.frames.remove(call.stored, self._owner))
@@ -214,7 +222,7 @@ class Relay:
         self._host.link.send(node, FROM_CLIENT, encode(FromClient(self._owner, self._peer, frame)))
 
     async def _send_stored(self, call: _CarriedCall) -> None:
-        """Store an answer that is too large for a message, once, and send its name."""
+        """Store an answer that is too large for a message, and send its name. It is stored only once."""
         try:
             call.stored = call.stored or await self._host.frames.keep(call.answer, self._owner)
         except ToolError as error:

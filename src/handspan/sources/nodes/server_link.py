@@ -1,6 +1,6 @@
 """An MCP server that another node runs, as this node uses it: calls, progress, cancel and questions (SPEC K2, P6).
 
-A call travels as one of a device does: it has one answer, which comes again until it is acknowledged, and the probes
+A call travels like a call to a device: it has one answer, which comes again until it is acknowledged, and the probes
 notice what was lost. When the node of the server is gone, the outcome of a call that was sent is unknown. When the node
 of the caller is gone, the call goes on: the node that takes it over asks for it under the same id.
 """
@@ -32,12 +32,12 @@ _snapshot: Final = msgspec.json.Decoder(ServerSnapshot)
 
 
 def encode_snapshot(snapshot: ServerSnapshot) -> bytes:
-    """Return what a row holds of a server."""
+    """Return the snapshot as the row of a server holds it."""
     return msgspec.json.encode(snapshot)
 
 
 class NodeServerLink:
-    """A server at the node that runs it. It implements `ServerElsewhere`."""
+    """The link to a server that another node runs. Implements `ServerElsewhere`."""
 
     def __init__(self, mirror: Mirror, host: MirrorHost) -> None:
         self.changed = asyncio.Event()
@@ -46,26 +46,26 @@ class NodeServerLink:
         self.mirror = mirror
         self._host = host
         self._contexts: dict[str, ToolContext] = {}
-        """The calls that wait, by id: the server may ask their persons."""
+        """The contexts of waiting calls, by the call's id: the server may ask their persons."""
         self._asking: dict[str, list[asyncio.Task[None]]] = {}
-        """The questions to the persons of these calls."""
+        """The tasks that ask the persons, by the call's id."""
         self._answers: OrderedDict[str, CallAnswer | None] = OrderedDict()
-        """The questions that came, with what was answered: each of them may come again."""
+        """The questions that came, by id, with their answers; None while there is none. A question may come again."""
 
     @property
     def id(self) -> str:
-        """The id of the lease with which that node runs it."""
+        """The id of the lease with which the other node runs the server."""
         return self.mirror.id
 
     def read(self) -> None:
-        """Take what the row says now. Raises `msgspec.DecodeError` when a newer version wrote it."""
+        """Take the snapshot that the row has now. Raises `msgspec.DecodeError` when a newer version wrote it."""
         self.snapshot = _snapshot.decode(self.mirror.record.tools)
         self.changed.set()
         if self.snapshot.is_leaving:
             self.lost.set()
 
     async def call(self, own_name: str, arguments: Arguments, ctx: ToolContext) -> Success:
-        """Run a tool there. Raises `ToolError` when it fails, and `NotRun`."""
+        """Run a tool on the other node. Raises `ToolError` when the tool fails, and `NotRun` when it did not begin."""
         calls = self.mirror.calls
         call = RemoteCall(ctx.call_id, own_name, arguments, ctx.deadline, ctx.progress, None, calls.new_outcome())
         call.owner = ctx.who.owner
@@ -93,8 +93,8 @@ class NodeServerLink:
 
     # Questions.
 
-    def take_question(self, question: CallQuestion) -> None:
-        """Ask the person of a call. A question that comes again gets the same answer."""
+    def receive_question(self, question: CallQuestion) -> None:
+        """Ask the person of a call. A question that comes again gets the first answer again."""
         ctx = self._contexts.get(question.call)
         if question.id in self._answers:
             answered = self._answers[question.id]
@@ -110,6 +110,7 @@ class NodeServerLink:
             self._send(refuse_question(question))
 
     async def _ask(self, question: CallQuestion, ctx: ToolContext) -> None:
+        """Ask the person of a call, and send the answer to the node of the server."""
         try:
             answer, waited = await ctx.person.ask(question.asked)
             if ctx.deadline is not None:
@@ -126,7 +127,7 @@ class NodeServerLink:
 
 
 def _read(answer: Outcome, server: str) -> Success:
-    """Return the result of a call at another node. Raises `ToolError`, or `NotRun` when it may be sent elsewhere."""
+    """Return the result of a call on another node. Raises `ToolError`, or `NotRun` when another node may run it."""
     match answer:
         case ResultFrame(output=output, parts=parts):
             return Success(output, tuple(map(_attachment, parts)))
@@ -144,6 +145,7 @@ def _read(answer: Outcome, server: str) -> Success:
 
 
 def _code(code: Json) -> ErrorCode:
+    """Return the code of a failure, if this version knows it."""
     return next((known for known in ERROR_TYPES if known == code), "execution_failed")
 
 

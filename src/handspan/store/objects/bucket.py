@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 _TRIES: Final = 3
 _FIRST_DELAY: Final = 0.2
 _PASSING: Final = frozenset((408, 429, 500, 502, 503, 504))
-"""Statuses after which another try may succeed."""
+"""Statuses of failures that may pass: another try may succeed."""
 _MAX_ERROR: Final = 16 * 1024
+"""Bytes that are read of an error's body."""
 _CONNECTIONS: Final = 16
 _CODE: Final = r"<Code>([A-Za-z0-9]{1,60})</Code>"
 _ADVICE: Final = {
@@ -41,7 +42,10 @@ _ADVICE: Final = {
 
 
 class Bucket:
-    """Objects in one bucket. Only the operator's address is reached, through the network guard (SPEC S2)."""
+    """Objects in one bucket.
+
+    Requests go only to the address in the operator's settings, through the network guard (SPEC S2).
+    """
 
     def __init__(self, settings: BucketSettings, key: SigningKey, guard: NetGuard) -> None:
         parts = urlsplit(settings.url)
@@ -57,7 +61,7 @@ class Bucket:
         self._client: httpx2.AsyncClient | None = None
 
     async def put(self, key: str, body: Body) -> None:
-        """Store an object. It is whole or not there. Raises `StoreError`."""
+        """Store an object, the whole of it or nothing. Raises `StoreError`."""
         headers = {"content-length": str(body.size), "content-type": "application/octet-stream"}
         await self._send("PUT", key, headers, body)
 
@@ -71,7 +75,7 @@ class Bucket:
         return found
 
     async def remove(self, key: str) -> None:
-        """Remove an object; one that is not there counts as removed. Raises `StoreError`."""
+        """Remove an object; a missing object counts as removed. Raises `StoreError`."""
         await self._send("DELETE", key, {})
 
     async def check(self) -> str:
@@ -91,7 +95,7 @@ class Bucket:
     async def _send(
         self, method: str, key: str | None, headers: dict[str, str], body: Body | None = None, limit: int = _MAX_ERROR
     ) -> bytes | None:
-        """Return the body of the answer; None for 404. Tries again after a failure that may pass."""
+        """Send a request, several times if a failure may pass. Return the answer's body; None if there is no object."""
         digest = EMPTY_DIGEST if body is None else await digest_of(body)
         path = escape_path(self._base if key is None else f"{self._base}/{self._prefix}{key}")
         for attempt in range(1, _TRIES + 1):
@@ -113,7 +117,7 @@ class Bucket:
     async def _exchange(
         self, method: str, path: str, headers: dict[str, str], digest: str, body: Body | None, limit: int
     ) -> tuple[int, bytes]:
-        """Return status and body of one answer."""
+        """Send one signed request. Return the status and the body of the answer. Raises `StoreError`."""
         import httpx2  # noqa: PLC0415 - loaded with the first request, not with the gateway
 
         signed = self._key.sign(method, path, {"host": self._host, **headers}, digest, datetime.now(UTC))
@@ -135,6 +139,7 @@ class Bucket:
             raise self._error(error.message.rstrip(".")) from error
 
     async def _open_client(self) -> "httpx2.AsyncClient":
+        """Return the client. The first call makes it."""
         if self._client is None:
             self._client = await asyncio.to_thread(
                 self._guard.client,
@@ -145,6 +150,7 @@ class Bucket:
         return self._client
 
     def _refusal(self, status: int, answer: bytes) -> StoreError:
+        """Return the error for an answer that refuses, with a remedy where one is known."""
         code = _code_of(answer)
         unknown = {401: "InvalidAccessKeyId", 403: "AccessDenied", 301: "PermanentRedirect", 307: "PermanentRedirect"}
         advice = _ADVICE.get(code) or _ADVICE.get(unknown.get(status, ""))
@@ -169,7 +175,7 @@ def bucket_of(settings: BucketSettings, guard: NetGuard) -> Bucket | None:
 
 
 async def _read(response: "httpx2.Response", limit: int) -> bytes:
-    """Return at most so many bytes of the body; the connection is not used again when there are more."""
+    """Return at most `limit` bytes of the body. If there are more, the connection is not used again."""
     body = bytearray()
     async for piece in response.aiter_bytes():
         body += piece
@@ -179,5 +185,6 @@ async def _read(response: "httpx2.Response", limit: int) -> bytes:
 
 
 def _code_of(answer: bytes) -> str:
+    """Return the error code in the XML of an answer; empty without one."""
     found = re.search(_CODE, answer[:_MAX_ERROR].decode(errors="replace"))
     return found[1] if found else ""

@@ -13,18 +13,18 @@ EMPTY_DIGEST: Final = hashlib.sha256().hexdigest()
 
 
 class SigningKey(Struct, frozen=True):
-    """A key of a storage, and what it signs for."""
+    """A key of a storage, and the region that it signs for."""
 
     access_key: str
     secret_key: str
     region: str
 
     def __repr__(self) -> str:
-        """Without the key (SPEC S5)."""
+        """Return a text without the key (SPEC S5)."""
         return f"SigningKey({self.region!r})"
 
     def sign(self, method: str, path: str, headers: dict[str, str], digest: str, now: datetime) -> dict[str, str]:
-        """Return the headers with those of the signature. `path`: escaped. `digest`: SHA-256 of the body."""
+        """Return these headers and those of the signature. `path` is escaped; `digest` is the SHA-256 of the body."""
         stamp = now.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
         signed = {**headers, "x-amz-content-sha256": digest, "x-amz-date": stamp}
         names = ";".join(sorted(signed))
@@ -40,6 +40,7 @@ class SigningKey(Struct, frozen=True):
         }
 
     def _daily_key(self, day: str) -> bytes:
+        """Return the key that signs on this day (`20260131`)."""
         key = f"AWS4{self.secret_key}".encode()
         for part in (day, self.region, "s3", "aws4_request"):
             key = hmac.new(key, part.encode(), hashlib.sha256).digest()

@@ -1,7 +1,8 @@
 """Artifacts in PostgreSQL: small ones as rows of chunks, large ones as objects of a bucket (SPEC X3, S6).
 
-The row of an artifact is written before its body, and counts only once the body is whole; it goes only after the body.
-So whatever is interrupted, no body is left without a row that leads to it: the next one that is stored cleans it up.
+The row of an artifact is written before its body, counts only when the body is whole, and is removed only after the
+body. So after any interruption, each body has a row that leads to it: it is cleaned up when the next artifact is
+stored.
 """
 
 import asyncio
@@ -30,7 +31,7 @@ _log = logging.getLogger(__name__)
 _CHUNKS_AT_ONCE: Final = 16
 """Chunks that one statement reads."""
 _ARRIVES_WITHIN: Final = 3600.0
-"""Seconds after which the process that stored a body counts as gone."""
+"""Seconds in which a body has to arrive. After them, its process counts as gone, and the artifact is removed."""
 _COLUMNS: Final = "id, owner, session, at, size, media_type, name, place, state"
 _INSERT: Final = f"INSERT INTO artifacts ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _INSERT_CHUNK: Final = "INSERT INTO artifact_chunks (artifact, number, body) VALUES (?, ?, ?)"
@@ -60,10 +61,11 @@ _REMOVE_MARKED: Final = "DELETE FROM artifacts WHERE id = ? AND state = 'removed
 class _Found(Struct, frozen=True):
     ref: ArtifactRef
     place: str
+    """Where its body is: `rows` or `bucket`."""
 
 
 class RowArtifacts:
-    """Stores artifacts in tables, and those above a size in a bucket if there is one."""
+    """Stores artifacts in tables, and large ones in a bucket if there is a bucket."""
 
     def __init__(
         self,
@@ -73,7 +75,7 @@ class RowArtifacts:
         bucket: Bucket | None = None,
         above: int = 1024 * 1024,
     ) -> None:
-        """`folder`: where a file waits until all its pieces are here. `above`: larger bodies go to the bucket."""
+        """`folder`: where a file is collected until all pieces have come. `above`: larger bodies go to the bucket."""
         self._database = database
         self._folder = folder
         self._limits = limits or ArtifactLimits()
@@ -101,8 +103,8 @@ class RowArtifacts:
     ) -> ArtifactRef:
         """Store a file that arrives in pieces, without holding all of it in memory.
 
-        It is committed when this returns. Raises `ToolError` when it is too large or can't be written. Nothing stays
-        behind when the pieces break off, whatever is raised.
+        The file is committed when this returns. Raises `ToolError` when it is too large or can't be written. After any
+        error nothing of it stays.
         """
         artifact_id = new_artifact_id()
         part = PartialFile(self._folder, artifact_id, self._limits.size)
@@ -118,7 +120,7 @@ class RowArtifacts:
         return ref
 
     async def store(self, record: ArtifactRecord, body: Body) -> None:
-        """Store an artifact with this record. Raises `StoreError` and `OSError`; then nothing of it is left."""
+        """Store an artifact with this record. Raises `StoreError` and `OSError`; then nothing of the artifact stays."""
         place = "bucket" if self._bucket is not None and body.size > self._above else "rows"
         if place == "rows" and body.size <= PIECE:
             await self._store_small(record, await body.read(0, PIECE))
@@ -127,7 +129,7 @@ class RowArtifacts:
         await self._remove_marked()
 
     async def get(self, artifact_id: str, *, owner: str) -> ArtifactRef:
-        """Return the handle. Raises `ToolError` (`file_not_found`) when the owner has no such artifact."""
+        """Return the handle of this artifact. Raises `ToolError` (`file_not_found`) when the owner does not have it."""
         return (await self._find(artifact_id, owner)).ref
 
     async def read(self, artifact_id: str, *, owner: str, offset: int = 0, limit: int | None = None) -> bytes:
@@ -136,7 +138,7 @@ class RowArtifacts:
         begin = min(max(offset, 0), found.ref.size)
         end = found.ref.size if limit is None else min(begin + max(limit, 0), found.ref.size)
         data = await (self._read_object if found.place == "bucket" else self._read_rows)(artifact_id, begin, end)
-        if len(data) != end - begin:  # another artifact took its room just now
+        if len(data) != end - begin:  # it was removed just now, to make room for another artifact
             raise missing_artifact(artifact_id)
         return data
 
@@ -161,7 +163,7 @@ class RowArtifacts:
             await self._remove_object(found)
 
     async def check(self) -> str:
-        """Return why nothing can be stored, with a remedy; empty when it can."""
+        """Return why no artifact can be stored, with a remedy; empty when artifacts can be stored."""
         return await self._bucket.check() if self._bucket is not None else ""
 
     async def close(self) -> None:
@@ -186,7 +188,7 @@ class RowArtifacts:
         await self._database.write(work)
 
     async def _store_large(self, record: ArtifactRecord, body: Body, place: str) -> None:
-        """Store the row, then the body, then that it is whole. Other writes go on between the chunks."""
+        """Store the row, then the body, then mark the row as stored. Other writes go on between the chunks."""
         await self._database.execute(_INSERT, (*_values(record), place, "arriving"))
         try:
             if place == "bucket":
@@ -203,22 +205,26 @@ class RowArtifacts:
             await self._database.execute(_INSERT_CHUNK, (artifact_id, number, await body.read(offset, PIECE)))
 
     async def _finish(self, connection: TableConnection, artifact_id: str) -> None:
+        """Mark the row as stored, and make room. Raises `StoreError` when the row was removed meanwhile."""
         if await connection.execute(_STORED, (artifact_id,)) == 0:
             raise StoreError("The artifact can't be kept: it took too long to arrive. Send it again.")
         await self._make_room(connection)
 
     async def _discard(self, artifact_id: str, place: str) -> None:
-        """Remove what was begun. What can't be removed now goes with a later artifact."""
+        """Remove a body that is not whole. If that fails, it is removed when a later artifact is stored."""
         with contextlib.suppress(StoreError):
             await self._remove("id = ?", (artifact_id,))
         with contextlib.suppress(StoreError):
-            if place == "bucket":  # also when its session was deleted meanwhile, and its row with it
+            if place == "bucket":  # also when the row is gone: the session may have been deleted meanwhile
                 await self._remove_object(artifact_id)
 
     # Removing.
 
     async def _make_room(self, connection: TableConnection) -> None:
-        """Remove what is too old, too much, or was left behind: rows now, objects after the commit."""
+        """Remove artifacts that are too old or too many, or that never became whole.
+
+        Those in rows are removed now. Objects are only marked: they are removed after the commit.
+        """
         limits, now = self._limits, time.time()
         values = (limits.count, limits.total, now - limits.age, now - _ARRIVES_WITHIN)
         await connection.execute(_REMOVE_ROWS.format(_TOO_MANY), values)
@@ -226,7 +232,10 @@ class RowArtifacts:
             await connection.execute(_MARK_OBJECTS.format(_TOO_MANY).removesuffix(" RETURNING id"), values)
 
     async def _remove(self, condition: str, values: Row) -> tuple[int, list[str]]:
-        """Remove rows with their chunks. Return their number, and the ids of those whose object has to go first."""
+        """Remove artifacts in rows, and mark those in the bucket.
+
+        Return the number of the removed ones, and the ids of the marked ones: their objects have to be removed next.
+        """
 
         async def work(connection: TableConnection) -> tuple[int, list[str]]:
             removed = await connection.execute(_REMOVE_ROWS.format(condition), values)
@@ -236,7 +245,7 @@ class RowArtifacts:
         return await self._database.write(work)
 
     async def _remove_marked(self) -> None:
-        """Remove the objects whose row is marked. One that can't be removed now is tried again with the next one."""
+        """Remove the objects whose row is marked. After a failure, the next artifact that is stored tries again."""
         if self._bucket is None:
             return
         for row in await self._database.fetch_all("SELECT id FROM artifacts WHERE state = 'removed' LIMIT 100"):
@@ -256,7 +265,7 @@ class RowArtifacts:
         if not is_artifact_id(artifact_id):
             raise missing_artifact(artifact_id)
         row = await self._database.fetch_one(_FIND, (artifact_id, sanitize(owner), self._oldest()))
-        if row is None:  # unknown, too old or another owner's: that owner can't learn that it exists
+        if row is None:  # unknown, too old or another owner's: a caller can't learn that it exists
             raise missing_artifact(artifact_id)
         return _Found(ArtifactRef(*row[:4]), row[4])
 

@@ -1,7 +1,8 @@
-"""The frequent writes, many rows in one statement: a round trip and a commit serve all of them.
+"""The frequent writes, many rows in one statement: one round trip and one commit serve all of them.
 
 Each statement does to many rows what the work of `tables/` does to one, and returns the places of the rows that fit. A
-work whose row did not fit is run by itself: it finds out why, and refuses in its own words.
+row fits if the conditions of its work are true. A work whose row did not fit is run by itself: it finds out why, and
+raises its own error.
 """
 
 import re
@@ -24,12 +25,13 @@ class Batch(Struct, frozen=True):
     columns: Mapping[str, str]
     """The columns of `row`, and the type of each."""
     statement: str
-    """It takes the array of each column (`_given`). Its first column is the place of a row that fits."""
+    """Takes the array of each column (`_given`). Returns a row for each work that fits: first its place."""
     row: Callable[[Any], Row]
+    """Returns the values of a work for `columns`."""
     key: Callable[[Any], str]
-    """What the work changes: two works with one key never are in one statement."""
+    """Returns what the work changes. Two works with the same key are never in one statement."""
     value: Callable[[Row], Any] | None = None
-    """Makes the value of the work out of what the statement returned for it; None: the work has no value."""
+    """Returns the value of the work, from the row that the statement returned for it; None: it has no value."""
 
     def arrays(self, works: Iterable[Work[Any]]) -> list[object]:
         """Return the values for the statement: the array of each column."""
@@ -38,7 +40,7 @@ class Batch(Struct, frozen=True):
 
 
 def _given(columns: Mapping[str, str]) -> str:
-    """Return the table of the rows that are given, with the place of each."""
+    """Return the SQL of a table `given`, with the rows of the arrays and the place of each."""
     arrays = (
         f"${number}::{kind}[]" if _ARRAYS[kind] is list else f"${number}::text::{kind}[]"
         for number, kind in enumerate(columns.values(), 1)
@@ -47,8 +49,8 @@ def _given(columns: Mapping[str, str]) -> str:
     return f"given AS (SELECT * FROM unnest({', '.join(arrays)}) WITH ORDINALITY AS given ({names}, place))"
 
 
-# An array as PostgreSQL writes it: `{1,NULL}`. Of each value of a list, the driver asks whether it is a list, too; that
-# takes longer than all else that it does with the value.
+# An array as PostgreSQL writes it: `{1,NULL}`. A Python list would be slower: the driver checks whether each value is a
+# list, too, and that takes longer than all else that it does with the value.
 
 
 def _number_array(numbers: Row) -> str:
@@ -62,7 +64,10 @@ def _text_array(texts: Row) -> str:
 
 
 def _escape(text: str) -> str:
-    """Return the text as it is written between quotation marks; with U+FFFD for the character 0, which none stores."""
+    """Return the text as it is written between quotation marks, with U+FFFD in place of the character 0.
+
+    PostgreSQL can't store that character in a text.
+    """
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\0", "\ufffd")
 
 
@@ -184,8 +189,8 @@ _BATCHES: Final[dict[object, Batch]] = {
 
 
 def find_batch(work: Work[Any]) -> Batch | None:
-    """Return how this work joins others of its kind; None if it does not."""
-    if isinstance(work, AppendMessages) and len(work.rows) != 1:  # later rows depend on the earlier ones
+    """Return how this work joins others of its kind in one statement; None if it can't."""
+    if isinstance(work, AppendMessages) and len(work.rows) != 1:  # its later rows depend on its earlier ones
         return None
     if isinstance(work, FinishCall) and work.statement is not FINISH:
         return None
@@ -200,7 +205,7 @@ class BatchGroup(Struct, frozen=True):
 
 
 def plan_groups(jobs: Iterable[tuple[Batch, WriteJob]]) -> list[BatchGroup]:
-    """Return the jobs in groups. Jobs with one key stay in their order; all others may change places."""
+    """Return the jobs in groups. Jobs with the same key stay in their order; all others may change places."""
     groups: list[BatchGroup] = []
     last: dict[str, int] = {}
     for batch, job in jobs:

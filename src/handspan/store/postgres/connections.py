@@ -1,7 +1,7 @@
-"""How a connection to PostgreSQL is made, what a work sees of it, and what its errors mean.
+"""How a connection to PostgreSQL is made, how a work uses it, and what its errors mean.
 
-A connection is held, never handed through a pool that resets it: the reset costs a round trip each time. What a
-session needs is set once, after it has begun: PgBouncer refuses such settings in the first packet.
+Connections are kept open, without a pool that resets them: the reset costs a round trip each time. The settings of a
+session are sent once, after it has begun: PgBouncer refuses such settings in the first packet.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from handspan.store.tables.rows import Row
 
 
 class Raw(Protocol):
-    """What we use of a connection of asyncpg, which has no types of its own."""
+    """The methods of asyncpg's connection that we use. asyncpg itself has no types."""
 
     async def execute(self, query: str, *values: object) -> str: ...
     async def fetch(self, query: str, *values: object) -> list[Any]: ...
@@ -44,9 +44,9 @@ _PLACEHOLDER: Final = re.compile(r"\?(?:/\*([a-z ]+)\*/)?")
 _FIRST_DELAY: Final = 0.05
 _LONGEST_DELAY: Final = 1.0
 _GRACE: Final = 2.0
-"""Seconds that an answer may take beyond the time that the server gives a statement."""
+"""Seconds that an answer may take beyond the statement timeout of the server."""
 _KEEPALIVE: Final = (("idle", "10"), ("interval", "5"), ("count", "3"))
-"""So the server notices within half a minute that this computer is gone, and releases its locks."""
+"""Lets the server notice within half a minute that this computer is gone, and release its locks."""
 
 TRANSACTION_MODE: Final = (
     "it is behind PgBouncer in transaction mode, or a pooler like it: a connection moves between processes of the"
@@ -82,13 +82,16 @@ _DATABASE_ERRORS: Final = (
     TimeoutError,
     asyncpg.PostgresError,
     asyncpg.InterfaceError,
-    asyncpg.InternalClientError,  # also of a connection on which a server that stops has said so, and not closed it yet
+    asyncpg.InternalClientError,  # also when a server has said that it stops, and has not closed the connection yet
 )
-"""What is raised when the database or the way to it fails."""
+"""The errors when the database, or the network to it, fails."""
 _NO_TLS: Final = "rejected SSL upgrade"
-"""What asyncpg says then; it has no type for this."""
+"""What asyncpg says when the server offers no TLS; it has no type for this error."""
 _AGAIN: Final = ("40001", "40P01", "23505")
-"""A transaction met another one: it can be tried again. The last one: both have added the same key."""
+"""Codes of a transaction that failed because of another one, and can be tried again.
+
+23505: both have added the same key.
+"""
 
 
 class StoreAddress(Struct, frozen=True):
@@ -101,32 +104,33 @@ class StoreAddress(Struct, frozen=True):
     """What `application_name` begins with."""
 
     def __repr__(self) -> str:
-        """Without the password (SPEC S5)."""
+        """Return a text without the password (SPEC S5)."""
         return f"StoreAddress({self.name!r})"
 
     @property
     def name(self) -> str:
         """The address for people: without user, password and options."""
-        # A password may hold any character that should have been encoded: only what follows the last `@` is shown.
+        # A password may hold characters that should have been encoded: so only the part after the last `@` is shown.
         place, _, options = self.url.partition("://")[2].partition("?")
         is_clear = "@" not in options  # else the password may hold the `?`
         return f"postgresql://{place.rpartition('@')[2] if is_clear else '…'}"
 
     def check(self) -> None:
-        """Raise `ConfigError` for an address that can't be meant."""
+        """Raise `ConfigError` for an address that is not one of PostgreSQL."""
         if urlsplit(self.url).scheme not in ("postgresql", "postgres"):
             text = "store.url has to begin with postgresql://, as in postgresql://user:password@host:5432/handspan"
             raise ConfigError(f"{text}. Without it everything is stored in the state folder.")
 
 
 class Connector:
-    """Makes connections, and knows since when that fails."""
+    """Makes connections, and knows since when no connection can be made."""
 
     def __init__(self, address: StoreAddress) -> None:
         self.address = address
         self.problem = ""
-        """Why the last try failed; empty when it did not."""
+        """Why the last try failed; empty after a success."""
         self._down_since: float | None = None
+        """When the first try since the last success failed."""
 
     async def connect(self, purpose: str) -> Raw:
         """Return a new connection. `purpose` is a part of its `application_name`. Raises `StoreError`."""
@@ -154,7 +158,7 @@ class Connector:
         return raw
 
     async def connect_with_retries(self, purpose: str) -> Raw:
-        """Return a new connection. Tries again until the database was out of reach for `timeout` seconds."""
+        """Return a new connection. Try again until the database has been out of reach for `timeout` seconds."""
         delay = _FIRST_DELAY
         while True:
             try:
@@ -168,7 +172,7 @@ class Connector:
 
 
 def _settings_statement(timeout: float) -> str:
-    """Return the statement that gives a session its bounds. Numbers only: a first packet may go through PgBouncer."""
+    """Return the statement that sets the time limits and other settings of a session."""
     milliseconds = max(1, int(timeout * 1000))
     settings = [
         ("statement_timeout", f"{milliseconds}"),
@@ -217,7 +221,7 @@ class PostgresConnection:
 
 @cache
 def number_values(sql: str) -> str:
-    """Return the statement with `$1`, `$2` … for each `?`. A comment behind it names the type where none follows."""
+    """Return the statement with `$1`, `$2` … for each `?`. A comment after the `?` becomes a cast to that type."""
     parts = iter(range(1, sql.count("?") + 1))
 
     def number(found: re.Match[str]) -> str:
@@ -227,7 +231,7 @@ def number_values(sql: str) -> str:
 
 
 def clean_row(values: Row) -> Row:
-    """Return the values with U+FFFD for the character 0, which PostgreSQL stores in no text."""
+    """Return the values with U+FFFD in place of the character 0, which PostgreSQL can't store in a text."""
     for value in values:
         if type(value) is str and "\0" in value:
             return tuple(one.replace("\0", "\ufffd") if type(one) is str else one for one in values)
@@ -235,13 +239,13 @@ def clean_row(values: Row) -> Row:
 
 
 async def close_quietly(raw: Raw) -> None:
-    """Close a connection, whatever has become of it."""
+    """Close a connection. Errors of a broken connection are ignored."""
     with contextlib.suppress(*_DATABASE_ERRORS):
         await raw.close(timeout=_GRACE)
 
 
 def is_database_error(error: BaseException) -> bool:
-    """Whether the database or the way to it has failed, and not our own code."""
+    """Whether the database or the network to it has failed, and not our own code."""
     return isinstance(error, _DATABASE_ERRORS)
 
 
@@ -251,7 +255,7 @@ def can_try_again(error: BaseException) -> bool:
 
 
 def refuses_writes(error: BaseException) -> bool:
-    """Whether the server takes no writes, or not all: it has no room, no memory, a failing disk, or is a standby."""
+    """Whether the server refuses some or all writes: it lacks room or memory, its disk fails, or it is a standby."""
     states = ("53", "58", "XX", _TAKES_NO_WRITES)
     return isinstance(error, asyncpg.PostgresError) and (error.sqlstate or "").startswith(states)
 
@@ -264,18 +268,19 @@ def needs_new_connection(error: BaseException, raw: Raw) -> bool:
 
 
 def has_certainly_failed(error: BaseException) -> bool:
-    """Whether a statement changed nothing, though its connection can't be used any more.
+    """Whether a statement certainly changed nothing, though its connection can't be used any more.
 
-    The server takes no writes; or asyncpg refused: a server that stops has said so, and not closed the connection yet.
+    So it is when the server takes no writes; or when asyncpg did not send the statement, because the server has said
+    that it stops.
     """
     if isinstance(error, asyncpg.PostgresError):
         return bool(error.sqlstate == _TAKES_NO_WRITES)
-    # It has no type for this. With other words of a later version, the statement counts as one that may have run.
+    # asyncpg has no type for this. If a later version changes the text, the statement counts as one that may have run.
     return type(error) is asyncpg.InternalClientError and "another operation" in str(error)
 
 
 def store_error(error: BaseException, address: StoreAddress) -> StoreError:
-    """Return the error of the database with advice for a person. It never holds the password."""
+    """Return the error of the database, with advice for a person. Its text never holds the password."""
     if isinstance(error, HandspanError):
         return StoreError(str(error))
     return StoreError(f"The database {address.name} can't be used: {_advice(error)}.")
@@ -298,7 +303,7 @@ def _advice(error: BaseException) -> str:
         return "the name of its computer is not known here. Correct `store.url`, or look after the network"
     if isinstance(error, asyncpg.ClientConfigurationError):
         return f"{str(error).splitlines()[0]}. Correct `store.url`"  # the other lines explain the library
-    if isinstance(error, ValueError):  # its text may hold a part of the password
+    if isinstance(error, ValueError):  # the error's text may hold a part of the password
         return "its address can't be read. In a password, %23 stands for #, %2F for /, %3F for ?, %40 for @"
     if _NO_TLS in str(error):
         return "it offers no TLS, and `sslmode` in `store.url` asks for that. Switch it on there, or change `sslmode`"

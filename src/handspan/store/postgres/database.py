@@ -24,7 +24,7 @@ from handspan.store.tables.rows import Row
 _T = TypeVar("_T")
 
 _PROOF_SECONDS: Final = 5.0
-"""How long a write shows that the next one works too."""
+"""How long a successful write counts as proof that the next one works."""
 _PROBE_SECONDS: Final = 2.0
 _FEWEST: Final = 3
 """Connections: one that writes, one that holds the lease, one that reads."""
@@ -49,11 +49,13 @@ class PostgresDatabase:
         self._slots = asyncio.Semaphore(max(address.connections, _FEWEST) - _FEWEST + 1)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._probing: asyncio.Future[int] | None = None
+        """The write that shows whether the database takes writes."""
         self._stopped = ""
+        """Why every write is refused; empty while writes are allowed."""
 
     @property
     def commits(self) -> int:
-        """The number of committed transactions since it was opened."""
+        """The number of committed transactions since the database was opened."""
         return self._writer.commits if self._writer else 0
 
     async def open(self) -> None:
@@ -81,13 +83,13 @@ class PostgresDatabase:
             await close_quietly(self._readers.pop())
 
     def stop_writes(self, reason: str) -> None:
-        """Refuse every write from now on: another process has taken over."""
+        """Refuse every write from now on, for this reason: this process has lost its lease."""
         self._stopped = reason
 
     # Writing.
 
     def write(self, work: Work[_T]) -> asyncio.Future[_T]:
-        """Begin a write, which happens even if the caller does not wait. The future has its value after the commit."""
+        """Begin a write, which happens even if the caller does not wait. After the commit the future has its value."""
         future: asyncio.Future[_T] = self._loop_here().create_future()
         if self._writer is None:
             future.set_exception(self._closed_error())
@@ -106,7 +108,7 @@ class PostgresDatabase:
         return self.write(lambda connection: connection.execute_many(sql, rows))
 
     async def check_writes(self) -> str:
-        """Return why nothing can be written; empty when it can. A write of the last seconds is proof enough."""
+        """Return why the database takes no writes; empty when it takes them. A write of the last seconds is proof."""
         if self._stopped:
             return self._stopped
         if (writer := self._writer) is None:
@@ -132,7 +134,7 @@ class PostgresDatabase:
     def _loop_here(self) -> asyncio.AbstractEventLoop:
         try:
             return asyncio.get_running_loop()
-        except RuntimeError:  # a task is closed after its loop: it gets no answer any more
+        except RuntimeError:  # a task is closed after its loop: its write gets no answer any more
             if self._loop is None:
                 raise
             return self._loop
@@ -140,7 +142,7 @@ class PostgresDatabase:
     # Reading.
 
     async def read(self, work: Work[_T]) -> _T:
-        """Return what the work reads, in one transaction: all rows are of one moment."""
+        """Return the value of a work that reads, in one transaction: all rows are of one moment."""
 
         async def run(raw: Raw) -> _T:
             async with raw.transaction(isolation="repeatable_read", readonly=True):
@@ -149,7 +151,7 @@ class PostgresDatabase:
         return await self._read(run)
 
     async def read_few(self, work: Work[_T]) -> _T:
-        """Return what the work reads, without a transaction around it."""
+        """Return the value of a work that reads, without a transaction around it."""
         return await self._read(lambda raw: work(PostgresConnection(raw)))
 
     async def fetch_all(self, sql: str, values: Row = ()) -> Sequence[Row]:
@@ -161,7 +163,7 @@ class PostgresDatabase:
         return await self._read(lambda raw: PostgresConnection(raw).fetch_one(sql, values))
 
     async def _read(self, run: Callable[[Raw], Awaitable[_T]]) -> _T:
-        """Run this on a free connection, or on a new one. A connection that broke is replaced once."""
+        """Run this on a connection, as soon as one may be used. Raises `StoreError` when the database fails."""
         if self._writer is None:
             raise self._closed_error()
         try:
@@ -171,7 +173,7 @@ class PostgresDatabase:
             text = "all its connections are in use. Raise `store.connections`, or look after a slow database"
             raise StoreError(f"The database {self.address.name} can't be used: {text}.") from None
         try:
-            return await self._read_twice(run)
+            return await self._read_on_any(run)
         except (HandspanError, asyncio.CancelledError):
             raise
         except Exception as error:
@@ -181,7 +183,8 @@ class PostgresDatabase:
         finally:
             self._slots.release()
 
-    async def _read_twice(self, run: Callable[[Raw], Awaitable[_T]]) -> _T:
+    async def _read_on_any(self, run: Callable[[Raw], Awaitable[_T]]) -> _T:
+        """Run this on a free connection. If all of them are broken, run it on a new one."""
         while self._readers:
             raw = self._readers.pop()
             if raw.is_closed():
@@ -194,7 +197,7 @@ class PostgresDatabase:
         return await self._read_on(await self.connector.connect_with_retries("reader"), run)
 
     async def _read_on(self, raw: Raw, run: Callable[[Raw], Awaitable[_T]]) -> _T:
-        """Run this on one connection; afterwards it is free, or closed if it can't be used any more."""
+        """Run this on one connection. Afterwards the connection is free, or closed if it can't be used any more."""
         is_sound = False
         try:
             found = await run(raw)
@@ -220,7 +223,7 @@ class PostgresDatabase:
         async with raw.transaction():
             await raw.execute(_LOCK)
             await raw.execute(_PREPARE)
-            for number in range(await self._version(raw), len(self._migrations)):  # another process may be first
+            for number in range(await self._version(raw), len(self._migrations)):  # another process may have run them
                 await raw.execute(self._migrations[number])
                 await raw.execute("INSERT INTO migrations VALUES ($1, now())", number + 1)
 

@@ -1,4 +1,4 @@
-"""What SQLite's store has as small files in the state folder, as rows: switches, and the secret of idempotency keys."""
+"""Switches, and the secret of idempotency keys, as rows. SQLite's store has them as small files."""
 
 import secrets
 from collections.abc import Callable
@@ -20,7 +20,7 @@ _WRITE_FIRST = "INSERT INTO documents (name, body) VALUES (?, ?) ON CONFLICT (na
 
 
 class JsonDocument(Generic[_T]):
-    """A JSON value in a row of its own. It implements `JsonValue` of `store/switches.py`."""
+    """A JSON value in a row of its own. Implements `JsonValue` of `store/switches.py`."""
 
     def __init__(self, database: PostgresDatabase, name: str, decoder: msgspec.json.Decoder[_T], empty: bytes) -> None:
         self._database = database
@@ -54,7 +54,7 @@ class JsonDocument(Generic[_T]):
 
 
 class StoredIdempotency:
-    """Derives ids with a secret that is a row of the database. The first request creates it."""
+    """Derives ids with a secret that is a row of the database. The first request creates that row."""
 
     def __init__(self, database: PostgresDatabase) -> None:
         self._database = database

@@ -1,6 +1,6 @@
 """The connection of a lease: it holds locks of the database, and a task renews the lease's row over it (SPEC A2, K1).
 
-The server releases the locks when the connection is gone, so another process notices that at once.
+The server releases the locks when the connection is gone: another process sees at once that they are free.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from handspan.store.postgres.database import PostgresDatabase
 from handspan.store.tables.database import TableConnection
 
 RENEWALS: Final = 3
-"""A lease is renewed so often in its time."""
+"""How often a lease is renewed in the time that it lasts."""
 _GATEWAY_WAITS: Final = 2000
 """Milliseconds for the server to notice that an earlier gateway is gone."""
 _LOCK_NOT_AVAILABLE: Final = "55P03"
@@ -31,18 +31,18 @@ _BACKEND: Final = "SELECT pg_backend_pid()"
 _KEY: Final = "hashtextextended('handspan ' || current_schema() || ' ' || {}, 0)"
 
 Step = Callable[[Raw], Awaitable[bool]]
-"""Does its part over a connection. Returns whether the lease still counts."""
+"""Renews the lease over this connection. Returns whether the lease still counts."""
 
 
 def lock_key(text: str) -> str:
-    """Return the SQL of the key of a lock; `text`: the SQL of what it stands for."""
+    """Return the SQL of a lock's key. `text`: the SQL of the name of the lock."""
     return _KEY.format(text)
 
 
 OWN_KEY: Final = lock_key("$1::text")
 """The lock of one lease, by its id."""
 GATEWAY_KEY: Final = lock_key("'the gateway'")
-"""The lock of all gateways: a lone one has it alone, nodes share it."""
+"""The lock of all gateways: a lone gateway holds it alone, nodes share it."""
 LOCKED: Final = (
     "EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 1 AND granted AND database ="
     " (SELECT oid FROM pg_database WHERE datname = current_database())"
@@ -57,10 +57,10 @@ _HOLDER: Final = f"SELECT holder, taken FROM leases WHERE (is_gateway OR id IN (
 
 
 class LeaseConnection:
-    """A connection that is used for one lease only."""
+    """A connection that serves one lease only."""
 
     def __init__(self, database: PostgresDatabase, seconds: float) -> None:
-        """`seconds`: the time of the lease."""
+        """`seconds`: how long the lease lasts without a renewal."""
         self._database = database
         self._connector = database.connector
         self._seconds = seconds
@@ -69,12 +69,12 @@ class LeaseConnection:
         self.may_renew: Callable[[], bool] = lambda: True
         """Whether the lease is to be renewed now."""
         self.on_missed: Callable[[StoreError], None] = lambda error: None
-        """Is called when the lease could not be renewed in time."""
+        """Is called with the error when a renewal failed."""
 
     async def open(self, join: Callable[[Raw], Awaitable[None]], renew: Step, come_back: Step) -> None:
-        """Take the lease by `join`, then renew it in time. Raises `StoreError` when the database can't be used.
+        """Take the lease with `join`, and begin to renew it. Raises `StoreError` when the database can't be used.
 
-        `renew` renews it over the same connection, `come_back` over a new one.
+        `renew` renews the lease over the same connection, `come_back` over a new one.
         """
         raw = await self._connector.connect("lease")
         try:
@@ -100,17 +100,17 @@ class LeaseConnection:
             self._renewing = None
         raw, self._raw = self._raw, None
         if raw is not None:
-            with contextlib.suppress(Exception):  # without this the lease ends by its time
+            with contextlib.suppress(Exception):  # if this fails, the lease ends when its time is over
                 await raw.execute("DELETE FROM leases WHERE id = $1", own)
             await close_quietly(raw)
 
     async def add_row(self, raw: Raw, own: str, *, is_gateway: bool) -> None:
-        """Add the row of this lease, with the place of this process for people."""
+        """Add the row of this lease, with a text for people: the program, its computer and its process id."""
         process = f"{os.path.basename(sys.argv[0] or 'python')} on {socket.gethostname()}, process {os.getpid()}"
         await raw.execute(_ADD, own, process, is_gateway)
 
     async def lock_gateway(self, raw: Raw, *, is_shared: bool) -> None:
-        """Take the lock of all gateways. Raises `StoreError` with the holder's name when that does not share it."""
+        """Take the lock of all gateways. Raises `StoreError`, which names the holder, when the lock is not free."""
         await raw.execute(f"SET lock_timeout = {_GATEWAY_WAITS}")
         try:
             await raw.execute(f"SELECT pg_advisory_lock{'_shared' if is_shared else ''}({GATEWAY_KEY})")
@@ -123,7 +123,7 @@ class LeaseConnection:
                 await raw.execute(f"SET lock_timeout = {int(self._connector.address.timeout * 1000)}")
 
     async def _check_sessions(self, raw: Raw) -> None:
-        """Raise `StoreError` when a connection changes its process of the server (PgBouncer in transaction mode)."""
+        """Raise `StoreError` when connections move between the server's processes (PgBouncer in transaction mode)."""
 
         async def look_beside(other: TableConnection) -> tuple[int, int]:
             return await other.fetch_value(_BACKEND), await raw.fetchval(_BACKEND)
@@ -134,14 +134,14 @@ class LeaseConnection:
             raise StoreError(f"The database {self._connector.address.name} can't be used: {TRANSACTION_MODE}.")
 
     async def _describe_holder(self, raw: Raw) -> str:
-        """Return why this gateway is refused, and which one has the database."""
+        """Return the text that refuses this gateway, and names the one that uses the database."""
         row = await raw.fetchrow(_HOLDER)
         holder = f"{row['holder']}, since {row['taken']:%Y-%m-%d %H:%M:%S} UTC" if row else "an unknown process"
         text = f"Another gateway uses the database {self._connector.address.name}: {holder}."
         return f"{text} Stop that one, or give this one another `store.url`."
 
     async def _renew_often(self, renew: Step, come_back: Step) -> None:
-        """Renew the lease in time, until it is lost. Make the connection anew when it broke."""
+        """Renew the lease in time, until it is lost. Make a new connection when the old one broke."""
         counts = True
         while counts:
             await asyncio.sleep(self._seconds / RENEWALS)

@@ -1,8 +1,8 @@
 """Which processes are alive, as rows with the database's clock (SPEC A2, K1).
 
 Each process holds a lock of the database on a connection of its own, and renews its row every second. The server
-releases the lock when the connection is gone: so a killed process is noticed at once, and one whose connection broke
-has `lease_seconds` to come back. A lease that counted as lost is deleted, and its process writes nothing any more.
+releases the lock when the connection is gone. A process without its lock has `lease_seconds` to come back. A lease that
+counted as lost is deleted, and its process writes nothing any more.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ _UNLOCKED: Final = (
     " AND seen > clock_timestamp() - make_interval(secs => $2)"
 )
 _SWEEP: Final = f"DELETE FROM leases WHERE NOT {LOCKED} AND seen <= clock_timestamp() - make_interval(secs => $1)"
-_END_OLD: Final = (  # after a failover that number is another process of another server: its name tells them apart
+_END_OLD: Final = (  # after a failover this pid may be another process, of another server: so compare the name, too
     "SELECT pg_terminate_backend(pid) FROM leases JOIN pg_stat_activity ON pid = backend"
     " WHERE id = $1 AND pid <> pg_backend_pid() AND application_name = current_setting('application_name')"
 )
@@ -40,7 +40,7 @@ class RowLeases:
     def __init__(
         self, database: PostgresDatabase, *, is_gateway: bool = False, lease_seconds: float = LEASE_SECONDS
     ) -> None:
-        """`is_gateway`: only one such process may use the database."""
+        """`is_gateway`: this process is a gateway, and only one gateway may use the database."""
         self._database = database
         self._is_gateway = is_gateway
         self._seconds = lease_seconds
@@ -49,7 +49,7 @@ class RowLeases:
         """The name of this process's lease. Each row of its open work has this name in the column `run`."""
 
     async def take(self) -> None:
-        """Take the lease. Raises `StoreError` when another gateway uses the database, or it can't be used."""
+        """Take the lease. Raises `StoreError` when another gateway uses the database, or when it can't be used."""
         await self._connection.open(self._join, self._renew_or_stop, self._come_back)
 
     async def renew(self) -> None:
@@ -58,7 +58,7 @@ class RowLeases:
             raise StoreError(self._lose(_TAKEN_OVER))
 
     async def release(self) -> None:
-        """Give the lease up. Other processes may close what this one left open."""
+        """Give the lease up. Other processes may close the work that this process left open."""
         await self._connection.close(self.own)
 
     async def is_alive(self, holder: str) -> bool:
@@ -71,7 +71,7 @@ class RowLeases:
         return True
 
     async def sweep(self, *, is_node: bool = True) -> None:
-        """Remove the rows of processes that are gone; `is_node`: those of nodes, too."""
+        """Remove the leases of processes that are gone; `is_node`: those of nodes, too."""
         sql = _SWEEP if is_node else f"{_SWEEP} AND id NOT IN (SELECT id FROM nodes)"
         await self._database.execute(sql, (self._seconds,))
 
@@ -80,7 +80,7 @@ class RowLeases:
     async def _join(self, raw: Raw) -> None:
         await self._lock(raw)
         await self._connection.add_row(raw, self.own, is_gateway=self._is_gateway)
-        if self._is_gateway:  # this process has the lock of all gateways: so no earlier one lives
+        if self._is_gateway:  # this process has the lock of all gateways: so no earlier gateway lives
             await raw.execute("DELETE FROM leases WHERE is_gateway AND id <> $1", self.own)
         await self._wait_for_unlocked(raw)
 
@@ -93,7 +93,7 @@ class RowLeases:
     async def _wait_for_unlocked(self, raw: Raw) -> None:
         """Wait until every other lease is locked by its process or has expired, for two lease times at most.
 
-        So a start after a crash finds all that was left open.
+        So a start after a crash finds all work that was left open.
         """
         for _ in range(RENEWALS * 2):
             if await raw.fetchval(_UNLOCKED, self.own, self._seconds) == 0:
@@ -101,19 +101,21 @@ class RowLeases:
             await asyncio.sleep(self._seconds / RENEWALS)
 
     async def _renew_or_stop(self, raw: Raw) -> bool:
+        """Renew the lease. Stop all writes if it is lost. Return whether it still counts."""
         counts = await self._renew(raw)
         if not counts:
             self._lose(_TAKEN_OVER)
         return counts
 
     async def _renew(self, raw: Raw) -> bool:
-        is_here = await raw.fetchval(_RENEW, self.own)
-        if is_here is False:
+        """Renew the row of the lease. Return False if the row is gone."""
+        is_same_backend = await raw.fetchval(_RENEW, self.own)
+        if is_same_backend is False:
             self._lose(f"The database can't be used: {TRANSACTION_MODE}.")
-        return is_here is not None
+        return is_same_backend is not None
 
     async def _come_back(self, raw: Raw) -> bool:
-        """Take the locks again on a new connection. Ends the server's side of the old one, which may not know yet."""
+        """Take the locks again on a new connection. First end the server's side of the old one: it may still stand."""
         await raw.execute(_END_OLD, self.own)
         try:
             await self._lock(raw)
@@ -125,6 +127,7 @@ class RowLeases:
         return True
 
     def _lose(self, reason: str) -> str:
+        """Stop all writes of this process. Return the text that says why."""
         text = reason if reason.endswith(".") else f"{reason}. Restart this gateway."
         self._database.stop_writes(text)
         return text

@@ -1,4 +1,4 @@
-"""The tables, as numbered steps: SQLite's, in PostgreSQL's words, and its own. A step never changes again.
+"""The tables, as numbered steps: those of SQLite in the SQL of PostgreSQL, and more. A step never changes again.
 
 Texts are compared byte by byte, as SQLite does, whatever the language of the database.
 """

@@ -1,8 +1,8 @@
 """Moving an embedded installation into PostgreSQL, in one transaction: all of it is there, or nothing.
 
 Each table is read back inside that transaction, and counts and hashes of both sides have to be equal before the commit.
-So a move that is interrupted anywhere leaves an empty database, and can be run again. A move that was done is found to
-be done: the same counts and hashes are there.
+So a move that is interrupted anywhere leaves an empty database, and can be run again. A move after a complete one finds
+equal counts and hashes, and changes nothing.
 """
 
 import hashlib
@@ -56,11 +56,11 @@ class MoveReport(Struct, frozen=True):
 
     tables: Mapping[str, TableSum]
     was_done: bool
-    """The database had all of it already."""
+    """Whether the database had everything already, from an earlier move."""
 
 
 class _Source(Struct, frozen=True):
-    """An embedded installation."""
+    """An embedded installation: the database, the state folder and the artifacts to move."""
 
     database: SqliteDatabase
     state: Path
@@ -68,7 +68,7 @@ class _Source(Struct, frozen=True):
 
 
 class _Summing:
-    """Sums up rows as they pass."""
+    """Counts rows and sums up their hashes."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -87,7 +87,7 @@ class _Summing:
 async def move_to_postgres(
     state: Path, address: StoreAddress, tell: Callable[[str], None], artifacts: MovedArtifacts | None = None
 ) -> MoveReport:
-    """Copy everything of the state folder. Raises `StoreError`; then the target is as it was before."""
+    """Copy everything of the state folder into the database. When it raises `StoreError`, the database is unchanged."""
     artifacts = artifacts or MovedArtifacts(state / "artifacts")
     source = SqliteDatabase(state)
     if not source.file.exists():
@@ -104,6 +104,7 @@ async def move_to_postgres(
 
 
 async def _check_unused(runs: Path, own: FileLeases) -> None:
+    """Raise `StoreError` when another process uses the state folder."""
     for lease in os.listdir(runs):
         if lease != own.own and not lease.startswith(".") and await own.is_alive(lease):
             raise StoreError("A gateway or program uses the state folder: stop it first, then move.")
@@ -124,7 +125,7 @@ async def _move_into(source: _Source, address: StoreAddress, tell: Callable[[str
 
 
 async def _move_rows(source: _Source, address: StoreAddress, tell: Callable[[str], None]) -> MoveReport:
-    """Copy all tables into an empty database; compare them with one that has rows, as after an earlier move."""
+    """Copy all tables into an empty database. If it has rows, as after an earlier move, only compare the tables."""
     raw: Any = await Connector(address).connect("move")  # COPY and cursors, which `TableConnection` does not have
     try:
         async with raw.transaction():
@@ -155,12 +156,12 @@ async def _has_rows(raw: Any, table: str) -> bool:
 
 
 async def _move_table(source: SqliteDatabase, raw: Any, table: str, is_empty: bool) -> TableSum:
-    """Copy a table if the target is empty. Return its sum, which both sides share. Raises `StoreError`."""
+    """Copy a table if the target is empty. Return its sum. Raises `StoreError` when the sums of both sides differ."""
     columns: dict[str, str] = dict(await raw.fetch(_COLUMNS, table))
     summing = _Summing()
     rows = _read_source(source, table, columns, summing)
     if is_empty:
-        # One COPY for all rows: the server works while we read. A trigger would change what is copied.
+        # One COPY for all rows: the server writes while we read. Triggers are off: they would change the rows.
         await raw.execute(f"ALTER TABLE {table} DISABLE TRIGGER USER")
         await raw.copy_records_to_table(table, records=rows, columns=list(columns), timeout=_COPY_SECONDS)
         await raw.execute(f"ALTER TABLE {table} ENABLE TRIGGER USER")
@@ -183,7 +184,7 @@ async def _move_artifacts(artifacts: MovedArtifacts, raw: Any, is_empty: bool) -
 
 
 def _check_equal(table: str, given: TableSum, found: TableSum, is_empty: bool) -> TableSum:
-    """Return the sum of both sides. Raises `StoreError` when they differ."""
+    """Return the sum if it is the same on both sides. Raises `StoreError` when the sums differ."""
     if given == found:
         return given
     text = f"The table {table!r} has {found.count} rows there and {given.count} here, or other content"
@@ -204,7 +205,7 @@ async def _read_source(
 
 
 async def _read_parts(source: SqliteDatabase, table: str, names: str) -> AsyncIterator[Sequence[Row]]:
-    """Yield many rows at once. Tables whose rows have no numbers are small: they are read as a whole."""
+    """Yield the rows in parts. Tables without `rowid` are small: they are read as a whole."""
     if table not in ("messages", "calls", "call_notes", "questions", "sessions", "memories"):
         yield await source.fetch_all(f"SELECT {names} FROM {table}")
         return
@@ -215,9 +216,9 @@ async def _read_parts(source: SqliteDatabase, table: str, names: str) -> AsyncIt
 
 
 def _convert(rows: Iterable[Row], kinds: list[str]) -> Iterator[Row]:
-    """Yield the rows as PostgreSQL has them: SQLite has no booleans, and whole numbers where a time is exact.
+    """Yield the rows as PostgreSQL has them. SQLite has 0 and 1 for booleans, and whole numbers for some times.
 
-    What is behind the last column is left out.
+    Values after the columns of `kinds` are left out.
     """
     converters = {"boolean": bool, "double precision": float}
     changes = [(at, converters[kind]) for at, kind in enumerate(kinds) if kind in converters]
@@ -239,7 +240,7 @@ async def _sum_target(raw: Any, table: str, columns: list[str]) -> TableSum:
 
 
 async def _copy_files(raw: Any, state: Path) -> None:
-    """Copy what SQLite's store has as small files."""
+    """Copy the small files of SQLite's store into rows."""
     for name, file in _FILES.items():
         if (state / file).exists():
             sql = "INSERT INTO documents VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET body = excluded.body"

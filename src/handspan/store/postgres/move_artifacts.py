@@ -1,6 +1,6 @@
-"""Moving artifacts out of the state folder: their records and bodies, into rows or a bucket, and their hashes.
+"""Moves artifacts from the state folder into rows or a bucket: records and bodies. Both sides are compared by hashes.
 
-An object is put under the artifact's id: a move that is run again puts it again. Rows are part of the one transaction.
+An object is put under the artifact's id: a move that is run again replaces it. Rows are part of the one transaction.
 """
 
 import hashlib
@@ -32,9 +32,10 @@ class MovedArtifacts(Struct, frozen=True):
     folder: Path
     bucket: Bucket | None = None
     above: int = 1024 * 1024
+    """Larger bodies go to the bucket."""
 
     async def copy(self, raw: Any) -> None:
-        """Copy all of them. Raises `StoreError` and `OSError`."""
+        """Copy all artifacts. Raises `StoreError` and `OSError`."""
         for record, body in self._found():
             place = "bucket" if self.bucket is not None and body.size > self.above else "rows"
             await raw.execute(_INSERT, *_values(record), place)
@@ -47,13 +48,13 @@ class MovedArtifacts(Struct, frozen=True):
                 number += 1
 
     async def source_rows(self) -> AsyncIterator[Row]:
-        """Yield the columns of each artifact in the folder, with the hash of its body."""
+        """Yield the columns of each artifact in the folder, with the hashes of its pieces."""
         for record, body in self._found():
             digests = [hashlib.sha256(piece).digest() async for piece in pieces_of(body)]
             yield (*_values(record), b"".join(digests))
 
     async def target_rows(self, raw: Any) -> AsyncIterator[Row]:
-        """Yield the same of each artifact in the database; large bodies are read back from the bucket."""
+        """Yield the columns and hashes of each artifact in the database. Objects are read back from the bucket."""
         for *values, place in await raw.fetch(_ROWS):
             if place == "bucket":
                 digests = [digest async for digest in self._object_digests(values[0], values[4])]
@@ -62,12 +63,13 @@ class MovedArtifacts(Struct, frozen=True):
             yield (*values, b"".join(digests))
 
     async def _object_digests(self, artifact_id: str, size: int) -> AsyncIterator[bytes]:
+        """Yield the hash of each piece of an object."""
         for begin in range(0, size if self.bucket is not None else 0, PIECE):
             piece = await self.bucket.get(artifact_id, begin, min(begin + PIECE, size)) if self.bucket else None
             yield hashlib.sha256(piece or b"").digest()
 
     def _found(self) -> list[tuple[ArtifactRecord, Body]]:
-        """Return the artifacts that are whole: a damaged record or one without a body counts as gone."""
+        """Return the artifacts that are whole. Skip damaged records, and records whose body is missing or too short."""
         found: list[tuple[ArtifactRecord, Body]] = []
         for path in sorted(self.folder.glob("*.json")):
             try:

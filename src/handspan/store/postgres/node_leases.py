@@ -1,8 +1,8 @@
 """The leases of nodes: several gateways use one database, and each lives by its row (SPEC K; A2).
 
-A node renews its row three times in the time of a lease, by the database's clock. No connection counts: a frozen node
-loses its lease though its connection stands. A lease that is over is deleted with all that belongs to the node, so it
-never lives again: the node notices that its row is gone, and joins again under a new id.
+A node renews its row three times in the time of a lease, by the database's clock. Only the row counts, not the
+connection: a frozen node loses its lease though its connection stands. A lease that is over is deleted with all rows of
+the node, and never lives again: the node notices that its row is gone, and joins again under a new id.
 """
 
 import logging
@@ -30,14 +30,14 @@ _IS_OVER: Final = "leases.seen <= clock_timestamp() - make_interval(secs => {})"
 _FIND: Final = f"SELECT {_IS_OVER.format('?/*double precision*/')} FROM leases JOIN nodes USING (id) WHERE id = ?"
 _LOST: Final = f"SELECT id FROM leases JOIN nodes USING (id) WHERE {_IS_OVER.format('?/*double precision*/')}"
 _DELETE_LOST: Final = f"DELETE FROM leases WHERE id = ? AND {_IS_OVER.format('?/*double precision*/')}"
-_FORGET_REQUESTS: Final = (  # one without an answer still runs; after a day, its node could not store the answer
+_FORGET_REQUESTS: Final = (  # a request without an answer still runs; after a day its node failed to store the answer
     "DELETE FROM asked_requests WHERE at < clock_timestamp()"
     " - CASE WHEN answer IS NULL THEN interval '1 day' ELSE interval '1 hour' END"
 )
 
 
 class NodeLeases:
-    """The lease of this node, and what it sees of the others."""
+    """The lease of this node, and which leases of other nodes are over."""
 
     def __init__(
         self,
@@ -59,20 +59,22 @@ class NodeLeases:
         self.address = ""
         """Where this node answers requests."""
         self._ahead = 0.0
-        """Seconds that the database's clock is ahead of ours."""
+        """Seconds that the database's clock is ahead of the clock of this node."""
         self._renewed_at = -math.inf
+        """When the lease was last renewed, by the monotonic clock."""
         self._steady_since = math.inf
+        """Since when the lease was always renewed in time."""
         self.own = os.urandom(16).hex()
-        """The incarnation of this node. Each row of its open work has it in the column `run`."""
+        """The incarnation of this node. Each row of its open work has this id in the column `run`."""
         self.on_lost: Callable[[str], None] = lambda old: None
-        """Is called with the old incarnation when the others counted it as lost. `own` is the new one by then."""
+        """Is called with the old incarnation when other nodes counted it as lost. `own` is the new one by then."""
 
     def renew_while(self, may_renew: Callable[[], bool]) -> None:
-        """Renew the lease only while this is true: a node that the others can't reach gives no sign of life."""
+        """Renew the lease only while `may_renew` returns True: a node that others can't reach must lose its lease."""
         self._connection.may_renew = may_renew
 
     async def take(self) -> None:
-        """Join the others. Raises `StoreError` when a gateway that is alone uses the database, or it can't be used."""
+        """Join the other nodes. Raises `StoreError` when a lone gateway uses the database, or when it can't be used."""
         await self._connection.open(self._join_first, self._renew_or_join, self._come_back)
 
     async def renew(self) -> None:
@@ -81,7 +83,7 @@ class NodeLeases:
             raise StoreError("The other nodes counted this one as lost. It joins again by itself.")
 
     async def release(self) -> None:
-        """Give the lease up. Other nodes may close what this one left open."""
+        """Give the lease up. Other nodes may close the work that this node left open."""
         await self._connection.close(self.own)
 
     async def is_alive(self, holder: str) -> bool:
@@ -94,7 +96,7 @@ class NodeLeases:
         return True
 
     async def lost_nodes(self) -> list[str]:
-        """Return the nodes whose lease is over; no node while this one can't judge."""
+        """Return the nodes whose lease is over; no node while `can_judge` is False."""
         if not self.can_judge:
             return []
         rows = await self._database.fetch_all(_LOST, (self._seconds,))
@@ -102,17 +104,20 @@ class NodeLeases:
 
     @property
     def can_judge(self) -> bool:
-        """Whether its own lease had no gap for a while: after an outage of the database, all leases are old."""
+        """Whether this node may count others as lost: its own lease had no gap for a while.
+
+        After an outage of the database, all leases look old.
+        """
         now = time.monotonic()
         return now - self._steady_since >= self._seconds and now - self._renewed_at <= self._seconds
 
     async def sweep(self) -> None:
-        """Remove the rows of commands that are gone, and of requests that were answered long ago."""
+        """Remove the leases of commands that are gone, and the rows of old requests."""
         await self._others.sweep(is_node=False)
         await self._database.execute(_FORGET_REQUESTS)
 
     def now(self) -> float:
-        """Return the time of day of the database: the clocks of nodes differ, and what expires has to be the same."""
+        """Return the time of day by the database's clock: the clocks of nodes differ, and expiry has to be the same."""
         return time.time() + self._ahead
 
     # Over the connection that holds the locks.
@@ -130,11 +135,13 @@ class NodeLeases:
             await raw.execute(_ADD_NODE, self.own, self._name, self.address, VERSION, self._role)
 
     async def _renew_or_join(self, raw: Raw) -> bool:
+        """Renew the lease, or join again if it is lost. Return True: a node always has a lease then."""
         if not await self._renew(raw):
             await self._join_again(raw)
         return True
 
     async def _renew(self, raw: Raw) -> bool:
+        """Renew the row of the lease, and read the database's clock. Return False if the row is gone."""
         asked = time.time()
         database_time = await raw.fetchval(_RENEW, self.own)
         if database_time is None:
@@ -144,7 +151,7 @@ class NodeLeases:
         return True
 
     async def _come_back(self, raw: Raw) -> bool:
-        """Go on with a new connection."""
+        """Renew the lease over a new connection, and take its locks again."""
         if not await self._renew(raw):
             await self._join_again(raw)
         else:
@@ -153,6 +160,7 @@ class NodeLeases:
         return True
 
     async def _join_again(self, raw: Raw) -> None:
+        """Join the other nodes under a new incarnation, and call `on_lost`."""
         old, self.own = self.own, os.urandom(16).hex()
         self._steady_since = math.inf
         try:

@@ -1,4 +1,4 @@
-"""The tables of several gateways that are one (SPEC K): what nodes tell each other by the database."""
+"""The tables of several gateways that act as one (SPEC K): what nodes tell each other by the database."""
 
 from typing import Final
 

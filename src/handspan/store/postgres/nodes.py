@@ -1,4 +1,4 @@
-"""Nodes and their clients as rows (SPEC K). The rows of a node go with its lease."""
+"""Nodes and their clients as rows (SPEC K). The rows of a node are deleted with its lease."""
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -61,7 +61,7 @@ _ANSWER_REQUEST: Final = (
 _FORGET_REQUEST: Final = "DELETE FROM asked_requests WHERE kind = ? AND owner = ? AND key = ? AND node = ?"
 _HOLDER: Final = "SELECT node FROM named_leases WHERE name = ?"
 _HOLD: Final = "INSERT INTO named_leases (name, node) VALUES (?, ?) ON CONFLICT (name) DO NOTHING"
-_REVOKED: Final = (  # by the database's clock, as the times of the tokens: that of this node may be wrong
+_REVOKED: Final = (  # by the database's clock, which also sets the times of tokens: this node's clock may be wrong
     "SELECT owner, hash FROM tokens"
     " WHERE revoked >= EXTRACT(EPOCH FROM statement_timestamp())::double precision - ?/*double precision*/"
 )
@@ -70,7 +70,7 @@ _load: Final = msgspec.json.Decoder(dict[str, float])
 
 
 class StoredNodes:
-    """What nodes know of each other. It implements `NodeBook`."""
+    """What nodes know of each other. Implements `NodeBook`."""
 
     def __init__(self, database: PostgresDatabase, leases: NodeLeases) -> None:
         self._database = database
@@ -87,12 +87,15 @@ class StoredNodes:
         return self.leases.own
 
     def prepare(self, address: str, may_renew: Callable[[], bool], on_lost: Callable[[str], None]) -> None:
-        """Say, before the store is opened, where this node answers, when it may live, and what to call at its loss."""
+        """Set the address of this node, when it may renew its lease, and what to call when it was counted as lost.
+
+        Call this before the store is opened.
+        """
         self.leases.address, self.leases.on_lost = address, on_lost
         self.leases.renew_while(may_renew)
 
     async def describe(self, *, is_draining: bool, load: Mapping[str, float]) -> None:
-        """Store what others see of this node."""
+        """Store what other nodes see of this node."""
         sql = "UPDATE nodes SET draining = ?, load = ? WHERE id = ?"
         await self._database.execute(sql, (is_draining, msgspec.json.encode(load), self.own))
 
@@ -105,7 +108,7 @@ class StoredNodes:
         ]
 
     async def lost_nodes(self) -> Sequence[str]:
-        """Return the nodes whose lease is over; no node while this one can't judge: its own lease had a gap."""
+        """Return the nodes whose lease is over. Return no node while this node's own lease had a gap."""
         return await self.leases.lost_nodes()
 
     async def declare_lost(self, node: str) -> bool:
@@ -113,12 +116,12 @@ class StoredNodes:
         return await self._database.execute("DELETE FROM leases WHERE id = ?", (node,)) == 1
 
     async def add_client(self, client: ClientRecord) -> AddedClient:
-        """Note that this client is connected here now, unless it has connected elsewhere since then."""
-        since = self.leases.now() - client.age  # now: the write may have to wait
+        """Note that this client is connected to this node, unless it has connected to another node later."""
+        since = self.leases.now() - client.age  # taken before the write, which may have to wait
         return await self._database.write(partial(_add_client, client, since))
 
     async def claim_server(self, server: ClientRecord) -> int:
-        """Let this node run an MCP server, unless another node does. Return the epoch; 0: another one does."""
+        """Let this node run an MCP server, unless another node runs it. Return the epoch; 0 if another node runs it."""
         about = (server.role, sanitize(server.label), " ".join(server.capabilities), sanitize(server.name))
         values = (server.peer, server.owner, *about, server.tools, server.node)
         epoch = await self._database.write(lambda connection: connection.fetch_value(_CLAIM_SERVER, values))
@@ -130,7 +133,7 @@ class StoredNodes:
         await self._database.execute(sql, (tools, peer, epoch))
 
     async def remove_client(self, peer: str, epoch: int) -> None:
-        """Note that this connection of a client is gone. A newer one stays."""
+        """Note that this connection of a client is gone. A newer connection stays."""
         await self._database.execute("DELETE FROM clients WHERE peer = ? AND epoch = ?", (peer, epoch))
 
     async def client_nodes(self, owners: Sequence[str]) -> Sequence[ClientNode]:
@@ -155,14 +158,14 @@ class StoredNodes:
         return row[0] or "" if row is not None else ""
 
     async def claim_request(self, kind: str, owner: str, key: str, asked: bytes, seconds: float) -> RequestClaim:
-        """Let this node answer this request, unless another node is at work on it, or it has its answer."""
+        """Let this node answer the request, unless another node works on it, or an answer is younger than `seconds`."""
         row = (kind, sanitize(owner), sanitize(key))
 
         async def work(connection: TableConnection) -> RequestClaim:
             if await connection.fetch_one(_CLAIM_REQUEST, (*row, asked, self.own, seconds)) is not None:
                 return RequestClaim(True, asked)
             found = await connection.fetch_one(_FIND_REQUEST, row)
-            if found is None:  # its node was lost just now: the caller asks again
+            if found is None:  # the node of the request was lost just now: the caller tries again
                 return RequestClaim(False, asked)
             holder, before, answer = found
             return RequestClaim(holder == self.own, before, answer)
@@ -170,7 +173,7 @@ class StoredNodes:
         return await self._database.write(work)
 
     async def answer_request(self, kind: str, owner: str, key: str, answer: bytes | None) -> None:
-        """Store the answer to a request that this node has claimed. None: it has none, and may begin anew."""
+        """Store the answer to a request that this node has claimed. None: it has none, and can be claimed again."""
         row = (kind, sanitize(owner), sanitize(key), self.own)
         if answer is None:
             await self._database.execute(_FORGET_REQUEST, row)
@@ -192,7 +195,7 @@ class StoredNodes:
         await self._database.execute("DELETE FROM named_leases WHERE name = ? AND node = ?", (name, self.own))
 
     async def holders(self) -> Mapping[str, str]:
-        """Return the node of each lease with a name."""
+        """Return the node that has each named lease, by the lease's name."""
         return dict(await self._database.fetch_all("SELECT name, node FROM named_leases"))
 
     async def revoked_tokens(self, seconds: float) -> Sequence[tuple[str, str]]:
@@ -202,13 +205,16 @@ class StoredNodes:
 
 
 class StoredCodes:
-    """Pairing codes and sign-in links as rows, by the database's clock. It implements `EntryCodes`."""
+    """Pairing codes and sign-in links as rows, by the database's clock. Implements `EntryCodes`."""
 
     def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
 
     async def add(self, code: EntryCode, seconds: float, tries: int, most: int) -> None:
-        """Store a code for so many seconds. `most`: how many of its kind may be open; the oldest go first."""
+        """Store a code for so many seconds. `tries`: after so many wrong guesses it is removed.
+
+        `most`: how many codes of its kind may be open; the oldest are removed first.
+        """
 
         async def work(connection: TableConnection) -> None:
             await connection.execute("DELETE FROM entry_codes WHERE until <= clock_timestamp()")
@@ -219,7 +225,7 @@ class StoredCodes:
         await self._database.write(work)
 
     async def take(self, code_hash: str, kind: str) -> EntryCode | None:
-        """Remove this code and return it; None when it is unknown, used or too old."""
+        """Remove this code and return it; None when the code is unknown, used or too old."""
         row = await self._database.write(lambda connection: connection.fetch_one(_TAKE_CODE, (code_hash, kind)))
         return None if row is None else EntryCode(code_hash, kind, row[0], _scopes.decode(row[1]))
 
@@ -234,7 +240,7 @@ class StoredCodes:
 
 
 def _split(row: Row) -> Row:
-    """Return the row with the capabilities one by one."""
+    """Return the row of a client with its capabilities as a list."""
     return (*row[:8], row[8].split(), *row[9:])
 
 
@@ -247,9 +253,7 @@ async def _add_client(client: ClientRecord, since: float, connection: TableConne
     about = (client.role, label, client.session, client.prefix, " ".join(client.capabilities))
     values = (client.peer, owner, client.node, *about, sanitize(client.name), client.token, client.tools)
     epoch = await connection.fetch_value(_ADD_CLIENT, (*values, since))
-    if (
-        epoch is None
-    ):  # written late, as after an outage: the client has connected again since then, and that row counts
+    if epoch is None:  # this write comes late, as after an outage: the row of a later connection counts
         newer = await connection.fetch_one(find_row, (client.peer,))
         return AddedClient(0, newer=newer[1] if newer is not None else 0)
     replaced = before[0] if before is not None and before[0] != client.node else ""
@@ -257,6 +261,7 @@ async def _add_client(client: ClientRecord, since: float, connection: TableConne
 
 
 async def _secret(name: str, connection: TableConnection) -> bytes:
+    """Return the secret of this name. The first call makes it."""
     made = secrets.token_bytes(_SECRET_BYTES)
     await connection.execute(
         "INSERT INTO documents (name, body) VALUES (?, ?) ON CONFLICT (name) DO NOTHING", (f"key {name}", made)

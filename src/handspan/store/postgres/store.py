@@ -29,7 +29,7 @@ PostgresStore: TypeAlias = TableStore[PostgresDatabase]
 
 
 def address_of(settings: StoreSettings) -> StoreAddress:
-    """Return the address. Raises `ConfigError` when it can't be meant."""
+    """Return the address of the database. Raises `ConfigError` for a wrong address."""
     url = read_secret(settings.url, os.environ, "store.url")
     address = StoreAddress(url, settings.connections, settings.timeout, settings.application_name)
     address.check()
@@ -42,13 +42,13 @@ def database_of(settings: Settings) -> PostgresDatabase:
 
 
 def artifacts_of(settings: Settings, database: PostgresDatabase, guard: NetGuard) -> RowArtifacts:
-    """Return the artifacts in this database. Raises `ConfigError` for a bucket that can't be meant."""
+    """Return the artifacts in this database. Raises `ConfigError` for wrong settings of the bucket."""
     limits, bucket = ArtifactLimits.of(settings.store.artifacts), bucket_of(settings.store.objects, guard)
     return RowArtifacts(database, settings.state / "artifacts", limits, bucket, settings.store.objects.above)
 
 
 def store_of(settings: Settings, guard: NetGuard, *, is_gateway: bool) -> PostgresStore:
-    """Return the store of these settings. Raises `ConfigError` for an address that can't be meant."""
+    """Return the store of these settings. Raises `ConfigError` for a wrong address."""
     database, cluster = PostgresDatabase(address_of(settings.store)), settings.cluster
     artifacts = artifacts_of(settings, database, guard)
     days = settings.journal_days
@@ -60,7 +60,7 @@ def store_of(settings: Settings, guard: NetGuard, *, is_gateway: bool) -> Postgr
 
 
 class NodeName(Struct, frozen=True):
-    """What others see of a node of several."""
+    """The name and role under which other nodes see a node."""
 
     name: str
     role: str = "all"
@@ -80,10 +80,10 @@ def postgres_store(
     bucket: Bucket | None = None,
     above: int = 1024 * 1024,
 ) -> PostgresStore:
-    """Return a store in this database. `folder`: the state folder. `is_gateway`: only one may be open.
+    """Return a store in this database. `folder`: the state folder. `is_gateway`: only one gateway may use it.
 
-    `node`: several may be open, and this is one of them. `limits`, `bucket` and `above`: see `RowArtifacts`; for the
-    others see `TableStore`.
+    `node`: the gateway is one of several nodes that use it. For `limits`, `bucket` and `above` see `RowArtifacts`; for
+    the other parameters see `TableStore`.
     """
     database = PostgresDatabase(address)
     artifacts = RowArtifacts(database, folder / "artifacts", limits, bucket, above)

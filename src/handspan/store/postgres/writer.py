@@ -1,8 +1,8 @@
-"""The one task that writes. Everything that came since its last commit goes into the next one (micro-batches).
+"""The one task that writes. All jobs that came since the last commit go into the next one (micro-batches).
 
-The future of a job gets its value after the commit: acknowledged means committed (SPEC A2). A job that certainly was
-not stored when the connection broke is tried again on the next one, for `timeout` seconds. A job whose commit was under
-way gets an error that says so: nothing can tell whether it is stored.
+The future of a job gets its value after the commit: acknowledged means committed (SPEC A2). When the connection breaks,
+a job that certainly was not stored is tried again on the next connection, for `timeout` seconds. A job whose commit was
+under way gets an error that says so: it is not known whether it is stored.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 _MAX_IN_ONE_COMMIT: Final = 500
 _TRIES: Final = 6
-"""For a transaction that meets others."""
+"""How often a transaction is tried that fails because of another one."""
 _FIRST_DELAY: Final = 0.05
 _LONGEST_DELAY: Final = 1.0
 
@@ -56,10 +56,13 @@ class OneStatement(Struct, frozen=True):
 
 
 class _WaitingJob(Struct, frozen=True):
+    """A job in the queue."""
+
     job: WriteJob
     batch: Batch | None
-    """How it joins others; None: it has a transaction of its own."""
+    """How the job joins others in one statement; None: it has a transaction of its own."""
     since: float
+    """When the job came, by the monotonic clock."""
 
 
 class _Undecided(Exception):
@@ -74,19 +77,20 @@ class PostgresWriter:
         self._address = connector.address
         self._raw: Raw | None = None
         self._jobs: deque[_WaitingJob] = deque()
-        self._came = asyncio.Event()
+        self._has_work = asyncio.Event()
+        """Is set when a job has come, or when the writer is to close."""
         self._is_closing = False
         self._task: asyncio.Task[None] | None = None
         self.commits = 0
         self.wrote_at = -math.inf
-        """When the last transaction was committed, by the monotonic clock. A failed one after it voids that."""
+        """When the last transaction was committed, by the monotonic clock; minus infinity after a failed one."""
         self.lacked_at = -math.inf
         """When the server last refused a write because it lacks room or another resource, or takes no writes."""
         self.lack = ""
-        """Why it did, for people."""
+        """Why the server refused that write, for people."""
 
     def has_lacked(self, seconds: float) -> bool:
-        """Whether the server has refused a write so in the last seconds."""
+        """Whether the server has refused a write for lack of a resource in the last `seconds`."""
         return time.monotonic() - self.lacked_at < seconds
 
     def open(self) -> None:
@@ -96,21 +100,22 @@ class PostgresWriter:
     def put(self, job: WriteJob) -> None:
         """Add a job to the queue."""
         self._jobs.append(_WaitingJob(job, find_batch(job.work), time.monotonic()))
-        self._came.set()
+        self._has_work.set()
 
     async def close(self) -> None:
         """Write everything in the queue, then close the connection."""
         self._is_closing = True
-        self._came.set()
+        self._has_work.set()
         if self._task is not None:
             await finish(self._task)
 
     async def _main(self) -> None:
+        """Run jobs until the writer is closed and the queue is empty. Wait longer after each failure."""
         delay = _FIRST_DELAY
         while self._jobs or not self._is_closing:
             if not self._jobs:
-                self._came.clear()
-                await self._came.wait()
+                self._has_work.clear()
+                await self._has_work.wait()
                 continue
             try:
                 raw = await self._connect()
@@ -132,14 +137,14 @@ class PostgresWriter:
         return self._raw
 
     def _give_up(self, error: Exception, seconds: float) -> None:
-        """Give this error to the jobs that have waited so long."""
+        """Give this error to the jobs that have waited for so many seconds."""
         self.wrote_at = -math.inf
         too_old = time.monotonic() - seconds
         while self._jobs and self._jobs[0].since <= too_old:
             set_futures([WriteOutcome(self._jobs.popleft().job.future, None, error)])
 
     def _put_back(self, waiting: Sequence[_WaitingJob], *, is_alone: bool = False) -> None:
-        """Let these jobs be the next ones, in their order; `is_alone`: each in its own transaction."""
+        """Put these jobs first in the queue, in their order; `is_alone`: each in its own transaction."""
         jobs = [structs.replace(one, batch=None) for one in waiting] if is_alone else waiting
         self._jobs.extendleft(reversed(jobs))
 
@@ -153,9 +158,9 @@ class PostgresWriter:
         return jobs
 
     async def _run(self, raw: Raw, waiting: list[_WaitingJob]) -> bool:
-        """Run these jobs and set their futures. Those that were certainly not stored go back to the queue.
+        """Run these jobs and set their futures. Jobs that were certainly not stored may go back to the queue.
 
-        Return False when the connection broke: the next one may break, too.
+        Return False when the connection broke, so that the caller waits before the next try.
         """
         try:
             outcomes = await self._commit(raw, waiting)
@@ -164,7 +169,7 @@ class PostgresWriter:
             text = f"{failure.message} The connection broke in a commit: look whether this was stored."
             outcomes = [WriteOutcome(one.job.future, None, StoreError(text)) for one in waiting]
             self._drop()
-        except Exception as error:  # of the database, a late refusal or a bug in a work: the others must not suffer
+        except Exception as error:  # the database, a late refusal or a bug in a work: other jobs must not fail with it
             self.wrote_at = -math.inf
             if is_database_error(error) and needs_new_connection(error, raw):
                 self._drop()
@@ -179,13 +184,14 @@ class PostgresWriter:
         return True
 
     def _drop(self) -> None:
+        """Drop a connection that is broken."""
         self.wrote_at = -math.inf
         raw, self._raw = self._raw, None
         if raw is not None and not raw.is_closed():
             raw.terminate()
 
     async def _commit(self, raw: Raw, waiting: list[_WaitingJob]) -> list[WriteOutcome]:
-        """Return the outcomes of what is committed. A job whose row did not fit goes back to the queue."""
+        """Run these jobs and commit. Return their outcomes. A job whose row did not fit may go back to the queue."""
         batched = [(one.batch, one.job) for one in waiting if one.batch is not None]
         if not batched:
             outcomes = [await self._commit_one(raw, waiting[0].job)]
@@ -194,14 +200,14 @@ class PostgresWriter:
         else:  # one statement is a transaction of its own
             fitting = await _undecided_if_broken(raw, _run_group(raw, groups[0]))
             outcomes = [outcome for outcome in fitting if outcome is not None]
-            # By itself a work says why its row did not fit; it may fit by then. What is committed does not wait for it.
+            # A work that runs by itself says why its row did not fit, or fits by then. The others do not wait for it.
             self._put_back([one for one, found in zip(waiting, fitting, strict=True) if found is None], is_alone=True)
         self.commits += 1
         self.wrote_at = time.monotonic()
         return outcomes
 
     async def _commit_one(self, raw: Raw, job: WriteJob) -> WriteOutcome:
-        """Run a work in its own transaction, which sees one moment; again if it met another one."""
+        """Run a work in its own transaction, which sees one moment. Try again if it fails because of another one."""
         if isinstance(job.work, OneStatement):
             changed = await _undecided_if_broken(raw, job.work(PostgresConnection(raw)))
             return WriteOutcome(job.future, changed, None)
@@ -214,6 +220,7 @@ class PostgresWriter:
         raise AssertionError("the last try returns or raises")
 
     def _convert(self, error: Exception) -> Exception:
+        """Return the error for the caller: a refusal as it is, any other as `StoreError`. Note a lack of resources."""
         if isinstance(error, HandspanError):
             return error
         if not is_database_error(error):
@@ -225,7 +232,7 @@ class PostgresWriter:
 
 
 async def _run_work(raw: Raw, work: Work[Any]) -> Any:
-    """Return the value of a work, which may be several. One that could join others is one statement here, too."""
+    """Run a work, or all works of `AllWorks`, and return its value. A work with a batch is one statement, too."""
     if isinstance(work, AllWorks):
         for one in work.works:
             await _run_work(raw, one)
@@ -236,13 +243,13 @@ async def _run_work(raw: Raw, work: Work[Any]) -> Any:
 
 
 async def _run_batch(raw: Raw, batch: Batch, works: Sequence[Work[Any]]) -> dict[int, Any]:
-    """Return the value of each work whose row fitted, by its place from 1."""
+    """Run one statement for these works. Return the value of each work whose row fitted, by its place from 1."""
     found = await raw.fetch(batch.statement, *batch.arrays(works))
     return {row["place"]: None if batch.value is None else batch.value(tuple(row)) for row in found}
 
 
 async def _run_group(raw: Raw, group: BatchGroup) -> list[WriteOutcome | None]:
-    """Return the outcome of each job; None for one whose row did not fit."""
+    """Run one statement for these jobs. Return the outcome of each; None for a job whose row did not fit."""
     values = await _run_batch(raw, group.batch, [job.work for job in group.jobs])
     return [
         WriteOutcome(job.future, values[place], None) if place in values else None
@@ -251,15 +258,16 @@ async def _run_group(raw: Raw, group: BatchGroup) -> list[WriteOutcome | None]:
 
 
 async def _run_groups(raw: Raw, groups: Sequence[BatchGroup]) -> list[WriteOutcome]:
-    """Return the outcomes of all jobs, in one transaction. A refusal is an outcome: it changes nothing."""
+    """Run all groups in the transaction around them. Return the outcomes; a refusal is one, and changes nothing."""
     outcomes: list[WriteOutcome] = []
     for group in groups:
         for outcome, job in zip(await _run_group(raw, group), group.jobs, strict=True):
-            outcomes.append(outcome or await _refuse(raw, job))
+            outcomes.append(outcome or await _run_alone(raw, job))
     return outcomes
 
 
-async def _refuse(raw: Raw, job: WriteJob) -> WriteOutcome:
+async def _run_alone(raw: Raw, job: WriteJob) -> WriteOutcome:
+    """Run a job whose row did not fit by itself: mostly it says why it refuses."""
     try:
         return WriteOutcome(job.future, await job.work(PostgresConnection(raw)), None)
     except HandspanError as refusal:
@@ -284,7 +292,7 @@ async def _roll_back(raw: Raw) -> None:
     try:
         await raw.execute("ROLLBACK")
     except Exception:
-        raw.terminate()  # the error before this one is the cause
+        raw.terminate()  # the caller raises the error that led here
 
 
 async def _undecided_if_broken(raw: Raw, statement: Coroutine[Any, Any, _T]) -> _T:

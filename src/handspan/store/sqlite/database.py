@@ -22,13 +22,13 @@ _T = TypeVar("_T")
 _BUSY_SECONDS: Final = 10.0
 _BETWEEN_TRIES: Final = 0.01
 _PROOF_SECONDS: Final = 5.0
-"""How long a write shows that the next one works too."""
+"""How long a successful write counts as proof that the next one works."""
 _PROBE_SECONDS: Final = 2.0
 _LARGEST_WAL: Final = 64 * 1024 * 1024
 _READER_CACHE_KIB: Final = 200
-"""The pages that a connection for reading keeps. SQLite drops them after each write of another connection, so more of
-them help only within one read: a sum of all usage by agent takes a fifth longer with so few. With SQLite's default,
-2 MB, each long conversation that is loaded takes up to 2 MB more."""
+"""The page cache of a connection for reading. SQLite drops the pages after each write of another connection: so a large
+cache helps only within one read. With this size, a sum of all usage by agent takes a fifth longer than with SQLite's
+default of 2 MB. With the default, each long conversation that is loaded takes up to 2 MB more."""
 
 
 class SqliteDatabase:
@@ -46,7 +46,7 @@ class SqliteDatabase:
 
     @property
     def commits(self) -> int:
-        """The number of committed transactions since it was opened."""
+        """The number of committed transactions since the database was opened."""
         return self._writer.commits if self._writer else 0
 
     async def open(self) -> None:
@@ -64,16 +64,16 @@ class SqliteDatabase:
         """Finish all writes, then close the file."""
         writer, self._writer = self._writer, None
         if writer is not None:
-            while self._readers:  # readers first: the last connection tidies up, and only the writer may
+            while self._readers:  # readers first: the last connection empties the log, and readers must not write
                 self._readers.pop().raw.close()
             await asyncio.to_thread(writer.close)
-            while self._readers:  # returned by a thread meanwhile
+            while self._readers:  # a thread may have returned a connection meanwhile
                 self._readers.pop().raw.close()
 
     # Writing.
 
     def write(self, work: Work[_T]) -> asyncio.Future[_T]:
-        """Begin a write, which happens even if the caller does not wait. The future has its value after the commit."""
+        """Begin a write, which happens even if the caller does not wait. After the commit the future has its value."""
         future: asyncio.Future[_T] = self._loop_here().create_future()
         if self._writer is None:
             future.set_exception(self._closed_error())
@@ -90,7 +90,7 @@ class SqliteDatabase:
         return self.write(lambda connection: connection.execute_many(sql, rows))
 
     async def check_writes(self) -> str:
-        """Return why nothing can be written; empty when it can. A write of the last seconds is proof enough."""
+        """Return why the database takes no writes; empty when it takes them. A write of the last seconds is proof."""
         if self._writer is not None and time.monotonic() - self._writer.wrote_at < _PROOF_SECONDS:
             return ""
         if self._probing is None or self._probing.done():
@@ -118,11 +118,11 @@ class SqliteDatabase:
     # Reading.
 
     async def read(self, work: Work[_T]) -> _T:
-        """Return what the work reads, on a thread and in one transaction: all rows are of one moment."""
+        """Return the value of a work that reads, on a thread and in one transaction: all rows are of one moment."""
         return await asyncio.to_thread(self._read, partial(_read_in_transaction, work))
 
     async def read_few(self, work: Work[_T]) -> _T:
-        """Return what the work reads, without a thread: for statements that find few rows by their key."""
+        """Return the value of a work that reads few rows by their keys, without a thread."""
         return self._read(partial(run_at_once, work))
 
     async def fetch_all(self, sql: str, values: Row = ()) -> list[Row]:
@@ -139,7 +139,7 @@ class SqliteDatabase:
         return row
 
     def _read(self, work: Callable[[SqliteConnection], _T]) -> _T:
-        """Run the work on a free connection, or on a new one; a connection that failed is closed."""
+        """Run the work on a free connection, or on a new one. Close a connection that failed."""
         if self._writer is None:
             raise self._closed_error()
         try:
@@ -153,7 +153,7 @@ class SqliteDatabase:
             return found
         except sqlite3.Error as error:
             raise store_error(error, self.file) from error
-        except HandspanError:  # a refusal is an answer: the connection is fine
+        except HandspanError:  # the work has refused: the connection is fine
             is_sound = True
             raise
         finally:
@@ -186,12 +186,13 @@ class SqliteDatabase:
         return SqliteConnection(connection)
 
     def _connect_reader(self) -> SqliteConnection:
+        """Return a new connection that reads."""
         connection = sqlite3.connect(
             f"{self.file.as_uri()}?mode=ro",
             uri=True,
             timeout=_BUSY_SECONDS,
             isolation_level=None,
-            check_same_thread=False,  # the thread that took it from the list is the only one that uses it
+            check_same_thread=False,  # only one thread at a time has it: it is not in the list of readers meanwhile
         )
         try:
             connection.execute(f"PRAGMA cache_size = -{_READER_CACHE_KIB}")
@@ -205,7 +206,7 @@ class SqliteDatabase:
         if self._version(connection) == len(self._migrations):
             return
         connection.execute("BEGIN IMMEDIATE")
-        for number in range(self._version(connection), len(self._migrations)):  # another process may be first
+        for number in range(self._version(connection), len(self._migrations)):  # another process may have run them
             for statement in _statements(self._migrations[number]):
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {number + 1}")
@@ -226,7 +227,7 @@ class SqliteDatabase:
 
 
 def _use_wal(connection: sqlite3.Connection) -> None:
-    """Switch to the write-ahead log. Try again while another process does so: SQLite does not wait for that."""
+    """Switch to the write-ahead log. Try again while another process switches: SQLite itself does not wait then."""
     until = time.monotonic() + _BUSY_SECONDS
     while True:
         try:
@@ -258,7 +259,7 @@ def _statements(script: str) -> list[str]:
 
 
 def _make_files(folder: Path, file: Path) -> None:
-    """Create the folder with mode 700 and the file with 600 (SPEC S6). SQLite gives files beside it the same mode."""
+    """Create the folder with mode 700 and the database file with 600 (SPEC S6). SQLite's other files get 600, too."""
     make_private(folder)
     # Only a missing file is opened here: closing an existing one would drop the locks of this process.
     if not file.exists():

@@ -1,7 +1,7 @@
-"""Which processes are alive. Each one locks its own file, and the kernel releases the lock when the process ends.
+"""Which processes are alive. Each process locks a file of its own, and the kernel releases the lock when it ends.
 
-The lock stays while the process sleeps or is stopped. So two programs can use one state folder: what one of them works
-on does not look unfinished to the other (SPEC A2).
+The lock stays while the process sleeps or is stopped. So two programs can use one state folder: the open work of one
+does not look abandoned to the other (SPEC A2).
 """
 
 import contextlib
@@ -30,7 +30,7 @@ class FileLeases:
             fresh = self._folder / f".{self.own}"
             self._lock = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            fresh.rename(self._folder / self.own)  # only now: other processes never see it without its lock
+            fresh.rename(self._folder / self.own)  # only now: other processes never see the file without its lock
         except OSError as error:
             raise StoreError(f"The folder {error.filename!r} can't be used: {error.strerror}.") from None
 
@@ -38,7 +38,7 @@ class FileLeases:
         """Do nothing: the kernel holds the lock as long as the process lives."""
 
     async def release(self) -> None:
-        """Give the lease up. Other processes may close what this one left open."""
+        """Give the lease up. Other processes may close the work that this process left open."""
         if self._lock is not None:
             with contextlib.suppress(OSError):
                 (self._folder / self.own).unlink()

@@ -1,4 +1,4 @@
-"""A copy of the database as it is at one moment, made while others write to it."""
+"""A copy of the database as it is at one moment. Other processes may write to the database meanwhile."""
 
 import contextlib
 import os
@@ -11,7 +11,7 @@ from handspan.store.sqlite.writer import store_error
 
 
 def copy_database(state: Path, to: Path) -> None:
-    """Copy the database of this state folder to a new file. Raises `StoreError` when that is not possible."""
+    """Copy the database of this state folder to a new file. Raises `StoreError` when it can't be copied."""
     database = SqliteDatabase(state)
     os.close(os.open(to, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
     try:

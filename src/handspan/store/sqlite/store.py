@@ -24,7 +24,10 @@ def sqlite_store(
     journal_days: float | None = None,
     elapsed: Callable[[], float] = elapsed_seconds,
 ) -> SqliteStore:
-    """Return a store in this folder. `artifacts`: None stores them there, too. For the others see `TableStore`."""
+    """Return a store in this folder. `artifacts`: None stores them in this folder, too.
+
+    For the other parameters see `TableStore`.
+    """
     database = SqliteDatabase(folder)
     beside = BesideTables(
         artifacts or FolderArtifacts(folder / "artifacts"),

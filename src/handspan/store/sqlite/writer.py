@@ -1,4 +1,4 @@
-"""The one thread that writes. Everything that came since its last commit goes into the next one (group commit).
+"""The one thread that writes. All jobs that came since the last commit go into the next one (group commit).
 
 A commit waits for the disk, and one wait serves all jobs. The future of a job gets its value after the commit:
 acknowledged means committed (SPEC A2).
@@ -93,7 +93,7 @@ class Writer:
         self.commits = 0
         """The number of transactions, each of which waited for the disk."""
         self.wrote_at = -math.inf
-        """When the last transaction was committed, by the monotonic clock. A failed one after it voids that."""
+        """When the last transaction was committed, by the monotonic clock; minus infinity after a failed one."""
 
     def open(self) -> None:
         """Start the thread."""
@@ -120,7 +120,7 @@ class Writer:
             self._connection.raw.close()
 
     def _take_jobs(self) -> tuple[list[WriteJob], bool]:
-        """Wait for a job, and return it with all others in the queue; and whether the writer stays open."""
+        """Wait for a job. Return it with all others in the queue, and whether the writer stays open."""
         jobs: list[WriteJob] = []
         job = self._jobs.get()
         while job is not None:
@@ -134,7 +134,7 @@ class Writer:
         return jobs, False
 
     def _run(self, jobs: list[WriteJob]) -> list[WriteOutcome]:
-        """Run all jobs in one transaction; if that fails, each in its own. None runs when no transaction can begin."""
+        """Run all jobs in one transaction; if that fails, each in its own. Run no job if no transaction can begin."""
         if not jobs:
             return []
         try:
@@ -146,7 +146,7 @@ class Writer:
         try:
             outcomes = [_run_job(connection, job) for job in jobs]
             connection.raw.execute("COMMIT")
-        except Exception as error:  # of the disk, a late refusal or a bug in a work: the other jobs must not suffer
+        except Exception as error:  # the disk, a late refusal or a bug in a work: the other jobs must not fail with it
             self._roll_back(error)
             if len(jobs) > 1:
                 return [outcome for job in jobs for outcome in self._run([job])]
@@ -156,7 +156,7 @@ class Writer:
         return outcomes
 
     def _begin(self) -> SqliteConnection:
-        """Begin a transaction, on a new connection where there is none."""
+        """Begin a transaction. Make the connection if there is none."""
         if self._connection is None:
             self._connection = self._connect()
         self._connection.raw.execute("BEGIN IMMEDIATE")
@@ -177,6 +177,7 @@ class Writer:
             self._connection = None
 
     def _convert(self, error: Exception) -> Exception:
+        """Return the error for the caller: a refusal as it is, any other error as `StoreError`."""
         if isinstance(error, HandspanError):
             return error
         if not isinstance(error, sqlite3.Error):
@@ -185,7 +186,7 @@ class Writer:
 
 
 def _run_job(connection: SqliteConnection, job: WriteJob) -> WriteOutcome:
-    """Return the outcome. A refusal before any change is an outcome; every other failure is raised for the group."""
+    """Run a job and return its outcome. A refusal before any change is an outcome; any other error is raised."""
     changes = connection.raw.total_changes
     try:
         return WriteOutcome(job.future, run_at_once(job.work, connection), None)

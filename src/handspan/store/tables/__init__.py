@@ -5,5 +5,5 @@ Holds:   `store.py` (the whole store; read it first), `database.py` (what these 
          as rows, page cursors).
          Statements are SQL that SQLite and PostgreSQL understand alike; `?` stands for a value.
 Imports: core, and the files beside this folder.
-To add:  a class that fills a Protocol of `core/store.py`; its tables in the `migrations.py` of every database.
+To add:  a class that implements a Protocol of `core/store.py`; its tables in the `migrations.py` of every database.
 """

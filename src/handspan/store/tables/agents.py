@@ -47,14 +47,15 @@ class StoredAgents:
         return await self._database.write(work)
 
     async def edit(self, name: str, change: Callable[[Agent], Agent], *, owner: str) -> Agent:
-        """Replace this agent by what `change` makes of it, and return that. Changes at the same time follow each other.
+        """Replace this agent by the one that `change` returns, and return that. Changes at the same time run in turn.
 
-        If its name changes, its sessions follow. The built-in agent can't be renamed. `change` may run more than once.
+        If its name changes, its sessions get the new name. The built-in agent can't be renamed. `change` may run more
+        than once.
         """
         return await self._database.write(partial(_edit, name, change, sanitize(owner)))
 
     async def delete(self, name: str, *, owner: str) -> int:
-        """Remove this agent and give its sessions to the built-in one. Return their number."""
+        """Remove this agent and give its sessions to the built-in one. Return the number of these sessions."""
         return await self._database.write(partial(_delete, name, sanitize(owner)))
 
 
@@ -85,7 +86,7 @@ async def _insert(agent: Agent, owner: str, connection: TableConnection) -> None
 
 
 async def _edit(name: str, change: Callable[[Agent], Agent], owner: str, connection: TableConnection) -> Agent:
-    """Replace the agent. A new name moves its sessions."""
+    """Replace the agent. If its name changes, its sessions get the new name."""
     agent = change(await _get(name, owner, connection))
     if agent.name != name:
         if name == GENERAL.name:
@@ -121,5 +122,6 @@ async def _save(agent: Agent, owner: str, connection: TableConnection) -> None:
 
 
 async def _move_sessions(old: str, new: str, owner: str, connection: TableConnection) -> int:
+    """Give the sessions of the agent `old` to the agent `new`. Return their number."""
     sql = "UPDATE sessions SET agent = ? WHERE agent = ? AND owner = ?"
     return await connection.execute(sql, (sanitize(new), sanitize(old), owner))

@@ -1,4 +1,4 @@
-"""What channels remember, as rows: people, chats, messages that wait for their answer, positions."""
+"""The state of channels, as rows: people, chats, messages that wait for their answer, positions."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -23,12 +23,12 @@ _SET_POSITION: Final = "INSERT INTO channel_positions (channel, position) VALUES
 )
 _ENTER: Final = "INSERT INTO channel_inbox (channel, id, proof, owner, at, number, state, body) VALUES"
 _KNOWN_SECONDS: Final = 24 * 3600.0
-"""How long ids and signatures are known after their answer; a signature is good for minutes."""
+"""How long the ids and signatures of answered messages are stored. A signature is valid for minutes only."""
 _message: Final = msgspec.json.Decoder(IncomingMessage)
 
 
 class StoredChannels:
-    """Stores what channels remember."""
+    """Stores the state of channels."""
 
     def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
         self._database = database
@@ -40,18 +40,18 @@ class StoredChannels:
         return [ChannelSender(*row) for row in await self._database.fetch_all(sql, (channel,))]
 
     async def find_sender(self, channel: str, sender: str) -> ChannelSender | None:
-        """Return this person, or None if they were never paired, or not any more."""
+        """Return this person, or None if they are not paired with the channel."""
         sql = f"SELECT {_SENDER} FROM channel_senders WHERE channel = ? AND sender = ?"
         row = await self._database.fetch_one(sql, (channel, sanitize(sender)))
         return None if row is None else ChannelSender(*row)
 
     async def pair(self, sender: ChannelSender) -> None:
-        """Let this person write, in place of what was stored of them."""
+        """Let this person write to the gateway. Replaces what was stored about them."""
         texts = (sender.channel, sender.sender, sender.owner, sender.name)
         await self._database.execute(_PAIR, (*map(sanitize, texts), sender.at or self._clock()))
 
     async def unpair(self, channel: str, sender: str) -> bool:
-        """Let this person write no more. Return False if they could not."""
+        """Let this person write no more. Return False if they were not paired."""
         sql = "DELETE FROM channel_senders WHERE channel = ? AND sender = ?"
         return await self._database.execute(sql, (channel, sanitize(sender))) > 0
 
@@ -66,7 +66,7 @@ class StoredChannels:
         await self._database.execute(_USE_SESSION, (channel, sanitize(chat), sanitize(owner), session))
 
     async def chats(self, channel: str, *, owner: str) -> Sequence[str]:
-        """Return the chats in which this owner's people wrote."""
+        """Return the chats of this channel that have a session of this owner."""
         sql = "SELECT chat FROM channel_chats WHERE channel = ? AND owner = ? ORDER BY chat"
         return [chat for (chat,) in await self._database.fetch_all(sql, (channel, sanitize(owner)))]
 
@@ -77,7 +77,7 @@ class StoredChannels:
         return "" if row is None else str(row[0])
 
     async def take(self, channel: str, messages: Sequence[InboxMessage], position: str = "") -> Sequence[Receipt]:
-        """Store these messages and the new position, all or none. Return for each whether it is new."""
+        """Store these messages and the new position, all or none. Return a receipt for each message: is it new?"""
         now = self._clock()
 
         async def work(connection: TableConnection) -> list[Receipt]:
@@ -108,7 +108,7 @@ class StoredChannels:
 
 
 async def _enter(connection: TableConnection, taken: InboxMessage, now: float, number: int) -> Receipt:
-    """Enter a message, unless it came before: idempotency by its id, and by its proof (the signature of a webhook)."""
+    """Enter a message, unless its id or its proof (the signature of a webhook) came before."""
     message = taken.message
     channel, message_id, proof = message.channel, sanitize(message.id), sanitize(message.proof)
     replayed = "SELECT 1 FROM channel_inbox WHERE channel = ? AND proof = ?"

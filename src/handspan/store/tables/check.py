@@ -1,4 +1,4 @@
-"""Whether what is stored fits together: what `handspan store check` asks of each database."""
+"""Checks whether the rows of a database fit together: `handspan store check` runs this."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -31,12 +31,13 @@ class StoreCheck(Struct, frozen=True):
     """What a store holds, and what does not fit together."""
 
     counts: Mapping[str, int]
+    """How many rows each table has."""
     faults: Mapping[str, int]
     """How many rows each fault has; empty when all is well."""
 
 
 async def check_database(database: LastingDatabase) -> StoreCheck:
-    """Return whether what a database holds fits together. Opens and closes it."""
+    """Return the check of a database that is not open yet. It is opened for this, and closed again."""
     await database.open()
     try:
         return await database.read(check_tables)
@@ -45,7 +46,7 @@ async def check_database(database: LastingDatabase) -> StoreCheck:
 
 
 async def check_tables(connection: TableConnection) -> StoreCheck:
-    """Return the check of one moment."""
+    """Return the check of all tables, as they are at one moment."""
     counts = {table: await connection.fetch_value(f"SELECT COUNT(*) FROM {table}") for table in COUNTED}
     faults = {name: await connection.fetch_value(sql) for name, sql in _FAULTS.items()}
     return StoreCheck(counts, {name: count for name, count in faults.items() if count})

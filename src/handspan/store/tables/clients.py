@@ -1,4 +1,4 @@
-"""What clients bring, as rows: devices (SPEC W10, T5), and the tools of pages (graph.md 3.2, 5.5)."""
+"""Devices (SPEC W10, T5) and the tools of pages (graph.md 3.2, 5.5), as rows."""
 
 import time
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ class StoredDevices:
         return [_decode_device(row) for row in rows]
 
     async def save(self, rows: Sequence[DeviceRow]) -> None:
-        """Store these devices, in place of those of the same owner and id; all or none."""
+        """Store these devices, all or none. A device replaces the one with the same owner and id."""
         await self._database.execute_many(_SAVE_DEVICE, [_encode_device(row) for row in rows])
 
     async def delete(self, devices: Sequence[tuple[str, str]]) -> None:
@@ -60,19 +60,22 @@ def _decode_device(row: Row) -> DeviceRow:
 
 
 class StoredBrowserTools:
-    """Stores the tools that each client set up, and the sets that its requests brought."""
+    """Stores the tools that each client has set up, and the sets of tools that came with its requests."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def find(self, client: str, set_id: str = "") -> bytes | None:
-        """Return this set of the client, or what it has set up; None if there is none."""
+        """Return this set of the client; without an id, the tools that it has set up. None if there are none."""
         sql, key = "SELECT tools FROM browser_tools WHERE client = ? AND set_id = ?", (client, set_id)
         row = await self._database.fetch_one(sql, key)
         return None if row is None else bytes(row[0])
 
     async def save(self, client: str, set_id: str, tools: bytes) -> None:
-        """Store this set, or replace what was set up. At most `MAX_TOOL_SETS` sets stay, beside those in use."""
+        """Store this set; without an id, replace the tools that the client has set up.
+
+        At most `MAX_TOOL_SETS` sets stay, beside those in use.
+        """
 
         async def work(connection: TableConnection) -> None:
             await connection.execute(_SAVE_TOOLS, (client, set_id, tools, time.time()))
@@ -85,8 +88,8 @@ class StoredBrowserTools:
 async def _remove_old_tools(client: str, connection: TableConnection) -> None:
     """Remove the oldest sets beyond `MAX_TOOL_SETS`.
 
-    A waiting run continues with the tools that it began with, even after a restart: so the sets of open calls stay. A
-    call names its set after the ':' of its origin's connection.
+    A waiting run continues with the tools that it began with, even after a restart: so the sets of open calls stay. The
+    id of a call's set is the part after ':' in its origin's connection.
     """
     old = await connection.fetch_all(_OLD_TOOLS, (client, ALL_ROWS, MAX_TOOL_SETS))
     calls = await connection.fetch_all("SELECT tool FROM calls WHERE state <> 'done'")

@@ -47,7 +47,7 @@ _EXTEND: Final = (
 )
 INSERT_MESSAGE: Final = "INSERT INTO messages (session, seq, number, at, opens, body) VALUES (?, ?, ?, ?, ?, ?)"
 """Adds a message to a session whose row already counts it."""
-# Dropped messages are counted, so that no number is given twice.
+# `removed` counts the messages that are dropped, so that no number is given twice.
 _REWIND: Final = (
     "UPDATE sessions SET removed = removed + length - ?, length = ?, open_calls = ?, ends_with_reply = ? WHERE id = ?"
 )
@@ -63,7 +63,7 @@ _HAND_OVER: Final = (
     " AND (state = 'waiting' OR (state = 'running' AND run = ?))"
 )
 _TAKE_TURN: Final = f"UPDATE sessions SET run = ? WHERE id = ? AND owner = ? AND {_HANDED_OVER} RETURNING {SESSION}"
-# Without a state it is the one that its messages show.
+# Without a given state, the session gets the state that its messages show.
 _END_OWN_TURN: Final = (
     "UPDATE sessions SET run = NULL,"
     " state = COALESCE(?/*text*/, CASE WHEN open_calls IS NULL THEN 'idle' ELSE 'waiting' END)"
@@ -95,11 +95,13 @@ class StoredConversations:
         self._database = database
         self._leases = leases
         self._turns: dict[str, str] = {}
-        """The lease of each turn that this process runs, by session: what the turn writes counts only with it."""
+        """The lease of each turn that this process runs, by session. A turn can write only while it has this lease."""
         self._artifacts = artifacts
         self._lost_ends: dict[str, Row] = {}
-        """Turns whose end could not be stored, or whose begin may be stored though it failed, by session: the values of
-        `_END_OWN_TURN`."""
+        """Turns to end later, by session: the values of `_END_OWN_TURN`.
+
+        The end of such a turn could not be stored, or the write of its begin failed and may be stored all the same.
+        """
         self._clock = clock
         self._new: dict[str, SessionRecord] = {}
         """Sessions of a unit of work that is not committed yet."""
@@ -107,20 +109,21 @@ class StoredConversations:
     async def create(
         self, *, owner: str, agent: str = "General", name: str = "", session: str | None = None
     ) -> SessionRecord:
-        """Return a new, empty session. With `session` it has this id; the owner's session of that id is returned if it
-        exists. Raises `NotYours` when another owner has it.
+        """Create an empty session and return it. `session`: its id; if the owner has this session, it is returned.
+
+        Raises `NotYours` when another owner has a session of this id.
         """
         now, session_id = self._clock(), sanitize(session or os.urandom(16).hex())
         made = SessionRecord(session_id, sanitize(owner), sanitize(agent), sanitize(name), now, now, "idle", 0)
         unit = unit_around(self._database)
         if unit is None:
             return await self._database.write(partial(_create, made))
-        self._new[session_id] = made  # the write finds out whether another owner has it
+        self._new[session_id] = made  # the write finds out whether another owner has this id
         unit.add(partial(_create, made), lambda: self._new.pop(session_id, None))
         return made
 
     async def find(self, session: str, *, owner: str) -> SessionRecord | None:
-        """Return this session, or None if no owner has it. Raises `NotYours` when another owner has it."""
+        """Return this session, or None if it does not exist. Raises `NotYours` when another owner has it."""
         new = self._new.get(session)
         if new is not None and new.owner == sanitize(owner):
             return new
@@ -146,7 +149,7 @@ class StoredConversations:
         """Return the messages, or those after this sequence number."""
         if session in self._new:
             return []
-        if after:  # since the last turn there are one or two: a thread would cost more than they do
+        if after:  # mostly one or two messages are new since the last turn: to read them on a thread would cost more
             newer = await self._database.read_few(partial(load_messages, session, owner, after, limit=_FEW_MESSAGES))
             if len(newer) < _FEW_MESSAGES:
                 return newer
@@ -157,8 +160,8 @@ class StoredConversations:
     ) -> None:
         """Add messages, all or none.
 
-        Raises `UnpairedCalls` or `RepliesInARow` when one can't follow the one before it, `ToolError` (`busy`) when
-        the session has another length than `after`.
+        Raises `UnpairedCalls` or `RepliesInARow` when a message can't follow the one before it, `ToolError` (`busy`)
+        when the session has another length than `after`.
         """
         for last, coming in itertools.pairwise(messages):
             check_next(last, coming)
@@ -209,7 +212,7 @@ class StoredConversations:
             if (unit := unit_around(self._database)) is not None:
                 await unit.flush()  # the next turn may run in a process that reads the database
         except StoreError:
-            # The rest of the unit may have been too large. The turn is over all the same: the next one depends on it.
+            # The rest of the unit may have been too large. Its end is stored alone: else the next turn could not begin.
             self._lost_ends[session] = (state, sanitize(session), sanitize(owner), lease or self._leases.own)
             with contextlib.suppress(StoreError):
                 await self.end_lost_turns()
@@ -218,13 +221,13 @@ class StoredConversations:
     async def hand_over(self, session: str, *, owner: str) -> None:
         """Give up the turn of this process, or a turn that waits, without ending it: another process goes on with it.
 
-        Until one does, the session counts as running. Does nothing while another process runs its turn.
+        Until a process does so, the session counts as running. Does nothing while another process runs the turn.
         """
         lease = self._turns.pop(session, None) or self._leases.own
         await self._database.execute(_HAND_OVER, (sanitize(session), sanitize(owner), lease))
 
     async def take_turn(self, session: str, *, owner: str) -> SessionRecord | None:
-        """Make this process run a turn that was handed over, and return the session; None when there is none."""
+        """Take the lease of a turn that was handed over, and return the session; None if no such turn waits."""
         lease = self._leases.own
         key = (sanitize(session), sanitize(owner))
 
@@ -238,7 +241,10 @@ class StoredConversations:
         return SessionRecord(*row)
 
     async def _write_begin(self, work: Work[_T], session: str, end: Row) -> _T:
-        """Return what the work returns. If it fails, it may be stored all the same: `end` takes it back."""
+        """Write the begin of a turn, and return what the work returns.
+
+        A write that fails may be stored all the same: `end`, the values of `_END_OWN_TURN`, takes it back later.
+        """
         try:
             return await self._database.write(work)
         except StoreError:
@@ -251,9 +257,9 @@ class StoredConversations:
         return [(session, owner) for session, owner in rows]
 
     async def end_lost_turns(self) -> None:
-        """Mark the sessions as idle whose turns have ended while the store took no writes. Raises `StoreError`."""
+        """Store the ends of turns that ended while the store took no writes. Raises `StoreError`."""
         for session in tuple(self._lost_ends):
-            if session in self._lost_ends:  # else another caller was faster, and its next turn may have begun
+            if session in self._lost_ends:  # else another caller was faster, and the next turn may have begun
                 await self._database.execute(_END_OWN_TURN, self._lost_ends[session])
                 self._lost_ends.pop(session, None)
 
@@ -262,7 +268,7 @@ class StoredConversations:
         await self._change("name = ?", (sanitize(name),), session, owner)
 
     async def give_name(self, session: str, name: str, *, owner: str) -> bool:
-        """Set the first name. Return False if it has a name; inside a unit of work always True."""
+        """Name a session that has no name. Return False if it has one; inside a unit of work return always True."""
         sql = "UPDATE sessions SET name = ? WHERE id = ? AND owner = ? AND name = ''"
         values = (sanitize(name), sanitize(session), sanitize(owner))
         unit = unit_around(self._database)
@@ -276,13 +282,13 @@ class StoredConversations:
         await self._change("agent = ?, skills = NULL", (sanitize(agent),), session, owner)
 
     async def choose_skills(self, session: str, skills: Sequence[str], *, owner: str) -> None:
-        """Store which skills are on in this session, in place of its agent's own."""
+        """Store which skills are on in this session, in place of its agent's own skills."""
         await self._change("skills = ?", (sanitize("\n".join(skills)),), session, owner)
 
     async def delete(self, session: str, *, owner: str) -> None:
-        """Remove the session with everything in it: only a person does so, sessions have no retention (SPEC S6).
+        """Remove the session with everything in it. Only people delete sessions: they have no retention (SPEC S6).
 
-        Raises `ToolError` (`busy`) while it runs. A caller that is cancelled waits for the end of this, too.
+        Raises `ToolError` (`busy`) while a turn runs. A cancelled caller waits for the end of the removal, too.
         """
         await finish(self._delete(session, owner))
 
@@ -309,7 +315,7 @@ class StoredConversations:
 
 
 class AppendMessages(Struct, frozen=True):
-    """The work that adds messages to a session. It can refuse only the first of them."""
+    """The work that adds messages to a session. Only the first message can be refused: `append` checks the others."""
 
     session: str
     owner: str
@@ -319,9 +325,9 @@ class AppendMessages(Struct, frozen=True):
     """For each message: its time, the calls that it opens, whether it is a reply, the session's id and owner, the calls
     that it answers, its body."""
     uses: tuple[Row | None, ...]
-    """For each message what the reply used, as the values of `INSERT_USAGE`."""
+    """For each message: what a reply used, as the last values of `INSERT_USAGE`; None if it is no reply."""
     lease: str | None = None
-    """The lease of the turn that adds them; None: no turn does."""
+    """The lease of the turn that adds the messages; None when no turn does."""
 
     async def __call__(self, connection: TableConnection) -> None:
         """Add them."""
@@ -383,7 +389,7 @@ class EndTurn(Struct, frozen=True):
     owner: str
     state: SessionState
     lease: str | None
-    """The lease of the turn; None: it is not known. A turn that another process has taken over stays its own."""
+    """The lease of the turn; None if it is not known. A turn that another process has taken over does not end."""
 
     async def __call__(self, connection: TableConnection) -> None:
         """Mark it. Raises `ToolError` (`file_not_found`) when the owner has no such session."""
@@ -393,7 +399,7 @@ class EndTurn(Struct, frozen=True):
 
 
 async def get_session(session: str, owner: str, connection: TableConnection) -> SessionRecord:
-    """Return the owner's session of this id. Raises `ToolError` (`file_not_found`)."""
+    """Return the owner's session of this id. Raises `ToolError` (`file_not_found`) when the owner does not have it."""
     sql = f"SELECT {SESSION} FROM sessions WHERE id = ? AND owner = ?"
     row = await connection.fetch_one(sql, (sanitize(session), sanitize(owner)))
     if row is None:
@@ -410,9 +416,9 @@ async def load_messages(
     sql = "SELECT body FROM messages WHERE session = ? AND seq > ? ORDER BY seq LIMIT ?"
     rows = await connection.fetch_all(sql, (sanitize(session), after, limit))
     try:
-        decode = _decoder().decode  # for each message: joined ones would be in memory twice more, and not be faster
+        decode = _decoder().decode  # message by message: to join them first is not faster, and needs more memory
         messages = [decode(body) for (body,) in rows]
-        # The first message of a part may answer a message before that part.
+        # With `after`, the first message may answer a message that is not loaded.
         check_all(messages[1:] if after and messages and type(messages[0]) is ResultsMessage else messages)
     except (msgspec.DecodeError, UnpairedCalls) as error:
         raise StoreError(
@@ -422,6 +428,7 @@ async def load_messages(
 
 
 async def _create(session: SessionRecord, connection: TableConnection) -> SessionRecord:
+    """Enter a session, unless it exists. Return the stored one. Raises `NotYours` when another owner has it."""
     sql = f"INSERT INTO sessions ({SESSION}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"
     if await connection.execute(sql, msgspec.structs.astuple(session)) == 1:
         return session
@@ -454,7 +461,7 @@ async def _rewind(session: str, length: int, owner: str, lease: str | None, conn
 
 async def drop_messages(session: str, first: int, last: int, connection: TableConnection) -> None:
     """Delete these messages; the cost of their replies still counts. Call `set_length` in the same transaction."""
-    # Their sequence numbers are used again: so the usage rows move to numbers below all that exist.
+    # Later messages get these sequence numbers again: so the usage rows move to numbers below all others.
     lowest = min(0, await connection.fetch_value("SELECT MIN(seq) FROM usage WHERE session = ?", (session,)) or 0)
     these = (session, first, last)
     await connection.execute(
@@ -464,7 +471,7 @@ async def drop_messages(session: str, first: int, last: int, connection: TableCo
 
 
 async def set_length(session: str, length: int, connection: TableConnection) -> None:
-    """Set the number of messages, and which calls the last one of them opens."""
+    """Set the number of messages, and what the session's row says of the last one: its calls, and if it is a reply."""
     last = await connection.fetch_one(_LAST, (session, length))
     opens, begin = last or (None, b"")
     await connection.execute(_REWIND, (length, length, opens, bytes(begin) == _REPLY_BEGINS, session))

@@ -1,7 +1,7 @@
-"""What the tables ask of a database, and the unit of work, which is the same on each.
+"""What the tables need of a database, and the unit of work, which is the same for every database.
 
 A work is an async function of a `TableConnection`: statements that belong together. It raises a `HandspanError` to
-refuse; then none of its changes stay. A statement has `?` for each value; a comment behind it, as in `?/*bytea*/`,
+refuse; then none of its changes stay. A statement has `?` for each value. A comment after the `?`, as in `?/*bytea*/`,
 names the type where PostgreSQL could not know it. On SQLite a work never waits: it runs from its beginning to its end
 on one thread.
 """
@@ -44,7 +44,7 @@ class Database(Protocol):
     """A database that is open."""
 
     def write(self, work: Work[_T]) -> "asyncio.Future[_T]":
-        """Begin a write, which happens even if the caller does not wait. The future has its value after the commit."""
+        """Begin a write, which happens even if the caller does not wait. After the commit the future has its value."""
 
     def execute(self, sql: str, values: Row = ()) -> "asyncio.Future[int]":
         """Begin a write of one statement. The future has the number of changed rows."""
@@ -53,10 +53,10 @@ class Database(Protocol):
         """Begin a write of one statement for each of these rows; all or none."""
 
     async def read(self, work: Work[_T]) -> _T:
-        """Return what the work reads, in one transaction: all rows are of one moment."""
+        """Return the value of a work that reads, in one transaction: all rows are of one moment."""
 
     async def read_few(self, work: Work[_T]) -> _T:
-        """Return what the work reads: few rows, each statement by its key, so that a file needs no thread for it."""
+        """Return the value of a work that reads few rows by their keys: SQLite needs no thread for that."""
 
     async def fetch_all(self, sql: str, values: Row = ()) -> Sequence[Row]:
         """Return the rows of a query."""
@@ -74,9 +74,12 @@ class UnitOfWork:
         self.is_open = True
         self._within = within
         self._works: list[Work[Any]] = []
+        """Writes that are collected and not submitted."""
         self._afterwards: list[Callable[[], object]] = []
+        """Are called when the collected writes are committed, or have failed."""
         self._timer: asyncio.TimerHandle | None = None
         self._written: list[asyncio.Future[None]] = []
+        """Submitted writes. `flush` waits for them."""
 
     def add(self, work: Work[Any], afterwards: Callable[[], object] | None = None) -> None:
         """Add a write. `afterwards` is called when it is committed or has failed."""
@@ -87,7 +90,7 @@ class UnitOfWork:
             self._timer = asyncio.get_running_loop().call_later(self._within, self.submit)
 
     def submit(self) -> None:
-        """Give the collected writes to the database, and do not wait for the commit. Their order stays."""
+        """Give the collected writes to the database in their order. Does not wait for the commit."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -124,13 +127,13 @@ _unit: ContextVar[UnitOfWork | None] = ContextVar("unit", default=None)
 
 
 def unit_around(database: Database) -> UnitOfWork | None:
-    """Return the unit of work of this database around the caller."""
+    """Return the unit of work in which the caller runs, if it belongs to this database; else None."""
     unit = _unit.get()
     return unit if unit is not None and unit.is_open and unit.database is database else None
 
 
 async def join_unit(database: Database, work: Work[Any]) -> None:
-    """Add the write to the caller's unit of work, which acknowledges it. Without a unit, write and wait."""
+    """Add the write to the caller's unit of work, whose end acknowledges it. Without a unit, write and wait."""
     unit = unit_around(database)
     if unit is None:
         await database.write(work)
@@ -139,9 +142,9 @@ async def join_unit(database: Database, work: Work[Any]) -> None:
 
 
 class UnitBlock:
-    """`async with`: everything that joins inside is committed as one when the block ends.
+    """`async with`: all writes that join the unit inside the block are committed as one when the block ends.
 
-    The end acknowledges all, or raises for all. The writes happen even when the block fails or is cancelled: what they
+    The end acknowledges all of them, or raises. The writes happen even when the block fails or is cancelled: what they
     record has happened.
     """
 
@@ -162,7 +165,7 @@ class UnitBlock:
 
 
 def set_futures(outcomes: Iterable["WriteOutcome"]) -> None:
-    """Give each future its value or its error. A future that was cancelled stays so, and its write too."""
+    """Give each future its value or its error. A cancelled future is left alone; its write is stored all the same."""
     for outcome in outcomes:
         if outcome.future.done():
             continue

@@ -13,7 +13,7 @@ from handspan.store.journal_clock import JournalTime
 from handspan.store.tables.database import Database, TableConnection
 from handspan.store.tables.rows import RECORD, PageCursor, Row, replace_columns
 
-# The same words as in the indexes `calls_open` and `calls_failed`: SQLite uses a partial index only then.
+# Exactly the conditions of the indexes `calls_open` and `calls_failed`: else SQLite does not use a partial index.
 _OPEN: Final = "state <> 'done'"
 _FAILED: Final = "status NOT IN ('open', 'success')"
 
@@ -29,8 +29,9 @@ _NOTES: Final = (
     " WHERE calls.id = ? AND calls.owner = ? ORDER BY note.rowid"
 )
 MAX_AT_ONCE: Final = 200
-"""Calls that one transaction removes at most: other writes do not wait long."""
+"""Calls that one transaction removes at most, so that other writes do not wait long."""
 _MAX_BYTES: Final = 4 * 1024 * 1024
+"""Bytes of calls that one transaction removes at most, for the same reason."""
 
 # Open calls stay, and so do the calls of a session with an open turn: the loop would run them again.
 _CAN_GO: Final = (
@@ -59,7 +60,8 @@ class CallFilter(Struct, frozen=True):
     """Calls that began earlier than this."""
 
 
-# A quantile is the smallest time that so many of the calls do not exceed: the call at that place, in whole numbers.
+# A quantile (50 or 95 percent) is the smallest time that this share of the calls does not exceed: the duration of the
+# call at that place. The place is calculated in whole numbers.
 _TIMINGS: Final = (
     "SELECT name, COUNT(*) AS calls, SUM(failed), MAX(CASE WHEN place = (total + 1) / 2 THEN duration END),"
     " MAX(CASE WHEN place = (total * 95 + 99) / 100 THEN duration END)"
@@ -83,13 +85,13 @@ def page_query(owner: str, wanted: CallFilter, before: PageCursor, limit: int) -
 
 
 def _where(owner: str, wanted: CallFilter) -> tuple[str, Row]:
-    """Return the conditions of the owner's calls that fit, and their values."""
+    """Return the SQL condition for the owner's calls that fit the filter, and its values."""
     terms: list[tuple[str, Row]] = [("owner = ?", (sanitize(owner),)), *_terms(wanted)]
     return " AND ".join(sql for sql, _ in terms), tuple(value for _, given in terms for value in given)
 
 
 def _terms(wanted: CallFilter) -> list[tuple[str, Row]]:
-    """Return the conditions of the filter, each with its values."""
+    """Return the SQL conditions of the filter, each with its values."""
     terms: list[tuple[str, Row]] = []
     if wanted.session is not None:
         terms.append(("session = ?", (sanitize(wanted.session),)))
@@ -109,7 +111,7 @@ def _terms(wanted: CallFilter) -> list[tuple[str, Row]]:
 
 
 def _origin_term(origin: str) -> tuple[str, Row]:
-    """Compare the first bytes of `ToolFacts`: they are the origin's kind and name, and no database has to read JSON."""
+    """Return the condition for an origin. It compares the first bytes of the stored `ToolFacts`, not their JSON."""
     kind, _, name = sanitize(origin).removesuffix(")").partition("(")
     begin = b'{"origin":{"kind":' + encode(kind) + (b',"name":' + encode(name) if name else b"") + b","
     return "substr(tool, 1, ?) = ?", (len(begin), begin)
@@ -129,7 +131,7 @@ def _status_term(status: CallStatus) -> tuple[str, Row]:
 
 async def add_note(call_id: str, at: float, text: str, connection: TableConnection) -> bool:
     """Store a note. Return False if there is no such finished call, or it has `MAX_NOTES`."""
-    # Two processes that count at once would both find room: so the second one has to wait, and count again.
+    # Two processes that count at once would both find room. This write locks the row: the second process waits for it.
     await connection.execute(_TOUCH, (sanitize(call_id),))
     values = (at, sanitize(cut_note(text)), sanitize(call_id), MAX_NOTES)
     return await connection.execute(_ADD_NOTE, values) == 1
@@ -141,7 +143,7 @@ async def load_notes(call_id: str, owner: str, connection: TableConnection) -> l
 
 
 async def find_newest(connection: TableConnection) -> float | None:
-    """Return when the newest call began; None for an empty journal. It asks owner by owner, as `_find_old` does."""
+    """Return when the newest call began; None for an empty journal. It reads owner by owner, as `_find_old` does."""
     found: list[float] = []
     owner = await _next_owner(connection, "SELECT MIN(owner) FROM calls")
     while owner is not None:
@@ -163,7 +165,7 @@ async def store_journal_time(database: Database, now: JournalTime) -> None:
 
 
 async def prune(database: Database, before: float) -> int:
-    """Remove every call that ended before that time and return their number. Other work continues in between."""
+    """Remove every call that ended before this time, in small steps, and return their number."""
     await database.execute(_REMOVE_WITHOUT_CALL, (before,))
     removed = 0
     while old := await database.read(partial(_find_old, before)):
@@ -175,7 +177,7 @@ async def prune(database: Database, before: float) -> int:
 
 
 async def _find_old(before: float, connection: TableConnection) -> list[str]:
-    """Return some of the oldest calls that can go. It asks owner by owner, because the index begins with the owner."""
+    """Return some of the oldest calls that can be removed. It reads owner by owner: the index begins with the owner."""
     found: list[str] = []
     owner = await _next_owner(connection, "SELECT MIN(owner) FROM calls")
     while owner is not None and not found:
@@ -191,7 +193,7 @@ async def _next_owner(connection: TableConnection, sql: str, values: Row = ()) -
 
 
 def _take_while_small(rows: Sequence[Row]) -> list[str]:
-    """Return as many as one transaction can remove quickly, but at least one."""
+    """Return the ids of as many calls as one transaction can remove quickly, but at least one."""
     found: list[str] = []
     left = _MAX_BYTES
     for call_id, size in rows:

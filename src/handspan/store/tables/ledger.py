@@ -78,17 +78,17 @@ class StoredLedger:
         clock: Callable[[], float] = time.time,
         find_now: "Callable[[str, Row], Row | None] | None" = None,
     ) -> None:
-        """`find_now`: reads one row at once. A database that has it lets read-only tools begin before their write."""
+        """`find_now`: reads one row at once, without waiting. With it, read-only tools can begin before their write."""
         self._database = database
         self._find_now = find_now
         self._leases = leases
         self._clock = clock
         self._at_work: dict[str, CallRecord] = {}
-        """Calls that run in this process: the database does not have all of these records yet."""
+        """Calls that run in this process, by id. Some are not in the database yet."""
         self._entering: dict[str, asyncio.Future[None]] = {}
         """Pending writes of read-only calls. A reader waits for them."""
         self._uncertain: set[str] = set()
-        """Calls whose entry failed: nothing says whether the database has it."""
+        """Calls whose entry failed: it is not known whether the database has them."""
         self.late_starts = LateStarts[CallRecord](self._write_late_start)
         """Starts of read-only calls that are not written yet."""
         self._collected: dict[str, CallRecord] = {}
@@ -101,19 +101,19 @@ class StoredLedger:
         return self._clock()
 
     async def accept(self, record: CallRecord) -> None:
-        """Enter this call; no tool was touched. Raises `ToolError` for a used id."""
+        """Enter this call, before any tool is touched. Raises `ToolError` for a used id."""
         self._check_room()
         self._submit_unit()
-        self.late_starts.write(record.id)  # a call that runs may have this id: then this one is refused
+        self.late_starts.write(record.id)  # a running call may have this id: then the new call is refused
         written = self._database.write(self._enter(record, "accepted"))
-        record.state = "accepted"  # if the caller is cancelled from here on, it ends a call that the ledger knows
+        record.state = "accepted"  # set before the wait: a cancelled caller then ends a call that the ledger knows
         await self._await_entry(written, record, None)
 
     def start(self, record: CallRecord) -> NowOrLater[None]:
         """Record that a tool is about to be touched. Return None for a call that needs no wait for the disk.
 
-        A read-only call needs none, unless its answer may come when this process is gone: that answer would be for a
-        call that the ledger does not know.
+        A read-only call needs no wait, unless its answer may come when this process is gone: then the answer would
+        belong to a call that the ledger does not know.
         """
         self._check_room()
         before = record.state
@@ -135,7 +135,7 @@ class StoredLedger:
         return self._await_start(self._database.write(work), record, before)
 
     async def suspend(self, record: CallRecord) -> None:
-        """Record that the outcome comes later, until `record.expires_at`. An unknown call is entered now."""
+        """Record that the outcome may come later, until `record.expires_at`. A call without an entry is entered now."""
         work: Work[None]
         if record.state is None:
             work = self._enter(record, "pending")
@@ -151,18 +151,19 @@ class StoredLedger:
         self._at_work.pop(record.id, None)
 
     def finish(self, record: CallRecord, result: ToolResult) -> NowOrLater[bool]:
-        """Store the one result. The value is False when the call has one already.
+        """Store the one result of a call. The value is False when the call has a result already.
 
-        The end of a unit of work acknowledges what was finished in it. A result that the database does not take is
-        kept and tried again; `StoreError` says that it is not stored yet (`unwritten`).
+        The end of a unit of work acknowledges the results that were stored in it. A result that the database does not
+        take is kept and tried again; `StoreError` says that it is not stored yet (`unwritten`).
         """
-        if record.state is not None:  # a refused call may have the id of another call that runs
+        if record.state is None:  # refused before its entry: a running call may have this id, and keeps it
+            self.late_starts.write(record.id)
+        else:
             self._at_work.pop(record.id, None)
             self.late_starts.drop(record.id)
-        else:  # the call that runs keeps its id
-            self.late_starts.write(record.id)
         unit = unit_around(self._database)
-        # Only stored results are acknowledged to a client (ws.md 5.3), so they do not wait for the unit.
+        # A client's result is written at once, not with the unit: the client gets its acknowledgement only when the
+        # result is stored (ws.md 5.3).
         if unit is not None and record.tool.answered_by != "connection":
             return self._finish_in(unit, record, result)
         if self._has_collected_result(record.id) or self._has_unwritten_result(record):
@@ -174,16 +175,22 @@ class StoredLedger:
         return written
 
     def unwritten(self, call_id: str) -> "asyncio.Future[bool] | None":
-        """Return the future of a result that is tried again: whether it was the first one, once it is stored."""
+        """Return the future of a result that is tried again; None if there is no such result.
+
+        Once the result is stored, the future says whether it was the first result of its call.
+        """
         kept = self.unwritten_results.get(call_id)
         return None if kept is None else kept.stored
 
     async def find(self, call_id: str) -> CallRecord | None:
-        """Return the record of this call, or None; the engine's own record while it runs here. Doors use `get`."""
+        """Return the record of this call, or None. While the call runs in this process, it is the engine's own record.
+
+        Doors use `get`, which checks the owner.
+        """
         return self._at_work.get(call_id) or await self._load(call_id)
 
     async def get(self, call_id: str, *, owner: str) -> CallRecord:
-        """Return the owner's call. Raises `ToolError` (`file_not_found`)."""
+        """Return the owner's call. Raises `ToolError` (`file_not_found`) when the owner has no such call."""
         record = await self._load(call_id)
         if record is None or record.owner != owner:
             text = f"There is no call {call_id[:60]!r}: it was never made, is not yours, or was deleted."
@@ -214,7 +221,7 @@ class StoredLedger:
     async def timings(
         self, *, owner: str, session: str | None = None, tool: str | None = None, origin: str | None = None
     ) -> Sequence[ToolTiming]:
-        """Return how long the owner's finished calls took, one row for each tool, the most called one first."""
+        """Return how long the owner's finished calls took, one row for each tool, the most called tool first."""
         sql, values = timings_query(owner, CallFilter(session, tool, origin))
         return [ToolTiming(*row) for row in await self._database.fetch_all(sql, values)]
 
@@ -228,33 +235,33 @@ class StoredLedger:
         return [record for record in records if record.state != "done"]
 
     async def take_over_calls(self) -> Sequence[CallRecord]:
-        """Make this process the owner of calls that wait for clients of lost processes. Return them, the oldest first.
+        """Put the calls that wait for clients of lost processes under the lease of this process.
 
-        So no other process waits for the same clients.
+        So no other process waits for the same clients. Return these calls, the oldest first.
         """
         lost = await lost_leases(self._database, self._leases)
         return await self._database.write(partial(self._take_over, lost))
 
     async def note(self, call_id: str, text: str) -> bool:
-        """Store a note beside a finished call. Return False if there is no such call, or it has `MAX_NOTES`."""
+        """Store a note beside a finished call. Return False if there is no such call, or if it has `MAX_NOTES`."""
         return await self._database.write(partial(add_note, call_id, self._clock(), text))
 
     async def notes(self, call_id: str, *, owner: str) -> Sequence[Note]:
-        """Return what came for the owner's call after its result, the oldest first."""
+        """Return the notes that came for the owner's call after its result, the oldest first."""
         return await self._database.read(partial(load_notes, call_id, owner))
 
-    # Works of the writer.
+    # Works: what the writer of the database runs.
 
     def _enter(self, record: CallRecord, state: CallState) -> "EnterCall":
         """Return the work that enters a new call."""
         return EnterCall(record.id, (*entry_values(record), state, self._leases.own, record.expires_at))
 
     def _finish(self, record: CallRecord, result: ToolResult) -> "FinishCall | EnterDone":
-        """Return the work that stores a result; its value is False if the call has one already."""
+        """Return the work that stores a result. The work returns False if the call has a result already."""
         is_uncertain = record.id in self._uncertain
         self._uncertain.discard(record.id)
         outcome = outcome_values(record, result)
-        if record.state is None and not is_uncertain:  # refused before it was entered; another call may have its id
+        if record.state is None and not is_uncertain:  # refused before its entry: another call may have this id
             return EnterDone((*entry_values(record), *outcome))
         key = (sanitize(record.id), record.at, sanitize(record.owner))
         if is_uncertain or (self._find_now is not None and _needs_no_disk(record)):
@@ -262,7 +269,7 @@ class StoredLedger:
         return FinishCall(FINISH, (record.size, *outcome, *key), key)
 
     async def _take_over(self, lost: Set[str], connection: TableConnection) -> list[CallRecord]:
-        """Give pending calls of lost processes the lease of this one."""
+        """Give pending calls of lost processes the lease of this process. Return these calls."""
         rows = await connection.fetch_all(f"SELECT run, {RECORD} FROM calls WHERE state = 'pending' ORDER BY at, id")
         pending = [(lease, decode_record(tuple(row))) for lease, *row in rows]
         taken = [
@@ -292,7 +299,7 @@ class StoredLedger:
         return None if kept is None else kept.record
 
     def _with_result(self, record: CallRecord) -> CallRecord:
-        """Return the record with its result, if that waits to be written."""
+        """Return the record. If its result waits to be written, return the record with that result."""
         kept = self.unwritten_results.get(record.id)
         return kept.record if kept is not None and kept.record.at == record.at else record
 
@@ -301,22 +308,22 @@ class StoredLedger:
         return kept is not None and kept.record.at == record.at
 
     def _check_room(self) -> None:
-        """Raise when a result could not be kept in memory: then no more calls begin."""
+        """Raise `StoreError` when too many results wait in memory: then no more calls begin."""
         if self.unwritten_results.is_full:
             raise StoreError("The store takes no writes, and too many results wait for it. Look at `handspan doctor`.")
 
     def _check_unused(self, call_id: str, find_now: "Callable[[str, Row], Row | None]") -> None:
-        """Raise for a used id. The writer checks that, too, but the caller does not wait for it."""
+        """Raise `ToolError` for a used id. The writer checks this, too, but the caller does not wait for the writer."""
         if call_id in self.late_starts or call_id in self._entering or find_now(_FIND, (sanitize(call_id),)):
             raise _used_id_error(call_id)
 
     async def _await_start(self, written: asyncio.Future[None], record: CallRecord, before: CallState | None) -> None:
-        """Wait until the start is stored."""
+        """Wait until the start is stored. Then count the call as running in this process."""
         await self._await_entry(written, record, before)
         self._at_work[record.id] = record
 
     async def _await_entry(self, written: asyncio.Future[None], record: CallRecord, before: CallState | None) -> None:
-        """Wait until the call is stored; if that fails, give the record its state back."""
+        """Wait until the call is stored. If that fails, set the state of the record back to `before`."""
         try:
             await written
         except StoreError:
@@ -325,11 +332,11 @@ class StoredLedger:
                 self._uncertain.add(record.id)
             raise
         except ToolError:
-            record.state = None  # another call has this id: the refusal of this one must not end it
+            record.state = None  # another call has this id: the refusal of this call must not end that one
             raise
 
     async def _write_late_starts(self) -> None:
-        """Wait until every start is stored, for a reader of many calls."""
+        """Wait until every start is stored: a reader of many calls must see them."""
         self.late_starts.write_all()
         if self._entering:
             await asyncio.wait(self._entering.values())
@@ -338,7 +345,7 @@ class StoredLedger:
         self._write_start(call_id, self._enter(record, "started"))
 
     def _write_start(self, call_id: str, work: Work[None]) -> None:
-        """Write the start of a read-only call. Its caller does not wait for that."""
+        """Begin to write the start of a read-only call. The caller does not wait for the write."""
         written = self._entering[call_id] = self._database.write(work)
         written.add_done_callback(partial(self._on_entered, call_id))
 
@@ -350,7 +357,7 @@ class StoredLedger:
     def _on_finished(
         self, record: CallRecord, result: ToolResult, work: "FinishCall | EnterDone", written: asyncio.Future[bool]
     ) -> None:
-        """Update the record before the callers of `finish` continue; keep a result that the database did not take."""
+        """Update the record before the caller of `finish` continues. Keep a result that the database did not take."""
         if written.cancelled():
             return
         error = written.exception()
@@ -373,7 +380,10 @@ class StoredLedger:
         return is_kept
 
     def _finish_in(self, unit: UnitOfWork, record: CallRecord, result: ToolResult) -> bool:
-        """Store the result with the unit, which fails if another process was faster."""
+        """Store the result with the unit. The unit fails if another process stored a result first.
+
+        Return False when the call has a result already.
+        """
         if self._has_collected_result(record.id) or self._has_unwritten_result(record):
             return False
         work = self._finish(record, result)
@@ -383,7 +393,7 @@ class StoredLedger:
         return True
 
     def _submit_unit(self) -> None:
-        """Let the messages that led to a call be written before the call."""
+        """Submit the unit, so that the messages that led to a call are written before the call."""
         if (unit := unit_around(self._database)) is not None:
             unit.submit()
 
@@ -392,18 +402,18 @@ class StoredLedger:
         return collected is not None and collected.state == "done"
 
     def _collect(self, unit: UnitOfWork, work: Work[object], record: CallRecord) -> None:
-        """Write this with the unit. Readers get the record from here until then."""
+        """Add the work to the unit. Until it is written, readers get this record."""
         self._collected[record.id] = record
 
         def on_written() -> None:
-            if self._collected.get(record.id) is record:  # else a newer record has taken its place
+            if self._collected.get(record.id) is record:  # else there is a newer record of this call
                 del self._collected[record.id]
 
         unit.add(work, on_written)
 
 
 async def lost_leases(database: Database, leases: Leases) -> frozenset[str]:
-    """Return the leases in rows of open work whose processes are gone. Any other lease counts as alive."""
+    """Return the leases in rows of open calls and turns whose processes are gone. Any other lease counts as alive."""
     rows = await database.read_few(lambda connection: connection.fetch_all(_HOLDERS))
     return frozenset([holder for (holder,) in rows if not await leases.is_alive(holder)])
 
@@ -438,7 +448,7 @@ async def enter_done(record: CallRecord, result: ToolResult, connection: TableCo
 
 
 class EnterDone(Struct, frozen=True):
-    """The work that enters a call together with its result. Its value is False if the id is used."""
+    """The work that enters a call together with its result. It returns False if the id is used."""
 
     values: Row
 
@@ -448,7 +458,7 @@ class EnterDone(Struct, frozen=True):
 
 
 class StartCall(Struct, frozen=True):
-    """The work that starts an accepted call. Raises `ToolError` (`busy`) when it is not accepted any more."""
+    """The work that starts an accepted call. Raises `ToolError` (`busy`) when the call has another state by now."""
 
     call_id: str
     values: Row
@@ -473,25 +483,27 @@ async def _suspend(expires_at: float | None, call_id: str, connection: TableConn
 
 
 class FinishCall(Struct, frozen=True):
-    """The work that stores a result. Its value is False if the call has one already."""
+    """The work that stores a result. It returns False if the call has a result already."""
 
     statement: str
     values: Row
     key: Row
     """Id, time and owner of the call."""
     is_again: bool = False
-    """An earlier try failed, and may have stored this result all the same."""
+    """Whether an earlier try failed: it may have stored this result all the same."""
 
     async def __call__(self, connection: TableConnection) -> bool:
         """Store it."""
         if await connection.execute(self.statement, self.values) == 1:
             return True
         row = await connection.fetch_one(_FIND_RESULT, self.key)
-        # No such row: it was deleted with its session, or its id is another call's. Its caller still gets the result.
+        # Without a row, the call was deleted with its session, or its id belongs to another call. The caller still gets
+        # the result.
         return row is None or (self.is_again and row[0] is not None and bytes(row[0]) in self.values)
 
 
 async def _require_first(work: Work[bool], call_id: str, connection: TableConnection) -> None:
+    """Store a result. Raise `ToolError` (`busy`) when the call has a result already."""
     if not await work(connection):
         raise ToolError("busy", f"The call {call_id!r} got its result elsewhere: load the session again.")
 

@@ -72,7 +72,10 @@ class StoredMemories:
     async def search(
         self, query: str, wanted: MemoryFilter, *, owner: str, limit: int, least: float = 0.0
     ) -> list[FoundMemory]:
-        """Return memories with some of the words and a score of `least`, the best first; of equals the newest first."""
+        """Return memories with some of the words and a score of at least `least`.
+
+        The best are first; of those with equal scores the newest.
+        """
         return await self._database.read(partial(_search, query, wanted, owner, limit, least))
 
     async def forget(self, wanted: MemoryFilter, *, owner: str) -> int:
@@ -93,8 +96,8 @@ class StoredMemories:
 def word_patterns(query: str) -> list[re.Pattern[str]]:
     """Return a pattern for each word of a query, to be searched in a `normalize`d text.
 
-    A word of a script with capital letters matches whole words only. Other scripts may write words without spaces:
-    there a word matches anywhere. A query without letters and digits is searched as it is.
+    A word of a script with capital letters matches whole words only. Other scripts may write words without spaces: a
+    word of such a script matches anywhere. A query without letters and digits is searched as it is.
     """
     text = normalize(query)
     spaced = "".join(letter if unicodedata.category(letter)[0] in "LMN" else " " for letter in text)
@@ -125,6 +128,7 @@ async def _search(
 
 
 def _score(words: list[re.Pattern[str]], content: str) -> float:
+    """Return the share of the words that the content has: 0 to 1."""
     text = normalize(content)
     return sum(word.search(text) is not None for word in words) / len(words)
 

@@ -38,7 +38,7 @@ class StoredPins:
         return None if row is None else _pin(row)
 
     async def set(self, *pins: Pin) -> None:
-        """Store these pins, in place of those of the same owner, origin and name; all or none."""
+        """Store these pins, all or none. A pin replaces the one with the same owner, origin and name."""
         await self._database.execute_many(_SAVE, [_values(pin) for pin in pins])
 
 

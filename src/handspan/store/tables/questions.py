@@ -39,14 +39,17 @@ _answer_decoder: Final = msgspec.json.Decoder(Answer)
 
 
 class StoredQuestions:
-    """Stores questions. `ask` does not wait for an answer: the call waits, and asks again when it continues."""
+    """Stores questions. `ask` does not wait for an answer: the call waits, and calls `ask` again when it continues."""
 
     def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
         self._database = database
         self._clock = clock
 
     async def ask(self, question: Question) -> Answer | None:
-        """Return the answer or the owner's rule; `expired` after its time; None while the question is open."""
+        """Return the answer, or the owner's rule. Return `expired` after the question's time, None while it is open.
+
+        A new question is stored.
+        """
         return await self._database.write(partial(_ask, question, encode(question), self._clock()))
 
     async def open_for(self, *, owner: str, session: str | None = None) -> Sequence[Question]:
@@ -61,7 +64,7 @@ class StoredQuestions:
         return [structs.replace(_question_decoder.decode(body), expires_in=until - now) for body, until in rows]
 
     async def answer(self, question_id: str, answer: Answer, *, owner: str) -> bool:
-        """Answer the owner's question. Return False if it is not open, or another owner's."""
+        """Answer the owner's question. Return False if it is not open, or if it belongs to another owner."""
         if answer.decision == "expired":  # only the clock decides that
             return False
         return await self._database.write(
@@ -110,7 +113,7 @@ async def _answer(question_id: str, answer: Answer, owner: str, now: float, conn
 
 
 async def expire_questions(call_id: str, now: float, connection: TableConnection) -> None:
-    """Close the open questions of this call: it does not need an answer any more."""
+    """Close the open questions of this call, which does not need an answer any more."""
     sql = "UPDATE questions SET answer = ?, answered_at = ? WHERE call_id = ? AND answer IS NULL"
     await connection.execute(sql, (encode(EXPIRED), now, call_id))
 
@@ -155,5 +158,8 @@ def _decode_rule(row: Row) -> Rule:
 
 
 def _rule_key(of: Rule | Question) -> Row:
-    """Return the columns that identify a rule. A changed definition has another key: it is asked about again (T5)."""
+    """Return the columns that identify a rule.
+
+    A tool whose definition has changed has another key: its owner is asked again (T5).
+    """
     return tuple(sanitize(text) for text in (of.owner, of.kind, of.tool, of.fingerprint, of.subject))

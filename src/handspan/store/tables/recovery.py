@@ -1,10 +1,12 @@
 """What happens to the unfinished work of a process that is gone (SPEC A2, E2).
 
-An accepted call without an open question never ran: `interrupted`. A started call gets `unknown_outcome`, unless its
-client can come back with the outcome, or it only reads and waits for a person: then it runs again from its beginning
-when the person has answered, and gets the answer under the same id. A call that waits for a client, a person or a page
-stays open until its time is over; while a person is asked to log in for a client's call, its time stands still. A
-running turn is closed, not continued; or it waits for its calls.
+- An accepted call without an open question never ran: it gets `interrupted`.
+- A started call gets `unknown_outcome`, unless its client can come back with the outcome: then it stays open. A started
+  call that only reads and waits for a person stays open, too: it runs again from its beginning when the person has
+  answered, and gets the answer under the same id.
+- A call that waits for a client, a person or a page stays open until its time is over. While a person is asked to log
+  in for a client's call, the time of that call stands still.
+- A running turn is closed, not continued; or it waits for its open calls.
 """
 
 from collections.abc import Container, Iterable, Set
@@ -26,7 +28,7 @@ _message: Final = msgspec.json.Decoder(Message)
 
 
 class UnfinishedWork:
-    """Everything that is open, seen in one transaction. The column `run` holds the lease of the process at work."""
+    """The open calls and turns, in one transaction. The column `run` holds the lease of the process at work."""
 
     def __init__(
         self,
@@ -86,7 +88,7 @@ class UnfinishedWork:
         return tuple(record.id for record, _ in late)
 
     async def _open_calls(self) -> list[tuple[CallRecord, str | None]]:
-        """Return every call without a result, with its lease; not those whose result is about to be written."""
+        """Return every call without a result, with its lease. Leave out calls whose result is about to be written."""
         rows = await self._connection.fetch_all(
             f"SELECT {RECORD}, run FROM calls WHERE state <> 'done' ORDER BY at, id"
         )
@@ -97,14 +99,14 @@ class UnfinishedWork:
         return lease is not None and lease not in self._lost
 
     async def _failure_of(self, record: CallRecord, lease: str | None) -> Failure | None:
-        """Return how this call ends; None if it continues."""
+        """Return the failure with which this call ends; None if it stays open."""
         if record.state == "accepted":
             return await self._failure_of_accepted(record, lease)
         is_late = record.expires_at is not None and record.expires_at <= self._now
-        # Every process has the same clock for a call that waits for its client.
+        # Any process may end a call that waits too long for its client: all compare with the same stored time.
         if record.state == "pending" and record.tool.answered_by == "connection":
             return _too_late(record) if is_late and not await self._is_asking(record) else None
-        if self._is_alive(lease):  # that process has its own clock for it
+        if self._is_alive(lease):  # the process at work ends the call itself when the time is over
             return None
         if record.state == "started":
             tool = record.tool
@@ -114,7 +116,10 @@ class UnfinishedWork:
         return _too_late(record) if is_late else None
 
     async def _let_wait(self, record: CallRecord, lease: str | None) -> bool:
-        """Let a started call of a lost process wait for its client, or for a person. False if the process lives."""
+        """Let a started call of a lost process wait for its client, or for a person.
+
+        Return False, and change nothing, if its process lives.
+        """
         if self._is_alive(lease):
             return False
         state = "pending" if record.tool.outlives else "accepted"
@@ -127,7 +132,7 @@ class UnfinishedWork:
         return await self._connection.fetch_one(sql, (record.id, self._now)) is not None
 
     async def _failure_of_accepted(self, record: CallRecord, lease: str | None) -> Failure | None:
-        """Return why a call that has not begun never will; None while it waits for a person or its process lives."""
+        """Return the failure of a call that never began; None while it waits for a person, or its process lives."""
         sql = "SELECT answer IS NULL AND expires_at <= ? FROM questions WHERE call_id = ?"
         has_expired = [row[0] for row in await self._connection.fetch_all(sql, (self._now, record.id))]
         if any(has_expired):
@@ -136,7 +141,7 @@ class UnfinishedWork:
         return None if has_expired or self._is_alive(lease) else _interrupted_failure(record.name)
 
     async def _close(self, record: CallRecord, failure: Failure) -> None:
-        """End a call with this failure, and its questions with it."""
+        """End a call with this failure, and close its questions."""
         sql = "UPDATE calls SET state = 'done', run = NULL, result = ? WHERE id = ?"
         await self._connection.execute(sql, (encode_envelope(failure), record.id))
         await expire_questions(record.id, self._now, self._connection)
@@ -153,7 +158,10 @@ class UnfinishedWork:
         ]
 
     async def _close_turn(self, session: str, owner: str, length: int) -> bool:
-        """Add the missing results. Return False if some calls are still open: then the turn waits for them."""
+        """Add the results of the last calls, and end the turn.
+
+        Return False if some calls are still open: then the turn waits for them.
+        """
         calls = await self._last_calls(session, length)
         results = [await self._find_result(call, session, owner) for call in calls]
         is_waiting = None in results
@@ -174,7 +182,10 @@ class UnfinishedWork:
         return last.calls if isinstance(last, AssistantMessage) else ()
 
     async def _find_result(self, call: CallPart, session: str, owner: str) -> ToolResult | None:
-        """Return the stored result, or None. A call that the ledger does not know never ran: it is interrupted."""
+        """Return the stored result, or None while the call is open.
+
+        A call that the ledger does not know never ran: enter it as interrupted.
+        """
         sql = f"SELECT {RECORD} FROM calls WHERE id = ? AND owner = ?"
         row = await self._connection.fetch_one(sql, (call.id, owner))
         if row is None:
@@ -203,7 +214,7 @@ def _unknown_outcome(record: CallRecord) -> Failure:
 
 
 def _too_late(record: CallRecord) -> Failure:
-    if record.tool.answered_by == "connection":  # ws.md 6.7 j: it may have run
+    if record.tool.answered_by == "connection":  # ws.md 6.7 j: the client may have run it
         text = (
             f"{record.name!r} was sent to the program that runs it, and no answer came in time: its outcome is unknown."
         )

@@ -1,4 +1,4 @@
-"""Calls as rows and back; and page cursors, which stay valid while rows come and go."""
+"""Turns calls into rows and rows into calls. Also page cursors, which stay valid while rows come and go."""
 
 import math
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -12,24 +12,27 @@ from handspan.core.results import Attachment, Failure, Success, ToolResult, enco
 from handspan.core.values import Arguments, Json, encode, sanitize
 
 Row: TypeAlias = tuple[Any, ...]
-"""A row of a database, which has no types."""
+"""A row of a database. Its values have no types."""
 
 ENTRY: Final = "id, owner, session, agent, name, tool, arguments, arguments_form, at, size"
 """The columns that a call has from its beginning."""
 OUTCOME: Final = "expires_at, duration, waited, result, attachments, true_result, true_attachments"
+"""The columns that are written with the result of a call."""
 RECORD: Final = f"{ENTRY}, state, is_edited, {OUTCOME}"
 """All columns that a `CallRecord` is made of."""
 
 
 _LARGEST_PAGE: Final = 1000
 _LONGEST_NAME: Final = 200
-"""Characters of a name that are stored. Names of tools are shorter; what a caller made up may be longer than an index
-of PostgreSQL takes, and then nothing of the call could be stored."""
+"""Characters of a name that are stored. Names of tools are shorter. A name that a caller made up may be longer than an
+index of PostgreSQL takes, and then the call could not be stored."""
 ALL_ROWS: Final = 2**62
 """As a limit: more than any table has."""
 
 
 class _Envelope(Struct):
+    """A stored result: the envelope that models see."""
+
     status: str
     result: Json = None
     code: ErrorCode = "internal_error"
@@ -139,7 +142,7 @@ class PageCursor(NamedTuple):
 
     @classmethod
     def parse(cls, text: str | None) -> "PageCursor":
-        """Return the cursor that a client sent back; without a text, the one of the first page."""
+        """Return the cursor in this text, which a client sent back; without a text, the cursor of the first page."""
         if text is None:
             return cls(math.inf, "")
         at, _, row_id = text.partition("~")

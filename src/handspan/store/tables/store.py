@@ -47,32 +47,32 @@ class LastingDatabase(Database, Protocol):
         """Finish all writes, then close it."""
 
     async def check_writes(self) -> str:
-        """Return why nothing can be written, with a remedy; empty when it can."""
+        """Return why the database takes no writes, with a remedy; empty when it takes them."""
 
 
 _D = TypeVar("_D", bound=LastingDatabase)
 
 
 class LastingLeases(Leases, Protocol):
-    """Leases whose rows of lost processes can be removed."""
+    """Leases of which those of lost processes can be removed."""
 
     async def sweep(self) -> None:
-        """Remove what is left of processes that are gone."""
+        """Remove the leases of processes that are gone."""
 
 
 class BesideTables(Struct, frozen=True):
-    """The parts of a store that are no tables of the database, or that each database stores in its own way."""
+    """The parts of a store that are not in the common tables: files, or what each database stores in its own way."""
 
     artifacts: ArtifactStore
     idempotency: Idempotency
     switches: Switches
     skill_switches: SkillSwitches
     nodes: NodeBook | None = None
-    """Only where several gateways are one."""
+    """Is set only where several gateways act as one."""
 
 
 class TableStore(Generic[_D]):
-    """Everything that lasts, in one database and what is beside it: `async with` opens and closes it."""
+    """Everything that lasts, in one database and beside it: `async with` opens and closes the store."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class TableStore(Generic[_D]):
         self._pruning: asyncio.Task[None] | None = None
         self._journal_clock = JournalClock(clock, elapsed)
         self._next_pruning = 0.0
-        """By the clock that never steps."""
+        """When the next pruning may begin, by the clock that never steps."""
         self.database = database
         self.leases = leases
         self.artifacts = beside.artifacts
@@ -159,7 +159,7 @@ class TableStore(Generic[_D]):
         return recovery
 
     async def expire(self) -> tuple[str, ...]:
-        """Give calls that waited too long their result, and return their ids. Call it now and then."""
+        """Give calls that waited too long their result, and return their ids. Call this now and then."""
         now, lost = self._clock(), await lost_leases(self.database, self.leases)
         await self.conversations.end_lost_turns()
         kept = self.ledger.unwritten_results
@@ -168,7 +168,7 @@ class TableStore(Generic[_D]):
         return expired
 
     async def check_writes(self) -> str:
-        """Return why the store takes no writes, with a remedy; empty when it does."""
+        """Return why the store takes no writes, with a remedy; empty when it takes them."""
         return await self.database.check_writes()
 
     async def prune(self) -> int:

@@ -23,27 +23,31 @@ from handspan.store.tables.database import TableConnection
 TalkMessage: TypeAlias = UserMessage | AssistantMessage
 
 _FAR: Final = 2**40
-"""Above all sequence numbers. Rows wait there while others move: no two rows may have one number at any moment."""
+"""Above all sequence numbers. Rows that move get such numbers first: no two rows may ever have the same number."""
 
 Kind: TypeAlias = Literal["user", "assistant", "results"]
 _KINDS: Final[dict[bytes, Kind]] = {b"user": "user", b"assi": "assistant", b"resu": "results"}
 
 
 class _Line(NamedTuple):
-    """What a row tells of its message without decoding it."""
+    """What is known of a message without decoding it."""
 
     kind: Kind
     opens: str | None
+    """The ids of its calls, as JSON; None without calls."""
 
 
 async def add(
     thread: str, owner: str, messages: tuple[TalkMessage, ...], at: float, connection: TableConnection
 ) -> None:
-    """Append these. Raises `ToolError` (`invalid_arguments`) for an assistant's message without a user's before it."""
+    """Append these messages.
+
+    Raises `ToolError` (`invalid_arguments`) for an assistant's message that is the first, or follows another one.
+    """
     found = await get_session(thread, owner, connection)
     check_not_running(found)
     last = await _last_line(found, connection)
-    kind = last.kind if last else "assistant"  # so an assistant's message can't be the first
+    kind = last.kind if last else "assistant"  # with this, an assistant's message can't be the first
     for seq, message in enumerate(messages, found.length + 1):
         before, kind = kind, "assistant" if type(message) is AssistantMessage else "user"
         if before == kind == "assistant":
@@ -56,7 +60,7 @@ async def add(
 
 
 async def remove(thread: str, owner: str, seq: int, connection: TableConnection) -> int:
-    """Remove the message with this sequence number and those that depend on it. Return their number."""
+    """Remove the message with this sequence number and those that depend on it. Return how many were removed."""
     found = await get_session(thread, owner, connection)
     check_not_running(found)
     first, last = removal_range([line.kind for line in await _lines(found, connection)], seq)
@@ -74,10 +78,11 @@ async def clear(thread: str, owner: str, connection: TableConnection) -> int:
 
 
 def removal_range(kinds: Sequence[Kind], seq: int) -> tuple[int, int]:
-    """Return the first and last message to remove, if a conversation of these kinds loses this one (graph.md 8.3).
+    """Return the first and last message to remove, if a person removes the message `seq` (graph.md 8.3).
 
-    Calls go together with their results. A user's message takes its answer along if that answer would become the first
-    message, or follow another answer: not every model accepts such a conversation.
+    `kinds`: those of all messages of the conversation. Calls go together with their results. The answer to a user's
+    message goes with it if that answer would become the first message, or follow another answer: not every model
+    accepts such a conversation.
     """
     before, kind, behind = ("", *kinds, "")[seq - 1 : seq + 2]
     if kind == "results":
@@ -90,9 +95,9 @@ def removal_range(kinds: Sequence[Kind], seq: int) -> tuple[int, int]:
 
 
 async def _remove_range(session: SessionRecord, first: int, last: int, connection: TableConnection) -> None:
-    """Remove these messages. Later ones move up, so that there is no gap, and keep their numbers."""
+    """Remove these messages. Later messages move up, so that there is no gap, and keep their numbers."""
     if last == session.length:
-        await _last_line(session, connection)
+        await _last_line(session, connection)  # raises when the last calls wait for results
     count = last - first + 1
     await drop_messages(session.id, first, last, connection)
     for table in ("messages", "usage"):
@@ -104,7 +109,7 @@ async def _remove_range(session: SessionRecord, first: int, last: int, connectio
 
 
 async def _last_line(session: SessionRecord, connection: TableConnection) -> _Line | None:
-    """Return the last message. Raises `ToolError` (`busy`) when its calls wait for results."""
+    """Return the line of the last message. Raises `ToolError` (`busy`) when its calls wait for results."""
     lines = await _lines(session, connection, after=session.length - 1)
     if lines and lines[-1].opens is not None:
         text = f"The thread {session.id!r} waits for the results of calls: send them, or stop its run first."
@@ -113,7 +118,7 @@ async def _last_line(session: SessionRecord, connection: TableConnection) -> _Li
 
 
 async def _lines(session: SessionRecord, connection: TableConnection, after: int = 0) -> list[_Line]:
-    # A message begins with its kind: so the first bytes of its body show it.
+    # The body of a message begins with its type: so these bytes show the kind.
     sql = "SELECT substr(body, 10, 4), opens FROM messages WHERE session = ? AND seq > ? ORDER BY seq"
     rows = await connection.fetch_all(sql, (sanitize(session.id), after))
     return [_Line(_KINDS[bytes(begin)], opens) for begin, opens in rows]

@@ -65,7 +65,7 @@ class StoredThreads:
         return await self._database.read(work)
 
     async def tools_called(self, thread: str, *, owner: str) -> list[ToolFacts]:
-        """Return the tools that were called in the thread, as they were then; the last called one is the last."""
+        """Return the tools that were called in the thread, as they were then. The tool that was called last is last."""
         sql = "SELECT tool FROM calls WHERE session = ? AND owner = ? GROUP BY tool ORDER BY MAX(at)"
         key = (sanitize(thread), sanitize(owner))
         rows = await self._database.fetch_all(sql, key)
@@ -75,12 +75,12 @@ class StoredThreads:
         """Append messages, all or none. They cost nothing, because no model was asked.
 
         Raises `ToolError`: `busy` while a turn runs or calls wait for results, `invalid_arguments` for an assistant's
-        message without a user's before it.
+        message that does not follow a user's message.
         """
         await self._database.write(partial(add, thread, owner, tuple(messages), self._clock()))
 
     async def remove(self, thread: str, number: int, *, owner: str) -> int:
-        """Remove this message and those that depend on it. Return their number; 0 if it does not exist any more.
+        """Remove this message and those that depend on it. Return how many; 0 if the message does not exist any more.
 
         Raises `ToolError` (`busy`) while a turn runs or calls wait for results.
         """
@@ -97,7 +97,10 @@ class StoredThreads:
 
 
 async def _find_seq(session: SessionRecord, number: int, connection: TableConnection) -> int | None:
-    """Return the sequence number of the message. It may be lower than its number by as many as were removed."""
+    """Return the sequence number of the message with this number; None if there is no such message.
+
+    The sequence number may be lower than the number, at most by the count of removed messages.
+    """
     sql = "SELECT seq FROM messages WHERE session = ? AND seq BETWEEN ? AND ? AND number = ?"
     row = await connection.fetch_one(sql, (session.id, number - session.removed, number, number))
     return None if row is None else row[0]
@@ -106,7 +109,7 @@ async def _find_seq(session: SessionRecord, number: int, connection: TableConnec
 async def _load_entries(
     thread: str, owner: str, offset: int, limit: int | None, connection: TableConnection
 ) -> list[ThreadEntry]:
-    """Return the entries from `offset` on, and decode only the messages that have them."""
+    """Return the entries from `offset` on. Decode only the messages of these entries."""
     length = (await get_session(thread, owner, connection)).length
     if offset == 0 and limit is None:
         return await _entries(thread, 1, length, connection)
@@ -121,7 +124,7 @@ async def _load_entries(
 
 
 async def _entry_counts(thread: str, connection: TableConnection) -> list[int]:
-    """Return the number of entries of each message: one for each result, else one."""
+    """Return how many entries each message has: a message with results has one for each result, any other has one."""
     sql = "SELECT opens FROM messages WHERE session = ? ORDER BY seq"
     opened = [None, *(opens for (opens,) in await connection.fetch_all(sql, (sanitize(thread),)))]
     return [1 if opens is None else len(msgspec.json.decode(opens)) for opens in opened[:-1]]
@@ -142,6 +145,7 @@ async def _entries(thread: str, first: int, last: int, connection: TableConnecti
 
 
 def _split_message(number: int, at: float, message: Message, calls: tuple[CallPart, ...]) -> Iterator[ThreadEntry]:
+    """Yield the entries of a message. `calls`: the calls of the message before it, which its results answer."""
     if type(message) is ResultsMessage:
         for place, call in enumerate(calls):
             yield ThreadEntry(number, at, message, place, call)

@@ -14,6 +14,7 @@ from handspan.store.tables.rows import Row
 
 _COLUMNS: Final = "hash, owner, scopes, label, created, last_seen, revoked"
 _SEEN_AGAIN: Final = 60.0
+"""Seconds after which `last_seen` of a used token is written again."""
 _ADD: Final = (
     "INSERT INTO tokens (hash, owner, scopes, label, created) VALUES (?, ?, ?, ?, ?) ON CONFLICT (hash) DO NOTHING"
 )
@@ -38,7 +39,7 @@ class StoredTokens:
     async def find(self, token_hash: str) -> Token | None:
         """Return the token, or None if it is unknown or revoked. Its `last_seen` is updated once a minute."""
         sql = f"SELECT {_COLUMNS} FROM tokens WHERE hash = ? AND revoked IS NULL"
-        # No thread: every connection and every request reads this one row.
+        # `fetch_one` needs no thread: every connection and every request reads this one row.
         row = await self._database.fetch_one(sql, (sanitize(token_hash),))
         if row is None:
             return None

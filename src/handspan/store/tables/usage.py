@@ -26,12 +26,12 @@ INSERT_USAGE: Final = (
 )
 """Stores what a reply used. Its values: the session's id, the reply's sequence number, the owner and `usage_values`."""
 _MAX_TOKENS: Final = 2**40
-"""No API can mean more tokens than this, nor a higher price: such a count is unknown."""
+"""No API can mean more tokens than this, nor a higher price: a higher count is stored as unknown."""
 _DAY_SECONDS: Final = 86_400
 
 
 class StoredUsage:
-    """Sums over the usage rows. A deleted session takes its rows along."""
+    """Sums over the usage rows. The rows of a deleted session are deleted, too."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -39,10 +39,10 @@ class StoredUsage:
     async def sums(self, by: SumBy, *, owner: str, session: str | None = None, since: str = "") -> Sequence[UsageSum]:
         """Return one sum for each session, model, agent or day (UTC, `2026-01-31`).
 
-        `session` and `since` (a day) limit what is counted; both may be given. The agent is the one that the
-        session has now.
+        `session` and `since` (a day) limit what is counted; both may be given. Sums by agent count a session for the
+        agent that it has now.
         """
-        if by not in get_args(SumBy):  # it becomes part of the statement: so check it at run time, too
+        if by not in get_args(SumBy):  # `by` becomes part of the statement: so check it at run time, too
             raise ToolError("invalid_arguments", f"Usage is summed by {', '.join(get_args(SumBy))}, not by {by!r}.")
         sql = f"SELECT {by}, COUNT(*), {_SUMS} FROM {_WITH_AGENT if by == 'agent' else 'usage'}"
         sql += " WHERE owner = ? AND day >= ?"
@@ -60,7 +60,7 @@ def _sum(row: Row) -> UsageSum:
 
 
 def _plain(total: float | Decimal | None) -> float | None:
-    """Return a sum as JSON has it: PostgreSQL sums up whole numbers as decimals."""
+    """Return a sum as a number of JSON: PostgreSQL returns a `Decimal` for a sum of whole numbers."""
     return int(total) if isinstance(total, Decimal) else total
 
 
