@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from handspan.gateway.protocol_config import ProtocolConfig
 from handspan.gateway.request_heads import MAX_ADDRESS_BYTES, MAX_HEAD_BYTES, MAX_HEADERS, MAX_LIST_BYTES
 from handspan.testing.gateway import RunningGateway, running_gateway
 from tests.gateway.test_server import ask, served
@@ -117,6 +118,28 @@ async def test_a_body_in_many_small_pieces_does_not_count(gateway: RunningGatewa
     post = post_of_agent(gateway, b"transfer-encoding: chunked", b"connection: close")
     answer = await said(gateway, post, *([b"1\r\nx\r\n" * 4096] * 20), b"0\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 400 ")
+
+
+@pytest.mark.parametrize("length", ["content-length: 3000000", "transfer-encoding: chunked"])
+async def test_an_answer_before_the_end_of_its_body_is_not_lost_with_the_connection(
+    gateway: RunningGateway, length: str
+) -> None:
+    headers = (b"authorization: Bearer wrong", b"content-type: application/json", b"connection: close")
+    pieces = [b"x" * 100_000] * 30
+    if "chunked" in length:
+        pieces = [*(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces), b"0\r\n\r\n"]
+    begin = request(gateway, b"/api/agents", *headers, length.encode(), method=b"POST")
+    answer = await said(gateway, begin, *pieces)
+    assert answer.startswith(b"HTTP/1.1 401 ") and answer.endswith(b"}")
+
+
+async def test_the_rest_of_a_body_that_never_comes_holds_no_connection(
+    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ProtocolConfig, "timeout_keep_alive", 0.05)
+    headers = (b"authorization: Bearer wrong", b"content-length: 3000000", b"connection: close")
+    answer = await said(gateway, request(gateway, b"/api/agents", *headers, method=b"POST"), b"{")
+    assert answer.startswith(b"HTTP/1.1 401 ") and answer.endswith(b"}")
 
 
 # What the server itself refuses has a body that programs can read (graph.md 1.2, 1.6).

@@ -88,6 +88,8 @@ class HttpProtocol(HttpToolsProtocol):
     """Set while the client does not read its answer."""
     _address = ""
     """The address of the client; empty for this computer."""
+    _ends_after_body = False
+    """Whether the connection ends when the body of the request that was answered last has come."""
 
     def __init__(
         self,
@@ -300,6 +302,8 @@ class HttpProtocol(HttpToolsProtocol):
         before: RequestResponseCycle | None = self.cycle
         self._before = None if before is None or before.response_complete else before
         super().on_headers_complete()
+        if self.cycle is not before and not self.cycle.keep_alive:  # it is the same before a WebSocket
+            self.cycle.transport = cast(Any, _LastAnswer(self))
         self._is_in_body = True
         self._body_left = find_length(self.headers)
         self._idle.remove(self, self._address)
@@ -320,8 +324,21 @@ class HttpProtocol(HttpToolsProtocol):
         self._head_bytes = 0
         self._is_in_body = False
         self._body_left = 0
-        self._is_refused = self._is_refused or self._pipelined >= self._limits.pipelined
+        self._is_refused = self._is_refused or self._ends_after_body or self._pipelined >= self._limits.pipelined
         super().on_message_complete()
+        if self._ends_after_body:
+            self.transport.close()
+
+    def end_after_answer(self) -> None:
+        """End the connection. A body that its answer did not wait for comes first: the client reads after it.
+
+        If the connection ended at once, the system would reset it, and the client would lose the answer.
+        """
+        last = self._at_work
+        if last is not None and last is self.cycle and last.response_complete and self._is_in_body:
+            self._ends_after_body = True
+        else:
+            self.transport.close()
 
     def _refuse(self, refused: Refusal) -> None:
         """End the connection. The refusal is sent only where the client reads it as the answer to the bad request."""
@@ -350,6 +367,19 @@ class HttpProtocol(HttpToolsProtocol):
         headers = [*self.server_state.default_headers, *raw_headers(refused), length, (b"connection", b"close")]
         lines = b"".join(b"%b: %b\r\n" % header for header in headers)
         self.transport.write(_LINES[refused.status] + lines + b"\r\n" + body)
+
+
+class _LastAnswer:
+    """The transport as the last request of a connection has it."""
+
+    def __init__(self, connection: HttpProtocol) -> None:
+        self._connection = connection
+        self.write = connection.transport.write
+        self.is_closing = connection.transport.is_closing
+
+    def close(self) -> None:
+        """End the connection: the answer is complete, or can't be completed."""
+        self._connection.end_after_answer()
 
 
 class Answering:
