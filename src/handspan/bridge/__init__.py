@@ -1,10 +1,10 @@
 """THE BRIDGE: tools of other apps (CETP, `protocol/cetp.md`) for a gateway's agents.
 
 Holds:   `bridge.py` (`Bridge`: finds apps and keeps a connection for each) and `bridged_app.py` (one app: its tools,
-         its calls); read these first. `transport.py` is how apps are found and reached, `desktop.py` fills it with
-         manifests and Unix sockets, `android.py` with phones behind adb (`android_device.py` is one of them, `adb.py`
-         the program), `in_process.py` with providers of the same process. `memory.py` is what a bridge must not forget.
-         `wire/android_bundle.py` and `wire/android_manifest.py` read what adb prints.
+         its calls); read these first. `transport.py` is how apps are found and reached, `desktop.py` implements it
+         with manifests and Unix sockets, `android.py` with phones behind adb (`android_device.py` is one of them,
+         `adb.py` the program), `in_process.py` with providers of the same process. `memory.py` is what a bridge must
+         not forget. `wire/android_bundle.py` and `wire/android_manifest.py` read what adb prints.
 Imports: client, provider, wire, core. A bridge runs without the packages of a gateway: `python -m handspan.bridge`.
 To add:  a way to reach apps: a class that implements `Transport`, given to `Bridge.add`.
 """

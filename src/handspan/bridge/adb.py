@@ -55,12 +55,12 @@ class AdbOutput(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """Its standard output."""
+        """The standard output."""
         return self.stdout.decode("utf-8", "replace")
 
     @property
     def complaint(self) -> str:
-        """All that it printed, errors first: Android's commands complain on either side, and exit with 0."""
+        """All that the command printed, errors first: Android's commands complain on either stream, and exit with 0."""
         return f"{self.stderr.decode('utf-8', 'replace')}\n{self.text}".strip()
 
 
@@ -98,6 +98,7 @@ class Adb:
 
     @contextlib.asynccontextmanager
     async def _in_time(self, seconds: float | None) -> AsyncIterator[None]:
+        """Raise `AdbError` when the block takes longer than this."""
         try:
             async with asyncio.timeout(seconds):
                 yield
@@ -105,6 +106,7 @@ class Adb:
             raise AdbError(f"there was no answer within {seconds:g} seconds") from None
 
     async def _run(self, *words: str) -> AdbOutput:
+        """Return what adb printed. Raises `AdbError` for a failure of adb itself, not of the device's command."""
         process = await self._start(*words)
         try:
             stdout, stderr = await asyncio.gather(_read(process.stdout), _read(process.stderr))
@@ -130,7 +132,7 @@ class Adb:
 
 
 async def _read(stream: asyncio.StreamReader | None) -> bytes:
-    """Return all that comes. Raises `AdbError` when it is too much (cetp.md 2.8)."""
+    """Return all bytes of the stream. Raises `AdbError` when they are too many (cetp.md 2.8)."""
     assert stream is not None
     chunks, size = [], 0
     while chunk := await stream.read(_CHUNK):

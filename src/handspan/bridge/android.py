@@ -14,7 +14,7 @@ from handspan.wire.cetp import CetpResponse, label_of, unanswered
 
 _log = logging.getLogger(__name__)
 PACKAGE_SECONDS: Final = 5.0
-"""Between two looks at the packages of the devices: adb tells about devices, and nothing about packages."""
+"""The time between two looks at the packages: adb tells when a device changes, but not when a package does."""
 
 
 class AndroidTransport:
@@ -30,7 +30,7 @@ class AndroidTransport:
         self._changed = asyncio.Event()
 
     async def apps(self) -> Sequence[ProviderApp]:
-        """Return the apps of all devices, and for each device that can't be used one that says why."""
+        """Return the apps of all devices, and for each device that can't be used an entry that says why."""
         try:
             listed = await self._adb.devices()
         except AdbError as error:
@@ -68,7 +68,7 @@ class AndroidTransport:
             await asyncio.gather(tracking, return_exceptions=True)
 
     async def wake(self, app: ProviderApp, *, shows_screen: bool) -> None:
-        """Make the app's process start for its content provider; or show the app on the device."""
+        """Make the app's process start for its content provider; with `shows_screen`, show the app on the device."""
         package, device = self._find(app)
         if device is not None:
             await device.wake(package, shows_screen=shows_screen)
@@ -87,7 +87,7 @@ class AndroidTransport:
         return package, self._devices.get(serial)
 
     async def _track(self) -> None:
-        """Note when a device comes or goes. Where adb's server ends, the next look starts it again."""
+        """Note when a device comes or goes. When adb's server ends, the next try starts it again."""
         while True:
             try:
                 async for _ in self._adb.track():
@@ -127,4 +127,5 @@ def _app(device: AndroidDevice, app: InstalledApp) -> ProviderApp:
 
 
 def _problem(device: ListedDevice) -> ProviderApp:
+    """Return the entry for a device that can't be used."""
     return ProviderApp(f"android@{device.serial}", device.name, "android", problem=f"{device.name}: {device.problem}")

@@ -38,7 +38,7 @@ class InstalledApp(Struct, frozen=True):
 
     package: str
     path: str
-    """Its file. It changes with every installation."""
+    """The app's file. The path changes with every installation."""
     authority: str = ""
     problem: str = ""
 
@@ -52,7 +52,7 @@ class AndroidDevice:
         self._adb = adb
         self._apps: dict[str, InstalledApp] = {}
         self._escapes: bool | None = None
-        """Which dialect of `--extra` this Android reads; None: not known yet."""
+        """Whether this Android reads escapes in `--extra`; None: not known yet."""
         self._slots: dict[str, asyncio.Semaphore] = {}
 
     # Scans.
@@ -75,11 +75,12 @@ class AndroidDevice:
         for package, path in (await self.installed()).items():
             app = self._apps.get(package)
             is_same = app is not None and app.path == path and not app.problem
-            apps[package] = app if app is not None and is_same else await self._look(package, path)
-        self._apps = apps  # calls that run meanwhile find those of the last scan
+            apps[package] = app if app is not None and is_same else await self._inspect(package, path)
+        self._apps = apps  # calls that run meanwhile find the apps of the last scan
         return list(self._apps.values())
 
-    async def _look(self, package: str, path: str) -> InstalledApp:
+    async def _inspect(self, package: str, path: str) -> InstalledApp:
+        """Return the app with its authority, or with the problem that it has."""
         declared = await self._read_declaration(path) if path else None
         if declared is not None and declared.version != str(PROTOCOL_VERSION):
             return InstalledApp(package, path, problem=_version_problem(declared.version))
@@ -135,7 +136,7 @@ class AndroidDevice:
     # The app's process and screen.
 
     async def wake(self, package: str, *, shows_screen: bool) -> None:
-        """Let Android start the app's process for its content provider; or show the app."""
+        """Let Android start the app's process for its content provider; with `shows_screen`, show the app."""
         if shows_screen:
             await self._show(package)
         elif package in self._apps:
@@ -150,6 +151,7 @@ class AndroidDevice:
             await self._show(package)
 
     async def _show(self, package: str) -> None:
+        """Show the app's first screen."""
         launcher = ("-a", "android.intent.action.MAIN", "-c", "android.intent.category.LAUNCHER")
         output = await self._try(package, "cmd", "package", "resolve-activity", "--brief", *launcher, package)
         lines = output.text.split() if output is not None else []
@@ -159,6 +161,7 @@ class AndroidDevice:
             _log.warning("%s has no screen on %s", package, self.serial)
 
     async def _try(self, package: str, *argv: str) -> AdbOutput | None:
+        """Return what this command printed; None if it could not be run. A failure is logged."""
         try:
             output = await self._adb.shell(self.serial, argv, _WAKE_SECONDS)
         except AdbError as error:
@@ -173,7 +176,7 @@ class AndroidDevice:
 
 
 def _read_call(package: str, output: AdbOutput) -> CetpResponse:
-    """What a call counts as. Android prints failures of the call itself in place of a result."""
+    """Return the response of a call. Android prints failures of the call itself in place of a result."""
     result = find_result(output.text)
     if result is not None:
         return _explain(read_bundle(read_bundle_text(result)))
@@ -186,7 +189,7 @@ def _read_call(package: str, output: AdbOutput) -> CetpResponse:
 
 
 def _explain(response: CetpResponse) -> CetpResponse:
-    """Say in a refusal of the provider which caller it has seen."""
+    """Return the response; in a refusal, add which caller the provider has seen."""
     if not isinstance(response, CetpError):
         return response
     if response.error_code == "PERMISSION_DENIED":
@@ -198,7 +201,7 @@ def _explain(response: CetpResponse) -> CetpResponse:
 
 
 def _cause(complaint: str) -> str:
-    """The line that names the exception; else the first one."""
+    """Return the line that names the exception, else the first line."""
     lines = [line.strip() for line in complaint.splitlines() if line.strip()]
     named = [line for line in lines if "Exception: " in line or line.startswith("[ERROR]")]
     return (named or lines)[0].rstrip(".")
@@ -209,7 +212,7 @@ def _last_line(output: AdbOutput) -> str:
 
 
 def _read_package(line: str) -> tuple[str, str]:
-    """The package and its path, of a line `package:/data/app/…/base.apk=com.example`."""
+    """Return the package and its path from a line `package:/data/app/…/base.apk=com.example`."""
     path, _, package = line.strip().removeprefix("package:").rpartition("=")
     return package, path
 

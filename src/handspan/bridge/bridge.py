@@ -24,6 +24,7 @@ _LABEL: Final = "bridge"
 _MAX_CALLS: Final = 64
 """Calls of one app that run at once: one that hangs holds up no other."""
 _SWITCH_SECONDS: Final = 1.0
+"""The time between two looks at the list of disabled apps."""
 
 
 class Bridge:
@@ -67,7 +68,7 @@ class Bridge:
         self._client = self._new_client(_LABEL, _LABEL, "Bridge to apps", None, self._on_own_frame, self._on_state)
 
     def add(self, transport: Transport) -> None:
-        """Look for apps here, too."""
+        """Look for apps over this transport, too."""
         self._transports.append(transport)
 
     @property
@@ -141,6 +142,7 @@ class Bridge:
         self._describe()
 
     def _skip(self, apps: Iterable[ProviderApp]) -> None:
+        """Note which of these apps are not bridged, and why."""
         disabled, before = self._switches.disabled(), self._skipped
         self._skipped = {}
         for app in apps:
@@ -221,8 +223,9 @@ class Bridge:
         return await asyncio.shield(self._asking[asked])
 
     async def _ask_start(self, app: ProviderApp, argv: list[str]) -> bool:
+        """Ask the person whether the app may be started with this command, and remember the answer."""
         rule = self._memory.start_rule(app.id)
-        old = None if rule is None or rule.decision != "allow" else _start(app, rule.argv)
+        old = None if rule is None or rule.decision != "allow" else _describe_start(app, rule.argv)
         _log.info(
             "%s: may it be started? Answer on the page; or `handspan questions` shows the question with its id, and "
             "`handspan questions answer ID allow` answers it (or deny)",
@@ -232,7 +235,7 @@ class Bridge:
             TrustRequest(
                 start_id(app.id, argv, 0 if rule is None else rule.asked),
                 f"May the bridge start the app {app.name!r} ({app.id}) when its tools are needed?",
-                _start(app, argv),
+                _describe_start(app, argv),
                 old,
             )
         )
@@ -242,7 +245,7 @@ class Bridge:
         return decision == "allow"
 
 
-def _start(app: ProviderApp, argv: Sequence[str]) -> JsonObject:
+def _describe_start(app: ProviderApp, argv: Sequence[str]) -> JsonObject:
     """Return what the person looks at before they let an app be started."""
     return {"app": app.id, "starts": list(argv)}
 

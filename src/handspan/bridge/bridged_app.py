@@ -45,7 +45,7 @@ class ConnectApp(Protocol):
 
 
 class BridgedApp:
-    """Keeps the tools of one app at the gateway right, and forwards their calls. Nothing of it touches another app."""
+    """Keeps the tools of one app at the gateway right, and forwards their calls. Its failures affect no other app."""
 
     def __init__(
         self, app: ProviderApp, label: str, transport: Transport, connect: ConnectApp, on_change: Callable[[], None]
@@ -54,7 +54,7 @@ class BridgedApp:
         self.app = app
         self.label = label
         self.state = "it is being looked at"
-        """How it is, for a person; empty when its tools are offered."""
+        """Why the app's tools are not offered, for a person; empty when they are."""
         self._transport = transport
         self._connect = connect
         self._on_change = on_change
@@ -62,9 +62,9 @@ class BridgedApp:
         self._running: asyncio.Task[None] | None = None
         self._refreshing: asyncio.Task[None] | None = None
         self._tools: dict[str, ProviderTool] = {}
-        """Those that are offered, by their names at the gateway."""
+        """The tools that are offered, by their names at the gateway."""
         self._listed = ""
-        """The fingerprint of the app whose tools these are."""
+        """The fingerprint of the app when it listed these tools."""
         self._notes: DeviceNotes = DeviceNotes()
 
     @property
@@ -92,6 +92,7 @@ class BridgedApp:
     # The tools.
 
     async def _refresh(self) -> None:
+        """Read the app's tools, and offer them to the gateway."""
         try:
             listed = await self._list_tools()
             if isinstance(listed, str):
@@ -103,7 +104,7 @@ class BridgedApp:
             self._set_state(str(error))
 
     async def _list_tools(self) -> ProviderTools | str:
-        """Return the tools; a text that says why there are none. A sleeping app is woken, silently (cetp.md 8.5)."""
+        """Return the tools, or a text that says why there are none. A sleeping app is woken, silently (cetp.md 8.5)."""
         response = await self._ask(LIST_TOOLS)
         if _is_unanswered(response) and self._listed != self.app.fingerprint:
             self._set_state("it is being started, or waits for your answer whether it may")
@@ -132,7 +133,7 @@ class BridgedApp:
             return unanswered(self.app.id, f"no answer within {_SCAN_SECONDS:g} seconds")
 
     async def _offer(self, listed: ProviderTools, info: ProviderInfo) -> None:
-        """Exchange the tools that are offered for these."""
+        """Offer these tools in place of the earlier ones."""
         notes = [f"The tool {one.name!r} is not offered: {one.reason}." for one in listed.left_out]
         writing = [tool.name for tool in listed.tools if not tool.only_reads]
         notes += [f"The tool {name!r} is not offered: it says that it writes." for name in writing]
@@ -159,6 +160,8 @@ class BridgedApp:
         return self._connect(self.app, self.label, info.provider_name or self.app.name, self._start_login)
 
     def _code(self, tool: str) -> "Callable[[Arguments, CallContext], Awaitable[Json]]":
+        """Return the code of a tool, which forwards each call to the app."""
+
         async def run(arguments: Arguments, ctx: CallContext) -> Json:
             return await self._forward(tool, dict(arguments), ctx.call_id)
 
@@ -167,6 +170,7 @@ class BridgedApp:
     # The connection.
 
     async def _keep_connected(self, client: Client) -> None:
+        """Connect the client while there are tools to offer; else disconnect it."""
         if not self._tools:
             await self._disconnect()
             self._set_state("; ".join(self._notes.notes) or "it offers no tools")
@@ -182,7 +186,7 @@ class BridgedApp:
             reason = "the gateway has ended its connection"
         except HandspanError as error:
             reason = str(error)
-        if self._client is client:  # else it was closed here; the next scan connects again
+        if self._client is client:  # else `_disconnect` has ended it. The next scan connects again
             self._client, self._running, self._tools, self._listed = None, None, {}, ""
             self._set_state(reason)
 
@@ -228,6 +232,7 @@ class BridgedApp:
         raise self._error(response)
 
     def _error(self, error: CetpError) -> ToolError:
+        """Return the failure of a call; `LoginRequired` if the person has to log in."""
         if error.error_code != "AUTH_REQUIRED":
             return ToolError(ERROR_CODES[error.error_code], error.text)
         intent = (error.authorize_intent or _AUTHORIZE) if self.app.can_authorize else ""

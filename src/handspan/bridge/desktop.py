@@ -26,7 +26,7 @@ MayStart: TypeAlias = Callable[[ProviderApp, Sequence[str]], Awaitable[bool]]
 
 _log = logging.getLogger(__name__)
 SCAN_SECONDS: Final = 1.0
-"""Between two looks at the folders. No library that watches files is needed, and it works on every file system."""
+"""The time between two looks at the folders. Looking needs no library, and works on every file system."""
 _SECONDS_TO_END: Final = 2.0
 _SECONDS_TO_NOTICE: Final = 0.5
 """How long the end of a program may lag behind the end of its socket."""
@@ -102,7 +102,7 @@ class DesktopTransport:
                     await _end(running)
 
     async def _running(self, app_id: str) -> asyncio.subprocess.Process | None:
-        """Return the app's program if it was started here and runs still, though it does not listen."""
+        """Return the app's program if this transport started it and it still runs, although it does not listen."""
         _, process = self._started.get(app_id, (None, None))
         if process is None:
             return None
@@ -143,7 +143,7 @@ class DesktopTransport:
             socket.close()
         processes = [*self._logins.values(), *(process for _, process in self._started.values())]
         for waiting in tuple(self._logins):
-            waiting.cancel()  # what is ended here is no login that failed
+            waiting.cancel()  # a login that is ended here has not failed: nothing is logged
         await asyncio.gather(*(_end(process) for process in processes))
 
     async def _end_replaced(self) -> None:
@@ -155,6 +155,7 @@ class DesktopTransport:
                 await _end(process)
 
     def _socket(self, app_id: str, path: Path) -> ProviderSocket:
+        """Return the connections to the app; new ones if its socket has another path now."""
         known, socket = self._sockets.get(app_id, (None, None))
         if socket is None or known != path:
             if socket is not None:
@@ -189,7 +190,7 @@ async def _log_end(app_id: str, process: asyncio.subprocess.Process, errors: IO[
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """End a program that was started here, with all its children. It has a moment to do that itself."""
+    """End a program with all its children: ask it to end, and kill it after a moment."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         if process.returncode is not None:
             return

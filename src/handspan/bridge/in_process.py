@@ -54,11 +54,11 @@ class InProcessTransport:
             yield
 
     async def wake(self, app: ProviderApp, *, shows_screen: bool) -> None:
-        """Note it."""
+        """Note the call in `woken`."""
         self.woken.append((app.id, shows_screen))
 
     async def authorize(self, app: ProviderApp, intent: str) -> None:
-        """Note it."""
+        """Note the call in `authorized`."""
         self.authorized.append((app.id, intent))
 
     async def close(self) -> None:

@@ -26,6 +26,8 @@ class StartRule(Struct, frozen=True):
 
 
 class _SavedMemory(Struct):
+    """The content of the file, each part by the id of an app."""
+
     v: int = 1
     labels: dict[str, str] = {}
     starts: dict[str, StartRule] = {}

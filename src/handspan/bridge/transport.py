@@ -1,4 +1,4 @@
-"""How a bridge finds and reaches apps: the seam between it and a platform (cetp.md 6 and 7)."""
+"""How a bridge finds and reaches apps: the seam between the bridge and a platform (cetp.md 6 and 7)."""
 
 from collections.abc import AsyncIterator, Sequence
 from typing import Protocol
@@ -15,19 +15,19 @@ class ProviderApp(Struct, frozen=True):
     id: str
     """Unique on this platform, as in `org.example.finance`."""
     name: str
-    """Its name for a person."""
+    """The app's name for a person."""
     label: str
-    """The prefix of its tools, before the suffix of a clash (cetp.md 8.2)."""
+    """The prefix of the app's tools, without the suffix that a clash adds (cetp.md 8.2)."""
     fingerprint: str = ""
     """Changes when the app was replaced."""
     can_authorize: bool = False
     """Whether `authorize` can start its login."""
     problem: str = ""
-    """Why it is skipped; empty when it is not."""
+    """Why the app is skipped; empty when it is not."""
 
 
 class Transport(Protocol):
-    """One platform. No method raises for what an app does; `call` returns the error that it counts as."""
+    """One platform. No method raises for what an app does: `call` returns an error instead."""
 
     async def apps(self) -> Sequence[ProviderApp]:
         """Return the apps that are declared now, also those that are skipped."""

@@ -35,7 +35,7 @@ class Address:
         self._netloc = parts.netloc
         self._prefix = parts.path.rstrip("/").removesuffix(_SOCKET)
         self.is_local = parts.hostname in _LOOPBACK
-        """Whether it is on this machine: then no proxy is used."""
+        """Whether the gateway is on this computer: then no proxy is used."""
 
     def __str__(self) -> str:
         return self.http("")
@@ -53,7 +53,7 @@ class Address:
 
 
 class GatewayPlace:
-    """Where the gateway is now, the TLS to use there, and the token. It may move: `locate` says where it is then."""
+    """Where the gateway is now, the TLS to use there, and the token. `locate` says where a gateway is that may move."""
 
     def __init__(
         self, address: Address, token: str, tls: "ssl.SSLContext | None" = None, locate: Locate | None = None
@@ -64,13 +64,13 @@ class GatewayPlace:
         self._locate = locate
 
     async def refresh(self) -> None:
-        """Ask where the gateway is now. It may read files and ask the network, so it runs on a thread."""
+        """Ask `locate` where the gateway is now, on a thread: it may read files and ask the network."""
         if self._locate is not None:
             url, self.tls, self.token = await asyncio.to_thread(self._locate)
             self.address = Address(url)
 
     async def find_new_token(self) -> bool:
-        """Ask where the gateway is now. Return whether it has another token than the one that was sent."""
+        """Ask `locate` where the gateway is now. Return whether the token is another one than before."""
         before = self.token
         await self.refresh()
         return self.token != before

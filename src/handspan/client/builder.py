@@ -40,7 +40,7 @@ class Callbacks:
         self._callbacks: dict[str, Callback] = {}
 
     def set(self, name: str, callback: Callback) -> None:
-        """Call this function from now on."""
+        """Call this function for `name` from now on."""
         self._callbacks[name] = callback
 
     async def receive(self, frame: ServerFrame) -> None:
@@ -119,7 +119,7 @@ class ClientBuilder(Generic[Built]):
         return self._with(token=token)
 
     def device(self, label: str | None = None, prefix: bool = True) -> "ClientBuilder[Built]":
-        """Make it a device: its tools are for every session of its owner."""
+        """Make the client a device: its tools are for every session of its owner."""
         return self._with(role="device", label=label, prefix=prefix)
 
     def session(self, session_id: str) -> "ClientBuilder[Built]":
@@ -228,7 +228,7 @@ class ClientBuilder(Generic[Built]):
 
 
 def _code_of_all(call: Callable[[ToolCallRequest], Any]) -> ToolCode:
-    """Return the code of every tool: one function that gets the tool's name with its arguments."""
+    """Return the code of every tool without its own: one function that gets the tool's name with its arguments."""
     return ToolCode(
         lambda arguments, ctx: call(ToolCallRequest(ctx.call_id, ctx.tool, arguments)),
         is_async(call),

@@ -62,12 +62,12 @@ class LoginRequest(Struct, frozen=True):
 
 
 BeginLogin: TypeAlias = Callable[[LoginRequest], Awaitable[None] | None]
-"""Begins a login: opens a page, starts an app. It need not wait for its end, which the person tells the gateway."""
+"""Begins a login: opens a page, starts an app. It need not wait for the login's end: the person tells the gateway."""
 
 AskPermission: TypeAlias = Callable[[PermissionQuestion], PermissionReply | Awaitable[PermissionReply]]
-"""Returns the person's decision, for a no also with how to allow it later. It holds for this call.
+"""Returns the person's decision for this call; a no may come with a text that says how to allow it later.
 
-An async one is cancelled when the call ends before the answer.
+An async function is cancelled when the call ends before the answer.
 """
 
 _log = logging.getLogger(__name__)
@@ -106,6 +106,7 @@ class _RunningCall:
         self._runner = runner
         self.request = request
         self.is_on_loop = is_on_loop
+        """Whether cancelling the task ends the call: code on a thread can't be cancelled."""
         self.has_begun = False
         self.is_stopped = False
         self.context = CallContext(request.id, request.name, request.args, self._progress, self._deadline)
@@ -150,6 +151,7 @@ class CallRunner:
         self._side_tasks: set[asyncio.Task[None]] = set()
         """Questions to the person, and uploads of answers that fit into no message."""
         self._shrinking: set[str] = set()
+        """The calls whose answers are being made smaller."""
         self._is_closed = False
 
     def open(self) -> None:
@@ -257,7 +259,7 @@ class CallRunner:
         except asyncio.CancelledError:
             if call.is_stopped:
                 raise
-            # The tool's own code has cancelled it.
+            # The tool's own code has cancelled its task.
             answer = FailureFrame(id=request.id, error="The tool was cancelled.", code="cancelled")
         except LoginRequired as error:
             answer = login_answer(request, error, self._listener.capabilities)
@@ -314,7 +316,7 @@ class CallRunner:
             self._loop.call_soon_threadsafe(self._listener.report_progress, call_id, value)
 
     def deadline(self, call_id: str) -> Deadline | None:
-        """When the call times out."""
+        """Return when the call times out; None: never."""
         at = self._timers.ends_at(call_id)
         return None if at is None else Deadline(time.monotonic() + at - self._loop.time(), "the call's own limit")
 

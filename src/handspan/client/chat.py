@@ -46,6 +46,7 @@ ChannelListener: TypeAlias = Callable[[ChannelMessage], None]
 """Gets what an agent writes to the person, outside of any answer (ws.md 3.9)."""
 _SECONDS_TO_OPEN: Final = 30.0
 _LEAST_GRACE: Final = 30.0
+"""A chat waits at least so many seconds for its link to come back before it gives up."""
 _CLOSED: Final = "The chat was closed."
 _log = logging.getLogger(__name__)
 
@@ -126,8 +127,10 @@ class Chat:
         self._state: State = "disconnected"
         self._listeners: list[EventStream] = []
         self._idle = asyncio.Event()
+        """Set while no turn of this chat runs."""
         self._idle.set()
         self._aborts: list[asyncio.Future[bool]] = []
+        """Futures of callers that wait in `abort`."""
         self._closing: dict[str, asyncio.Future[bool]] = {}
         """Futures of callers that wait for the end of a question, by its id."""
         self._give_up_timer: asyncio.TimerHandle | None = None
@@ -156,7 +159,7 @@ class Chat:
 
     @property
     def is_over(self) -> bool:
-        """Whether it was closed, or given up after the link was down for too long. It can't be used any more."""
+        """Whether the chat was closed, or given up after the link was down for too long: it can't be used any more."""
         return self._serving.done()
 
     @property
@@ -236,7 +239,7 @@ class Chat:
     ) -> None:
         """Answer a question (`QuestionAsked`): `always` remembers the decision, `arguments` replaces those of the call.
 
-        `reason` says why not, in words that the model reads.
+        `reason` says why the answer is no, in words that the model reads.
 
         A question with a schema is allowed with a `value` that fits it. Raises `InvalidAnswer` when the value does not
         fit, and `MessageTooLarge` when the frame is too large; then nothing is sent, and the question stays open.
@@ -325,7 +328,7 @@ class Chat:
             case Connected():
                 if not self._connected.done():
                     self._connected.set_result(None)
-                elif self._aborts:  # the drop may have lost the first one
+                elif self._aborts:  # the drop may have lost the first `Abort`
                     self._connection.send(Abort())
             case TitleUpdated(title=title):
                 self.title = title
@@ -367,6 +370,7 @@ class Chat:
         self._finish_aborts(False)
 
     def _end(self) -> None:
+        """Release all callers and streams that wait: the connection is over."""
         if self._give_up_timer is not None:
             self._give_up_timer.cancel()
         self._finish_aborts(False)

@@ -48,6 +48,7 @@ Opening: TypeAlias = Say | Regenerate
 _ABOUT_A_FRAME: Final = frozenset(("INVALID_JSON", "INVALID_FRAME", "UNKNOWN_MESSAGE_TYPE", "INVALID_ANSWER"))
 """Codes of errors that are not about the turn."""
 _MAX_COMPARED: Final = 900
+"""How many characters of an error are compared to see whether it is repeated."""
 _OUTCOME_UNKNOWN: Final = (
     "The link dropped after a new answer was requested, and no event of it arrived: look at the session before you "
     "ask again."
@@ -66,6 +67,7 @@ class ChatState:
     def __init__(self) -> None:
         self.session_id = ""
         self.last_event: int | None = None
+        """The number of the last event that arrived."""
         self.opening: Opening | None = None
         """The frame that began the open turn; None when no turn is open."""
         self._turn = ""
@@ -99,7 +101,7 @@ class ChatState:
         self._is_probing = False
 
     def join_turn(self, frame: Say) -> None:
-        """This message joins the open turn."""
+        """Note that this message joins the open turn."""
         self._joined.add(frame.id)
 
     def receive(self, frame: ServerFrame, capabilities: frozenset[str]) -> list[DeliverEvent]:
@@ -135,7 +137,7 @@ class ChatState:
         """Note that the link is back. Return the frames to send, and the events that are certain already."""
         if self.opening is None or is_unsent:
             return [], []
-        if can_resume and _id_of(self.opening):  # ws.md 6.5: it is answered once, however often it is sent
+        if can_resume and _id_of(self.opening):  # ws.md 6.5: a message is answered once, even if it is sent again
             return [self.opening], []
         if not resumed:
             return [], self.lose_turn(_TURN_UNKNOWN)
@@ -228,7 +230,7 @@ class ChatState:
         kind, seconds = _KINDS.get(frame.kind, "approval"), frame.expires_ms / 1000
         question = Question(
             frame.id, kind, frame.call_id, frame.tool, frame.arguments, frame.subject, "", self.session_id, "", seconds
-        )  # the gateway does not send its owner and its fingerprint
+        )  # the gateway does not send the question's owner and fingerprint
         return msgspec.structs.replace(question, schema=frame.schema, action=frame.action)
 
     def _deliver(self, event: Event, turn: str = "") -> list[DeliverEvent]:
@@ -250,6 +252,7 @@ class ChatState:
         return not self._waits_for_other
 
     def _end_turn(self, ended: Ended, turn: str = "") -> list[DeliverEvent]:
+        """Note that this turn has ended: the open turn, or one of another client."""
         self._other_turn_runs = False
         if not self._is_own(turn):  # the own turn can begin now
             self._waits_for_other = False

@@ -116,6 +116,7 @@ class Client:
         )
         self._notes: DeviceNotes | None = None
         self._trust: dict[str, tuple[TrustRequest, asyncio.Future[TrustDecision]]] = {}
+        """The open questions of `ask_trust` by id, each with the future of its answer."""
         self._tools = ClientTools()
         self._role: Role = role
         self._introduction = Connect(
@@ -138,10 +139,12 @@ class Client:
             self._callbacks.set("channel_message", on_channel_message)
         self._state: State = "disconnected"
         self._changed = asyncio.Event()
+        """Set, and then replaced, when `connected` has to look again."""
         self._connection: ClientConnection | None = None
         self._client_state: ClientState | None = None
         self._serving: asyncio.Task[None]
         self._end: BaseException | None = None
+        """Why `run` has ended; None before that."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self.tool = self._tools.tool
         """Offers a function as a tool: `@client.tool`, with or without options."""
@@ -207,7 +210,7 @@ class Client:
     def run_sync(self) -> None:
         """Do `run` as a whole program, until Ctrl-C or `close`, and show on standard error what the link does.
 
-        Where the program has set up logging, that gets it instead. Raises `GatewayRefused` as `run` does.
+        If the program has set up logging, the lines go there instead. Raises `GatewayRefused` as `run` does.
         """
         with _log_lines(), contextlib.suppress(KeyboardInterrupt):
             asyncio.run(self.run())
@@ -220,7 +223,7 @@ class Client:
     async def connected(self) -> None:
         """Wait until the gateway has answered, and has taken or rejected each tool.
 
-        Raises what `run` raises when it ends before.
+        Raises the error with which `run` ends, if it ends before that.
         """
         while self._client_state is None or self._state != "connected" or not self._client_state.is_ready:
             if self._end is not None:
@@ -251,9 +254,9 @@ class Client:
             self._connection.describe(notes)
 
     async def ask_trust(self, request: TrustRequest) -> TrustDecision:
-        """Return the person's answer, who is asked through the gateway; `expired` if none came in time.
+        """Ask the person through the gateway, and return the answer; `expired` if none came in time.
 
-        Waits until there is a gateway that can ask.
+        Waits until the client is connected to a gateway that can ask.
         """
         answer: asyncio.Future[TrustDecision] = asyncio.get_running_loop().create_future()
         self._trust[request.id] = (request, answer)
@@ -279,7 +282,7 @@ class Client:
         `on_question` answers the questions of its session; without it they are events (`QuestionAsked`, `chat.answer`).
         `on_state` is called with each new state of its connection, such as "reconnecting".
         `on_channel_message(message)` gets what agents write to the person with the tool `message`.
-        It offers this client's tools to its session, unless the client runs and offers them to every session already.
+        The chat offers this client's tools to its session, unless this client runs and offers them to every session.
         """
         tools = ClientTools() if self._connection is not None else self._tools.copy()
         listeners = ChatListeners(on_question, on_state, on_channel_message)

@@ -78,9 +78,10 @@ class _OpenCall:
         self.tool = tool
         self.is_running = False
         self.is_settled = False
-        """It is answered, or its answer is not needed; its code may still run."""
+        """The call is answered, or needs no answer; its code may still run."""
         own = tool.spec.timeout
         self.seconds = own if request.timeout_ms is None else request.timeout_ms / 1000
+        """How long the call may take; None: any time."""
 
 
 class ClientState:
@@ -103,15 +104,19 @@ class ClientState:
         """How many more calls may run now."""
         self._queue: deque[_OpenCall] = deque()
         self._permissions: dict[str, PermissionAnswer | None] = {}
+        """Permission questions of the gateway, by id, with their answers; None: the person has not answered yet."""
         self._trust: dict[str, TrustRequest] = {}
-        """Questions to the person that have no answer yet."""
+        """Questions of `ask_trust` that have no answer yet."""
         self.notes: DeviceNotes | None = None
         """What people should know about this device; set it by `describe`."""
         self._unsent: list[ClientFrame] = []
+        """Frames that are sent when the gateway is connected."""
         self._unaccepted: dict[str, Say] = {}
         """Messages that were sent and not accepted yet: a drop may have lost them."""
         self.is_open = False
+        """Whether a link is open."""
         self.is_connected = False
+        """Whether the gateway has answered on this link."""
         self.capabilities: frozenset[str] = frozenset()
         """The capabilities that both ends have."""
         self.limits = WireLimits()
@@ -261,7 +266,7 @@ class ClientState:
         call = self._calls.get(call_id)
         if call is None:
             return []
-        if call.is_settled:  # the link dropped without `resume`: its code may still hold the place of other calls
+        if call.is_settled:  # the link dropped without `resume`: the call's code may still hold a slot
             return [StopCall(call_id, "timeout")] if call.is_running else []
         call.is_settled = True
         name, limit = call.request.name, f"{call.seconds:.3g} s"
@@ -347,7 +352,7 @@ class ClientState:
 
     def _receive_request(self, frame: CallRequest, now: float) -> list[Action]:
         stage = self.memory.stage(frame.id)
-        if frame.retry > self.memory.retry(frame.id) and stage == "answered":  # ws.md 5.13: it has not run yet
+        if frame.retry > self.memory.retry(frame.id) and stage == "answered":  # ws.md 5.13: this retry is new
             stage = None
         if frame.id in self._calls or (stage is not None and stage != "started"):  # ws.md 6.3
             return []
@@ -431,7 +436,7 @@ class ClientState:
         return [SaveState(), SendFrame(frame)] if self.is_connected else [SaveState()]
 
     def _offer_frames(self, offers: list[Json]) -> list[Action]:
-        """Frames with these tools, as many as needed. A tool that fits into no frame is rejected here."""
+        """Return as many frames as these tools need. A tool that fits into no frame is put into `rejected`."""
         frames: list[list[Json]] = []
         limit = min(_MAX_OFFERED, self.limits.message_bytes - FRAME_OVERHEAD)
         left = 0

@@ -58,10 +58,12 @@ from handspan.wire.ws_frames import (
 State: TypeAlias = Literal["disconnected", "connecting", "connected", "reconnecting"]
 
 _DEPTH: Final = 128
+"""How many levels deep a frame of the gateway may be nested."""
 _MAX_WAITING: Final = 1000
 """Actions in the queue above which progress is left out."""
 _SECONDS_TO_FLUSH: Final = 2.0
 _FATAL: Final = frozenset(("SESSION_OWNER_MISMATCH", "SESSION_BIND_FAILED"))
+"""Codes of errors that another attempt would get again."""
 _log = logging.getLogger(__name__)
 
 
@@ -135,6 +137,7 @@ class ClientConnection:
         self._state_file = state_file
         self._owner = owner
         self._written = self._synced = client_state.memory.version
+        """The versions of the memory that the state file has, and that are certainly on the disk."""
         self._threads = CallThreads()
         asks = (options.ask_permission, self, options.start_login)
         self._runner = CallRunner(tools, ResultEncoder(self._upload), self._threads, *asks)
@@ -307,6 +310,7 @@ class ClientConnection:
         self._add(self._client_state.change_tool(name))
 
     def _add(self, steps: Sequence[_Step]) -> None:
+        """Add these steps to the queue, and do those that need no waiting."""
         self._queue.extend(steps)
         if not self._is_working:
             self._work()
@@ -335,6 +339,7 @@ class ClientConnection:
         self._is_working = False
 
     async def _work_slowly(self) -> None:
+        """Do the steps from one that has to wait on, whenever there is one."""
         while True:
             await self._has_slow_step.wait()
             self._has_slow_step.clear()
@@ -420,6 +425,7 @@ class ClientConnection:
             _log.warning("the state file can't be written: %s", error)
 
     async def _save(self, *, is_synced: bool) -> None:
+        """Write the memory to the state file if it has changed. With `is_synced` it is on the disk on return."""
         memory = self._client_state.memory
         version = memory.version
         if self._state_file is None or version == (self._synced if is_synced else self._written):

@@ -24,7 +24,7 @@ class GatewayUnreachable(HandspanError):
 
 
 class StateFileInUse(ConfigError):
-    """Another client that runs uses the file that this one should have."""
+    """Another running client uses the state file of this one."""
 
 
 class MessageTooLarge(HandspanError):
@@ -47,13 +47,14 @@ class LoginRequired(ToolError):
 
 def explain_failure(url: str, error: Exception) -> str:
     """Return why the server at this address gave no answer, in words for a person: "Connection refused"."""
-    numbers = dict.fromkeys(map(int, re.findall(r"\[Errno (\d+)\]", str(error))))  # several: of several addresses
+    # Several addresses may have been tried, each with an error of its own.
+    numbers = dict.fromkeys(map(int, re.findall(r"\[Errno (\d+)\]", str(error))))
     words = ", ".join(os.strerror(number) for number in numbers) or getattr(error, "strerror", None) or str(error)
     return f"{words or type(error).__name__}{_explain_scheme(url, error)}"
 
 
 def _explain_scheme(url: str, error: Exception) -> str:
-    """Return a hint where a client of http met a server of https, or the other way round; else an empty text."""
+    """Return a hint when an http client reached an https server, or the reverse; else an empty text."""
     text = f"{type(error).__name__} {error}"
     if url.startswith(("https:", "wss:")):
         return " (is it http there?)" if any(word in text for word in _NO_TLS) else ""

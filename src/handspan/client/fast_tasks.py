@@ -35,7 +35,7 @@ class EagerTasks:
             self._add()
 
     def start(self, coroutine: _Code, name: str) -> asyncio.Task[None] | None:
-        """Run it up to where it waits. Return the task in which it goes on, or None when it has ended."""
+        """Run the coroutine up to where it waits. Return the task in which it goes on; None when it has ended."""
         if not self._idle:
             if self._is_fast:
                 self._add()
@@ -57,12 +57,15 @@ class EagerTasks:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _add(self) -> None:
+        """Make a spare task, which adds itself to `_idle` with its first step."""
         spare = _SpareTask(self._loop, self._idle)
         self._tasks.add(spare.task)
         spare.task.add_done_callback(self._tasks.discard)
 
 
 class _SpareTask:
+    """A task that was made before it is needed, and waits for a coroutine."""
+
     def __init__(self, loop: asyncio.AbstractEventLoop, idle: "list[_SpareTask]") -> None:
         self._loop = loop
         self._started: asyncio.Future[_StartedCoroutine] = loop.create_future()
@@ -106,13 +109,13 @@ class _StartedCoroutine:
         self._error: BaseException | None = None
 
     def cancel(self) -> None:
-        """Cancel it as a task does: cancel the future that it awaits, which raises in the coroutine."""
+        """Cancel the coroutine as a task does: cancel the future that it awaits, which raises in the coroutine."""
         if self._awaited is None or not self._awaited.cancel():
             self._error = asyncio.CancelledError()
 
     @types.coroutine
     def run(self) -> Generator[Any, Any, None]:
-        """Run its other steps."""
+        """Run the other steps of the coroutine."""
         awaited, error = self._awaited, self._error
         while True:
             if error is None:

@@ -38,7 +38,7 @@ class SharedTimer:
         self._ends_at.pop(call_id, None)
 
     def ends_at(self, call_id: str) -> float | None:
-        """When this call times out, by the clock of the loop."""
+        """Return when this call times out, by the clock of the loop."""
         return self._ends_at.get(call_id)
 
     def close(self) -> None:

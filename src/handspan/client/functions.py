@@ -28,7 +28,7 @@ class ToolCode(Struct, frozen=True):
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """Whether calling it returns a coroutine: an async function, or an object with an async `__call__`."""
+    """Whether a call of this returns a coroutine: an async function, or an object with an async `__call__`."""
     method = getattr(function, "__call__", None)  # noqa: B004 - the method itself is needed, not whether there is one
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(method)
 

@@ -24,16 +24,16 @@ Stage: TypeAlias = Literal["started", "answered", "over"]
 
 
 class SeenCall(Struct, gc=False):
-    """One call."""
+    """What is remembered of one call."""
 
     id: str
     at: float
-    """When it last changed, in seconds since 1970."""
+    """When its stage was last set, in seconds since 1970."""
     stage: Stage
     retry: int = 0
     """The `retry` of the last request that was run."""
     answer: str = ""
-    """The frame that answered it, as JSON text, until it is acknowledged. `CallMemory.encode` fills it in."""
+    """The frame that answered the call, as JSON text, until it is acknowledged. `CallMemory.encode` fills it in."""
 
 
 class _SavedState(Struct):
@@ -48,13 +48,13 @@ class CallMemory:
     """The calls that must not run twice and the answers to send again: 1,000 calls of the last hour at most."""
 
     def __init__(self, *, is_saved: bool = True) -> None:
-        """`is_saved`: a later process reads it. Without that, `ClientState` itself knows which calls run."""
+        """`is_saved`: a later process reads the memory. Else `ClientState` itself knows which calls run."""
         self._is_saved = is_saved
         self.version = 0
         """Grows with every change."""
         self._resume_token = ""
         self._seen: OrderedDict[str, SeenCall] = OrderedDict()
-        """In the order of the last change."""
+        """The calls by id, in the order of their last change."""
         self._unacknowledged: dict[str, ResultFrame | FailureFrame] = {}
 
     @classmethod
@@ -96,12 +96,12 @@ class CallMemory:
         return None if seen is None else seen.stage
 
     def retry(self, call_id: str) -> int:
-        """How often the person had logged in when this call was last run (ws.md 5.13)."""
+        """Return how often the person had logged in when this call was last run (ws.md 5.13)."""
         seen = self._seen.get(call_id)
         return 0 if seen is None else seen.retry
 
     def find_answer(self, call_id: str) -> ResultFrame | FailureFrame | None:
-        """The answer of this call that is not acknowledged yet."""
+        """Return the answer of this call that is not acknowledged yet."""
         return self._unacknowledged.get(call_id)
 
     def start(self, call_id: str, now: float, retry: int = 0) -> None:
@@ -159,7 +159,7 @@ class StateFile:
         self._written = -1
 
     def open(self, now: float) -> CallMemory:
-        """Return the saved memory, or an empty one. Raises `StateFileInUse`, or `ConfigError` when it is broken."""
+        """Return the saved memory, or an empty one. Raises `StateFileInUse`, and `ConfigError` for a broken file."""
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock = os.open(self._path.with_name(f"{self._path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
         try:

@@ -20,7 +20,7 @@ _INLINE_SHARE: Final = 4
 """Attachments take at most this part of a message: a quarter, which base64 makes a third."""
 
 Upload: TypeAlias = Callable[[bytes, str, str], Awaitable[str]]
-"""Bytes, media type and name → the id of the artifact."""
+"""Uploads bytes with their media type and name. Returns the id of the artifact."""
 
 
 @final
@@ -101,7 +101,10 @@ class ResultEncoder:
         return frame
 
     async def shrink(self, frame: ResultFrame, capabilities: frozenset[str], limits: WireLimits) -> ResultFrame:
-        """Return the answer so that it fits a message: large contents are uploaded. Raises `ToolError` if it can't."""
+        """Return the answer in a form that fits into a message: large contents are uploaded.
+
+        Raises `ToolError` if no form fits.
+        """
         if fits(frame, limits):
             return frame
         size = len(_output_bytes(frame.output))

@@ -21,6 +21,7 @@ _MAX_CODE: Final = 64
 _MAX_CHARACTER_BYTES: Final = 6
 """Bytes that one character takes in JSON at most."""
 _ENVELOPE: Final = len(succeed(None).encoded) - len(b"null")
+"""Bytes of `Success.encoded` around the value."""
 
 
 def fits(frame: ClientFrame, limits: WireLimits) -> bool:

@@ -56,7 +56,7 @@ class ClientSocket(ClientConnection):
         early, self._early = self._early, []
         for message in early:
             self._deliver(message)
-        if self.protocol.state is not State.OPEN:  # the gateway has closed it already
+        if self.protocol.state is not State.OPEN:  # the gateway has already closed the connection
             self._end()
 
     def data_received(self, data: bytes) -> None:
@@ -97,12 +97,14 @@ class ClientSocket(ClientConnection):
                 self._end(error)
 
     def _refuse(self, code: CloseCode, why: str) -> None:
+        """Close the connection with this code: the gateway broke the protocol."""
         if self.protocol.state is State.OPEN:
             self.protocol.fail(code, why)
             self.send_data()
         self._end()
 
     def _end(self, error: Exception | None = None) -> None:
+        """Note that the listener gets no more messages."""
         if self._listener is not None and not self.over.done():
             self.over.set_result(None) if error is None else self.over.set_exception(error)
 

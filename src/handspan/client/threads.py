@@ -18,7 +18,7 @@ class CallThreads:
         self._is_closed = False
 
     async def run(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Return what the function returns or raises. It runs on when the caller is cancelled."""
+        """Return what the function returns, or raise what it raises. It runs on when the caller is cancelled."""
         loop = asyncio.get_running_loop()
         outcome: asyncio.Future[Any] = loop.create_future()
         context = contextvars.copy_context()

@@ -29,7 +29,7 @@ class CallTimers:
             timer.cancel()
 
     def ends_at(self, call_id: str) -> float | None:
-        """When this call times out, by the clock of the loop."""
+        """Return when this call times out, by the clock of the loop."""
         timer = self._timers.get(call_id)
         return None if timer is None else timer.when()
 

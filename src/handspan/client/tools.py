@@ -28,13 +28,13 @@ class ClientTool(Struct, frozen=True):
 
     spec: ToolSpec
     claims: Annotations | None
-    """What it claims about its effects; None counts as destructive (ws.md 4.2)."""
+    """What the tool claims about its effects; None counts as destructive (ws.md 4.2)."""
     code: ToolCode | None
     validator: Validator
 
     @property
     def may_repeat(self) -> bool:
-        """Whether running it twice has the effect of running it once (ws.md 6.4)."""
+        """Whether running the tool twice has the same effect as running it once (ws.md 6.4)."""
         return self.spec.annotations.read_only or self.spec.annotations.idempotent
 
     def argument_error(self, arguments: Arguments) -> str:

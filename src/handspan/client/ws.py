@@ -17,11 +17,16 @@ from handspan.core.fast import IS_FAST
 from handspan.core.values import strip_invisible
 
 _DELIBERATE: Final = 1000
+"""The close code of a link that was closed on purpose."""
 _UNAUTHORIZED: Final = 401
 _UNAVAILABLE: Final = 503
 _REMOVED: Final = 1008
+"""The close code for a client that a person has to let in again (ws.md 9.2)."""
 _REPLACED: Final = 4001
-"""A newer connection of this client counts, perhaps on another node: this one stays away (ws.md 9.2)."""
+"""The close code when a newer connection of this client took over, perhaps on another node.
+
+This connection does not come back (ws.md 9.2).
+"""
 _WRONG_ADDRESS: Final = frozenset((400, 404, 405, 426))
 """Statuses that mean a wrong address, as long as no gateway has ever answered there."""
 _PAIR_AGAIN: Final = "pair this device anew, or give a token that is valid"
@@ -32,6 +37,7 @@ _NO_TOKEN: Final = (
     "Give the one that `handspan tokens new LABEL --scope device` prints."
 )
 _LONGEST_HERE: Final = 3.0
+"""The longest delay in seconds for a gateway on this computer."""
 _log = logging.getLogger(__name__)
 
 
@@ -46,12 +52,12 @@ class Backoff(Struct, frozen=True):
     spread: float = 0.5
 
     def delay(self, attempt: int, chance: float) -> float:
-        """Seconds before this attempt, counted from 0. `chance` between 0 and 1 chooses the random part."""
+        """Return the seconds before this attempt; the first is 0. `chance` between 0 and 1 chooses the random part."""
         return float(min(self.longest, self.first * 2.0 ** min(attempt, 30)) * (1 + self.spread * chance))
 
 
 def usual_backoff(address: Address) -> Backoff:
-    """Return the backoff for this gateway. On the same computer few clients wait for it, and often a person does."""
+    """Return the backoff for this gateway: short on this computer, where few clients wait, and often a person does."""
     return Backoff(longest=_LONGEST_HERE) if address.is_local else Backoff()
 
 
@@ -94,7 +100,7 @@ class LinkSocket(Protocol):
 
 
 OpenLink: TypeAlias = Callable[[str], Awaitable[LinkSocket]]
-"""Opens a connection to this address; raises `NotOpened` when there is none."""
+"""Opens a connection to this address; raises `NotOpened` when that fails."""
 
 
 class Link:
@@ -119,12 +125,13 @@ class Link:
         self._listener = listener
         self._socket: LinkSocket | None = None
         self._scope: asyncio.Timeout | None = None
+        """The time limit of `serve`: `close` lets it expire."""
         self._is_closed = False
         self._close_code = 1001
         self._attempt = 0
         self._was_connected = False
         self._logged = ""
-        """Why there is no link, as the log says it; empty: there was one since."""
+        """The reason in the log why there is no link; empty after the gateway has answered."""
 
     async def serve(self, *, waits_for_gateway: bool = True) -> None:
         """Keep the link open until `close`, or until the gateway closes it for good.
@@ -162,7 +169,7 @@ class Link:
             await self._socket.wait_writable()
 
     def mark_connected(self) -> None:
-        """The gateway has answered: the next drop begins with the shortest delay."""
+        """Note that the gateway has answered: the next drop begins with the shortest delay."""
         self._attempt = 0
         self._was_connected = True
         self._logged = ""
@@ -222,7 +229,7 @@ class Link:
     async def _open(self) -> LinkSocket:
         if self._open_link is not None:
             return await self._open_link(self._url())
-        # Their library loads with the first connection.
+        # The library `websockets` loads with the first connection.
         from handspan.client.fast_socket import FastSocket  # noqa: PLC0415 - as above
         from handspan.client.socket import ClientSocket, open_socket  # noqa: PLC0415 - as above
 
@@ -240,7 +247,7 @@ class Link:
         return GatewayRefused(0, f"The gateway at {self._address} removed this client ({text}): {_PAIR_AGAIN}.")
 
     def _final_refusal(self, status: int, body: bytes) -> GatewayRefused | None:
-        """Return the error for a refusal that another attempt would get again."""
+        """Return the error for a refusal that another attempt would get again; None for any other refusal."""
         text = _readable(body)
         if status in (_UNAUTHORIZED, 403):
             what = "refused the token" if self._place.token else "wants a token"
@@ -255,7 +262,7 @@ class Link:
 
 
 def _readable(body: bytes) -> str:
-    """Return the text of a refusal: of an error in JSON its message."""
+    """Return the text of a refusal; of an error in JSON, its message."""
     text = body.decode("utf-8", "replace")
     with contextlib.suppress(msgspec.DecodeError, ValueError):
         text = msgspec.json.decode(body, type=_RefusedUpgrade).error

@@ -16,7 +16,7 @@ from handspan.mcp.offer import PromptContent
 from handspan.mcp.provider import ProvidedTool
 
 _TEXTS: Final = frozenset({"application/json", "application/xml", "application/javascript", "application/yaml"})
-"""Media types that are text and do not say so."""
+"""Media types of text that do not begin with `text/`."""
 
 
 def encode_tool(tool: ProvidedTool) -> types.Tool:
@@ -31,7 +31,10 @@ def encode_tool(tool: ProvidedTool) -> types.Tool:
 
 
 def repeats_in_headers(schema: JsonObject) -> bool:
-    """Whether requests have to repeat an argument of this schema in a header. Sees a mark that is none as one, too."""
+    """Whether requests have to repeat an argument of this schema in a header.
+
+    True also when the text `x-mcp-header` only stands elsewhere in the schema: then the SDK answers the call.
+    """
     return b'"x-mcp-header"' in msgspec.json.encode(schema)
 
 

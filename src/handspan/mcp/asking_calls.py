@@ -36,7 +36,7 @@ class AskingCall:
 
     def __init__(self, client: str, name: str, arguments: Arguments) -> None:
         self.identity = (client, name, dict(arguments))
-        """The client that made it, and what it called: only an equal call of the same client can go on with it."""
+        """The client that made the call, and what it called: only an equal call of the same client can continue it."""
         self.task: asyncio.Task[ToolResult]
         self.show: Callable[[Json], None] = lambda _: None
         """Shows progress to the request that waits now."""
@@ -57,7 +57,7 @@ class AskingCall:
             self._remove(key)
 
     def answer(self, answers: Mapping[str, Answer]) -> None:
-        """Take the person's answers. One to a question that is answered already does not count."""
+        """Take the person's answers. A second answer to a question does not count."""
         for key, answer in answers.items():
             question = self._remove(key)
             if question is not None and not question.answer.done():
@@ -87,10 +87,13 @@ CallWork: TypeAlias = Callable[[AskingCall], Coroutine[Any, Any, ToolResult]]
 
 
 class AskingCalls:
-    """The calls whose clients have to come back with an answer, by states that can't be guessed. Each holds once."""
+    """The calls whose clients have to come back with an answer, by states that can't be guessed.
+
+    A state is valid once.
+    """
 
     def __init__(self, stamp: Callable[[str], str] | None = None) -> None:
-        """`stamp` makes of each state what clients get: it may say where the call waits."""
+        """`stamp` returns a state as clients get it: it may add the node on which the call waits."""
         self._calls: dict[str, AskingCall] = {}
         self._stamp = stamp
 
@@ -111,7 +114,7 @@ class AskingCalls:
         return state
 
     def take(self, state: str, client: str, name: str, arguments: Arguments) -> AskingCall:
-        """Return the call of this state. Raises `ToolError` when this client has none there."""
+        """Return the call of this state. Raises `ToolError` when this client has no such call with this state."""
         call = self._calls.get(state)
         if call is None or call.identity != (client, name, dict(arguments)):
             text = "This request state is unknown: the call is over, or it is another client's. Call the tool again."

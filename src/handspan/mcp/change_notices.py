@@ -9,41 +9,41 @@ from mcp.server.session import ServerSession
 _MAX_SESSIONS: Final = 1000
 
 
-class _Told:
+class _NotifiedSession:
     """A session, and whether it still has to be told of a change."""
 
     def __init__(self, session: ServerSession) -> None:
         self.session = session
         self.is_due = False
         self.task: asyncio.Task[None] | None = None
-        """Tells the session now. It waits as long as the client does not read."""
+        """Sends the notices now. It waits as long as the client does not read."""
 
 
 class ChangeNotices:
-    """The sessions by their ids. One whose client reads slowly is told once of all changes that it has missed."""
+    """The sessions by their ids. A session whose client reads slowly gets one notice for all changes it has missed."""
 
     def __init__(self) -> None:
-        self._sessions: dict[str, _Told] = {}
+        self._sessions: dict[str, _NotifiedSession] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def add(self, name: str, session: ServerSession) -> None:
-        """Remember the session. The oldest ones are forgotten: whether one has ended is not told."""
+        """Remember the session. The oldest ones are forgotten: the SDK does not say when a session ends."""
         known = self._sessions.get(name)
         if known is not None:
             known.session = session
             return
-        self._sessions[name] = _Told(session)
+        self._sessions[name] = _NotifiedSession(session)
         if len(self._sessions) > _MAX_SESSIONS:
             del self._sessions[next(iter(self._sessions))]
 
     def send(self) -> None:
         """Begin to tell all sessions that tools and prompts may have changed."""
-        for told in self._sessions.values():
-            told.is_due = True
-            if told.task is None:
-                told.task = asyncio.create_task(self._tell(told))
-                self._tasks.add(told.task)
-                told.task.add_done_callback(self._tasks.discard)
+        for known in self._sessions.values():
+            known.is_due = True
+            if known.task is None:
+                known.task = asyncio.create_task(self._notify(known))
+                self._tasks.add(known.task)
+                known.task.add_done_callback(self._tasks.discard)
 
     async def close(self) -> None:
         """Stop telling: all sessions end."""
@@ -51,10 +51,10 @@ class ChangeNotices:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _tell(self, told: _Told) -> None:
-        while told.is_due:
-            told.is_due = False
-            with contextlib.suppress(Exception):  # one that is gone needs to hear nothing
-                await told.session.send_tool_list_changed()
-                await told.session.send_prompt_list_changed()
-        told.task = None
+    async def _notify(self, known: _NotifiedSession) -> None:
+        while known.is_due:
+            known.is_due = False
+            with contextlib.suppress(Exception):  # a session that is gone needs no notice
+                await known.session.send_tool_list_changed()
+                await known.session.send_prompt_list_changed()
+        known.task = None

@@ -1,7 +1,8 @@
 """A short way for the most frequent request: `tools/call` in the newer era, without progress and without questions.
 
-The SDK runs such a request through five models and a group of tasks. Here it is read once, and answered in the task of
-the request. Every request that is not exactly of this form takes the library's way, its errors included.
+The SDK ("the library" below) runs such a request through five models and a group of tasks. Here the request is read
+once, and answered in its own task. Every request that is not exactly of this form goes to the library, which also
+answers with the errors.
 """
 
 import asyncio
@@ -75,7 +76,9 @@ class FastCalls:
         is_plain: Callable[[str], bool],
         sessions: FastSessions | None,
     ) -> None:
-        """`server` is what each result says about the server; `is_plain`: no header has to repeat a tool's argument.
+        """`server` is what each result says about the server.
+
+        `is_plain` gets the name of a tool, and returns whether no header has to repeat an argument of that tool.
 
         `sessions` answers plain calls of the older era; None: the library does.
         """
@@ -103,7 +106,7 @@ class FastCalls:
             if self._sessions is None or not session
             else await self._sessions.answer(session, body, scope, send)
         ):
-            await self._library(scope, _again(message, receive), send)
+            await self._library(scope, _put_back(message, receive), send)
 
     def _forget_session(self, scope: Scope) -> None:
         """Forget the session if this request ends it."""
@@ -113,7 +116,7 @@ class FastCalls:
                     self._sessions.forget(value.decode("latin-1"))
 
     async def _answer_call(self, body: bytes, scope: Scope, receive: Receive, send: Send) -> bool:
-        """Answer a call of the newer era. Return False, with nothing done, when the library has to."""
+        """Answer a call of the newer era. Return False, with nothing done, when the library has to answer it."""
         call = _read(scope["headers"], body)
         if call is None or not self._is_plain(call.params.name):
             return False
@@ -155,7 +158,7 @@ def _read(headers: list[tuple[bytes, bytes]], body: bytes) -> PlainCall | None:
     return call if is_plain and not has_extras and len(found) == len(expected) and dict(found) == expected else None
 
 
-def _again(message: Mapping[str, Any], receive: Receive) -> Receive:
+def _put_back(message: Mapping[str, Any], receive: Receive) -> Receive:
     """Return a `receive` that begins with this message."""
     first: list[Any] = [message]
 

@@ -9,7 +9,7 @@ from handspan.mcp.shell import Send
 _WATCH_SECONDS: Final = 0.05
 """How long a call runs before its client is watched."""
 _PING_SECONDS: Final = 15.0
-"""Silence after which the response begins as an event stream: a proxy would cut off a longer one."""
+"""Silence after which the response becomes an event stream with pings: a proxy would cut off a longer silence."""
 _JSON: Final = [(b"content-type", b"application/json")]
 _EVENTS: Final = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache, no-transform")]
 
@@ -39,9 +39,9 @@ class PlainResponse:
 
 
 class ClientWatch:
-    """Watches over the client of a call that takes long: shows it that the call is alive, and sees when it leaves.
+    """Watches over the client of a call that takes long: shows the client that the call is alive, and sees it leave.
 
-    It begins after a moment: most calls are over before, and a task for each would cost more than the rest.
+    The watch begins after a moment: most calls are over before, and a task for each would cost more than the call.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class ClientWatch:
         wait_for_end: Callable[[], Coroutine[Any, Any, None]] | None = None,
         leave: Callable[[], object] | None = None,
     ) -> None:
-        """`wait_for_end` returns when the client has left; then `leave` is called. None: the call goes on then."""
+        """`wait_for_end` returns when the client has left; then `leave` is called. None: the call goes on."""
         self._response = response
         self._wait_for_end = wait_for_end
         self._leave = leave

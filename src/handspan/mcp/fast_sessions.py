@@ -1,9 +1,9 @@
-"""The same short way for `tools/call` in the older era, where a client has a session with the library.
+"""The short way of `fast_calls.py` for `tools/call` in the older era, where a client has a session with the library.
 
-The library keeps the sessions, and all else of them. A call takes the short way when its client can't be asked
-anything, wants no progress, and has used the library in the last minute: so the library knows that the session is
-alive, and we know that it has not ended it. In this era, a call goes on when its connection breaks, and a notification
-cancels it.
+The library keeps the sessions, and answers all their other requests. A call takes the short way when its client can't
+be asked anything, wants no progress, and has used the library in the last minute. So the library sees that the session
+is in use, and we know that the library has not ended the session. In this era, a call goes on when its connection
+breaks, and a notification cancels it.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from handspan.mcp.shell import Scope, Send
 
 SESSION: Final = b"mcp-session-id"
 _TRUSTED_SECONDS: Final = 60.0
-"""How long after a request to the library a session counts as alive. The library ends idle ones after half an hour."""
+"""How long after a request to the library a session counts as alive. The library ends idle ones after 30 minutes."""
 _MAX_SESSIONS: Final = 1000
 
 
@@ -62,6 +62,8 @@ _decoder: Final = msgspec.json.Decoder(SessionCall | SessionCancel)
 
 
 class _PlainSession(Struct):
+    """What a request of the session has to match, and when the library last used the session."""
+
     client: str
     version: bytes
     used_at: float
@@ -88,7 +90,7 @@ class FastSessions:
         self._sessions.pop(session, None)
 
     def find(self, scope: Scope) -> str:
-        """Return the session of this request if it may take the short way; else an empty text."""
+        """Return the id of the session if this request may take the short way; else an empty text."""
         headers: list[tuple[bytes, bytes]] = scope["headers"]
         found = {name: value for name, value in headers if name in _EXPECTED}
         session = found.get(SESSION, b"").decode("latin-1")
@@ -99,7 +101,7 @@ class FastSessions:
         return session if is_whole and found == {**_EXPECTED, SESSION: found[SESSION], _VERSION: known.version} else ""
 
     async def answer(self, session: str, body: bytes, scope: Scope, send: Send) -> bool:
-        """Answer this message of the session. Return False, with nothing done, when the library has to."""
+        """Answer this message of the session. Return False, with nothing done, when the library has to answer it."""
         try:
             message = _decoder.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -133,7 +135,7 @@ class FastSessions:
         await response.end(msgspec.json.encode(answer))
 
     async def _cancel(self, key: tuple[str, int | str], send: Send) -> bool:
-        """Cancel a call that took the short way. Return False when it did not."""
+        """Cancel a call that took the short way. Return False when there is no such call."""
         task = self._running.get(key)
         if task is None:
             return False
@@ -155,7 +157,7 @@ _EXPECTED: Final = {
 
 
 def client_of(scope: Scope) -> str:
-    """Return the client that authentication found; empty where there is none."""
+    """Return the id of the client that authentication found; empty without authentication."""
     user = scope.get("user")
     return user.access_token.client_id if isinstance(user, AuthenticatedUser) else ""
 

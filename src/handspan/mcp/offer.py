@@ -73,7 +73,7 @@ class McpOffer(Protocol):
 
 
 class ProviderOffer:
-    """The tools of a provider as an offer. It has neither prompts nor resources."""
+    """Implements `McpOffer` with the tools of a provider. There are no prompts and no resources."""
 
     def __init__(self, provider: ToolProvider) -> None:
         self._provider = provider
@@ -97,7 +97,7 @@ class ProviderOffer:
         return ()
 
     async def get_prompt(self, name: str, arguments: Mapping[str, str], request: ClientRequest) -> str:
-        """Raise: there is none."""
+        """Raise `ToolError`: a provider has no prompts."""
         raise ToolError("tool_not_found", f"There is no prompt {name!r}.")
 
     async def list_resources(self, request: ClientRequest) -> Sequence[ProvidedResource]:
@@ -109,5 +109,5 @@ class ProviderOffer:
         return ()
 
     async def read_resource(self, uri: str, request: ClientRequest) -> Attachment:
-        """Raise: there is none."""
+        """Raise `ToolError`: a provider has no resources."""
         raise ToolError("file_not_found", f"There is no resource {uri!r}.")

@@ -18,12 +18,13 @@ def _number(value: Json) -> float | None:
 
 
 class ProgressSender:
-    """Sends progress to a client, in order. A client that reads slowly gets the newest state, not all of them."""
+    """Sends progress to a client, in order. A client that reads slowly gets only the newest report."""
 
     def __init__(self, session: ServerSession) -> None:
         self._session = session
         self._count = 0
         self._newest: tuple[float, float | None, str | None] | None = None
+        """Progress, total and message of the newest report; None when it is sent."""
         self._wake = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._task: asyncio.Task[None] | None = None
@@ -31,12 +32,12 @@ class ProgressSender:
         self._is_over = False
 
     def show(self, value: Json) -> None:
-        """Take a report of the tool. Any thread may call it."""
+        """Take a report of the tool, from any thread."""
         self._has_reports = True
         self._loop.call_soon_threadsafe(self._take, value)
 
     def _take(self, value: Json) -> None:
-        if self._is_over:  # of a thread that runs on when the time of its call has run out
+        if self._is_over:  # a report of a thread that still runs after its call has timed out
             return
         self._count += 1
         self._task = self._task or asyncio.create_task(self._send())
@@ -52,7 +53,7 @@ class ProgressSender:
     async def __aexit__(self, *_: object) -> None:
         try:
             if self._has_reports:
-                await asyncio.sleep(0)  # what came just now is taken first
+                await asyncio.sleep(0)  # `_take` runs first for reports that came just now
         finally:  # also when the client has cancelled the call: then every wait here is cancelled, too
             self._is_over = True
             if self._task is not None:

@@ -42,6 +42,7 @@ _T = TypeVar("_T")
 _Context = ServerRequestContext[Any, Any]
 FindSchema: TypeAlias = Callable[[str], JsonObject | None]
 _RETRY_MILLISECONDS: Final = 500
+"""How long a client waits before it continues a broken stream."""
 _CHANGES: Final = NotificationOptions(tools_changed=True, prompts_changed=True)
 
 
@@ -75,8 +76,9 @@ class ProtocolServer:
         self._offer = offer
         self._find_schema = find_schema
         self._plain: set[str] = set()
+        """Listed tools without an argument that a header repeats."""
         self._with_headers: set[str] = set()
-        """The tools of all lists: those without and those with arguments that headers repeat."""
+        """Listed tools with an argument that a header repeats. A name can be in both sets: the offer may change."""
         self._bus = InMemorySubscriptionBus()
         self._notices = ChangeNotices()
         self._asking = AskingCalls(stamp)
@@ -150,7 +152,7 @@ class ProtocolServer:
         self._notices.send()
 
     def _is_plain(self, name: str) -> bool:
-        """Whether no argument of this tool has to be repeated in a header. False also for one that is not known."""
+        """Whether no argument of this tool has to be repeated in a header. False also for an unknown tool."""
         if self._find_schema is None:
             return name in self._plain and name not in self._with_headers
         schema = self._find_schema(name)
@@ -210,6 +212,7 @@ class ProtocolServer:
     async def _step(
         self, call: AskingCall, show: Callable[[Json], None]
     ) -> types.CallToolResult | types.InputRequiredResult:
+        """Return the result of the call; or its questions, with the state that the client has to bring back."""
         call.show = show
         step = await call.step()
         if isinstance(step, (Success, Failure)):
@@ -232,7 +235,7 @@ class ProtocolServer:
 
     async def _get_prompt(self, ctx: _Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         work = self._offer.get_prompt(params.name, params.arguments or {}, _request(ctx))
-        return encode_prompt(await _or_refuse(work))
+        return encode_prompt(await _find_or_refuse(work))
 
     async def _list_resources(
         self, ctx: _Context, params: types.PaginatedRequestParams | None
@@ -259,7 +262,7 @@ class ProtocolServer:
 
     async def _read_resource(self, ctx: _Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         uri = str(params.uri)
-        found = await _or_refuse(self._offer.read_resource(uri, _request(ctx)), {"uri": uri})
+        found = await _find_or_refuse(self._offer.read_resource(uri, _request(ctx)), {"uri": uri})
         return types.ReadResourceResult(contents=[encode_resource(uri, found)])
 
 
@@ -292,8 +295,8 @@ def _asker(ctx: _Context) -> Callable[[str, JsonObject], Awaitable[Answer]]:
     return ask
 
 
-async def _or_refuse(work: Coroutine[Any, Any, _T], details: JsonObject | None = None) -> _T:
-    """Return what the offer gives; what it does not have is an error of the protocol."""
+async def _find_or_refuse(work: Coroutine[Any, Any, _T], details: JsonObject | None = None) -> _T:
+    """Return what the offer gives. Raises `MCPError` for what the offer does not have."""
     try:
         return await work
     except ToolError as error:
@@ -301,14 +304,14 @@ async def _or_refuse(work: Coroutine[Any, Any, _T], details: JsonObject | None =
 
 
 def _host_rules(hosts: Sequence[str]) -> TransportSecuritySettings:
-    """Allow these names, with any port, and pages from them."""
+    """Return rules that allow these host names, with any port, and pages from them."""
     names = [name for host in hosts for name in (host, f"{host}:*")]
     origins = [f"{scheme}://{name}" for scheme in ("http", "https") for name in names]
     return TransportSecuritySettings(allowed_hosts=names, allowed_origins=origins)
 
 
 def _trim_headers(handle: AsgiApp) -> AsgiApp:
-    """Remove the spaces around the values of headers: they are no part of them, and some HTTP parsers leave them."""
+    """Return an application that removes the spaces around values of headers: some HTTP parsers leave them there."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         headers = [(name, value.strip(b" \t")) for name, value in scope["headers"]]

@@ -16,7 +16,7 @@ MaybeAwaitable: TypeAlias = _T | Awaitable[_T]
 
 
 class ProvidedTool(Struct, frozen=True):
-    """A tool as a provider lists it. `name` is its own, without the namespace."""
+    """A tool as a provider lists it. `name` is the tool's own name, without the namespace."""
 
     name: str
     description: str = ""
@@ -30,11 +30,11 @@ class ToolProvider(Protocol):
     """Has tools and runs them. Each method may be plain or async."""
 
     def namespace(self) -> str:
-        """Return the prefix of its tools' names; empty: they have none."""
+        """Return the prefix of the tools' names; empty: the names have no prefix."""
         ...
 
     def list_tools(self) -> MaybeAwaitable[Sequence[ProvidedTool]]:
-        """Return its tools."""
+        """Return the provider's tools."""
         ...
 
     def call_tool(self, name: str, args: Arguments) -> MaybeAwaitable[Any]:
@@ -54,7 +54,7 @@ class CompositeToolProvider:
             self.add(provider)
 
     def namespace(self) -> str:
-        """Return nothing: the names already have their prefixes."""
+        """Return an empty text: the names already have their prefixes."""
         return ""
 
     def add(self, provider: ToolProvider) -> None:
@@ -83,7 +83,7 @@ class CompositeToolProvider:
         ]
 
     async def call_tool(self, name: str, args: Arguments) -> Any:
-        """Run a tool of the provider that the prefix names. A name without a prefix is tried at each, in order."""
+        """Run a tool of the provider that the prefix names; without a prefix, of the first provider that lists it."""
         namespace, own_name = split_name(name)
         if not namespace:
             return await self._call_first(name, args)

@@ -32,6 +32,7 @@ class McpServerShell:
         self.instructions = instructions
         self._composite = CompositeToolProvider()
         self._only: ToolProvider | None = None
+        """The provider without a namespace, if there is one."""
         self._has_namespaces = False
 
     def register_provider(self, provider: ToolProvider) -> None:
@@ -56,11 +57,12 @@ class McpServerShell:
         await ProtocolServer(self.offer, self.name, self.version, self.instructions).serve_stdio()
 
     def asgi(self, path: str = "/mcp", hosts: Sequence[str] = LOCAL_HOSTS) -> AsgiApp:
-        """Return an ASGI application with the server at this path (streamable HTTP). It needs the lifespan events.
+        """Return an ASGI application with the server at this path (streamable HTTP).
 
+        The application needs the lifespan events.
         `hosts` are the names under which clients may reach it, without a port. Requests and pages that name another
         host are refused: a hostile page could make its own name point to this computer.
         """
-        from handspan.mcp.protocol import ProtocolServer, make_asgi  # noqa: PLC0415 - the same
+        from handspan.mcp.protocol import ProtocolServer, make_asgi  # noqa: PLC0415 - as above
 
         return make_asgi(ProtocolServer(self.offer, self.name, self.version, self.instructions), path, hosts)

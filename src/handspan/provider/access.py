@@ -64,6 +64,7 @@ class Grants:
         self._path = path
         self._clock = clock
         self._stamp: tuple[int, int] | None = None
+        """The time and the inode of the file when `_read` was read."""
         self._read = GrantFile()
 
     def find(self, program: str) -> Grant | None:
@@ -97,13 +98,16 @@ class Grants:
             found.waiting[:] = [other for other in found.waiting if other != program]
 
     def remove(self, program: str) -> bool:
-        """Take the grant back. Returns False when there is none."""
+        """Take the grant back. Return False when there is none."""
         with self._change() as found:
             return found.granted.pop(program, None) is not None
 
     @contextlib.contextmanager
     def _change(self) -> Iterator[GrantFile]:
-        """Let the caller change what the file holds, one process at a time; a reader sees all of it or nothing."""
+        """Yield what the file holds, and write it after the caller's changes: one process at a time.
+
+        A reader sees all changes or none.
+        """
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         lock = os.open(f"{self._path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -124,7 +128,7 @@ class Grants:
 
 
 def grants_path(provider: str, environment: Mapping[str, str]) -> Path:
-    """The file of a provider's grants: in the person's folder for state."""
+    """Return the file of a provider's grants, in the person's folder for state."""
     given = environment.get("XDG_STATE_HOME", "")
     base = Path(given) if given.startswith("/") else Path(environment.get("HOME") or "/") / ".local" / "state"
     return base / "cetp" / f"{provider}.json"
@@ -143,19 +147,21 @@ class AccessGate:
         access = self._access
         if consumer.uid not in (self._uid, 0):
             raise ProviderError("PERMISSION_DENIED", "Only programs of the person who runs this app may call it")
-        if _names(access.deny, consumer):
+        if _is_named(access.deny, consumer):
             raise ProviderError("PERMISSION_DENIED", f"{consumer.name!r} is not admitted")
         grant = self._grants.find(consumer.program) if consumer.program else None
-        is_admitted = access.others == "admit" or _names(access.allow, consumer)
+        is_admitted = access.others == "admit" or _is_named(access.allow, consumer)
         if grant is None and not is_admitted:
             raise self._refusal(consumer)
         return self._with_view(consumer, grant)
 
     def _with_view(self, consumer: Consumer, grant: Grant | None) -> Consumer:
-        is_coarse = _names(self._access.coarse, consumer) or (grant is not None and grant.is_coarse)
+        """Return the consumer, with whether it gets coarser data."""
+        is_coarse = _is_named(self._access.coarse, consumer) or (grant is not None and grant.is_coarse)
         return Consumer(consumer.uid, consumer.pid, consumer.program, is_coarse)
 
     def _refusal(self, consumer: Consumer) -> ProviderError:
+        """Return the error for a consumer that is not admitted; note its program if the person can allow it."""
         access = self._access
         if access.others == "deny" or not consumer.program:  # a program without a name can't be granted anything
             return ProviderError("PERMISSION_DENIED", f"{consumer.name!r} is not admitted")
@@ -164,5 +170,5 @@ class AccessGate:
         return ProviderError("AUTH_REQUIRED", message, hint=access.hint, intent=access.intent)
 
 
-def _names(patterns: tuple[str, ...], consumer: Consumer) -> bool:
+def _is_named(patterns: tuple[str, ...], consumer: Consumer) -> bool:
     return bool(patterns) and (matches_any(patterns, consumer.name) or matches_any(patterns, consumer.program))

@@ -13,19 +13,21 @@ CallKey: TypeAlias = tuple[str, ...]
 _MAX_ANSWERS: Final = 256
 _MAX_BYTES: Final = 16 * 1024 * 1024
 _SECONDS: Final = 600.0
+"""How long an answer is kept."""
 _MAX_PROGRAMS: Final = 1000
 
 
 class CallRate:
-    """So many calls a minute for each program. Calls that were not used add up, to a minute's number at most."""
+    """Limits the calls a minute of each program. Calls that were not used add up, to those of one minute at most."""
 
     def __init__(self, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._most = float(per_minute)
         self._clock = clock
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        """How many calls each program had left, and when that was counted."""
 
     def seconds_to_wait(self, program: str) -> float:
-        """Count one call. Returns 0 when it may run, else the seconds until one may, and then it does not count."""
+        """Count one call, and return 0. If the program has no call left, count nothing, and return how long to wait."""
         if not self._most:
             return 0.0
         now = self._clock()
@@ -39,7 +41,7 @@ class CallRate:
 
 
 class AnswerMemory:
-    """Answers by `request_id`: a call that is tried again gets the same one, and its tool runs once."""
+    """Answers by `request_id`: a call that is tried again gets the same answer, and its tool runs once."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -48,7 +50,7 @@ class AnswerMemory:
         self._bytes = 0
 
     async def answer(self, key: CallKey, run: Callable[[], Awaitable[CetpResponse]]) -> CetpResponse:
-        """Return the kept answer of this call, that of the run that is under way, or that of a new run.
+        """Return the kept answer of this call; without one, the answer of the run that goes on, or of a new run.
 
         A run goes on when its caller is cancelled: the consumer may ask again.
         """

@@ -48,7 +48,7 @@ class CheckResult(Struct, frozen=True):
 
 
 async def check_provider(calls: ProviderSocket, path: Path) -> AsyncIterator[CheckResult]:
-    """Yield every result. It ends early when the provider can't be reached."""
+    """Yield every result. The check ends early when the provider can't be reached."""
     for found in _check_file(path):
         yield found
     try:
@@ -230,6 +230,7 @@ def _check_hint(what: str, error: JsonObject) -> Iterator[CheckResult]:
 
 
 def _expect(clause: str, what: str, response: HttpResponse | None, *codes: CetpCode) -> CheckResult:
+    """Return the result of a check: the response has to be an error with one of these codes."""
     answer = read_bundle(_json(response))
     if isinstance(answer, CetpError) and answer.error_code in codes:
         return CheckResult(clause, "ok", f"{what}: {answer.error_code}")

@@ -25,10 +25,11 @@ from handspan.provider.socket_file import AlreadyServed
 from handspan.wire.cetp_manifest import ProviderManifest, encode_manifest, socket_path
 
 _TAKEOVER_SECONDS = 5.0
+"""How long a process that is about to end may still hold the socket."""
 
 
 def run_command(provider: Provider, argv: Sequence[str] | None = None, before: Sequence[str] = ()) -> int:
-    """Run what the person or a consumer typed. Returns the exit code."""
+    """Run the command that the person or a consumer gave. Return the exit code."""
     options = _parser(provider).parse_args(argv)
     options.before = before
     try:
@@ -59,7 +60,7 @@ def _parser(provider: Provider) -> argparse.ArgumentParser:
 
 
 def manifest_of(provider: Provider, before: Sequence[str] = ()) -> ProviderManifest:
-    """The manifest that starts this very program, with these arguments before the command. Raises `ConfigError`."""
+    """Return a manifest that starts this program, with these arguments before the command. Raises `ConfigError`."""
     started = vars(sys.modules["__main__"]).get("__file__")
     if started is None:
         raise ConfigError("No consumer can start this provider: save the program in a file, and run that.")
@@ -128,7 +129,7 @@ def _authorize(provider: Provider, options: argparse.Namespace) -> int:
 
 
 def _decide(provider: Provider, grants: Grants, program: str, options: argparse.Namespace) -> bool:
-    """Allow one program, if the person says so. Returns whether it is allowed."""
+    """Allow one program, if the person says so. Return whether it is allowed."""
     if not options.yes and not _ask(f"May {program} read from {provider.manifest.name}?"):
         return False
     grants.add(program, provider.access.valid_for, is_coarse=options.coarse)

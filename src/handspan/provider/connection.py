@@ -55,7 +55,7 @@ class ProviderSocket:
         self._idle: list[_Connection] = []
 
     async def call(self, request: CetpRequest, timeout: float | None = None) -> CetpResponse:
-        """Return the provider's response; for a call without one, the error that it counts as (cetp.md 2.6)."""
+        """Return the provider's response; without a response, the error of cetp.md 2.6."""
         body = encode_message(request)
         if len(body) > REQUEST_BYTES:
             return unanswered(self._provider, f"the request has {len(body):,} bytes, more than {REQUEST_BYTES:,}")
@@ -119,6 +119,7 @@ class _Connection:
         self._uses = 0
 
     async def exchange(self, method: str, target: str, body: bytes, most: int) -> HttpResponse:
+        """Return the answer to one request, of at most `most` bytes. Raises `CallFailed`."""
         self._uses += 1
         try:
             self._send(method, target, body)
@@ -132,7 +133,7 @@ class _Connection:
         return HttpResponse(head.status_code, headers, received)
 
     def start_next(self) -> bool:
-        """Whether the connection can be used again."""
+        """Prepare for the next request. Return False when the connection can't be used again."""
         if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
             return False
         self._http.start_next_cycle()
@@ -174,4 +175,5 @@ class _Connection:
         self._http.receive_data(data)
 
     def _cut_off(self, reason: str) -> CallFailed:
+        """Return the error for a connection that ended before the answer."""
         return CallFailed(f"{reason} before the answer came", is_stale=self._uses > 1)

@@ -66,7 +66,7 @@ def is_listening(path: Path) -> bool:
         trial.setblocking(False)
         try:
             trial.connect(os.fspath(path))
-        except BlockingIOError:  # it listens, and many wait
+        except BlockingIOError:  # a process listens, and its queue is full
             return True
         except OSError:
             return False

@@ -1,6 +1,7 @@
 """The manifests of providers on this computer: found, read and checked (cetp.md 6.1 to 6.3).
 
-What a manifest names is started as the person. So it counts only if no other user could have written it.
+The programs that a manifest names are started as the person. So a manifest counts only if no other user could have
+written it.
 """
 
 import os
@@ -34,7 +35,7 @@ class FoundManifest(Struct, frozen=True):
     socket: Path | None = None
     """The absolute path of the provider's socket."""
     problem: str = ""
-    """Why a consumer skips it; empty when it takes it."""
+    """Why a consumer skips the manifest; empty when it does not."""
 
     @property
     def id(self) -> str:
@@ -68,7 +69,7 @@ def load_manifest(path: Path, environment: Mapping[str, str]) -> FoundManifest:
 
 
 def check_ownership(path: Path, what: str) -> None:
-    """Raise `ManifestError` if another user than the person and root owns this, or may write to it."""
+    """Raise `ManifestError` if another user than the person and root owns this path, or may write to it."""
     _check_status(path.stat(), path, what)
 
 
@@ -82,7 +83,7 @@ def _files(environment: Mapping[str, str]) -> Iterator[Path]:
 
 
 def _read_checked(path: Path) -> bytes:
-    """Return the bytes of the file, if it is regular and could be written by this person and root alone."""
+    """Return the bytes of the file. Raises `ManifestError` if it is not regular, or other users may write to it."""
     check_ownership(path.parent, "the folder")
     # O_NONBLOCK: a FIFO of this name must not stop the scan.
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -97,6 +98,7 @@ def _read_checked(path: Path) -> bytes:
 
 
 def _check(path: Path, manifest: ProviderManifest) -> None:
+    """Raise `ManifestError` for a manifest that a consumer skips: by its id, its version or its programs."""
     if path.stem != manifest.id:
         raise ManifestError(f"its id is {manifest.id!r}: name the file {manifest.id}.json")
     if not manifest.is_supported:
@@ -107,7 +109,7 @@ def _check(path: Path, manifest: ProviderManifest) -> None:
 
 
 def _check_program(field: str, program: Path) -> None:
-    """Whether the program may be started. One that is missing is found out when it is started."""
+    """Raise `ManifestError` for a program that must not be started. A missing program passes: its start fails later."""
     try:
         status = program.stat()
     except FileNotFoundError:
@@ -140,7 +142,7 @@ def install_manifest(manifest: ProviderManifest, environment: Mapping[str, str])
 
 
 def remove_manifest(provider: str, environment: Mapping[str, str]) -> Path | None:
-    """Remove the manifest that this person has installed. None: there is none. Raises `OSError`."""
+    """Remove the manifest that this person has installed. Return its path; None: there is none. Raises `OSError`."""
     path = manifest_folders(environment)[0] / f"{provider}.json"
     try:
         path.unlink()

@@ -30,7 +30,7 @@ class PeerCredentials(Struct, frozen=True):
 
 
 class Consumer(Struct, frozen=True):
-    """The program that calls a provider. This tells programs apart; a hostile one can lie (cetp.md 5.1)."""
+    """The program that calls a provider. `program` tells programs apart; a hostile program can lie (cetp.md 5.1)."""
 
     uid: int
     pid: int = 0

@@ -55,6 +55,7 @@ from handspan.wire.cetp_manifest import ProviderManifest, encode_manifest, read_
 
 _Function = TypeVar("_Function", bound=AnyFunction)
 _CODES: Final = {ours: theirs for theirs, ours in ERROR_CODES.items()}
+"""The codes of CETP, by our own error codes."""
 _LOG: Final = logging.getLogger("handspan.provider")
 
 
@@ -177,6 +178,7 @@ class Provider:
         self._tools[offered.entry.name] = offered
 
     async def _answer_call(self, extras: JsonObject | None, consumer: Consumer) -> CetpResponse:
+        """Return the response to a call, and log the call."""
         began, call = time.monotonic(), None
         try:
             call = read_extras(extras)
@@ -189,6 +191,7 @@ class Provider:
         return answer
 
     async def _execute(self, call: ToolRequest, consumer: Consumer) -> CetpResponse:
+        """Return the tool's answer, perhaps a kept one. Raises `ProviderError` when the consumer may not call now."""
         consumer = self._gate.admit(consumer)
         wait = self._rate.seconds_to_wait(consumer.program)
         if wait:
@@ -216,8 +219,8 @@ class Provider:
         try:
             async with asyncio.timeout(self._timeout) as timer:
                 if tool.is_async:
-                    return _checked(success(await tool.call(arguments, consumer)))
-                return _checked(success(await _on_thread(self._end_run, tool.call, arguments, consumer)))
+                    return _limit_size(success(await tool.call(arguments, consumer)))
+                return _limit_size(success(await _run_on_thread(self._end_run, tool.call, arguments, consumer)))
         except ProviderError as error:
             return error.answer
         except ToolError as error:  # arguments that the function's own types refuse
@@ -260,10 +263,10 @@ def _hints(function: AnyFunction) -> dict[str, Any]:
         return {}
 
 
-async def _on_thread(end: Callable[[], None], function: Callable[..., Any], *args: Any) -> Any:
-    """Return what the function returns; `end` is called when it has, also when the caller does not wait any more.
+async def _run_on_thread(end: Callable[[], None], function: Callable[..., Any], *args: Any) -> Any:
+    """Return what the function returns on a thread. `end` is called after the function, even for a cancelled caller.
 
-    Its thread is a daemon: code that hangs does not keep the process alive.
+    The thread is a daemon: code that hangs does not keep the process alive.
     """
     loop = asyncio.get_running_loop()
     outcome: asyncio.Future[Any] = loop.create_future()
@@ -288,7 +291,7 @@ async def _on_thread(end: Callable[[], None], function: Callable[..., Any], *arg
     return await outcome
 
 
-def _checked(answer: CetpSuccess) -> CetpResponse:
+def _limit_size(answer: CetpSuccess) -> CetpResponse:
     """Return the answer, or an error in its place when no consumer would take it (cetp.md 2.8)."""
     if 2 * len(answer.data) < RESPONSE_BYTES:  # in the response its quotes are escaped
         return answer
@@ -298,7 +301,7 @@ def _checked(answer: CetpSuccess) -> CetpResponse:
 
 
 def _key(call: ToolRequest, consumer: Consumer) -> CallKey:
-    """The identity of a call: the same id with other arguments, or seen by another program, is another call."""
+    """Return the identity of a call: the same id with other arguments, or from another program, is another call."""
     view = "coarse" if consumer.is_coarse else "full"
     return call.request_id, consumer.program, view, call.tool_name, repr(call.arguments)
 

@@ -23,11 +23,11 @@ from handspan.wire.cetp import (
 
 _MAX_CONNECTIONS: Final = 64
 _REQUEST_SECONDS: Final = 10.0
-"""For a whole request, from its first byte on; and for a consumer to take its answer."""
+"""How long a request may take from its first byte on, and how long a consumer may take to read the answer."""
 _QUIET_SECONDS: Final = 60.0
-"""Between two requests of one connection."""
+"""How long a connection may be silent between two requests."""
 _ACCEPTING_TURNS: Final = 5
-"""Turns of the event loop from the arrival of a connection to its callback. A server that closes before loses it."""
+"""Turns of the event loop from the arrival of a connection to its callback. Closing before loses the connection."""
 _LINGER_SECONDS: Final = 1.0
 _MAX_LINGERING: Final = 100
 _CHUNK: Final = 64 * 1024
@@ -35,7 +35,7 @@ _MAX_PARTS: Final = 20_000
 
 
 class RequestAnswerer(Protocol):
-    """What is served."""
+    """The provider that a server serves."""
 
     async def answer(self, request: CetpRequest, consumer: Consumer) -> CetpResponse: ...
 
@@ -58,10 +58,12 @@ class ProviderServer:
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
         self._busy: set[asyncio.Task[None]] = set()
+        """The connections that have a request now."""
         self._used = asyncio.Event()
+        """Set after each request."""
 
     def open_socket(self) -> None:
-        """Make the socket: consumers can connect, and wait for the context. Raises `AlreadyServed` and `OSError`."""
+        """Make the socket: consumers can connect, and wait for `__aenter__`. Raises `AlreadyServed` and `OSError`."""
         self._socket.open()
 
     async def __aenter__(self) -> "ProviderServer":
@@ -91,7 +93,7 @@ class ProviderServer:
         return len(self._connections)
 
     async def wait_until_idle(self, seconds: float) -> None:
-        """Return when no request has come for so long and none runs."""
+        """Return when no request has come for `seconds`, and none runs."""
         while True:
             self._used.clear()
             try:
@@ -120,7 +122,7 @@ class ProviderServer:
             await exchange.linger()
 
     async def _serve_one(self, exchange: "_Exchange", consumer: Consumer, task: "asyncio.Task[None]") -> bool:
-        """Answer one request. Returns whether the connection may have another one."""
+        """Answer one request. Return whether the connection may have another one."""
         try:
             body = await exchange.read()
             if body is None:
@@ -169,14 +171,14 @@ class _Exchange:
             raise _HttpRefusal(400, "INVALID_ARGS", f"Not HTTP: {error}") from None
 
     async def refuse(self, refusal: _HttpRefusal) -> bool:
-        """Send the refusal. Returns whether the connection may go on."""
+        """Send the refusal. Return whether the connection may go on."""
         if self._http.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             return False
         allow = [(b"allow", b"POST")] if refusal.status == 405 else []
         return await self.respond(refusal.status, encode_message(refusal.answer), allow)
 
     async def respond(self, status: int, body: bytes, more: list[tuple[bytes, bytes]] | None = None) -> bool:
-        """Send a response. Returns whether the connection may have another request."""
+        """Send a response. Return whether the connection may have another request."""
         headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body)), *(more or ())]
         if self._http.their_state is not h11.DONE:  # the rest of the request is not read
             headers.append((b"connection", b"close"))
@@ -191,7 +193,7 @@ class _Exchange:
         return True
 
     async def linger(self) -> None:
-        """Read away the rest of a request that was refused: closing before that would take the answer along."""
+        """Read the rest of a refused request: if the socket closed before that, the consumer would lose the answer."""
         if self._http.their_state is not h11.SEND_BODY and self._http.their_state is not h11.ERROR:
             return
         self._writer.write_eof()
@@ -238,6 +240,7 @@ class _Exchange:
 
 
 def _check_head(head: h11.Request) -> None:
+    """Raise `_HttpRefusal` for a wrong path or method, or a body that is too large."""
     if head.target != PATH.encode():
         raise _HttpRefusal(404, "TOOL_NOT_FOUND", f"There is nothing at this path: send requests to {PATH}")
     if head.method != b"POST":

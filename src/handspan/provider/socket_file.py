@@ -21,6 +21,7 @@ class ListeningSocket:
         self._path = path
         self._lock: int | None = None
         self._inode = 0
+        """The socket's file that this process made: `close` removes no other."""
         self.listener: socket.socket | None = None
 
     @property

@@ -25,7 +25,7 @@ AGENT: Final = "handspan.mcp.agent"
 _INLINE_BYTES: Final = 8 * 1024 * 1024
 """Images up to this size are sent as images; larger ones are links to their artifacts."""
 _KEPT_BOXES: Final = 64
-"""Toolboxes that stay alive between requests. The registry forgets one that nothing holds, and each costs a search."""
+"""Toolboxes that stay alive between requests. The registry forgets an unused one, and a new one costs a search."""
 _ARTIFACT: Final = "artifact:///"
 _DECISION: Final[JsonObject] = {
     "type": "object",
@@ -63,7 +63,7 @@ class RunningRequests:
             self._cancelled.discard(task)
 
     async def wait(self, seconds: float) -> None:
-        """Wait at most so long for the calls to end."""
+        """Wait at most `seconds` for the calls to end."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=seconds)
 
@@ -77,7 +77,7 @@ class RunningRequests:
 
 
 class AgentOffer:
-    """The tools of the agent that a request names, its skills as prompts, its owner's artifacts as resources."""
+    """Implements `McpOffer`: tools of the agent that a request names, skills as prompts, artifacts as resources."""
 
     def __init__(self, parts: GatewayParts) -> None:
         self._parts = parts
@@ -93,7 +93,7 @@ class AgentOffer:
         ]
 
     def find_schema(self, name: str, scope: Mapping[str, Any]) -> JsonObject | None:
-        """Return the schema of this tool, as the client of this HTTP request lists it; None if it does not."""
+        """Return the schema of this tool for the client of this HTTP request; None if the client has no such tool."""
         entry = self._caller(ClientRequest(scope, no_progress, None)).box.find(name)
         return None if entry is None else entry.spec.parameters
 
@@ -136,7 +136,7 @@ class AgentOffer:
         return ()
 
     async def list_templates(self, request: ClientRequest) -> Sequence[ResourceTemplate]:
-        """Return the address of artifacts."""
+        """Return one template: the address of artifacts."""
         return (ResourceTemplate(f"{_ARTIFACT}{{id}}", "artifact", "A large result or a file, by the id in a result."),)
 
     async def read_resource(self, uri: str, request: ClientRequest) -> Attachment:
@@ -170,7 +170,7 @@ class AgentOffer:
                 await self._parts.questions.answer(question.id, answer, owner=question.owner)
 
     async def _with_images(self, result: Success, caller: Caller) -> Success:
-        """Return the result with the bytes of stored images and sounds: clients show these, and links they do not."""
+        """Return the result with the bytes of stored images and sounds: clients show these, but not links to them."""
         attachments = [
             Attachment(
                 item.kind,

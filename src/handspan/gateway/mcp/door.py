@@ -1,4 +1,4 @@
-"""The door at `/mcp` and `/mcp/{agent}`: who may use which agent's tools, and the protocol behind it (SPEC C5)."""
+"""The door at `/mcp` and `/mcp/{agent}`: which client may use which agent's tools, and the protocol (SPEC C5)."""
 
 import asyncio
 from contextvars import ContextVar
@@ -24,7 +24,7 @@ from handspan.mcp.protocol import ProtocolServer
 _IDLE_SECONDS: Final = 1800.0
 _MAX_SESSIONS: Final = 1000
 _scope: ContextVar[Scope] = ContextVar("_scope")
-"""The request that runs: the SDK does not say for which one it needs a schema."""
+"""The request that runs now: the SDK does not say for which request it needs a schema."""
 
 
 def open_door(parts: GatewayParts) -> Door:
@@ -42,7 +42,7 @@ class McpDoor:
         limit = parts.app.settings.gateway.request_bytes
         routes = None if parts.cluster is None else parts.cluster.route_sessions(self.answer_here, limit)
         self.answer: ASGIApp = self.answer_here if routes is None else routes.answer
-        """Answers one request; where there are other nodes, perhaps by one of them."""
+        """Answers one request; where there are other nodes, one of them may answer it."""
         stamp = None if routes is None else routes.stamp
         self._server = ProtocolServer(self._offer, "handspan", VERSION, find_schema=self._find_schema, stamp=stamp)
         self._application: asyncio.Future[ASGIApp] = asyncio.get_running_loop().create_future()
@@ -66,7 +66,7 @@ class McpDoor:
         await application({**scope, "user": _session_owner(admitted.token)}, receive, send)
 
     async def drain(self, seconds: float) -> None:
-        """Wait so long for running calls, then cancel them: each gets its result."""
+        """Wait at most `seconds` for running calls, then cancel the rest: each call gets its result."""
         self._offer.at_work.is_open = False
         await self._offer.at_work.wait(seconds)
         await self._offer.at_work.cancel_all()
@@ -76,12 +76,13 @@ class McpDoor:
         return len(self._offer.at_work)
 
     async def close(self) -> None:
-        """End everything."""
+        """End all sessions."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _serve(self) -> None:
+        """Own the protocol's sessions until the door is closed."""
         limit = self._parts.app.settings.gateway.request_bytes
         async with self._server.serve_http(
             idle_timeout=_IDLE_SECONDS, sessions=_MAX_SESSIONS, body_bytes=limit

@@ -1,9 +1,9 @@
 """A program: waits until the gateway is gone, however it ended, and then kills the MCP servers that it left behind.
 
-The gateway starts it once and holds the other end of its standard input. Each line there is the process group of a
-server, or its negative when the group has ended: the system may give that number to another program. Servers start
-others (`npx` starts `node`), and these may leave the group: each of them inherits the mark in its environment. It
-imports nothing of ours, so that it is small.
+The gateway starts this program once and holds the other end of its standard input. Each line of the input is the
+process group of a server, or its negative number when the group has ended: the system may give the number to another
+program then. Servers start other processes (`npx` starts `node`), and these may leave the group: each of them inherits
+the mark in its environment. This program imports nothing of ours, so that it is small.
 """
 
 import contextlib
@@ -12,7 +12,7 @@ import signal
 import sys
 
 _ROUNDS = 50
-"""A program that forks faster than these rounds can end it is not stopped here."""
+"""How often marked processes are looked for. A program that forks faster than that is not stopped."""
 
 
 def main() -> None:
@@ -31,7 +31,7 @@ def main() -> None:
 
 
 def kill_marked(mark: bytes) -> None:
-    """Kill every process that has this mark in its environment. Some rounds: one may start others meanwhile."""
+    """Kill every process with this mark in its environment, in several rounds: a process may start others meanwhile."""
     for _ in range(_ROUNDS):
         found = marked(mark)
         if not found:
@@ -58,7 +58,7 @@ def _has_mark(pid: int, mark: bytes) -> bool:
 
 
 def kill(pid: int) -> None:
-    """Kill a process, or with a negative number its group. One that is gone is no error."""
+    """Kill a process, or with a negative number its group. A process that is gone is no error."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(pid, signal.SIGKILL)
 

@@ -1,11 +1,11 @@
 """One MCP server as a source of tools. A server that crashed is started again here: restart with backoff (SPEC C4).
 
-One task owns the link: it opens it, reads the server's list, follows its changes, and opens it again when it was lost.
-The tools stay registered while the server is started again; a call that comes meanwhile waits for it. They go when
-that does not succeed at once.
+One task owns the link: the task opens the link, reads the server's list of tools, follows its changes, and opens the
+link again after a loss. The tools stay registered while the server is started again, and calls that come meanwhile
+wait. The tools are removed when the server can't be started again at once.
 
-Where there are other nodes, one of them runs a program. Its share says whether that is this one; else the link leads to
-the node that does, and all the rest is the same.
+Where there are several nodes, one of them runs a server that is a program. The connection's `share` says which node
+that is. When another node runs the server, the link leads to that node, and all the rest is the same.
 """
 
 import asyncio
@@ -43,10 +43,10 @@ _log = logging.getLogger(__name__)
 
 _LONGEST_PAUSE: Final = 60.0
 _STEADY_SECONDS: Final = 10.0
-"""A link that was ready so long counts as a good one: the next try comes at once."""
+"""A link that was ready for this time was a good one: the next try comes at once."""
 
 _LIST_SECONDS: Final = 1.0
-"""Between two lists. Some servers say after each list that it has changed."""
+"""The time between two reads of the list. Some servers say after each read that the list has changed."""
 _CLOSED: Final = "it was removed or changed while this call waited for it"
 
 
@@ -70,7 +70,10 @@ class McpConnection:
         logins: McpLogins,
         share: ServerShare | None = None,
     ) -> None:
-        """`changed` is called after each list of the server. `share`: it is a program that one node of several runs."""
+        """`changed` is called after each read of the server's list.
+
+        `share`: the server is a program that one node of several runs.
+        """
         self.server_name = server_name
         self.server = server
         self.origin = Origin("mcp", server_name)
@@ -81,20 +84,22 @@ class McpConnection:
         opener.on_login_wanted = lambda: logins.ask(self)
         self.share = share
         self.is_internal = server.internal_only
-        """Whether its tools are hidden from models: as the settings say of the node that runs it."""
+        """Whether models can't see the server's tools: the settings of the node that runs the server decide."""
         self.is_trusted = server.trusted
         self._state = SourceState()
         self._route: _Route | None = None
         self._up_since = inf
-        """When the link of this try was ready for calls; infinite: it was not."""
+        """When the link of this try became ready for calls; infinite: not yet."""
         self._opened: asyncio.Future[_Route] | None = None
+        """The link that calls wait for while there is none."""
         self._wanted = asyncio.Event()
+        """Ends the wait before the next try: a call needs the link, or another node may run the server."""
         self._slots = asyncio.Semaphore(server.concurrency)
         self._tools: dict[str, McpTool] = {}
-        """By the server's own names."""
+        """The registered tools, by the server's own names."""
         self._calls = 0
         self.idle = asyncio.Event()
-        """Whether no call runs, or waits for the server."""
+        """Set while no call runs, and none waits for the server."""
         self.idle.set()
         self._last_used = time.monotonic()
         self._task: asyncio.Task[None] | None = None
@@ -102,16 +107,16 @@ class McpConnection:
 
     @property
     def name(self) -> str:
-        """Its name among the sources."""
+        """The name of this connection among the sources."""
         return str(self.origin)
 
     @property
     def state(self) -> SourceState:
-        """How far it is: whether it runs, how many tools it has, and why not."""
+        """Whether the server is up, how many tools it has, or why it is not up."""
         return self._state
 
     async def open(self) -> None:
-        """Begin to connect. Nothing waits for the server (SPEC R5)."""
+        """Begin to connect, without waiting for the server (SPEC R5)."""
         self._state, self._is_closing = SourceState("opening"), False
         self._task = asyncio.create_task(self._supervise(), name=self.name)
 
@@ -129,7 +134,7 @@ class McpConnection:
             await self.share.close()
 
     async def settle(self, seconds: float) -> None:
-        """Try to connect now if the server is not up. Return when that has succeeded or failed, or after the time."""
+        """Try to connect now if the server is not up. Return after a success, a failure, or `seconds`."""
         try:
             async with asyncio.timeout(seconds):
                 await self._open_route()
@@ -149,7 +154,7 @@ class McpConnection:
 
     @property
     def login_client(self) -> McpOauth:
-        """How we are known at its login, with the secret itself. Raises `ConfigError` when that is not there."""
+        """Our OAuth client at the server's login, with the secret itself. Raises `ConfigError` without the secret."""
         return self._opener.login_client
 
     def wake(self) -> None:
@@ -168,7 +173,7 @@ class McpConnection:
         return outside_name(own_name, self.server_name) if tool is None else tool.spec.name
 
     def snapshot(self, *, is_leaving: bool = False) -> ServerSnapshot:
-        """Return what other nodes have to know of the server, which runs here."""
+        """Return what other nodes have to know of the server, which this node runs."""
         served = [
             ServedTool(entry.tool.own_name, entry.spec, entry.spec.annotations is not UNKNOWN_EFFECTS, entry.change)
             for entry in self._registry
@@ -186,14 +191,17 @@ class McpConnection:
         )
 
     async def run_named(self, own_name: str, arguments: Arguments, ctx: ToolContext) -> Json | Success:
-        """Run the tool with this name of the server's own, for another node. Raises `ToolError`."""
+        """Run the tool that the server calls by this name, for another node. Raises `ToolError`."""
         tool = self._tools.get(own_name)
         if tool is None:
             raise ToolError("tool_not_found", f"The MCP server {self.server_name!r} has no tool {own_name!r} any more.")
         return await self.run_tool(tool, arguments, ctx)
 
     async def run_tool(self, tool: McpTool, arguments: Arguments, ctx: ToolContext) -> Json | Success:
-        """Run a tool as soon as the link is open and a place is free; again after a login for it."""
+        """Run a tool as soon as the link is open and a slot is free.
+
+        If the login lacks a scope, ask for a wider login and run the tool once more.
+        """
         try:
             return await self._run_tool(tool, arguments, ctx)
         except ScopeMissing as missing:
@@ -208,7 +216,7 @@ class McpConnection:
                 while True:
                     try:
                         return await (await self._open_route()).run(tool, arguments, ctx)
-                    except NotRun:  # the server has left that node: the next one runs the call
+                    except NotRun:  # that node does not run the server any more: the next node runs the call
                         continue
         finally:
             self._calls -= 1
@@ -217,8 +225,9 @@ class McpConnection:
             self._last_used = time.monotonic()
 
     async def _run_here(self, link: "McpLink", tool: McpTool, arguments: Arguments, ctx: ToolContext) -> Json | Success:
-        now = self._tools.get(tool.own_name, tool)  # the call may have waited while the server came from another node
-        return await now.run_over(link, arguments, ctx)
+        # The call may have waited while the server moved here from another node: `tool` is that node's then.
+        current = self._tools.get(tool.own_name, tool)
+        return await current.run_over(link, arguments, ctx)
 
     async def _run_elsewhere(
         self, link: ServerElsewhere, tool: McpTool, arguments: Arguments, ctx: ToolContext
@@ -226,7 +235,7 @@ class McpConnection:
         return await link.call(tool.own_name, arguments, ctx)
 
     async def _open_route(self) -> _Route:
-        """Return the link, after the next try if it is not open now. Raises `ToolError` when that fails."""
+        """Return the open link; without one, wait for the next try. Raises `ToolError` when that try fails."""
         if self._route is not None and not self._route.lost.is_set():
             return self._route
         if self._is_closing:
@@ -239,8 +248,8 @@ class McpConnection:
     # The task.
 
     async def _supervise(self) -> None:
-        """Start the server, or open its link, again and again: whenever it is lost, with a pause after failures."""
-        failures, told, said = 0, "", ""
+        """Start the server, or open its link, again after each loss, with a pause after failures."""
+        failures, logged, said = 0, "", ""
         while True:
             self._up_since = inf
             try:
@@ -251,17 +260,17 @@ class McpConnection:
                 said = error.said if isinstance(error, ServerLost) else ""
             finally:
                 self._route = None
-            if self._is_closing:  # a link that fails while it is cancelled raises its failure instead
+            if self._is_closing:  # a link that fails while it is cancelled raises its failure, not the cancellation
                 return
             is_steady = time.monotonic() - self._up_since > _STEADY_SECONDS
             failures = 0 if not reason or is_steady else failures + 1
-            if reason and reason != told:
+            if reason and reason != logged:
                 _log.warning("MCP server %s: %s", self.server_name, reason)
-            told = reason
+            logged = reason
             await (self._pause(failures, reason, said) if failures else self._rest(reason))
 
     async def _connect(self) -> None:
-        """Use the server, here or at another node, until its link is lost or idle."""
+        """Use the server, on this node or another, until its link is lost or idle."""
         while self.share is not None and (elsewhere := await self.share.claim()) is not None:
             await self._serve_elsewhere(elsewhere)
         self._wanted.clear()
@@ -284,7 +293,7 @@ class McpConnection:
             return
         self._registry.replace(self.origin, [])
         if self.share is not None:
-            await self.share.release()  # another node may have what is missing here
+            await self.share.release()  # another node may be able to run the server
         pause = min(_LONGEST_PAUSE, 2.0 ** (failures - 2)) * random.uniform(0.8, 1.2)
         # What the server said is for the operator alone: calls that wait get the reason without it.
         told = f"{reason}. It said last: {said}" if said else reason
@@ -299,13 +308,13 @@ class McpConnection:
     def _refuse_waiting(self, reason: str) -> None:
         if self._opened is not None and not self._opened.done():
             self._opened.set_exception(self._unreachable(reason))
-            self._opened.exception()  # read here: no call may wait for it any more
+            self._opened.exception()  # asyncio would log an error that is never read: perhaps no call waits any more
 
     def _unreachable(self, reason: str) -> ToolError:
         return ToolError("tool_not_available", f"The MCP server {self.server_name!r} can't be reached: {reason}")
 
     async def _serve_elsewhere(self, link: ServerElsewhere) -> None:
-        """Keep the tools as the node has them that runs the server, until it does so no longer."""
+        """Keep the tools as they are on the node that runs the server, until that node runs it no longer."""
         self._wanted.clear()
         try:
             while not link.lost.is_set():
@@ -313,16 +322,18 @@ class McpConnection:
                 self._take_snapshot(link)
                 if link.snapshot.status == "ready":
                     self._use(_Route(partial(self._run_elsewhere, link), link.lost))
-                await _first_of(link.changed, link.lost)
+                await _wait_for_first(link.changed, link.lost)
         finally:
             self._route = None
 
     def _take_snapshot(self, link: ServerElsewhere) -> None:
+        """Register the tools that the other node has, and take its state."""
         snapshot = link.snapshot
         self.is_internal, self.is_trusted = snapshot.internal_only, snapshot.trusted
         if snapshot.status == "ready":
             tools = [McpTool(served.definition, served.own_name, self.run_tool) for served in snapshot.tools]
-            # A call there goes on when this node is gone: the one that takes it over asks for its answer.
+            # The other node goes on with a call when this node is gone: the node that takes the call over asks for
+            # its answer.
             handling = Handling("loop", "connection", outlives=True, internal=snapshot.internal_only)
             changes = {one.spec.name: one.change for one in snapshot.tools if one.change is not None}
             self._register(tools, handling, changes, link.id)
@@ -330,6 +341,7 @@ class McpConnection:
         self._state = SourceState(snapshot.status, tools_here, snapshot.reason, broken=snapshot.broken)
 
     def _use(self, route: _Route) -> None:
+        """Send calls over this link, also those that wait."""
         self._route = route
         self._last_used = time.monotonic()
         self._up_since = min(self._up_since, self._last_used)
@@ -346,15 +358,15 @@ class McpConnection:
             following = tasks.create_task(link.follow())
             while await self._wait_for_event(link):
                 await self._read_changed_tools(link)
-                await _first_of(link.lost, seconds=_LIST_SECONDS)
-                if self._is_idle():  # also for a server that says without an end that its list has changed
+                await _wait_for_first(link.lost, seconds=_LIST_SECONDS)
+                if self._is_idle():  # checked here, too: a server may say without end that its list has changed
                     break
             following.cancel()
 
     async def _wait_for_event(self, link: "McpLink") -> bool:
-        """Whether the list has to be read again; False: the link is lost, or it is idle."""
+        """Wait for a change of the list, and return True. Return False when the link is lost or idle."""
         while True:
-            await _first_of(link.changed, link.lost, seconds=self.server.idle_timeout)
+            await _wait_for_first(link.changed, link.lost, seconds=self.server.idle_timeout)
             if link.lost.is_set():
                 return False
             if link.changed.is_set():
@@ -368,7 +380,7 @@ class McpConnection:
         return limit is not None and self._calls == 0 and time.monotonic() - self._last_used >= limit
 
     async def _read_changed_tools(self, link: "McpLink") -> None:
-        """Read the list again. A server that does not send it, as while it is busy, is asked again; its tools stay."""
+        """Read the list again. A server that does not send it in time, perhaps a busy one, is asked again."""
         try:
             await self._read_tools(link)
         except TimeoutError:
@@ -395,7 +407,10 @@ class McpConnection:
         pins: PinPolicy | Mapping[str, DefinitionChange] | None,
         lease: str = "",
     ) -> list[Broken]:
-        """Make these its only tools. `lease`: that of the other node which runs the server. Return the refused ones."""
+        """Register these tools in place of the server's earlier ones. Return the refused tools.
+
+        `lease`: the lease of the other node that runs the server.
+        """
         self._tools = {tool.own_name: tool for tool in tools}
         origin = Origin("mcp", self.server_name, lease)
         if origin != self.origin:  # the server has moved
@@ -404,8 +419,8 @@ class McpConnection:
         return self._registry.replace(origin, tools, handling=handling, pins=pins)
 
 
-async def _first_of(*events: asyncio.Event, seconds: float | None = None) -> None:
-    """Wait until one of these is set, at most so long."""
+async def _wait_for_first(*events: asyncio.Event, seconds: float | None = None) -> None:
+    """Wait until one of these events is set, at most `seconds`."""
     waits = [asyncio.ensure_future(event.wait()) for event in events]
     try:
         await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)

@@ -21,7 +21,7 @@ def read_tool(tool: types.Tool) -> ListedTool:
 
 
 def _annotations(hints: types.ToolAnnotations | None) -> Annotations:
-    """Return what the server claims. Without a claim the protocol's defaults count: it may destroy things."""
+    """Return what the server claims about a tool. The protocol's default: the tool may destroy things."""
     if hints is None:
         return UNKNOWN_EFFECTS
     read_only = bool(hints.read_only_hint)

@@ -1,6 +1,6 @@
 """What holds for every HTTP request of a link to an MCP server: how long it may take, and how large its answer may be.
 
-A request of a call may take as long as the call. Others have no call that would end them.
+A request of a call may take as long as the call. No call ends the other requests, so they have limits of their own.
 """
 
 from collections.abc import AsyncIterator
@@ -15,7 +15,7 @@ from handspan.sources.mcp.process import LONGEST_MESSAGE
 _ACCEPT_SECONDS: Final = 10.0
 """How long a server may take to accept a message that no call waits for. All later messages of the link wait for it."""
 _LEAVE_SECONDS: Final = 2.0
-"""How long it may take to hear that the link ends. The gateway's own end waits for it."""
+"""How long the request that ends the link may take. The gateway's own end waits for it."""
 PLAIN_BYTES: Final = {"Accept-Encoding": "identity"}
 """The header that asks for answers without compression: a few packed bytes could grow without a limit."""
 
@@ -32,7 +32,7 @@ class BoundedBody(httpx2.AsyncByteStream):
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         left = self._limit
-        assert isinstance(self._body, httpx2.AsyncByteStream)  # an async client has no other
+        assert isinstance(self._body, httpx2.AsyncByteStream)  # an async client has no other kind
         async for piece in self._body:
             left -= len(piece)
             if left < 0 or self._is_packed:
@@ -57,7 +57,7 @@ def limit_requests(http: httpx2.AsyncClient) -> None:
 
 
 async def _limit_time(request: httpx2.Request) -> None:
-    """Limit the end of the link, and a message that has no answer. A login limits its own requests."""
+    """Limit the time of the link's last request, and of messages without an answer. A login limits its own requests."""
     if request.method == "DELETE":
         request.extensions["timeout"] = httpx2.Timeout(_LEAVE_SECONDS).as_dict()
     elif request.method == "POST" and _has_no_answer(request.content):

@@ -44,7 +44,7 @@ class ServerLost(HandspanError):
 
 
 class LinkOpener:
-    """What is needed to reach one server."""
+    """Opens links to one server."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class LinkOpener:
         folder: Path,
         logins: McpLogins,
     ) -> None:
-        """`secret` resolves `env:NAME` and `file:PATH`; `folder`: where its program runs."""
+        """`secret` resolves `env:NAME` and `file:PATH`; `folder`: where the server's program runs."""
         self._name = server_name
         self._server = server
         self._guard = guard
@@ -75,13 +75,13 @@ class LinkOpener:
 
     @property
     def login_client(self) -> McpOauth:
-        """How we are known at its login, with the secret itself. Raises `ConfigError` when that is not there."""
+        """Our OAuth client at the server's login, with the secret itself. Raises `ConfigError` without the secret."""
         client = self._server.oauth
         return replace(client, client_secret=self._secret(client.client_secret)) if client.client_secret else client
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator["McpLink"]:
-        """Return a link, which is open during the block. Raises `ServerLost`, or what the link raises."""
+        """Yield a link, which is open during the block. Raises `ServerLost`, or what the link raises."""
         server = self._server
         if server.command:
             async with self._process() as process:
@@ -96,7 +96,7 @@ class LinkOpener:
 
     @asynccontextmanager
     async def _http_link(self) -> AsyncGenerator["McpLink"]:
-        """Open a link to an address, with the tokens of a login. A server that wants one is told to the operator."""
+        """Open a link to an address, with the tokens of a login. When the server wants one, the operator is asked."""
         server, sdk, url = self._server, await load_sdk(), self.login_url
         auth = await self._logins.make_auth(self._name, url, self.login_client) if url else None
         headers = self._resolve(server.headers)
@@ -115,6 +115,7 @@ class LinkOpener:
 
     @asynccontextmanager
     async def _process(self) -> AsyncGenerator[ServerProcess]:
+        """Yield the server's process, which runs during the block."""
         server = self._server
         try:
             process = await ServerProcess.start(

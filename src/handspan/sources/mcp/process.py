@@ -26,9 +26,9 @@ _log = logging.getLogger(__name__)
 _INHERITED: Final = ("PATH", "HOME", "LANG", "TMPDIR")
 """What a server sees of the gateway's environment: no key of ours is in it (SPEC S5)."""
 _MARK: Final = "HANDSPAN_MCP_MARK"
-"""The same for all servers of this gateway: the cleaner looks for it."""
+"""A variable with the same value for all servers of this gateway: the cleaner looks for it."""
 _OWN_MARK: Final = "HANDSPAN_MCP_SERVER"
-"""Another one for each process that is started: what left its group is found by it."""
+"""A variable with a new value for each server process: it finds the children that left the server's group."""
 LONGEST_MESSAGE: Final = 32 * 1024 * 1024
 """Bytes of one message of a server. A larger one ends the connection: it would be held in memory as a whole."""
 _EXIT_SECONDS: Final = 2.0
@@ -68,7 +68,7 @@ class Cleaner:
 
     def _tell(self, process: subprocess.Popen[bytes], line: bytes) -> None:
         if process.stdin is not None:
-            with suppress(OSError):  # it was killed: then the mark still finds the servers at a normal end
+            with suppress(OSError):  # the cleaner was killed: at a normal end, the mark still finds the servers
                 process.stdin.write(line)
                 process.stdin.flush()
 
@@ -88,7 +88,7 @@ class Cleaner:
 
 
 class _Pipe(asyncio.StreamReaderProtocol):
-    """One pipe of a server. Its end and the exit of the server are separate: what that started may hold the pipe."""
+    """One pipe of a server. It may stay open after the server's exit: a process that the server started may hold it."""
 
     def __init__(self) -> None:
         self.reader = asyncio.StreamReader(limit=LONGEST_MESSAGE)
@@ -133,14 +133,14 @@ class ServerProcess:
             server = cls(name, process, f"{_OWN_MARK}={mark}", over)
             try:
                 await finish(server._connect())
-            except asyncio.CancelledError:  # the server is removed meanwhile: its pipes are closed once they are ours
+            except asyncio.CancelledError:  # the server was removed meanwhile; `finish` has connected its pipes
                 server._signal(signal.SIGKILL)
                 await server.close()
                 raise
         return server
 
     async def _connect(self) -> None:
-        """Take over the pipes."""
+        """Connect the pipes of the process to the event loop."""
         loop, process = asyncio.get_running_loop(), self._process
         for stream in (process.stdout, process.stderr):
             self._pipes.append(await loop.connect_read_pipe(_Pipe, hand_over(stream)))
@@ -160,7 +160,7 @@ class ServerProcess:
 
     async def last_lines(self) -> str:
         """Return what the process wrote to standard error last, for the operator: that is often the true reason."""
-        if self._logging is not None:  # it reads on until the pipe ends, which what the server started may hold
+        if self._logging is not None:  # reads until the pipe ends; a process that the server started may hold the pipe
             await asyncio.wait([self._logging], timeout=_LAST_LINES_SECONDS)
         return " | ".join(self._errors.last_lines)
 
@@ -169,7 +169,7 @@ class ServerProcess:
         await finish(self._end())
 
     async def _end(self) -> None:
-        """First its input is closed, then it is asked to end, then its whole group is killed."""
+        """Close the server's input, then ask the server to end, then kill its whole group."""
         self.stdin.close()
         if not await self.ends_within(_EXIT_SECONDS):
             self._signal(signal.SIGTERM)
@@ -188,7 +188,7 @@ class ServerProcess:
             await pipe.closed.wait()
 
     async def ends_within(self, seconds: float) -> bool:
-        """Whether the process ends in this time."""
+        """Wait for the end of the process. Return False if it does not end in this time."""
         try:
             async with asyncio.timeout(seconds):
                 await self._exited.wait()
@@ -202,7 +202,7 @@ class ServerProcess:
 
 
 def _start_program(program: Sequence[str], env: Mapping[str, str], folder: Path) -> subprocess.Popen[bytes]:
-    """Start it with pipes. `Popen` copies no memory map of ours for that, as the event loop would: that takes 10 ms."""
+    """Start a program with pipes. The event loop's own way would copy our memory map, which takes 10 ms."""
     pipe = subprocess.PIPE
     return subprocess.Popen(
         program, bufsize=0, stdin=pipe, stdout=pipe, stderr=pipe, env=env, cwd=folder, start_new_session=True
@@ -210,6 +210,7 @@ def _start_program(program: Sequence[str], env: Mapping[str, str], folder: Path)
 
 
 def _wait_for(process: subprocess.Popen[bytes], loop: asyncio.AbstractEventLoop, exited: Callable[[], None]) -> None:
+    """Wait on this thread for the end of the process, then call `exited` on the loop."""
     process.wait()
     with suppress(RuntimeError):  # the loop is closed: the gateway has ended
         loop.call_soon_threadsafe(exited)
@@ -225,7 +226,9 @@ class _ErrorOutput:
         """The beginning of a line whose end has not come yet: a pipe cuts anywhere."""
         self._last: deque[str] = deque(maxlen=_LAST_LINES)
         self._allowance = float(_LOGGED_LINES)
+        """How many lines may be logged now."""
         self._dropped = 0
+        """How many lines were not logged since the last one that was."""
 
     @property
     def last_lines(self) -> list[str]:

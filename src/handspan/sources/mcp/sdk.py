@@ -1,6 +1,6 @@
 """One open link to an MCP server, through the official SDK.
 
-It is loaded with the first server, and on a thread: that takes most of a second.
+This module is loaded with the first server, on a thread: loading it takes most of a second.
 """
 
 import asyncio
@@ -86,7 +86,7 @@ class McpLink:
 
     async def offer(self) -> ServerOffer:
         """Return what the server has: its tools, and whether it has resources and prompts."""
-        tools = [read_tool(tool) async for tool in _all(self._client.list_tools, "tools")]
+        tools = [read_tool(tool) async for tool in _list_items(self._client.list_tools, "tools")]
         capabilities = self._client.server_capabilities
         return ServerOffer(
             tuple(tools),
@@ -138,7 +138,7 @@ class McpLink:
         return content.success(None)
 
     async def follow(self) -> None:
-        """Set `changed` when the server says so, until the link is lost. The older era tells without being asked."""
+        """Set `changed` when the server says so, until the link is lost. In the older era, `hear` does that."""
         if self._client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             return
         try:
@@ -171,6 +171,7 @@ class McpLink:
             _caller.reset(token)
 
     def _tool_error(self, error: MCPError) -> ToolError:
+        """Return the failure of a call. Sets `lost` when the error means that the link may be gone."""
         message = strip_invisible(error.error.message)
         match error.error.code:
             case types.CONNECTION_CLOSED:
@@ -200,24 +201,24 @@ class McpLink:
 
         async def ask(ctx: ToolContext) -> types.ElicitResult:
             if isinstance(params, types.ElicitRequestURLParams):
-                return _elicited(await ctx.ask("login", subject, action=QuestionAction(url=params.url)))
+                return _elicit_result(await ctx.ask("login", subject, action=QuestionAction(url=params.url)))
             schema = dict(params.requested_schema)
-            return _elicited(await ctx.ask("input", subject, schema=schema), schema)
+            return _elicit_result(await ctx.ask("input", subject, schema=schema), schema)
 
         ctx = _caller.get()
         try:
-            return await (self._ask_one_that_runs(ask) if ctx is None else ask(ctx))
+            return await (self._ask_running_call(ask) if ctx is None else ask(ctx))
         except ToolError as error:
             return types.ErrorData(code=types.INTERNAL_ERROR, message=error.message)
 
-    async def _ask_one_that_runs(
+    async def _ask_running_call(
         self, ask: Callable[[ToolContext], Coroutine[Any, Any, types.ElicitResult]]
     ) -> types.ElicitResult:
-        """Ask the person of a call that runs: the older era does not say which one asks.
+        """Ask the person of a running call: in the older era, the server does not say for which call it asks.
 
-        A call that ends before its person answers was not the one: then another one is taken.
+        When that call ends before its person answers, the question was for another call: then that one is taken.
         """
-        while (call := self._only_caller()) is not None:
+        while (call := self._find_running_call()) is not None:
             asking, ended = asyncio.create_task(ask(call.ctx)), asyncio.create_task(call.ended.wait())
             try:
                 await asyncio.wait((asking, ended), return_when=asyncio.FIRST_COMPLETED)
@@ -230,8 +231,8 @@ class McpLink:
                 await asyncio.gather(asking, ended, return_exceptions=True)
         return types.ElicitResult(action="cancel")
 
-    def _only_caller(self) -> _RunningCall | None:
-        """Return a call that runs, if all that run are of one owner."""
+    def _find_running_call(self) -> _RunningCall | None:
+        """Return a running call, if all running calls have the same owner."""
         owners = {call.ctx.who.owner for call in self._running.values()}
         return next(iter(self._running.values())) if len(owners) == 1 else None
 
@@ -260,6 +261,7 @@ async def open_http_link(
 
 @asynccontextmanager
 async def _open(link: McpLink, transport: Any, seconds: float) -> AsyncGenerator[None]:
+    """Open the link over this transport during the block. Raises `TimeoutError` after `seconds` without an answer."""
     client = Client(
         transport,
         client_info=types.Implementation(name="handspan", version=VERSION),
@@ -328,7 +330,7 @@ async def _over_http(url: str, http: Any, link: McpLink) -> AsyncGenerator[Any]:
 
 
 class _MessageStream(Protocol):
-    """What the SDK sends us its messages through. `last_context` is the task whose request they belong to."""
+    """The stream of the SDK's messages to us. `last_context` is the context of the request of the last message."""
 
     last_context: Context | None
 
@@ -338,7 +340,7 @@ class _MessageStream(Protocol):
 
 
 class _CompletedStream:
-    """A stream of messages whose answers all have their result type. Its end is the loss of the link."""
+    """A stream of messages that gives every answer a result type. The end of the stream is the loss of the link."""
 
     def __init__(self, stream: _MessageStream, lost: asyncio.Event, requests: ServerRequests) -> None:
         self._stream = stream
@@ -380,7 +382,7 @@ class _CompletedStream:
 
 
 def _complete(received: SessionMessage) -> SessionMessage:
-    """Return the message. An answer that does not say its result type is a complete one; the SDK would refuse it."""
+    """Return the message. An answer without a result type is marked as complete, because the SDK would refuse it."""
     if isinstance(received.message, types.JSONRPCResponse):
         received.message.result.setdefault("resultType", "complete")
     return received
@@ -397,7 +399,7 @@ def _parse(line: bytes) -> SessionMessage | Exception:
 def _unread_answer(line: bytes) -> SessionMessage | None:
     """Return an error in place of an answer that can't be read, so that its request ends; None if it is no answer.
 
-    It may have a number with too many digits, or too many lists in lists.
+    Such an answer may have a number with too many digits, or too many lists in lists.
     """
     try:
         answer = _answer_head.decode(line)
@@ -409,8 +411,8 @@ def _unread_answer(line: bytes) -> SessionMessage | None:
     return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=answer.id, error=fault))
 
 
-async def _all(ask: Callable[..., Awaitable[Any]], field: str) -> AsyncIterator[Any]:
-    """All items of a list, page by page."""
+async def _list_items(ask: Callable[..., Awaitable[Any]], field: str) -> AsyncIterator[Any]:
+    """Yield all items of a list, page by page."""
     cursor: str | None = None
     for _ in range(_MAX_PAGES):
         page = await ask(cursor=cursor)
@@ -422,8 +424,8 @@ async def _all(ask: Callable[..., Awaitable[Any]], field: str) -> AsyncIterator[
 
 
 async def _describe_all(ask: Callable[..., Awaitable[Any]], field: str) -> list[Json]:
-    """What a list says about each of its items."""
-    return [describe(found) async for found in _all(ask, field)]
+    """Return what a list says about each of its items."""
+    return [describe(found) async for found in _list_items(ask, field)]
 
 
 async def _has(ask: Callable[..., Awaitable[Any]], field: str) -> bool:
@@ -443,7 +445,7 @@ def _progress(progress: float, total: float | None, message: str | None) -> Json
     return shown
 
 
-def _elicited(answer: Answer, schema: Mapping[str, Any] | None = None) -> types.ElicitResult:
+def _elicit_result(answer: Answer, schema: Mapping[str, Any] | None = None) -> types.ElicitResult:
     if answer.decision == "allow":
         content: Any = {**_defaults(schema or {}), **answer.value} if isinstance(answer.value, dict) else None
         return types.ElicitResult(action="accept", content=content)

@@ -21,7 +21,7 @@ class ServerRequests:
         self._open: Counter[types.RequestId] = Counter()
 
     def note_received(self, message: types.JSONRPCMessage) -> None:
-        """Count a request of the server; one that it cancels is over. Raises `ServerLost` for one too many."""
+        """Count an open request of the server; a request that it cancels is over. Raises `ServerLost` for too many."""
         match message:
             case types.JSONRPCRequest(id=request_id):
                 self._open[request_id] += 1
@@ -33,7 +33,7 @@ class ServerRequests:
                     self._end(cancelled)
 
     def note_sent(self, message: types.JSONRPCMessage) -> None:
-        """Count an answer to the server."""
+        """Note an answer to the server: the request is over."""
         if isinstance(message, types.JSONRPCResponse | types.JSONRPCError) and message.id is not None:
             self._end(message.id)
 

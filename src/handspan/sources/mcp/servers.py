@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _TRUST_SECONDS: Final = 7 * 24 * 3600.0
+"""How long the operator has to answer whether a changed definition is trusted."""
 
 
 class ServerExists(ConfigError):
@@ -63,9 +64,9 @@ class McpServers:
         self._cleaner = Cleaner()
         self._connections: dict[str, McpConnection] = {}
         self._foreign: set[str] = set()
-        """Servers that are not in the settings here: another node runs them."""
+        """Servers that are not in the settings of this node: another node runs them."""
         self.share: Callable[[str], ServerShare] | None = None
-        """Returns the part of this node in a program that one node of several runs; None: there are no other nodes."""
+        """Returns this node's share in a program that one node of several runs; None: there are no other nodes."""
         self._changing = asyncio.Lock()
         """Held while servers are added, forgotten or read again: each of these reads and writes the same file."""
         self._asking: dict[str, asyncio.Task[None]] = {}
@@ -78,7 +79,7 @@ class McpServers:
         return self._connections.get(name)
 
     def explain_absence(self, tool: str) -> str:
-        """Return why this tool is not here, if it is the tool of a server that is not up; else an empty text."""
+        """Return why this tool is missing, if it belongs to a server that is not up; else an empty text."""
         name, separator, _ = tool.partition(SEPARATOR)
         connection = self._connections.get(name) if separator else None
         if connection is None or connection.state.status == "ready":
@@ -95,24 +96,24 @@ class McpServers:
         return name in self._settings and name not in self._stored
 
     def is_foreign(self, name: str) -> bool:
-        """Whether this server is not in the settings of this node: another one runs it."""
+        """Whether this server is not in the settings of this node: another node runs it."""
         return name in self._foreign
 
     async def add_foreign(self, name: str, snapshot: "ServerSnapshot") -> None:
-        """Use a server that another node runs, and that is not in the settings here."""
+        """Use a server that another node runs, and that is not in the settings of this node."""
         async with self._changing:
             if name not in self._connections:
                 server = McpServer(internal_only=snapshot.internal_only, trusted=snapshot.trusted)
                 await self.put(name, server, is_foreign=True)
 
     async def remove_foreign(self, name: str) -> None:
-        """Forget such a server: no node runs it any more."""
+        """Forget a server that `add_foreign` added: no node runs it any more."""
         async with self._changing:
             if name in self._foreign:
                 await self.remove(name)
 
     async def add(self, name: str, server: McpServer, *, may_replace: bool = True) -> "McpConnection":
-        """Add this server, or change it, for good. Raises `ConfigError` when that can't be done.
+        """Add this server, or change it, and store it. Raises `ConfigError` when that can't be done.
 
         Without `may_replace`, a server of this name stays as it is: `ServerExists` is raised.
         """
@@ -134,7 +135,10 @@ class McpServers:
         return name in self._connections or (self._file is not None and name in names_in(self._file))
 
     async def forget(self, name: str) -> bool:
-        """Remove this server for good. Return False if there is none. Raises `ConfigError` for one of the settings."""
+        """Remove this server, also from the file. Return False if there is none.
+
+        Raises `ConfigError` for a server of the settings file, or of another node.
+        """
         async with self._changing:
             if self.is_fixed(name):
                 raise ConfigError(f"The MCP server {name!r} is in the settings file: remove it there.")
@@ -167,12 +171,13 @@ class McpServers:
             _log.info("MCP servers of the settings: %s started, %s removed", *names)
 
     async def _forget_login(self, name: str, server: McpServer) -> None:
-        """Forget the login at a server that becomes another one."""
+        """Forget the login if the server gets another address, or another OAuth client."""
         before = self._settings.get(name)
         if before is not None and (before.url, before.oauth) != (server.url, server.oauth):
             await self.logins.forget(name)
 
     async def _end(self, name: str) -> None:
+        """End a server that is gone from the settings. Its stored login stays."""
         self.logins.renew(name)
         await self.remove(name)
 
@@ -185,13 +190,16 @@ class McpServers:
             raise ConfigError(f"{self._file} can't be written: {error.strerror}.") from None
 
     async def settle(self, seconds: float) -> None:
-        """Open what is not open yet, and wait until each server is up or has failed, at most so long."""
+        """Open what is not open yet, and wait until each server is up or has failed, at most `seconds`."""
         if not self._connections:
             await self.open()
         await asyncio.gather(*(one.settle(seconds) for one in self))
 
     async def put(self, name: str, server: McpServer, *, is_foreign: bool = False) -> "McpConnection":
-        """Add this server, or replace the one of this name. `is_foreign`: only another node can run it."""
+        """Open this server in place of any other of this name, and store nothing.
+
+        `is_foreign`: only another node can run it.
+        """
         from handspan.sources.mcp.connection import McpConnection  # noqa: PLC0415 - only with a server: start-up counts
         from handspan.sources.mcp.opening import LinkOpener  # noqa: PLC0415 - as above
 
@@ -244,7 +252,7 @@ class McpServers:
         return self.trust_here(name) if share is None or share.is_held else await share.trust()
 
     def trust_here(self, name: str) -> list[str]:
-        """Accept all definitions of a server that runs here. Return the names of the tools."""
+        """Accept all definitions of a server that this node runs. Return the names of the tools."""
         waiting = self.waiting(name)
         return [entry.spec.name for entry in waiting if self._registry.accept(entry.spec.name, entry.spec.fingerprint)]
 
@@ -261,12 +269,13 @@ class McpServers:
                 continue
             task = asyncio.create_task(self._ask(self._questions, question_id, entry, entry.change.was))
             self._asking[question_id] = task
-            task.add_done_callback(partial(self._forget, question_id))
+            task.add_done_callback(partial(self._forget_question, question_id))
 
-    def _forget(self, question_id: str, _: asyncio.Task[None]) -> None:
+    def _forget_question(self, question_id: str, _: asyncio.Task[None]) -> None:
         self._asking.pop(question_id, None)
 
     async def _ask(self, questions: Questions, question_id: str, entry: Entry, was: ToolSpec | None) -> None:
+        """Ask about one changed definition, and accept the definition after a yes."""
         answer = await questions.ask(
             Question(
                 id=question_id,

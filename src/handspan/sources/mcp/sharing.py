@@ -24,13 +24,13 @@ class ServedTool(Struct, frozen=True):
     own_name: str
     spec: ToolSpec
     has_claims: bool
-    """Whether the server says what effects it has. Only one very object means that it does not."""
+    """Whether the server says what effects the tool has."""
     change: DefinitionChange | None = None
-    """How it differs from the definition that a person agreed to."""
+    """How the tool differs from the definition that a person agreed to."""
 
     @property
     def definition(self) -> ToolSpec:
-        """The spec, with the very object for unknown effects, which no transport keeps."""
+        """The spec; without claims, with the object `UNKNOWN_EFFECTS` itself: code checks for it with `is`."""
         if self.has_claims:
             return self.spec
         spec = self.spec
@@ -40,7 +40,7 @@ class ServedTool(Struct, frozen=True):
 
 
 class ServerSnapshot(Struct, frozen=True):
-    """What the node that runs a server tells the others of it."""
+    """What the node that runs a server tells the other nodes of the server."""
 
     status: SourceStatus = "opening"
     tools: tuple[ServedTool, ...] = ()
@@ -53,7 +53,7 @@ class ServerSnapshot(Struct, frozen=True):
 
 
 class NotRun(HandspanError):
-    """The node that was asked has not run this call, and never will: it may run elsewhere."""
+    """The node that was asked has not run this call, and never will: another node may run it."""
 
 
 class ServerElsewhere(Protocol):
@@ -61,7 +61,7 @@ class ServerElsewhere(Protocol):
 
     @property
     def id(self) -> str:
-        """The id of the lease with which that node runs it."""
+        """The id of the lease with which the other node runs the server."""
 
     @property
     def changed(self) -> asyncio.Event: ...
@@ -73,12 +73,12 @@ class ServerElsewhere(Protocol):
     def snapshot(self) -> ServerSnapshot: ...
 
     async def call(self, own_name: str, arguments: Arguments, ctx: ToolContext) -> Success:
-        """Run a tool there. Raises `ToolError` when it fails, and `NotRun`."""
+        """Run a tool on the other node. Raises `ToolError` when the tool fails, and `NotRun`."""
         ...
 
 
 class ServerShare(Protocol):
-    """The part of one node in one server."""
+    """The part that one node has in a server which several nodes use: it runs the server, or asks another node."""
 
     @property
     def node(self) -> str:
@@ -86,12 +86,12 @@ class ServerShare(Protocol):
 
     @property
     def is_held(self) -> bool:
-        """Whether this node runs it."""
+        """Whether this node has the lease, and so runs the server."""
 
     async def claim(self) -> ServerElsewhere | None:
-        """Return the server at the node that runs it; None: this node has the lease, and has to run it.
+        """Return the server at the node that runs it; None: this node has the lease, and has to run the server.
 
-        Waits while no node can be asked and this one can't run it either. Raises `ServerLost` when that takes too long.
+        Waits while no node can be asked and this node can't run the server. Raises `ServerLost` after too long a wait.
         """
 
     async def release(self) -> None:

@@ -62,13 +62,14 @@ class ToolLink(Protocol):
 RunTool: TypeAlias = Callable[["McpTool", Arguments, ToolContext], Awaitable[Any]]
 """Runs a tool as soon as the link to its server is open. Raises `ToolError` when it can't be opened."""
 _Run: TypeAlias = Callable[[ToolLink, Arguments, ToolContext], Awaitable[Json | Success]]
+"""Asks the server over an open link for the result of one tool."""
 
 
 class McpTool:
     """A tool whose code runs in an MCP server."""
 
     def __init__(self, spec: ToolSpec, own_name: str, run_tool: RunTool, run: _Run | None = None) -> None:
-        """`run` asks the server; None: for the tool of this name."""
+        """`run` asks the server for the result; None: by a call of its tool `own_name`."""
         self.spec = spec
         self.own_name = own_name
         self._run_tool = run_tool
@@ -85,7 +86,7 @@ class McpTool:
 
 
 def make_tools(server: str, offer: ServerOffer, rules: ToolRules, run_tool: RunTool) -> Iterator[McpTool]:
-    """Make the tools of a server, under names that every model takes (SPEC T2)."""
+    """Yield the tools of a server, under names that every model takes (SPEC T2)."""
     taken: set[str] = set()
     own_names = {listed.name for listed in offer.tools}
     extras = [extra for extra in _extra_tools(offer) if extra[0].name not in own_names]
@@ -106,7 +107,7 @@ def _runner(own_name: str) -> _Run:
 
 
 def _extra_tools(offer: ServerOffer) -> Iterator[tuple[ListedTool, _Run]]:
-    """Resources and prompts as tools: they pass the same policy as all others."""
+    """Yield tools for resources and prompts: so these pass the same policy as all other tools."""
     if offer.has_resources:
         yield (
             ListedTool("list_resources", "List the resources of this server.", _NO_PARAMETERS, READ_ONLY),

@@ -19,15 +19,16 @@ from handspan.sources.mcp.logins.files import StoredLogin
 from handspan.sources.mcp.logins.limits import bound_body, check_request
 
 _EARLY: Final = 60.0
-"""Seconds before its end at which a token is refreshed; a shorter token: at half of its time."""
+"""Seconds before its end at which a token is refreshed. A token of less than twice that: at half of its time."""
 SaveLogin: TypeAlias = Callable[[StoredLogin | None], Awaitable[None]]
 """Stores the login of one server; None: forgets it."""
 
 
 class RequestRefusal:
-    """What the server wanted beside the tokens of one request."""
+    """Why the server refused one request."""
 
     scope = ""
+    """The scope that the token lacks; empty: the server named none."""
 
 
 request_refusal: ContextVar[RequestRefusal | None] = ContextVar("request_refusal", default=None)
@@ -41,7 +42,7 @@ class LoginAuth(httpx2.Auth):
         self.is_refused = False
         """Whether the server wants a token that we do not have."""
         self.missing_scope = ""
-        """What a token has to reach that the server wants outside of calls."""
+        """The scope that the server wants for a request outside of calls, and that our token lacks."""
         self.problem = ""
         """Why the token can't be refreshed now; a refused request needs no new login then."""
         self._url = url
@@ -54,13 +55,13 @@ class LoginAuth(httpx2.Auth):
         if self._is_stale():
             async with self._refreshing:
                 if self._is_stale():
-                    await self._take((yield self._refresh()))
+                    await self._take_tokens((yield self._refresh_request()))
         token = self._add_token(request)
         response = yield request
         if response.status_code == 401 and token:
             async with self._refreshing:
                 if self._token() == token and self._can_refresh():
-                    await self._take((yield self._refresh()))
+                    await self._take_tokens((yield self._refresh_request()))
             if self._token() not in ("", token):
                 self._add_token(request)
                 response = yield request
@@ -79,7 +80,7 @@ class LoginAuth(httpx2.Auth):
             refusal.scope = scope
         elif scope:
             self.is_refused, self.missing_scope = True, scope
-        elif response.status_code < 400:  # other errors say nothing: the SDK tries the older era after a 401
+        elif response.status_code < 400:  # after a 401 the SDK tries the older era, whose error says nothing
             self.is_refused = False
 
     def _token(self) -> str:
@@ -104,7 +105,7 @@ class LoginAuth(httpx2.Auth):
             and (self._can_refresh())
         )
 
-    def _refresh(self) -> httpx2.Request:
+    def _refresh_request(self) -> httpx2.Request:
         login = self._login
         assert login is not None and login.tokens is not None  # `_can_refresh`
         data = {"grant_type": "refresh_token", "refresh_token": str(login.tokens["refresh_token"])}
@@ -113,7 +114,7 @@ class LoginAuth(httpx2.Auth):
         headers = _authenticate(login.client, data)
         return check_request(httpx2.Request("POST", login.token_address, data=data, headers=headers), self._url)
 
-    async def _take(self, response: httpx2.Response) -> None:
+    async def _take_tokens(self, response: httpx2.Response) -> None:
         """Keep the new tokens. A refusal ends the login with its registration; every other failure is temporary."""
         assert self._login is not None and self._login.tokens is not None
         tokens, self.problem = self._login.tokens, ""
@@ -131,7 +132,7 @@ class LoginAuth(httpx2.Auth):
 
 
 def _missing_scope(response: httpx2.Response) -> str:
-    """Return the scope that a token would need for this request; empty if it was not refused for that (RFC 6750)."""
+    """Return the scope that this request needs; empty if it was not refused for a missing scope (RFC 6750)."""
     if response.status_code != 403 or extract_field_from_www_auth(response, "error") != "insufficient_scope":
         return ""
     return extract_scope_from_www_auth(response) or ""
@@ -148,7 +149,7 @@ async def _read_tokens(response: httpx2.Response) -> OAuthToken | None:
 
 
 def _authenticate(client: JsonObject, data: dict[str, str]) -> dict[str, str]:
-    """Add our registration to a request for tokens, in the way that it was made for. Return the headers."""
+    """Add our client to the data of a request for tokens, by the method that was registered. Return the headers."""
     name, secret = str(client["client_id"]), client.get("client_secret")
     headers = {"Accept": "application/json"}
     match client.get("token_endpoint_auth_method"):

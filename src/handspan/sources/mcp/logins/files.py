@@ -16,7 +16,7 @@ class StoredLogin(Struct, frozen=True):
     """Our registration at the login page of one server, and the tokens of a login."""
 
     url: str
-    """The server's address. The tokens go to no other."""
+    """The server's address. The tokens go to no other address."""
     client: JsonObject
     """The registration, as the SDK has it."""
     token_address: str
@@ -24,6 +24,7 @@ class StoredLogin(Struct, frozen=True):
     resource: str = ""
     """What the tokens are for, in the words of the server (RFC 8707)."""
     tokens: JsonObject | None = None
+    """None: we are registered, and no person has logged in yet."""
     refresh_at: float | None = None
     """When the access token is to be refreshed, in seconds since 1970; None: it does not say when it ends."""
 

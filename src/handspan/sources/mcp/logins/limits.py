@@ -11,7 +11,7 @@ from handspan.sources.mcp.logins.login import LoginFailed
 _LARGEST: Final = 256 * 1024
 """Bytes of an answer about a login."""
 SILENCE_SECONDS: Final = 20.0
-"""For one silence of a server of logins."""
+"""How long a server of logins may be silent."""
 
 
 def bound_body(response: httpx2.Response) -> BoundedBody:
@@ -21,7 +21,7 @@ def bound_body(response: httpx2.Response) -> BoundedBody:
 
 
 def check_request(request: httpx2.Request, server: str) -> httpx2.Request:
-    """Return this request of a login, with a time limit. Raises `LoginFailed` if it would show a secret on its way."""
+    """Return this request of a login, with a time limit. Raises `LoginFailed` as `check_address` does."""
     check_address(str(request.url), server)
     request.headers.update(PLAIN_BYTES)
     request.extensions["timeout"] = httpx2.Timeout(SILENCE_SECONDS).as_dict()
@@ -29,7 +29,7 @@ def check_request(request: httpx2.Request, server: str) -> httpx2.Request:
 
 
 def check_address(address: str, server: str) -> None:
-    """Raise `LoginFailed` if this address has no https, unless it is on the host of the server."""
+    """Raise `LoginFailed` if this address has no https, which hides secrets, unless it is on the host of the server."""
     parts = urlsplit(address)
     if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname == urlsplit(server).hostname):
         raise LoginFailed(f"its login is at {parts.hostname!r} without https")

@@ -11,7 +11,7 @@ from handspan.core.context import ToolContext
 from handspan.core.errors import HandspanError, ToolError
 
 LOGIN_SECONDS: Final = 600.0
-"""How long a login may take. After that its `state` is worth nothing."""
+"""How long a login may take. After that its `state` is not valid any more."""
 
 
 class LoginFailed(HandspanError):
@@ -19,7 +19,7 @@ class LoginFailed(HandspanError):
 
 
 class ScopeMissing(ToolError):
-    """A server refused a call: the login does not reach so far. A login with this scope, too, would."""
+    """A server refused a call: the login lacks this scope."""
 
     def __init__(self, server: str, scope: str, ctx: ToolContext) -> None:
         text = f"The MCP server {server!r} wants a login with the scope {scope!r} for this call."
@@ -49,16 +49,16 @@ class LoginServer(Protocol):
 
     @property
     def login_url(self) -> str:
-        """Its address; empty if it takes no login."""
+        """The server's address; empty if it takes no login."""
         ...
 
     @property
     def login_client(self) -> McpOauth:
-        """How we are known there, with the secret itself. Raises `ConfigError` when that is not there."""
+        """Our OAuth client at the server's login, with the secret itself. Raises `ConfigError` without the secret."""
         ...
 
     async def reconnect(self, seconds: float) -> None:
-        """Open the link anew, and wait so long for it."""
+        """Open the link anew, and wait for it at most `seconds`."""
         ...
 
 
@@ -69,11 +69,13 @@ class McpLogin:
         self.server = server
         self.owner = owner
         self.scope = scope
-        """What the tokens have to reach beside what they reach now; empty: what the server asks for."""
+        """The scope that the tokens need beside what they have now; empty: what the server asks for."""
         self.ends_at = time.monotonic() + LOGIN_SECONDS
         loop = asyncio.get_running_loop()
         self.address: asyncio.Future[str] = loop.create_future()
+        """The address of the login page."""
         self.came_back: asyncio.Future[Redirected] = loop.create_future()
+        """What the browser brought back from the login page."""
         self.ended: asyncio.Future[str] = loop.create_future()
         """Empty after a success, else the reason."""
         self.task: asyncio.Task[None] | None = None
@@ -84,6 +86,6 @@ class McpLogin:
         return max(0.0, self.ends_at - time.monotonic())
 
     def end(self, reason: str) -> None:
-        """Say how it ended. The first word counts."""
+        """Note how the login ended: `reason` is empty after a success. Only the first call counts."""
         if not self.ended.done():
             self.ended.set_result(reason)

@@ -1,6 +1,6 @@
 """Logins at MCP servers: begun by a person or by a server that refuses us, ended at `/oauth/callback` (SPEC P6, S5).
 
-A server is there for all owners, so its login is too: it belongs to the operator, and every call uses it.
+A server is there for all owners, and so is its login: the login belongs to the operator, and every call uses it.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ CALLBACK: Final = "/oauth/callback"
 
 
 class McpLogins:
-    """The logins at MCP servers: those that are stored, and those that a person is at."""
+    """The logins at MCP servers: those that are stored, and those that have begun."""
 
     def __init__(self, folder: Path, guard: NetGuard, base_url: str) -> None:
         """`base_url`: where a browser finds this gateway, or would find it if it listened."""
@@ -46,12 +46,14 @@ class McpLogins:
         self._guard = guard
         self._base_url = base_url
         self._last: dict[str, McpLogin] = {}
+        """The last login at each server, open or ended."""
         self._states: dict[str, McpLogin] = {}
+        """The open logins, by the keys of their states (`_key`)."""
         self._questions: LoginQuestions | None = None
         self._missing: dict[str, str] = {}
-        """Scopes that servers want and their logins do not reach; the next login asks for them, too."""
+        """Scopes that servers want and their logins lack; the next login asks for them, too."""
         self._in_use: dict[str, Any] = {}
-        """The authentication of each link."""
+        """The authentication of the link to each server."""
 
     def open(self, questions: Questions, withdraw: WithdrawQuestion, base_url: str) -> None:
         """Ask people for logins, now that a browser can come back to this address."""
@@ -97,11 +99,11 @@ class McpLogins:
             login = await self.begin(server, _OWNER)
         except LoginFailed as error:
             raise ToolError("permission_denied", f"{missing.message} It can't be begun: {error}.") from None
-        reason = await self._ask_within(login, missing)
+        reason = await self._ask_for_call(login, missing)
         if reason:
             raise ToolError("permission_denied", f"{missing.message} That has failed: {reason}.")
 
-    async def _ask_within(self, login: McpLogin, missing: ScopeMissing) -> str:
+    async def _ask_for_call(self, login: McpLogin, missing: ScopeMissing) -> str:
         """Ask the person of the call to log in. Return why the login failed; empty after a success."""
         about = login_question(login)
         subject = f"{about.subject} A call needs the scope {missing.scope!r}."
@@ -183,6 +185,7 @@ class McpLogins:
     # One login, in its own task.
 
     async def _run(self, login: McpLogin) -> None:
+        """Run a login to its end, and use it for the server's link. The outcome is in `login.ended`."""
         name = login.server.server_name
         try:
             async with asyncio.timeout(LOGIN_SECONDS):
@@ -236,7 +239,7 @@ class McpLogins:
         return replace(login, client={**login.client, "client_secret": client.client_secret or None})
 
     async def _save(self, name: str, client: McpOauth, login: StoredLogin | None) -> None:
-        """Store this login; None: forget it. A secret of the settings stays where it is."""
+        """Store this login; None: forget it. A secret of the settings is not stored."""
         if login is None:
             await self._files.remove(_OWNER, name)
             return
@@ -245,6 +248,10 @@ class McpLogins:
         await self._files.write(_OWNER, name, login)
 
     async def _forget_registration(self, login: McpLogin) -> None:
+        """Remove the stored registration of our client at the server, so that the next login registers again.
+
+        A login with tokens stays: its registration has worked.
+        """
         name = login.server.server_name
         known = await self._files.read(_OWNER, name, login.server.login_url)
         if known is not None and known.tokens is None:

@@ -1,7 +1,7 @@
 """The login of a person at an MCP server with OAuth 2.1 (SPEC P6, S5).
 
-The SDK does the login: discovery, registration, PKCE, the checks of issuer and resource. Every request of it passes the
-network guard, and our own checks here. It is loaded with the first server at an address.
+The SDK does the login: discovery, registration, PKCE, the checks of issuer and resource. Every request of a login
+passes the network guard and the checks of this module, which is loaded with the first server at an address.
 """
 
 import logging
@@ -58,8 +58,8 @@ async def log_in(
 ) -> StoredLogin:
     """Let a person log in at this server, and return the login. Raises `LoginFailed` when that can't be done.
 
-    `save` gets the registration as soon as it is made, so that the next try needs no other one. `client` is a
-    registration that was made by hand. `scope`: the tokens have to reach that too, beside what `known` reaches.
+    `save` gets the registration as soon as it is made, so that the next try needs no new one. `client` is a
+    registration that was made by hand. `scope`: what the tokens need beside the scope of `known`.
     """
     flow = _Flow(url, redirect, known, show, save, client, scope)
     headers = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": LATEST_HANDSHAKE_VERSION}
@@ -100,7 +100,7 @@ class _Flow:
         self.provider = OAuthClientProvider(url, metadata, self, self._show, self._wait, document)
         granted = str((known and known.tokens and known.tokens.get("scope")) or "")
         self.scope = union_scopes(granted, scope) or "" if scope else ""
-        """All that the tokens have to reach; empty: what the server asks for."""
+        """The whole scope that the tokens need; empty: what the server asks for."""
         self._client = client
         self._url = url
         self._redirect = redirect
@@ -140,7 +140,7 @@ class _Flow:
         self._redirected = await self._show_address(address, states[0])
 
     def _complete_client(self) -> None:
-        """Say how a registration of the settings authenticates, and whose it is: only the metadata tells that."""
+        """Add to a registration of the settings how it authenticates, and its issuer: only the metadata says that."""
         context = self.provider.context
         if not self._client.client_id or context.client_info is None or context.oauth_metadata is None:
             return
@@ -153,6 +153,7 @@ class _Flow:
         context.client_info = context.client_info.model_copy(update=more)
 
     async def _wait(self) -> AuthorizationCodeResult:
+        """Return what the browser brought back, as the SDK wants it."""
         assert self._redirected is not None  # `_show` comes first
         came = self._redirected
         return AuthorizationCodeResult(code=came.code, state=came.state, iss=came.iss)
@@ -168,7 +169,7 @@ class _Flow:
         self._tokens = tokens
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        """Return our registration: that of the settings, or one that is for this way back and this scope."""
+        """Return our registration: that of the settings, or the stored one if its redirect and scope fit; else None."""
         known = None if self._known is None else OAuthClientInformationFull.model_validate(self._known.client)
         if self._client.client_id:
             return OAuthClientInformationFull(
@@ -185,7 +186,8 @@ class _Flow:
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
         """Store our registration, unless the one that is stored still has its tokens.
 
-        Raises `LoginFailed` if the settings have one: it is for another server of logins, which alone gets its secret.
+        Raises `LoginFailed` if the settings have a registration: it is for another server of logins, and its secret
+        goes to that server alone.
         """
         if self._client.client_id:
             raise LoginFailed("its login is at another server than before: log out first if you trust that one, too")
@@ -202,7 +204,7 @@ class _CheckedFlow(httpx2.Auth):
         self._scope = scope
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """Pass requests and answers on."""
+        """Pass on the requests of the SDK's flow, and the answers to them."""
         flow = self._provider.async_auth_flow(request)
         try:
             outgoing = await anext(flow)
@@ -219,7 +221,7 @@ class _CheckedFlow(httpx2.Auth):
 
 
 def _widen(response: httpx2.Response, scope: str) -> None:
-    """Let the answer ask for this scope, too: the SDK logs in with what it asks for."""
+    """Add this scope to the scopes that the answer asks for: the SDK logs in with those."""
     metadata = extract_resource_metadata_from_www_auth(response)
     fields = {"resource_metadata": metadata, "scope": union_scopes(extract_scope_from_www_auth(response), scope)}
     given = ", ".join(f'{name}="{value}"' for name, value in fields.items() if value)

@@ -27,12 +27,13 @@ class LoginQuestions:
         begin: Callable[[LoginServer], Awaitable[McpLogin]],
         cancel: Callable[[str, str], None],
     ) -> None:
-        """`begin` and `cancel` a login."""
+        """`begin` begins a login. `cancel` ends the login at the server of this name, for this reason."""
         self._questions = questions
         self._withdraw = withdraw
         self._begin = begin
         self._cancel = cancel
         self._next: dict[str, float] = {}
+        """When the next question about each server is allowed; infinite: never."""
         self._asking: dict[str, asyncio.Task[None]] = {}
 
     async def close(self) -> None:
