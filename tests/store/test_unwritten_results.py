@@ -120,6 +120,31 @@ async def test_one_that_can_not_be_written_does_not_keep_the_others_from_it(stor
     await soon(kept.close())
 
 
+async def test_a_fault_of_ours_leaves_no_caller_waiting_and_keeps_no_other_from_being_written(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def fail() -> "asyncio.Future[bool]":
+        future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        future.set_exception(KeyError("a bug"))
+        return future
+
+    def write() -> "asyncio.Future[bool]":
+        future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        future.set_result(True)
+        return future
+
+    results = UnwrittenResults()
+    records = [call(), call()]
+    for record, begin in zip(records, (fail, write), strict=True):
+        assert results.keep(record, begin)
+    bad, good = [results.get(record.id) for record in records]
+    assert bad is not None and good is not None
+    assert await soon(good.stored)
+    assert bad.stored.cancelled() and not results
+    assert "refused by the store: 'a bug'" in caplog.text and "KeyError: 'a bug'" in caplog.text
+    await results.close()
+
+
 async def test_the_store_says_whether_it_takes_writes(
     store: Store, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

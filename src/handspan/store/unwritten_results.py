@@ -111,15 +111,15 @@ class UnwrittenResults:
 
     def _end(self, kept: UnwrittenResult, outcome: bool | BaseException) -> bool:
         """Forget a result that is written, or that never can be. Return False if it has to be tried again."""
-        if isinstance(outcome, StoreError):
+        if isinstance(outcome, (StoreError, asyncio.CancelledError)):
             return False
         del self._results[kept.record.id]
         self._bytes -= kept.record.size
         if isinstance(outcome, bool):
             kept.stored.set_result(outcome)
         else:
-            if not isinstance(outcome, HandspanError):
-                raise outcome
-            _log.error("The result of the call %s was refused by the store: %s", kept.record.id, outcome)
+            fault = None if isinstance(outcome, HandspanError) else outcome  # a fault of ours: the log has its trace
+            text = "The result of the call %s was refused by the store: %s"
+            _log.error(text, kept.record.id, outcome, exc_info=fault)
             kept.stored.cancel()
         return True

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -36,6 +36,7 @@ from handspan.gateway.sessions.resumable_calls import ResumableCalls
 from handspan.sources.nodes.mirrors import Mirrors
 from handspan.sources.offers import OfferRules
 
+_MAX_REVOKED: Final = 10_000
 _log = logging.getLogger(__name__)
 
 
@@ -114,6 +115,8 @@ class NodeEvents:
 
     def _on_revoked(self, event: TokenRevoked) -> None:
         self._revoked[event.token] = None
+        if len(self._revoked) > _MAX_REVOKED:
+            del self._revoked[next(iter(self._revoked))]
         if self._bus.is_remote:
             self._parts.auth.note_revoked(event.token)
 

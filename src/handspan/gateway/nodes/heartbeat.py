@@ -18,7 +18,6 @@ from handspan.gateway.nodes.events import ClusterParts
 from handspan.sources.nodes.probes import Probes
 
 TICK_SECONDS: Final = 0.5
-_MAX_REVOKED: Final = 10_000
 _REVOKED_OVERLAP: Final = 120.0
 """Seconds that each look reads once more: a token that another node revokes is stored a little later."""
 _log = logging.getLogger(__name__)
@@ -92,8 +91,6 @@ class Heartbeat:
         self._looked_at = now
         for owner, token in found:
             if token not in self.revoked:
-                while len(self.revoked) > _MAX_REVOKED:
-                    del self.revoked[next(iter(self.revoked))]
                 self._parts.auth.note_revoked(token)
                 self._bus.publish_here(TokenRevoked(owner, token))
 

@@ -139,6 +139,7 @@ class NodeShare:
     def lose(self) -> None:
         """Note that another node may run the server by now, and end the program on this node."""
         hosted, self.hosted, self._written = self.hosted, None, b""
+        self._released.set()
         connection = self._host.find(self.name)
         if hosted is not None:
             hosted.is_over = True

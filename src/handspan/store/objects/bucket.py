@@ -111,7 +111,7 @@ class Bucket:
                     return None
                 if attempt == _TRIES or status not in _PASSING:
                     raise self._refusal(status, answer)
-            await asyncio.sleep(_FIRST_DELAY * 2**attempt)
+            await asyncio.sleep(_FIRST_DELAY * 2 ** (attempt - 1))
         raise AssertionError("the last try returns or raises")
 
     async def _exchange(
