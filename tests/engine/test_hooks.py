@@ -497,11 +497,8 @@ async def test_policy_sees_the_call_as_the_hooks_left_it(make_kit: MakeKit) -> N
     assert seen == [("shout", {"text": "hi"})]
 
 
-async def test_a_call_that_runs_while_hooks_are_replaced_is_finished_by_the_hooks_that_saw_its_begin(
-    make_kit: MakeKit,
-) -> None:
-    first, second = After(lambda _: succeed("first")), After(lambda _: succeed("second"))
-    kit = kit_with(make_kit, first)
+def add_slow_tool(kit: EngineKit) -> tuple[asyncio.Event, asyncio.Event]:
+    """Add the tool `slow`. Set: the first event when it has begun; the second by the test, to let it end."""
     began, may_end = asyncio.Event(), asyncio.Event()
 
     async def slow() -> str:
@@ -510,6 +507,15 @@ async def test_a_call_that_runs_while_hooks_are_replaced_is_finished_by_the_hook
         return "done"
 
     kit.add(slow)
+    return began, may_end
+
+
+async def test_a_call_that_runs_while_hooks_are_replaced_is_finished_by_the_hooks_that_saw_its_begin(
+    make_kit: MakeKit,
+) -> None:
+    first, second = After(lambda _: succeed("first")), After(lambda _: succeed("second"))
+    kit = kit_with(make_kit, first)
+    began, may_end = add_slow_tool(kit)
     calling = asyncio.create_task(kit.call("slow"))
     await soon(began)
     kit.engine.use_hooks(named(second))
@@ -522,15 +528,8 @@ async def test_a_call_that_runs_while_hooks_are_replaced_is_finished_by_the_hook
 
 
 async def test_a_call_that_began_without_hooks_ends_without_them(make_kit: MakeKit) -> None:
-    later, began, may_end = After(lambda _: succeed("replaced")), asyncio.Event(), asyncio.Event()
-    kit = make_kit()
-
-    async def slow() -> str:
-        began.set()
-        await may_end.wait()
-        return "done"
-
-    kit.add(slow)
+    later, kit = After(lambda _: succeed("replaced")), make_kit()
+    began, may_end = add_slow_tool(kit)
     calling = asyncio.create_task(kit.call("slow"))
     await soon(began)
     kit.engine.use_hooks(named(later))

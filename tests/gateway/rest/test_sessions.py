@@ -149,9 +149,8 @@ async def test_a_running_session_is_shown_can_be_stopped_and_not_be_deleted(clie
     assert (await client.get("/api/sessions/running")).json()["sessions"] == []
 
 
-async def test_a_session_whose_first_turn_begins_is_not_deleted(
-    client: RestClient, rest: Rest, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def hold_choice_of_model(rest: Rest, monkeypatch: pytest.MonkeyPatch) -> tuple[asyncio.Event, asyncio.Event]:
+    """Let each turn wait before it has a model. Set: the first when a turn waits; the second by the test, to go on."""
     asked, may_answer, choose = asyncio.Event(), asyncio.Event(), rest.sessions._choose_model
 
     async def slowly(name: str) -> Choice:
@@ -160,6 +159,13 @@ async def test_a_session_whose_first_turn_begins_is_not_deleted(
         return await choose(name)
 
     monkeypatch.setattr(rest.sessions, "_choose_model", slowly)
+    return asked, may_answer
+
+
+async def test_a_session_whose_first_turn_begins_is_not_deleted(
+    client: RestClient, rest: Rest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, may_answer = hold_choice_of_model(rest, monkeypatch)
     bound = await rest.sessions.bind("mine", OPERATOR)
     rest.sessions.announce(bound, OPERATOR.owner)
     turn = asyncio.create_task(client.post("/webhook", {"message": "go"}, headers={"x-session-id": "mine"}))
@@ -175,14 +181,7 @@ async def test_a_session_whose_first_turn_begins_is_not_deleted(
 async def test_a_session_that_is_not_kept_yet_disturbs_no_list(
     client: RestClient, rest: Rest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked, may_answer, choose = asyncio.Event(), asyncio.Event(), rest.sessions._choose_model
-
-    async def slowly(name: str) -> Choice:
-        asked.set()
-        await may_answer.wait()
-        return await choose(name)
-
-    monkeypatch.setattr(rest.sessions, "_choose_model", slowly)
+    asked, may_answer = hold_choice_of_model(rest, monkeypatch)
     turn = asyncio.create_task(client.post("/webhook", {"message": "go"}, headers={"x-session-id": "mine"}))
     async with asyncio.timeout(60):
         await asked.wait()
