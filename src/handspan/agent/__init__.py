@@ -4,7 +4,8 @@ Holds:   `session.py`, what doors can ask of a session (read it first), with `qu
          `session_host.py`;
          `sessions.py`, the cache of sessions; `conversation.py`, the messages, and `loading.py`, which loads them with
          agent, model and skills; `loop.py`, which advances a conversation from its stored messages, within
-         `limits.py` and in the order of `order.py`; `tools_in_use.py`, the tools that the model called or found;
+         `limits.py` and in the order of `order.py`; `result_marks.py`, which names the source of a result to the model;
+         `tools_in_use.py`, the tools that the model called or found;
          `stored_turns.py`, a turn's begin and end in the store; `instructions.py`, the text of the built-in agent;
          `agents.py`, all agents; `refusals.py`.
 Imports: engine, skills, registry, models, config, core.

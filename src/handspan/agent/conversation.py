@@ -1,13 +1,14 @@
 """The messages of a session, and their projections for models (SPEC A2, M4)."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from typing import Literal, Protocol, TypeAlias
 
 from handspan.agent.limits import TurnCounts, TurnLimits
 from handspan.agent.tools_in_use import ToolsInUse
 from handspan.config.settings import ModelPrice
+from handspan.core.events import TurnEnd
 from handspan.core.finishing import finish
 from handspan.core.messages import AssistantMessage, Message, UserMessage, check_all, check_next
 from handspan.core.store import Conversations
@@ -18,8 +19,11 @@ from handspan.models.prices import cost, price_of
 from handspan.registry.toolbox import Toolbox
 from handspan.skills.file import Skill
 
-Handover: TypeAlias = Literal["none", "after_step", "now"]
-"""Whether another node goes on with the turn: not, after the step that runs, or at once (the step is cancelled)."""
+Handover: TypeAlias = Literal["none", "after_step", "now", "if_waiting"]
+"""Whether another process goes on with the turn: not, after the step that runs, or at once (the step is cancelled).
+
+`if_waiting`: the step is cancelled; another process goes on with the turn only if some of its calls can wait.
+"""
 
 
 class Log(Protocol):
@@ -58,6 +62,8 @@ class Conversation:
         self.messages = list(messages)
         self.removed = 0
         """How many messages were removed so far. Another number in the store means that the messages differ."""
+        self.ends: Mapping[int, TurnEnd] = {}
+        """How turns ended, by the sequence numbers of their last messages, as far as this process knows."""
         self.counts = TurnCounts(messages)
         self.in_use = ToolsInUse(messages)
         self.agent = caller.agent
@@ -78,7 +84,7 @@ class Conversation:
         self.on_stored: Callable[[Message], None] = ignore_stored
         """Is called with every message that was stored."""
         self.handover: Handover = "none"
-        """Whether another node goes on with the turn that runs."""
+        """Whether another process goes on with the turn that runs."""
         self._log = log or NoLog()
         self._projections: dict[str, Projection] = {}
 
@@ -140,6 +146,7 @@ class Conversation:
         """Replace the messages by these, which the store has. `removed`: how many messages were removed so far."""
         self.messages = messages
         self.removed = removed
+        self.ends = {}
         self.end_turn_skills()
         self.counts = TurnCounts(messages)
         self.in_use = ToolsInUse(messages)

@@ -8,9 +8,9 @@ from weakref import WeakMethod
 
 from handspan.agent.refusals import GatewayStops, NoTurnsHere, SessionBusy, TurnMoved, TurnRefused
 from handspan.agent.turn import Handle, Turn
-from handspan.core.errors import HandspanError, ToolError
-from handspan.core.events import Ended, TurnFault
-from handspan.models.model import ModelError, NoModel
+from handspan.agent.turn_events import failed_end
+from handspan.core.errors import HandspanError, TakenOver, ToolError
+from handspan.core.events import Ended
 
 Work: TypeAlias = Callable[[Turn], Awaitable[Ended]]
 """The work of a turn, done when the turns before it are over."""
@@ -60,7 +60,15 @@ class TurnHost(Protocol):
 class TurnQueue:
     """The first turn runs, the others wait in their order."""
 
-    __slots__ = ("_end_of_session", "_host", "_left_of_session", "_moved_of_session", "_session_id", "turns")
+    __slots__ = (
+        "_end_of_session",
+        "_host",
+        "_left_of_session",
+        "_moved_of_session",
+        "_session_id",
+        "_taken_of_session",
+        "turns",
+    )
 
     def __init__(
         self,
@@ -69,11 +77,13 @@ class TurnQueue:
         end: Callable[[Turn, Ended], Ended],
         left: Callable[[], None],
         moved: Callable[[Turn], Awaitable[Ended]],
+        taken: Callable[[Turn], Awaitable[Ended]],
     ) -> None:
         """`end` publishes the end of a turn, if the loop has not; `left` is called when a turn has left the queue.
-        `moved` waits for the end of a turn that another node goes on with.
+        `moved` waits for the end of a turn that another node goes on with, `taken` for that of one that another node
+        has taken over, because it counted this one as lost.
 
-        All three are methods of the session that has this queue. The queue refers to them weakly, so that it does not
+        All of them are methods of the session that has this queue. The queue refers to them weakly, so that it does not
         keep the session in memory.
         """
         self.turns: list[Turn] = []
@@ -82,6 +92,7 @@ class TurnQueue:
         self._end_of_session = WeakMethod(end)
         self._left_of_session = WeakMethod(left)
         self._moved_of_session = WeakMethod(moved)
+        self._taken_of_session = WeakMethod(taken)
 
     @property
     def running(self) -> Turn | None:
@@ -123,7 +134,7 @@ class TurnQueue:
         """Do the work of a turn. Return its end, which all listeners get. Raises `TurnRefused` if it can't begin."""
         await self._wait(turn)
         try:
-            return await work(turn)
+            return await self._work(turn, work)
         except asyncio.CancelledError:
             self._end(turn, Ended("aborted"))
             raise
@@ -138,17 +149,23 @@ class TurnQueue:
             if error.code == "busy" and not turn.has_published:
                 raise SessionBusy(error.message) from None
             turn.failure = error
-            return self._end(turn, Ended("error", error.message, TurnFault("call", error.code)))
-        except (ModelError, NoModel) as error:  # such as a model without its key
-            return self._end(turn, Ended("error", str(error), TurnFault("model", error.fault)))
-        except HandspanError as error:
-            return self._end(turn, Ended("error", str(error), TurnFault("inside", type(error).__name__)))
+            return self._end(turn, failed_end(error))
+        except HandspanError as error:  # such as a model without its key
+            return self._end(turn, failed_end(error))
         except Exception as error:  # such as a fault in a model's adapter: the session goes on
             _log.exception("A turn of the session %s failed", self._session_id)
-            text = f"The turn failed inside the gateway ({type(error).__name__}): its log says more. Say it again."
-            return self._end(turn, Ended("error", text, TurnFault("inside", type(error).__name__)))
+            return self._end(turn, failed_end(error))
         finally:
             turn.is_over = True
+
+    async def _work(self, turn: Turn, work: Work) -> Ended:
+        try:
+            return await work(turn)
+        except TakenOver:
+            taken = self._taken_of_session()
+            if taken is None or not turn.may_move:
+                raise
+        return await taken(turn)
 
     async def _wait(self, turn: Turn) -> None:
         """Wait for the turns before this turn. Raises `SessionBusy` when that takes too long."""

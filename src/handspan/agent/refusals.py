@@ -37,12 +37,11 @@ class GatewayStops(SessionBusy):
 
 
 class TurnMoved(GatewayStops):
-    """This node stops in the middle of a turn, and another node goes on with the turn."""
+    """This process stops in the middle of a turn, and another one goes on with the turn."""
 
     def __init__(self) -> None:
-        TurnRefused.__init__(
-            self, "SESSION_BUSY", "This node stops, and another one goes on with the turn: look into the session there."
-        )
+        text = "The gateway stops here, and the turn is not over: another node or the next start goes on with it."
+        TurnRefused.__init__(self, "SESSION_BUSY", f"{text} Look into the session there.")
 
 
 class NoTurnsHere(TurnRefused):

@@ -18,10 +18,10 @@ from handspan.agent.refusals import NoUserMessage, SessionBusy, TurnMoved
 from handspan.agent.session_host import SessionHost
 from handspan.agent.stored_turns import StoredTurn
 from handspan.agent.turn import Handle, Listener, Turn, tell_each
-from handspan.agent.turn_events import RoundSoFar, SessionEvent, last_turn, render_prompt
+from handspan.agent.turn_events import RoundSoFar, SessionEvent, find_answer, last_turn, render_prompt
 from handspan.core.bus import AbortRequested, TurnEvent
 from handspan.core.errors import StoreError, ToolError
-from handspan.core.events import GATEWAY_STOPPED, Ended, Event, QuestionAsked, RoundBegan, Titled
+from handspan.core.events import GATEWAY_STOPPED, CallFinished, Ended, Event, QuestionAsked, RoundBegan, Titled
 from handspan.core.messages import Message, UserMessage
 from handspan.core.principals import Principal
 from handspan.core.records import SessionRecord
@@ -54,6 +54,7 @@ class Session:
 
     __slots__ = (
         "__weakref__",
+        "_ended",
         "_host",
         "_listeners",
         "_moved",
@@ -77,11 +78,13 @@ class Session:
         self.unstored: SessionRecord | None = None
         """The session as others see it, from the moment that a client knows its id until it is stored (SPEC W7)."""
         self._host = host
-        self._queue = TurnQueue(session_id, host, self._end, self._release, self._follow_moved)
+        self._queue = TurnQueue(session_id, host, self._end, self._release, self._follow_moved, self._follow_taken_over)
         self.turns = self._queue.turns
         """The first turn runs, the others wait in their order."""
         self._listeners: dict[object, Listener] = {}
         self._so_far = RoundSoFar()
+        self._ended: tuple[str, Ended] | None = None
+        """The last turn whose end the listeners got, and that end; a turn that waits (`pending`) has none yet."""
         self._unwatch: Callable[[], None] | None = None
         """Ends listening for turns on other nodes."""
         self._turn_elsewhere = ""
@@ -139,10 +142,14 @@ class Session:
         task = asyncio.create_task(self._queue.run(turn, work))
         return self._queue.follow(turn, task, raises=(StoreError,) if gives_up else ())
 
-    def regenerate(self, who: Principal, listener: Listener, *, debug: bool = False) -> Handle:
+    def regenerate(
+        self, who: Principal, listener: Listener, *, debug: bool = False, add_for_turn: AddForTurn = _add_nothing
+    ) -> Handle:
         """Answer the last message again, in place of its old answer. The handle's end raises `NoUserMessage`."""
         turn = self._queue.line_up(Turn(listener, shows_prompt=debug))
-        return self._queue.follow(turn, asyncio.create_task(self._queue.run(turn, partial(self._regenerate, who))))
+        turn.may_move = add_for_turn is _add_nothing
+        work = partial(self._regenerate, who, add_for_turn)
+        return self._queue.follow(turn, asyncio.create_task(self._queue.run(turn, work)))
 
     def resume(
         self,
@@ -216,13 +223,16 @@ class Session:
             return True
         return any(stopped)
 
-    def move_turns(self, *, now: bool = False) -> None:
-        """Let other nodes go on with the running turn, after its step; `now`: at once."""
+    def move_turns(self) -> None:
+        """Let other nodes go on with the running turn, after its step."""
         self._watch()
         for turn in self.turns[:1]:
             turn.move()
-            if now:
-                turn.move_now()
+
+    def stop_turns(self) -> None:
+        """Cancel the step of the running turn, because the gateway stops: see `Turn.stop`."""
+        for turn in self.turns[:1]:
+            turn.stop()
 
     # Listeners.
 
@@ -267,7 +277,9 @@ class Session:
 
     def tell_elsewhere(self, event: Event | Titled, turn: str) -> None:
         """Give the listeners an event of a turn that runs on another node."""
-        self._so_far.note(event, turn)
+        if self._is_repeated(event, turn):
+            return
+        self._note(event, turn)
         if type(event) is not Titled:  # the title comes after the end
             self._turn_elsewhere = "" if type(event) is Ended else turn
         tell_each(self._listeners.values(), event, turn)
@@ -282,14 +294,35 @@ class Session:
 
     def _publish(self, event: Event | Titled, turn: str) -> None:
         """Publish an event of a turn to the bus and to all listeners."""
-        if type(event) is Ended and event.reason == "aborted" and not self._host.is_open:
-            event = Ended("aborted", event.text, GATEWAY_STOPPED)
-        self._so_far.note(event, turn)
+        if type(event) is Ended and event.reason == "aborted":
+            event = self._aborted(event.text)
+        if self._is_repeated(event, turn):
+            return
+        self._note(event, turn)
         if type(event) is Ended:
             self._waiting = turn if event.reason == "pending" else ""
         if self._host.bus is not None:
             self._host.bus.publish(TurnEvent(self.owner, self.id, turn, event))
         self._tell(event, turn)
+
+    def _aborted(self, text: str = "") -> Ended:
+        """Return the end of a turn that is aborted now: by a person, or by the stop of the gateway."""
+        return Ended("aborted", text) if self._host.is_open else Ended("aborted", text, GATEWAY_STOPPED)
+
+    def _is_repeated(self, event: Event | Titled, turn: str) -> bool:
+        """Whether the listeners have this event from another node, which has taken the turn over; or this from them."""
+        if type(event) is CallFinished and self._so_far.has_finished(event.id):
+            return True
+        is_over = self._ended is not None and self._ended[0] == turn
+        return is_over and type(event) is not RoundBegan and type(event) is not Titled
+
+    def _note(self, event: Event | Titled, turn: str) -> None:
+        """Note an event that the listeners get now."""
+        self._so_far.note(event, turn)
+        if type(event) is Ended and event.reason != "pending":
+            self._ended = (turn, event)
+        elif type(event) is not Titled:  # the title comes after the end
+            self._ended = None
 
     def _end(self, turn: Turn, ended: Ended) -> Ended:
         """Publish the end of a turn, if the loop has not published it."""
@@ -328,25 +361,21 @@ class Session:
             emit = self._begin(turn, conversation)
             if record.state == "waiting" and not gives_up:
                 await self._end_waiting(turn, conversation)
-            async with host.stored_turns.turn(conversation) as stored:
+            async with host.stored_turns.turn(conversation, self._aborted) as stored:
                 if conversation.find_message(message.id) is not None:  # another node has stored the message meanwhile
                     return await self._answer_known(turn, conversation, message, stored, emit)
                 if gives_up and record.state == "waiting":
                     await host.loop.give_up(conversation)
                     stored.waits = False
-                elif waited_for := open_calls(conversation.last):
-                    stored.waits = False
-                    if stored.end(await host.loop.advance(conversation, emit)).reason == "pending":
-                        raise ToolError("busy", waits_for(waited_for))
+                elif (waited_for := open_calls(conversation.last)) and (await stored.advance(emit)).reason == "pending":
+                    raise ToolError("busy", waits_for(waited_for))
                 conversation.end_turn_skills()  # of a turn that ended just before
                 if replaces:
                     await host.stored_turns.rewind(conversation, before=replaces)
                 for earlier in () if conversation.messages else history:
                     await conversation.append(earlier)
                 await conversation.append(message)
-                stored.waits = False
-                ended = stored.end(await host.loop.advance(conversation, emit))
-            self._tell_title(emit, stored.title)
+                ended = await stored.advance(emit)
             return ended
 
     async def _answer_known(
@@ -355,17 +384,18 @@ class Session:
         """Answer a message that another node has stored while this turn waited. Return the end of its turn."""
         before = conversation.find_message(message.id)
         turn.id = before.turn if before is not None and before.turn else turn.id
+        await self._host.stored_turns.load_ends(conversation)
         ended = turn.report_known(conversation, message)
         if ended is not None:
             turn.is_over = True
             return ended
-        stored.waits = False
-        return stored.end(await self._host.loop.advance(conversation, emit))
+        return await stored.advance(emit)
 
     async def _say_again(self, turn: Turn, conversation: Conversation, message: UserMessage) -> Ended:
         """Answer a known message if it has no answer yet, because the process that ran its turn has ended."""
         before = conversation.find_message(message.id)
         turn.id = before.turn if before is not None and before.turn else turn.id
+        await self._host.stored_turns.load_ends(conversation)
         ended = turn.report_known(conversation, message)
         if ended is not None:
             turn.is_over = True
@@ -376,27 +406,25 @@ class Session:
             turn.is_over = True  # another node has answered the message meanwhile
         return ended or NOTHING_TO_DO
 
-    async def _regenerate(self, who: Principal, turn: Turn) -> Ended:
+    async def _regenerate(self, who: Principal, add_for_turn: AddForTurn, turn: Turn) -> Ended:
         host = self._host
         conversation = await host.reopen(self, who)
         if conversation is None:
             raise NoUserMessage
-        emit = self._begin(turn, conversation)
-        async with host.stored_turns.turn(conversation) as stored:
-            if waited_for := open_calls(conversation.last):
-                raise ToolError("busy", waits_for(waited_for))
-            await host.stored_turns.rewind(conversation)
-            stored.waits = False
-            ended = stored.end(await host.loop.advance(conversation, emit))
-        self._tell_title(emit, stored.title)
-        return ended
+        with add_for_turn(conversation):
+            emit = self._begin(turn, conversation)
+            async with host.stored_turns.turn(conversation, self._aborted) as stored:
+                if waited_for := open_calls(conversation.last):
+                    raise ToolError("busy", waits_for(waited_for))
+                await host.stored_turns.rewind(conversation)
+                return await stored.advance(emit)
 
     async def _undo(self, who: Principal, turn: Turn) -> Ended:
         host = self._host
         conversation = await host.reopen(self, who)
         if conversation is None:
             raise NoUserMessage
-        async with host.stored_turns.turn(conversation) as stored:
+        async with host.stored_turns.turn(conversation, self._aborted) as stored:
             if waited_for := open_calls(conversation.last):
                 raise ToolError("busy", waits_for(waited_for))
             await host.stored_turns.rewind(conversation, with_message=True)
@@ -420,27 +448,29 @@ class Session:
         if conversation is None:
             return NOTHING_TO_DO
         try:
-            async with host.stored_turns.turn(conversation, takes=True) as stored:
+            async with host.stored_turns.turn(conversation, self._aborted, takes=True) as stored:
                 turn.id = last_turn(conversation.messages) or turn.id  # a turn that was handed over keeps its id
                 emit = self._begin(turn, conversation)
-                stored.waits = False
-                ended = stored.end(await host.loop.advance(conversation, emit))
+                ended = await stored.advance(emit)
         except ToolError as error:
             if error.code == "busy" and not turn.has_published:  # another node was faster
                 return NOTHING_TO_DO
             raise
-        self._tell_title(emit, stored.title)
         return ended
 
     async def _follow_moved(self, turn: Turn) -> Ended:
-        """Return the end of a turn that another node goes on with. Raises `TurnMoved` if no request waits for it."""
+        """Return the end of a turn that another node goes on with.
+
+        Raises `TurnMoved` if no request waits for it, if there is no other node, and if the turn waits: that may last.
+        """
         host = self._host
+        waits = self.conversation is not None and bool(open_calls(self.conversation.last))
         ended = self._moved.setdefault(turn.id, asyncio.get_running_loop().create_future())
         self._turn_elsewhere = turn.id
         try:
             if host.hand_over is not None:
                 host.hand_over(self.id, self.owner)
-            if not turn.is_awaited_elsewhere:
+            if waits or host.watch is None or not turn.is_awaited_elsewhere:
                 raise TurnMoved
             return await ended
         except asyncio.CancelledError:
@@ -448,17 +478,45 @@ class Session:
         finally:
             del self._moved[turn.id]
 
+    async def _follow_taken_over(self, turn: Turn) -> Ended:
+        """Return the end of a turn that another node has taken over. If no node goes on with it, this one does."""
+        host = self._host
+        conversation = await host.reopen(self)
+        if conversation is None:  # the session was deleted
+            return self._end(turn, self._aborted())
+        await host.stored_turns.wait_for_others(conversation)
+        if self._ended is not None and self._ended[0] == turn.id:
+            return self._ended[1]
+        ended = await self._go_on(conversation, partial(self._begin, turn, conversation), cut_off=True)
+        await host.stored_turns.load_ends(conversation)
+        return ended or self._tell_stored_end(turn, conversation)
+
+    def _tell_stored_end(self, turn: Turn, conversation: Conversation) -> Ended:
+        """Give the listeners of this node the end of a turn that is over in the store, unless they have it."""
+        if self._ended is not None and self._ended[0] == turn.id:
+            return self._ended[1]
+        asked = next((one for one in reversed(conversation.messages) if type(one) is UserMessage), None)
+        messages, limits, ends = conversation.messages, conversation.limits, conversation.ends
+        answered = None if asked is None else find_answer(asked, messages, limits, ends)
+        if answered is None:  # the turn waits for the result of a call: its end comes later
+            return NOTHING_TO_DO
+        turn.is_over = True
+        self._note(answered.ended, turn.id)
+        turn.tell(answered)  # with the whole text
+        tell_each([one for one in self._listeners.values() if one not in turn.listeners], answered.ended, turn.id)
+        return answered.ended
+
     async def _give_up(self, who: Principal, expired: bool, turn: Turn) -> Ended:
         host = self._host
         conversation = await host.reopen(self, who)
         if conversation is None:
             return NOTHING_TO_DO
-        async with host.stored_turns.turn(conversation) as stored:
+        async with host.stored_turns.turn(conversation, self._aborted) as stored:
             waited = await host.loop.can_go_on(conversation) if expired else bool(open_calls(conversation.last))
             if waited:
                 self._begin(turn, conversation)
                 await host.loop.give_up(conversation)
-                stored.waits = False
+                stored.waits, stored.ended = False, GIVEN_UP
         return self._end(turn, GIVEN_UP) if waited else NOTHING_TO_DO
 
     async def _go_on(
@@ -471,13 +529,11 @@ class Session:
         process has ended.
         """
         host = self._host
-        async with host.stored_turns.turn(conversation) as stored:
+        async with host.stored_turns.turn(conversation, self._aborted) as stored:
             if not (cut_off and conversation.is_cut_off) and not await host.loop.can_go_on(conversation):
                 return None
             emit = begin()
-            stored.waits = False
-            ended = stored.end(await host.loop.advance(conversation, emit))
-        self._tell_title(emit, stored.title)
+            ended = await stored.advance(emit)
         return ended
 
     async def _end_waiting(self, turn: Turn, conversation: Conversation) -> None:
@@ -510,7 +566,3 @@ class Session:
             self._publish(event, turn_id or turn.id)
 
         return emit
-
-    def _tell_title(self, emit: EmitEvent, title: str) -> None:
-        if title:
-            emit(Titled(title))

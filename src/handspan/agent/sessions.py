@@ -18,17 +18,18 @@ from handspan.agent.agents import Agents
 from handspan.agent.conversation import Conversation, open_calls
 from handspan.agent.loading import ConversationLoader
 from handspan.agent.queue import Tasks
-from handspan.agent.refusals import SessionRefused, TurnMoved, TurnRefused
+from handspan.agent.refusals import GatewayStops, SessionRefused, TurnRefused
 from handspan.agent.session import Session
-from handspan.agent.stored_turns import WAIT_SECONDS, shorten
+from handspan.agent.stored_turns import WAIT_SECONDS
 from handspan.agent.turn_events import QuestionOver, SessionEvent
 from handspan.core.agents import Agent, agent_in_session
 from handspan.core.bus import AbortRequested, Bus, QuestionEnded, QuestionOpened
 from handspan.core.errors import ConfigError, NotYours, ToolError
-from handspan.core.events import QuestionAsked
+from handspan.core.events import QuestionAsked, TurnEnd
 from handspan.core.principals import Principal
 from handspan.core.records import SessionRecord
 from handspan.core.store import Conversations
+from handspan.core.titles import shorten
 from handspan.models.choice import Choice
 
 ChooseModel: TypeAlias = Callable[[str], Awaitable[Choice]]
@@ -55,6 +56,8 @@ class Bound(Struct, frozen=True):
     """How many messages were removed from the session so far."""
     is_stored: bool = False
     """Whether the store has the session already."""
+    end: TurnEnd | None = None
+    """How the last turn ended, if not with a whole answer."""
 
 
 class RunningTurn(Struct, frozen=True):
@@ -147,7 +150,10 @@ class Sessions:
         if record is None:
             return Bound(session_id, 0, name, agent, agent)
         shown_name, shown_agent = record.name or name, agent or record.agent
-        return Bound(session_id, record.length, shown_name, shown_agent, agent, record.removed, is_stored=True)
+        length = record.length
+        ends = await self._conversations.ends(session_id, owner=who.owner, after=length) if length else {}
+        end = ends.get(length)
+        return Bound(session_id, length, shown_name, shown_agent, agent, record.removed, is_stored=True, end=end)
 
     def announce(self, bound: Bound, owner: str) -> Callable[[], None]:
         """Let the session exist for all its clients from now on, until the returned function is called (SPEC W7).
@@ -163,16 +169,30 @@ class Sessions:
 
     async def find_record(self, session_id: str, owner: str) -> SessionRecord:
         """Return the record of a session, stored or not yet. Raises `ToolError` (`file_not_found`) if there is none."""
-        session = self.find(session_id, owner)
+        session = await self._find_unstored(session_id, owner)
         if session is not None and session.unstored is not None:
             return await self._with_agent(session.unstored)
         return await self._conversations.get(session_id, owner=owner)
 
     async def unstored_sessions(self, owner: str) -> list[SessionRecord]:
         """Return the owner's sessions that are not stored yet, the newest first."""
-        used = [session for session in self._sessions.values() if session.owner == owner and session.is_used]
-        records = [session.unstored for session in reversed(used) if session.unstored is not None]
+        used = [session.id for session in self._sessions.values() if session.owner == owner and session.unstored]
+        found = [await self._find_unstored(session_id, owner) for session_id in reversed(used)]
+        records = [session.unstored for session in found if session is not None and session.unstored is not None]
         return [await self._with_agent(record) for record in records]
+
+    async def _find_unstored(self, session_id: str, owner: str) -> Session | None:
+        """Return the owner's session of this id if a client knows it and no node has stored it yet; else None."""
+        session = self.find(session_id, owner)
+        if session is None or session.unstored is None:
+            return None
+        try:
+            is_stored = await self._conversations.find(session_id, owner=owner) is not None
+        except NotYours:
+            is_stored = True
+        if is_stored:  # by its first message, on another node
+            session.unstored = None
+        return None if is_stored else session
 
     async def _with_agent(self, record: SessionRecord) -> SessionRecord:
         """Return the record with the name of the default agent, if the client named none."""
@@ -180,9 +200,9 @@ class Sessions:
             record if record.agent else structs.replace(record, agent=(await self._agent("", None, record.owner)).name)
         )
 
-    def change_unstored(self, session_id: str, owner: str, *, name: str | None) -> bool:
+    async def change_unstored(self, session_id: str, owner: str, *, name: str | None) -> bool:
         """Rename a session that is not stored yet; without a name, forget it. Return False for any other session."""
-        session = self.find(session_id, owner)
+        session = await self._find_unstored(session_id, owner)
         if session is None or session.unstored is None:
             return False
         session.unstored = None if name is None else structs.replace(session.unstored, name=shorten(name, _MAX_NAME))
@@ -242,8 +262,8 @@ class Sessions:
             await asyncio.wait([turn.task])
             if not turn.task.cancelled():
                 turn.task.result()
-        except TurnMoved:
-            pass  # this node stops
+        except GatewayStops:
+            pass  # another process resumes it
         except TurnRefused as refused:
             _log.warning("The session %s could not go on: %s", session_id, refused)
 
@@ -389,7 +409,7 @@ class Sessions:
     async def drain(self, seconds: float) -> None:
         """Begin no more turns, wait so many seconds for the running turns, then end those that are left.
 
-        These are aborted or, if other nodes go on with them, handed over. No task is left running.
+        These are aborted or, if another process goes on with them, handed over. No task is left running.
         """
         self.is_open = False
         for session in self._sessions.values():
@@ -397,9 +417,9 @@ class Sessions:
                 turn.may_begin.set()  # waiting turns see that `is_open` is False
         if self.tasks.left:
             await asyncio.wait(self.tasks.left, timeout=seconds)
-        if self.is_leaving:
+        if self.is_leaving or self.loop.is_leaving:
             for session in self._sessions.values():
-                session.move_turns(now=True)
+                session.stop_turns()
         left = set(self.tasks.left)
         for task in left:
             if not task.cancelling():

@@ -3,22 +3,22 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from handspan.agent.conversation import Conversation, open_calls
 from handspan.agent.loop import Loop
 from handspan.agent.refusals import NoUserMessage, TurnMoved
-from handspan.core.errors import ToolError
-from handspan.core.events import Ended
+from handspan.agent.turn_events import failed_end
+from handspan.core.errors import TakenOver, ToolError
+from handspan.core.events import Ended, Event, Titled, TurnEnd
 from handspan.core.finishing import finish
-from handspan.core.messages import Message, Text, UserMessage
+from handspan.core.messages import UserMessage
 from handspan.core.records import SessionRecord
 from handspan.core.store import Conversations
-from handspan.core.values import strip_invisible
+from handspan.core.titles import make_title
 
-_NO_NAME_AFTER: Final = ("error", "aborted", "pending")
 _UNKNOWN: Final = -1
 """Stands for the number of removed messages when the store failed: the next turn loads all messages."""
 WAIT_SECONDS: Final = 30.0
@@ -29,20 +29,37 @@ _log = logging.getLogger(__name__)
 class StoredTurn:
     """The state of a turn, which decides how it ends in the store."""
 
-    def __init__(self, *, waits: bool) -> None:
-        self.waits = waits
+    def __init__(self, conversation: Conversation, loop: Loop, aborted: Callable[[], Ended]) -> None:
+        self._conversation = conversation
+        self._loop = loop
+        self._aborted = aborted
+        self._length = len(conversation.messages)
+        self.waits = bool(open_calls(conversation.last))
         """Whether the session waits for results of calls after this turn."""
         self.ended: Ended | None = None
-        """How the loop has ended."""
-        self.title = ""
-        """The session's first name, if this turn gave the session one; set when the turn is over."""
+        """How the turn has ended, if the model was asked, or a message was stored."""
+        self.emit: Callable[[Event | Titled], None] | None = None
+        """Takes the events of the turn, once the loop has begun."""
         self.is_moved = False
         """Whether another node goes on with the turn."""
 
-    def end(self, ended: Ended) -> Ended:
-        """Note how the loop has ended, and return the end."""
-        self.ended, self.waits = ended, ended.reason == "pending"
-        return ended
+    async def advance(self, emit: Callable[[Event | Titled], None]) -> Ended:
+        """Advance the conversation until the turn ends, and return the end, which will be stored."""
+        self.waits, self.emit = False, emit
+        try:
+            self.ended = await self._loop.advance(self._conversation, emit)
+        except (TurnMoved, TakenOver):  # its end is another node's
+            raise
+        except Exception as error:  # the queue publishes this end
+            self.ended = failed_end(error)
+            raise
+        self.waits = self.ended.reason == "pending"
+        return self.ended
+
+    def note_cancel(self) -> None:
+        """Note that the turn was aborted, if it has begun: the loop was at work, or a message was stored."""
+        if self.emit is not None or len(self._conversation.messages) > self._length:
+            self.ended = self._aborted()
 
 
 class StoredTurns:
@@ -55,22 +72,26 @@ class StoredTurns:
         """Waits a while for the turn of a session that another node runs; None: there are no other nodes."""
 
     @asynccontextmanager
-    async def turn(self, conversation: Conversation, *, takes: bool = False) -> AsyncIterator[StoredTurn]:
-        """Begin a turn, update the conversation, run the block, and end the turn.
+    async def turn(
+        self, conversation: Conversation, aborted: Callable[[], Ended], *, takes: bool = False
+    ) -> AsyncIterator[StoredTurn]:
+        """Begin a turn, update the conversation, run the block, and end the turn; a first turn names the session.
 
-        Raises `ToolError` (`busy`) while another turn runs. `takes`: only go on with a turn that another node has
-        handed over. A block that raises `TurnMoved` hands its turn over.
+        Raises `ToolError` (`busy`) while another turn runs. `aborted` returns the end of a turn that is cancelled now.
+        `takes`: only go on with a turn that another node has handed over. A block that raises `TurnMoved` hands its
+        turn over.
         """
         record = await self._begin(conversation, self._take if takes else self._begin_when_free)
-        stored = StoredTurn(waits=bool(open_calls(conversation.last)))
+        stored = StoredTurn(conversation, self._loop, aborted)
         try:
             await self._catch_up(conversation, record)
-            stored.waits = bool(open_calls(conversation.last))
+            stored = StoredTurn(conversation, self._loop, aborted)
             yield stored
-            if not record.name and stored.ended is not None and stored.ended.reason not in _NO_NAME_AFTER:
-                stored.title = await self._name(conversation)
         except TurnMoved:
             stored.is_moved = True
+            raise
+        except asyncio.CancelledError:
+            stored.note_cancel()
             raise
         finally:
             if not stored.waits:
@@ -83,10 +104,22 @@ class StoredTurns:
                     if stored.is_moved:
                         await self._hand_over(conversation)
                     else:
-                        await self._end(conversation, waiting=stored.waits)
+                        await self._name_and_end(conversation, stored, has_name=bool(record.name))
                 except ToolError:
                     conversation.removed = _UNKNOWN
                     raise
+
+    async def load_ends(self, conversation: Conversation) -> None:
+        """Let the conversation know how its turns ended, also in other processes."""
+        conversation.ends = await self._conversations.ends(conversation.id, owner=conversation.owner)
+
+    async def wait_for_others(self, conversation: Conversation) -> None:
+        """Wait until no other node runs a turn of this session."""
+        while self.wait_elsewhere is not None:
+            record = await self._conversations.find(conversation.id, owner=conversation.owner)
+            if record is None or record.state != "running":
+                return
+            await self.wait_elsewhere(conversation.id)
 
     async def rewind(self, conversation: Conversation, *, before: int = 0, with_message: bool = False) -> None:
         """Remove the messages after the person's last message.
@@ -101,6 +134,18 @@ class StoredTurns:
         left = before - 1 if before else places[-1] - with_message
         await self._conversations.rewind(conversation.id, left, owner=conversation.owner)
         conversation.rewrite(messages[:left], conversation.removed + len(messages) - left)
+
+    async def _name_and_end(self, conversation: Conversation, stored: StoredTurn, *, has_name: bool) -> None:
+        """End the turn in the store. Name a session that has no name, however its turn ended, and tell the name."""
+        is_over = stored.ended is not None and not stored.waits
+        title = ""
+        try:
+            if is_over and not has_name:
+                title = await finish(self._name(conversation))
+        finally:  # also when the caller is cancelled meanwhile, as by a command that has its answer
+            await self._end(conversation, waiting=stored.waits, ended=stored.ended)
+        if title and stored.emit is not None:
+            stored.emit(Titled(title))
 
     async def _name(self, conversation: Conversation) -> str:
         """Give the session a first name made of its messages, and return the name; empty when the session got none."""
@@ -142,14 +187,19 @@ class StoredTurns:
             raise ToolError("busy", f"Another node goes on with the session {conversation.id!r}.")
         return record
 
-    async def _end(self, conversation: Conversation, *, waiting: bool) -> None:
+    async def _end(self, conversation: Conversation, *, waiting: bool, ended: Ended | None = None) -> None:
         """End the turn in the store, even if the caller is cancelled: the next turn depends on that."""
-        await finish(self._conversations.end_turn(conversation.id, owner=conversation.owner, waiting=waiting))
+        end = None if ended is None or waiting else TurnEnd.of(ended, conversation.model.name, time.time())
+        await finish(self._conversations.end_turn(conversation.id, owner=conversation.owner, waiting=waiting, end=end))
 
     async def _hand_over(self, conversation: Conversation) -> None:
-        """Hand the turn over in the store, even if the caller is cancelled."""
-        await finish(self._conversations.hand_over(conversation.id, owner=conversation.owner))
-        conversation.handover = "none"
+        """Hand the turn over in the store, even if the caller is cancelled: the turn has moved all the same."""
+        try:
+            await finish(self._conversations.hand_over(conversation.id, owner=conversation.owner))
+        except asyncio.CancelledError:
+            raise TurnMoved from None
+        finally:
+            conversation.handover = "none"
 
     async def _catch_up(self, conversation: Conversation, record: SessionRecord) -> None:
         """Load the messages that other processes have added; all messages if some were removed or a write failed."""
@@ -159,22 +209,3 @@ class StoredTurns:
         elif record.length > length:
             newer = await store.load(conversation.id, owner=record.owner, after=length)
             conversation.rewrite([*conversation.messages, *newer], record.removed)
-
-
-_MAX_TITLE: Final = 60
-
-
-def make_title(messages: Iterable[Message]) -> str:
-    """Return the first words of the person; empty when there are none, as for a picture alone."""
-    users = (message for message in messages if isinstance(message, UserMessage))
-    texts = (" ".join(part.text for part in message.parts if isinstance(part, Text)) for message in users)
-    return next(filter(None, (shorten(text, _MAX_TITLE) for text in texts)), "")
-
-
-def shorten(text: str, limit: int) -> str:
-    """Return the text on one line, without invisible characters, at most so long; cut between words if possible."""
-    line = " ".join(strip_invisible(text[: 100 * limit]).split())
-    if len(line) <= limit:
-        return line
-    head, _, _ = line[:limit].rpartition(" ")
-    return f"{(head if len(head) >= limit // 2 else line[: limit - 1]).rstrip(' ,;:.-')}…"

@@ -140,7 +140,7 @@ class Turn:
         assert before is not None
         _, listeners = self._messages.pop(message.id)
         _check_same_content(before, message)
-        answered = find_answer(before, conversation.messages, conversation.limits)
+        answered = find_answer(before, conversation.messages, conversation.limits, conversation.ends)
         for listener in listeners:
             tell_one(listener, MessageStored(before.id), before.turn if answered else self.id)
             if answered is not None:
@@ -152,7 +152,11 @@ class Turn:
     def report_answer(self, conversation: Conversation, message: UserMessage) -> Ended | None:
         """Tell the listeners the answer to a known message, and return its end; None if there is no answer yet."""
         before = conversation.find_message(message.id)
-        answered = None if before is None else find_answer(before, conversation.messages, conversation.limits)
+        answered = (
+            None
+            if before is None
+            else find_answer(before, conversation.messages, conversation.limits, conversation.ends)
+        )
         if before is None or answered is None:
             return None
         for listener in self.listeners:
@@ -190,10 +194,13 @@ class Turn:
         if self._conversation is not None and self.leaves and not self.is_over:
             self._conversation.handover = "after_step"
 
-    def move_now(self) -> None:
-        """Cancel the step that runs, and let another node go on. A turn that can't move is aborted."""
-        if self._conversation is not None and self.leaves and not self.is_over and not self.task.cancelling():
-            self._conversation.handover = "now"
+    def stop(self) -> None:
+        """Cancel the step that runs, because the gateway stops.
+
+        Another process goes on with a turn that leaves, or has calls that can wait. Any other turn is aborted.
+        """
+        if self._conversation is not None and not self.is_over and not self.task.cancelling():
+            self._conversation.handover = "now" if self.leaves else "if_waiting"
         self.abort()
 
     @property

@@ -1,6 +1,6 @@
 """The events that listeners of a session get: those of its turns, and some that the gateway adds."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias, final
 
 import msgspec
@@ -8,6 +8,7 @@ from msgspec import Struct, structs
 
 from handspan.agent.conversation import Conversation
 from handspan.agent.limits import TurnCounts, TurnLimits
+from handspan.core.errors import HandspanError, ToolError
 from handspan.core.events import (
     CallFinished,
     CallProgress,
@@ -19,9 +20,12 @@ from handspan.core.events import (
     TextArrived,
     ThinkingArrived,
     Titled,
+    TurnEnd,
+    TurnFault,
 )
 from handspan.core.messages import AssistantMessage, Message, StopReason, UserMessage
 from handspan.core.questions import QuestionKind
+from handspan.models.model import ModelError, NoModel
 
 END_REASONS: Final[dict[StopReason, EndReason]] = {"length": "length", "refusal": "refusal", "aborted": "aborted"}
 """How a turn ends, by the reason for which the model stopped. Other reasons of the model have no entry."""
@@ -91,6 +95,10 @@ class RoundSoFar:
             case Ended():
                 self._begin(None, turn)
 
+    def has_finished(self, call_id: str) -> bool:
+        """Whether the result of this call was noted."""
+        return CallFinished in self._calls.get(call_id, {})
+
     def _begin(self, began: RoundBegan | None, turn: str) -> None:
         self._began, self._turn = began, turn
         self._text, self._thinking, self._calls = [], [], {}
@@ -106,17 +114,36 @@ class RoundSoFar:
         return [(event, self._turn) for event in found]
 
 
+def failed_end(error: Exception) -> Ended:
+    """Return the end of a turn that failed with this error."""
+    match error:
+        case ToolError(message=message, code=code):
+            return Ended("error", message, TurnFault("call", code))
+        case ModelError(fault=fault) | NoModel(fault=fault):
+            return Ended("error", str(error), TurnFault("model", fault))
+        case HandspanError():
+            return Ended("error", str(error), TurnFault("inside", type(error).__name__))
+    text = f"The turn failed inside the gateway ({type(error).__name__}): its log says more. Say it again."
+    return Ended("error", text, TurnFault("inside", type(error).__name__))
+
+
 def last_turn(messages: Sequence[Message]) -> str:
     """Return the id of the turn of the person's last message; empty when it is unknown."""
     return next((message.turn for message in reversed(messages) if type(message) is UserMessage), "")
 
 
-def find_answer(question: UserMessage, messages: Sequence[Message], limits: TurnLimits) -> AnsweredBefore | None:
-    """Return the answer to this message of the conversation; None while the message has no answer."""
+def find_answer(
+    question: UserMessage, messages: Sequence[Message], limits: TurnLimits, ends: Mapping[int, TurnEnd] | None = None
+) -> AnsweredBefore | None:
+    """Return the answer to this message of the conversation; None while the message has no answer.
+
+    `ends`: how turns ended, by the sequence numbers of their last messages.
+    """
     texts: list[str] = []
     last: AssistantMessage | None = None
-    counts = TurnCounts()
-    for message in messages[messages.index(question) + 1 :]:
+    counts, place = TurnCounts(), 0
+    asked = messages.index(question) + 1
+    for seq, message in enumerate(messages[asked:], asked + 1):
         if type(message) is UserMessage:
             if last is not None and message.turn != question.turn:
                 break
@@ -124,10 +151,12 @@ def find_answer(question: UserMessage, messages: Sequence[Message], limits: Turn
             last = None
         elif type(message) is AssistantMessage:
             texts.append(message.text)
-            last = None if message.calls else message
+            last, place = None if message.calls else message, seq
         counts.note(message)
     if last is None:
         return None
+    if ends and place in ends:
+        return AnsweredBefore(ends[place].to_event(last.text), "".join(texts))
     reason: EndReason = END_REASONS.get(last.stop) or counts.why_no_more_tools(limits) or "done"
     return AnsweredBefore(Ended(reason, last.text), "".join(texts))
 

@@ -98,6 +98,23 @@ class CallRecord(Struct, gc=False):
     """The tool's own answer, if a hook has replaced it by `result`."""
 
 
+def can_wait(record: CallRecord, *, is_asking: bool = False, is_late: bool = False) -> bool:
+    """Whether an open call can wait without the process that works on it, after its stop as after its death (SPEC A2).
+
+    `is_asking`: the store has a question of the call to a person. `is_late`: the time of the call is over.
+    """
+    tool = record.tool
+    match record.state:
+        case "accepted":
+            return is_asking
+        case "started":  # a tool that only reads does no harm when it runs once more
+            return (tool.outlives and not is_late) or (is_asking and (tool.outlives or tool.read_only))
+        case "pending":
+            return not is_late or (is_asking and tool.answered_by == "connection")
+        case _:
+            return False
+
+
 class Note(Struct, frozen=True):
     """Something that came for a call after its result."""
 

@@ -104,13 +104,15 @@ class ToolContext(Struct, gc=False):
         schema: JsonObject | None = None,
         action: QuestionAction | None = None,
         expires_in: float | None = None,
+        for_admin: bool = False,
     ) -> Answer:
         """Ask the person for whom this call runs. The answer may be a no, or `expired` after `expires_in` seconds.
 
-        `input` needs a schema, and the answer's `value` fits it; `login` and `trust` need an action. The deadline moves
-        by the time that the person takes. Raises `ToolError` when no person can be asked.
+        `input` needs a schema, and the answer's `value` fits it; `login` and `trust` need an action. `for_admin`: only
+        a client with the scope `admin` may answer. The deadline moves by the time that the person takes. Raises
+        `ToolError` when no person can be asked.
         """
-        answer, waited = await self.person.ask(ToolQuestion(kind, subject, schema, action, expires_in))
+        answer, waited = await self.person.ask(ToolQuestion(kind, subject, schema, action, expires_in, for_admin))
         if self.deadline is not None:
             self.deadline = self.deadline.later(waited)
         return answer

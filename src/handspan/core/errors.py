@@ -3,6 +3,7 @@
 HandspanError                   core     the root of all our errors
 ├── ToolError                   core     a call can't succeed; carries a code of the table below
 │   ├── NotYours                core     … because the session is another owner's
+│   ├── TakenOver               core     … because another node has the turn of the session
 │   ├── LoginRequired           client   … before the person has logged in; says how
 │   ├── Unsent                  channels  … because a message did not arrive; it may be sent again
 │   ├── ScopeMissing            sources  … because the login at an MCP server does not reach so far
@@ -25,7 +26,9 @@ HandspanError                   core     the root of all our errors
 │   └── NoFile                  gateway  … because a form has no file under the name that is wanted
 ├── ProviderError               wire     a provider answers a call with an error; carries the answer
 ├── CallFailed                  provider  a provider gave no response to a request
+│   └── AnswerTooLarge          provider  its response has too many bytes
 ├── AdbError                    bridge   a command could not be run on an Android device
+│   └── AdbAnswerTooLarge       bridge   it printed too many bytes
 ├── AlreadyServed               provider  another process serves the socket of a provider
 ├── ModelError                  models   a model can't answer
 ├── ScriptOver                  models   the scripted model was asked more often than its script has turns
@@ -33,7 +36,7 @@ HandspanError                   core     the root of all our errors
 ├── TurnRefused                 agent    a turn was not begun, and nothing was stored
 │   ├── SessionBusy             agent    … because too many messages wait in the session
 │   │   └── GatewayStops        agent    … because the gateway begins no more turns
-│   │       └── TurnMoved       agent    … and another node goes on with this one
+│   │       └── TurnMoved       agent    … and another process goes on with this one
 │   ├── NoTurnsHere             agent    … because this node takes devices only
 │   ├── SessionRefused          agent    … because the session can't be used by this caller
 │   ├── NoUserMessage           agent    … because there is no message to answer again
@@ -147,6 +150,13 @@ class StoreError(ToolError):
 
     def __init__(self, message: str) -> None:
         super().__init__("execution_failed", message)
+
+
+class TakenOver(ToolError):
+    """Another process goes on with the turn of a session, or has ended it: what this one adds is refused."""
+
+    def __init__(self, session: str) -> None:
+        super().__init__("busy", f"Another node has taken over the session {session!r}: load it again.")
 
 
 class NotYours(ToolError):

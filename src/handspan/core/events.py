@@ -110,11 +110,13 @@ class TurnFault(Struct, frozen=True):
     of: Literal["model", "call", "inside"]
     """The model, its settings or its API; something that the turn stored or called; or our own code."""
     code: str
-    """A `ModelFault`, an `ErrorCode`, the name of the exception, or `gateway_stopped`."""
+    """A `ModelFault`, an `ErrorCode`, the name of the exception, `gateway_stopped` or `gateway_lost`."""
 
 
 GATEWAY_STOPPED: Final = TurnFault("inside", "gateway_stopped")
 """Why a turn was aborted that no person stopped."""
+GATEWAY_LOST: Final = TurnFault("inside", "gateway_lost")
+"""Why a turn was aborted whose process ended in the middle of it, as after `kill -9`."""
 
 
 @final
@@ -125,7 +127,32 @@ class Ended(Struct, frozen=True, tag="ended"):
     text: str = ""
     """The last text of the model, or what went wrong."""
     fault: TurnFault | UnsetType = UNSET
-    """With the reason `error`, if it is known; with `aborted`, if the gateway was stopped."""
+    """With the reason `error`, if it is known; with `aborted`, if no person stopped the turn."""
+
+
+@final
+class TurnEnd(Struct, frozen=True, omit_defaults=True):
+    """How a turn ended, as the session keeps it (SPEC L7). A turn that ended with its whole answer has none."""
+
+    reason: EndReason
+    at: float
+    """Seconds since 1970."""
+    model: str = ""
+    """The model that answered, or should have."""
+    text: str = ""
+    """What went wrong, with the reason `error`."""
+    fault: TurnFault | UnsetType = UNSET
+
+    @classmethod
+    def of(cls, ended: Ended, model: str, at: float) -> "TurnEnd | None":
+        """Return what the session keeps of this end; None for a whole answer, and for a turn that goes on later."""
+        if ended.reason in ("done", "pending"):
+            return None
+        return cls(ended.reason, at, model, ended.text if ended.reason == "error" else "", ended.fault)
+
+    def to_event(self, text: str) -> Ended:
+        """Return the end as listeners got it. `text`: the last text of the model."""
+        return Ended(self.reason, self.text or text, self.fault)
 
 
 @final

@@ -40,6 +40,15 @@ class NodeRecord(Struct, frozen=True):
     """Counts, as `/metrics` names them."""
 
 
+class MessageSender(Struct, frozen=True):
+    """A node, as the receivers of its messages know it."""
+
+    is_numbered: bool
+    """Whether it sends and understands messages with a number. A node of an older version does not."""
+    sent: int
+    """How many messages it had sent when it last described itself."""
+
+
 class ClientRecord(Struct, frozen=True):
     """A client that is connected to a node, with the tools that it offers."""
 
@@ -143,6 +152,9 @@ class NodeBook(Protocol):
 
     async def nodes(self) -> Sequence[NodeRecord]:
         """Return all nodes that count as alive, by name."""
+
+    async def senders(self) -> Mapping[str, MessageSender]:
+        """Return every node that has a row, by its incarnation, whether its lease is over or not."""
 
     async def lost_nodes(self) -> Sequence[str]:
         """Return the nodes whose lease is over; none while this node can't judge, because its own lease had a gap."""

@@ -9,7 +9,14 @@ ScopeKind: TypeAlias = Literal["global", "owner", "session", "turn"]
 TokenScope: TypeAlias = Literal["chat", "device", "tools", "admin"]
 AGENT_SCOPE: Final = "agent:"
 """How a scope begins that names an agent. A token with such scopes may use only these agents."""
-DEVICE_SCOPES: Final = ("chat", "device")
+ANSWERS_SCOPE: Final = "answers"
+"""With it, an MCP client may answer whether a call of its own may run, in place of a person elsewhere (SPEC P7)."""
+_RANKS: Final = {"builtin": 0, "plugin": 1, "mcp": 2}
+OUTSIDE: Final = 3
+"""The rank of tools that clients bring: devices, chats and pages."""
+DEVICE_SCOPES: Final = ("device",)
+"""What a device needs, such as a phone: it brings tools and can do nothing else."""
+CLIENT_SCOPES: Final = ("chat", "device")
 """What a ClawSeed client needs: it talks and brings tools."""
 
 
@@ -18,6 +25,11 @@ class Principal(Struct, frozen=True):
 
     owner: str
     scopes: tuple[str, ...] = ()
+
+    @property
+    def answers(self) -> bool:
+        """Whether an MCP client with this token may allow its own calls, for the person who sits at it."""
+        return ANSWERS_SCOPE in self.scopes
 
     @property
     def agents(self) -> tuple[str, ...]:
@@ -45,6 +57,11 @@ class Origin(Struct, frozen=True):
     def is_foreign(self) -> bool:
         """Whether the tool's text and behaviour come from outside: a client, a server, a page."""
         return self.kind not in ("builtin", "plugin")
+
+    @property
+    def rank(self) -> int:
+        """Its right to a name: of two sources that want one name, that of the lower number has it (SPEC R5)."""
+        return _RANKS.get(self.kind, OUTSIDE)
 
     @property
     def is_builtin(self) -> bool:

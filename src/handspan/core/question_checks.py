@@ -4,10 +4,10 @@ from typing import Final
 
 from msgspec import structs
 
-from handspan.core.errors import DefinitionError, InvalidAnswer
+from handspan.core.errors import DefinitionError, InvalidAnswer, ToolError
 from handspan.core.questions import Answer, Question, QuestionKind
 from handspan.core.schema import Validator
-from handspan.core.values import Json, JsonObject, strip_invisible
+from handspan.core.values import Arguments, Json, JsonObject, strip_invisible
 
 _MAX_PROBLEMS: Final = 5
 
@@ -46,7 +46,9 @@ def clean_question(question: Question) -> Question:
 
 
 def check_answer(question: Question, answer: Answer) -> None:
-    """Raise `InvalidAnswer` when the answer's value does not fit the question's schema, or when there is no schema."""
+    """Raise `InvalidAnswer` when the answer's value, or the arguments that it changes, do not fit the question."""
+    if answer.arguments is not None and answer.decision == "allow":
+        _check_edited(question, answer.arguments)
     if question.schema is None:
         if answer.value is not None:
             raise InvalidAnswer(f"A question of the kind {question.kind!r} takes no value: answer without one.")
@@ -56,6 +58,19 @@ def check_answer(question: Question, answer: Answer) -> None:
     problems = Validator(question.schema, subject="the value").problems(answer.value)
     if problems:
         raise InvalidAnswer(f"The answer does not fit the question: {'; '.join(problems[:_MAX_PROBLEMS])}.")
+
+
+def _check_edited(question: Question, arguments: Arguments) -> None:
+    """P5: edited arguments are valid by the schema that the arguments of the call are valid by."""
+    if question.kind != "approval":
+        raise InvalidAnswer(f"A question of the kind {question.kind!r} takes no arguments: answer without them.")
+    if question.parameters is not None:
+        validator = Validator(question.parameters)
+        try:
+            if not validator.is_valid(arguments):
+                validator.read(dict(arguments))
+        except ToolError as error:
+            raise InvalidAnswer(f"{question.tool!r} can't run with these arguments. {error.message}") from None
 
 
 def is_remembered(kind: QuestionKind, answer: Answer) -> bool:

@@ -55,6 +55,10 @@ class Question(Struct, frozen=True, omit_defaults=True):
     """The agent whose call asks; empty if none does."""
     device: str = ""
     """The label of the device at which the person is asked; empty: at every client of the owner."""
+    for_admin: bool = False
+    """Stands for an act of an administrator: only a client with the scope `admin` shows and answers it."""
+    parameters: JsonObject | None = None
+    """`approval`: the JSON Schema of the arguments, which an answer may change. It stays in the gateway."""
 
 
 class ToolQuestion(Struct, frozen=True):
@@ -66,6 +70,8 @@ class ToolQuestion(Struct, frozen=True):
     action: QuestionAction | None = None
     expires_in: float | None = None
     """Seconds; None: the gateway's own limit."""
+    for_admin: bool = False
+    """Stands for an act of an administrator."""
 
 
 class Answer(Struct, frozen=True):
@@ -90,7 +96,7 @@ def waiting_text(question: Question) -> str:
     """Return the text for a call that waits for a person's answer: where the person is asked, and what."""
     device, how = question.device, ""
     if not device:
-        place = "in the chat" if question.session else "on the page"
+        place = "in the chat" if question.session and not question.for_admin else "on the page"
         where, how = "", f" Answer {place}, or with `handspan questions answer {question.id} allow` (or deny)."
     else:
         where = f" at {device}" if device == OFFERING_CLIENT else f" on the device {device!r}"

@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from handspan.core.errors import ErrorCode
+from handspan.core.events import TurnEnd
 from handspan.core.messages import CallPart, Message
 from handspan.core.questions import Answer, QuestionKind
 from handspan.core.values import Json, JsonObject
@@ -57,6 +58,8 @@ class ThreadEntry(Struct, frozen=True):
     """The index of the result."""
     call: CallPart | None = None
     """The call that the result answers."""
+    ended: TurnEnd | None = None
+    """How the turn ended with this entry; None: it went on, or ended with a whole answer."""
 
 
 class Recovery(Struct, frozen=True):

@@ -15,6 +15,7 @@ from handspan.core.agents import Agent
 from handspan.core.artifacts import Artifacts, StoredArtifact
 from handspan.core.calls import CallRecord, Note, ToolFacts
 from handspan.core.channels import ChannelSender, InboxMessage, InboxState, Receipt
+from handspan.core.events import TurnEnd
 from handspan.core.messages import AssistantMessage, Message, UserMessage
 from handspan.core.nodes import NodeBook
 from handspan.core.questions import Answer, Question, Questions
@@ -194,8 +195,17 @@ class Conversations(Protocol):
         Inside a `unit_of_work` the error may come only from the commit; then nothing of the unit is stored.
         """
 
-    async def end_turn(self, session: str, *, owner: str, waiting: bool = False) -> None:
-        """Mark the session as idle, or as `waiting` for results of its open calls."""
+    async def end_turn(self, session: str, *, owner: str, waiting: bool = False, end: TurnEnd | None = None) -> None:
+        """Mark the session as idle, or as `waiting` for results of its open calls.
+
+        `end`: how the turn ended, stored with the last message; None after a whole answer.
+        """
+
+    async def ends(self, session: str, *, owner: str, after: int = 0) -> Mapping[int, TurnEnd]:
+        """Return how turns ended, by the sequence numbers of their last messages, from `after` on (SPEC L7).
+
+        The end of a turn that went on later does not count any more, nor one after which a turn runs again.
+        """
 
     async def hand_over(self, session: str, *, owner: str) -> None:
         """Give up the turn of this process, or a turn that waits, without ending it: another process goes on with it.

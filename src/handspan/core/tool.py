@@ -10,7 +10,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from handspan.core.context import ToolContext
 from handspan.core.errors import DefinitionError
-from handspan.core.values import Arguments, JsonObject
+from handspan.core.values import Arguments, Json, JsonObject
 
 if TYPE_CHECKING:  # worker processes load this file, but neither of these
     from handspan.core.questions import Questions, ToolQuestion
@@ -106,6 +106,9 @@ class Handling(Struct, frozen=True):
     """What the tool needs and does not have, such as a setting: no model sees the tool. Empty: it has all."""
     is_read_only: Callable[[Arguments], bool] | None = None
     """Whether a call with these arguments changes nothing; None: the annotations say it for all calls."""
+    result_source: "Callable[[Arguments, Json], str] | None" = None
+    """Where the words of a result come from, such as a file or a host: from the arguments and the value, which is None
+    for a failure. None: the origin of the tool, if that is outside (SPEC S4)."""
 
 
 PLAIN_HANDLING: Final = Handling()

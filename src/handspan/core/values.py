@@ -115,6 +115,11 @@ def _sanitize_all(value: Json) -> Json:
             return value
 
 
+def round_seconds(seconds: float) -> str:
+    """Return a limit of time as people read it: "30 s", "0.5 s"; not "0.99997 s" or "1.8e+03 s"."""
+    return f"{round(seconds, 2 if seconds >= 1 else 3):.15g} s"
+
+
 def describe_seconds(seconds: float) -> str:
     """Return a duration as people read it."""
     if seconds < 0.01:

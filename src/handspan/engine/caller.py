@@ -34,8 +34,10 @@ class Caller(Struct, frozen=True):
     asked: QuestionListener = ignore_question
     """Is called with each question that a call of this caller asks a person."""
     goes_on_elsewhere: Callable[[], bool] = not_elsewhere
-    """Whether another node goes on with the caller's work now. A call that is cancelled then stays open, if it can
-    outlive this process."""
+    """Whether another process goes on with the caller's work. A call that is cancelled then stays open, if it can wait
+    without this process."""
+    is_turn: bool = False
+    """Whether a turn makes the calls. When the gateway stops, the turn does not wait for clients that can come back."""
 
 
 def find_tool(name: str, caller: Caller) -> Entry:
@@ -73,5 +75,6 @@ def read_arguments(entry: Entry, raw: Arguments | bytes | str) -> Arguments:
         if isinstance(arguments, dict):
             return arguments if entry.is_valid(arguments) else entry.validator.read(arguments)
     except (WireError, ValueError, RecursionError) as error:
-        raise ToolError("invalid_arguments", f"The arguments of {entry.spec.name!r} can't be read: {error}.") from None
+        why = str(error).rstrip(".")
+        raise ToolError("invalid_arguments", f"The arguments of {entry.spec.name!r} can't be read: {why}.") from None
     raise ToolError("invalid_arguments", f"The arguments of {entry.spec.name!r} must be a JSON object.")

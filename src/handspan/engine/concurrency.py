@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 
 from handspan.core.errors import ToolError
 from handspan.core.principals import Origin, OriginKind, ToolScope
+from handspan.core.values import round_seconds
 from handspan.registry.entry import Entry
 
 DEFAULT_CAPACITY = 64
@@ -80,7 +81,7 @@ class Slots:
                 self._waiting.remove(turn)
             if isinstance(error, TimeoutError):
                 message = (
-                    f"{self.what} is busy: no turn within {round(seconds or 0.0, 3):g} s ({self.capacity} at once). "
+                    f"{self.what} is busy: no turn within {round_seconds(seconds or 0.0)} ({self.capacity} at once). "
                     "Try again later."
                 )
                 raise ToolError("busy", message) from None

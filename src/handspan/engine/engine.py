@@ -16,7 +16,7 @@ from msgspec import UnsetType, structs
 
 from handspan.core.artifacts import Artifacts
 from handspan.core.bus import Bus
-from handspan.core.calls import CallRecord, ToolCall
+from handspan.core.calls import CallRecord, ToolCall, can_wait
 from handspan.core.errors import StoreError, ToolError
 from handspan.core.questions import Question, QuestionKind, Questions
 from handspan.core.results import Failure, Pending, Success, ToolResult, add_notice, succeed
@@ -89,6 +89,8 @@ class Engine:
         """Calls that have begun to run, or get their outcome, and have no stored result yet."""
         self.is_stopping = False
         """Whether the program ends: the results of cancelled calls say so."""
+        self.is_leaving = False
+        """Whether the gateway stops in order: calls that can wait without this process are left to the next one."""
         self._waiting_for_answer: dict[str, asyncio.Future[None]] = {}
         """Calls of this process that wait for a person, by id. Each future is done when the wait is over."""
 
@@ -106,12 +108,16 @@ class Engine:
         try:
             try:
                 outcome = await self.runner.run(started)
+                if started.is_left and not started.entry.outlives:  # the next process asks its question again
+                    return Pending()  # whatever the tool made of its cancellation
                 if type(outcome) is Pending:
+                    if started.is_left:  # the ledger has the call as it is: the next process goes on from there
+                        return outcome
                     outcome = await self._suspend(record, outcome)
                     if type(outcome) is Pending:
                         return outcome
             except asyncio.CancelledError:
-                if not (started.entry.outlives and caller.goes_on_elsewhere()):
+                if not started.stays_open():
                     await self._finish(record, self._late_cancellation(record, record.early), started.began)
                 raise
             except GeneratorExit:  # the task itself is closed: nothing can be awaited any more
@@ -172,7 +178,9 @@ class Engine:
         except ToolError as error:
             return await self._refuse(record or self._refused(call, caller, entry), Failure(error.code, error.message))
         except asyncio.CancelledError:
-            await self._refuse(record or self._refused(call, caller, entry), self._cancellation(call.name))
+            waits = record is not None and record.state == "accepted" and caller.goes_on_elsewhere()
+            if not waits:  # else the ledger has the call, and the next process its question
+                await self._refuse(record or self._refused(call, caller, entry), self._cancellation(call.name))
             raise
         except Exception as error:  # even an error of a hook or the policy: a call without a verdict does not run
             _log.exception("The call of %r could not begin", call.name)
@@ -264,6 +272,17 @@ class Engine:
             await self._refuse(structs.replace(found), self._cancellation(found.name))
         elif found is not None:
             await self.settle(call_id, self._cancellation(found.name))
+
+    def can_leave(self, call_id: str) -> bool:
+        """Whether a call that asks a person now can wait for the answer without this process."""
+        started = self.runner.find(call_id)
+        if started is not None:
+            return can_wait(started.record, is_asking=True)
+        return call_id in self._waiting_for_answer or call_id in self._resuming
+
+    def leave_clients(self) -> None:
+        """Let go of calls of turns whose clients can come back: they stay open, and `call` returns `Pending`."""
+        self.runner.leave()
 
     async def result(self, call_id: str) -> ToolResult | None:
         """Wait for the result of a call that is pending in this process. For another call, return what is stored."""

@@ -37,12 +37,18 @@ def convert_error(error: ToolError) -> Failure:
     return Failure(code, _replace_unencodable(str(error.message)))
 
 
+class EndedByTool(RuntimeError):
+    """A tool raised what would end the program, such as `SystemExit`. The text names it."""
+
+
 def describe_error(error: BaseException) -> str:
     """Return the type and the text of an exception, cut to 2,000 characters. Never raises."""
     try:
         text = str(error)
     except Exception:  # code that is not ours: even its `__str__` may fail
         text = "it can't be put into words"
+    if isinstance(error, EndedByTool):
+        return _replace_unencodable(text[:_LONGEST_TEXT])
     return _replace_unencodable(f"{type(error).__name__}: {text}"[:_LONGEST_TEXT])
 
 

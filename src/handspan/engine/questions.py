@@ -38,7 +38,7 @@ _Key: TypeAlias = tuple[str, QuestionKind, str, str, str]
 
 
 class AnswerComesLater(Exception):
-    """The question is stored and has no answer yet: the call waits, perhaps for days."""
+    """The question is stored and has no answer yet: the call waits, perhaps for days, or without this process."""
 
 
 class Consent(Struct, frozen=True):
@@ -123,7 +123,7 @@ class Asker:
     async def ask_for_tool(self, question: Question, caller: Caller) -> Answer:
         """Return the answer, yes or no, to the question of a running tool.
 
-        Raises `ToolError` when the question is invalid.
+        Raises `ToolError` when the question is invalid, `AnswerComesLater` when this process ends before the answer.
         """
         try:
             check_question(question)
@@ -164,6 +164,8 @@ class Asker:
             action=asked.action,
             agent=caller.agent.name,
             device=device,
+            for_admin=asked.for_admin,
+            parameters=entry.spec.parameters if asked.kind == "approval" else None,
         )
 
     async def _ask(

@@ -12,7 +12,7 @@ from msgspec import UnsetType, structs
 
 from handspan.core.calls import UNKNOWN_TOOL, CallRecord, ToolCall, ToolFacts
 from handspan.core.results import Failure, Pending, ToolResult
-from handspan.core.values import Arguments
+from handspan.core.values import Arguments, round_seconds
 from handspan.engine.caller import Caller
 from handspan.engine.hooks import Hooks
 from handspan.registry.entry import Entry
@@ -114,7 +114,7 @@ class PendingCalls:
 
     def _expire(self, call_id: str, after: float) -> None:
         failure = Failure(
-            "timeout", f"No outcome came within {round(after, 3):g} s: the call does not wait any longer."
+            "timeout", f"No outcome came within {round_seconds(after)}: the call does not wait any longer."
         )
         task = asyncio.ensure_future(self._settle(call_id, failure))
         self._expiring.add(task)

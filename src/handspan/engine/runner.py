@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, final
 from msgspec import Struct
 
 from handspan.core.artifacts import Artifacts
+from handspan.core.calls import can_wait
 from handspan.core.context import Deadline, Person, Progress, ToolContext, not_elsewhere
 from handspan.core.errors import ToolError
 from handspan.core.questions import Answer, ToolQuestion
 from handspan.core.results import Failure, Pending, ToolResult, succeed
-from handspan.core.values import Arguments, Json
+from handspan.core.values import Arguments, Json, round_seconds
 from handspan.engine.caller import Caller
 from handspan.engine.concurrency import Slots, SlotsByOrigin
 from handspan.engine.deadline import GRACE, CancelledItself, DeadlineReached, Reaper, Wait, continue_with_deadline
@@ -28,7 +29,7 @@ from handspan.engine.outcome import (
     describe_traceback,
     log_fault,
 )
-from handspan.engine.questions import Asker
+from handspan.engine.questions import AnswerComesLater, Asker
 from handspan.engine.records import CallAtWork
 from handspan.engine.threads import Threads
 from handspan.registry.entry import Entry
@@ -64,6 +65,8 @@ class Started(Struct, gc=False):
     """Whether the tool's code has ended. A thread or task that it left running may ask no more questions."""
     asking_tasks: tuple["asyncio.Task[Any] | None", ...] = ()
     """The tasks that wait for an answer."""
+    is_left: bool = False
+    """Whether the call stays open, whatever its tool does now: another process goes on with it."""
 
     async def ask(self, asked: ToolQuestion) -> tuple[Answer, float]:
         """Ask the person. Return the answer, and the seconds that the tool's clock stood still (SPEC E6)."""
@@ -78,12 +81,29 @@ class Started(Struct, gc=False):
                 str(self.asked), asked, self.entry, self.record.id, self.arguments, self.caller
             )
             answer = await self.asker.ask_for_tool(question, self.caller)
+        except AnswerComesLater:
+            self.leave()
+            raise asyncio.CancelledError from None
+        except asyncio.CancelledError:
+            self.is_left = self.stays_open()
+            raise
         finally:
             waited = self._resume()
             self.record.waited += waited
             self.began += waited
             self.asking_tasks = tuple(one for one in self.asking_tasks if one is not task)
         return answer, waited
+
+    def leave(self) -> None:
+        """Stop the tool. The call stays open."""
+        self.is_left = True
+        if self.wait is not None:
+            self.wait.stop()
+
+    def stays_open(self) -> bool:
+        """Whether the call stays open when it is cancelled now: another process gets its outcome, or runs it again."""
+        can_go_on = can_wait(self.record, is_asking=self.open_questions > 0)
+        return self.is_left or (can_go_on and self.caller.goes_on_elsewhere())
 
     def cancel_questions(self) -> None:
         """Cancel the questions that are open when the call ends: the tool asked them in another task or thread."""
@@ -121,6 +141,8 @@ class Runner:
         self.reaper = Reaper()
         self.is_stopped = False
         """Whether no tool may run any more: Handspan is being closed."""
+        self._is_leaving = False
+        """Whether calls of turns that wait for a client are left to another process."""
         self._suspended: dict[str, Started] = {}
         """The calls whose tool waits for something, by id."""
 
@@ -133,13 +155,22 @@ class Runner:
             self._workers = Workers()
         return self._workers
 
+    def find(self, call_id: str) -> Started | None:
+        """Return the call of this id while its tool waits for something."""
+        return self._suspended.get(call_id)
+
+    def leave(self) -> None:
+        """Leave calls of turns whose clients can come back, now and from now on: each stays open, without a result."""
+        self._is_leaving = True
+        for started in tuple(self._suspended.values()):
+            _leave_to_client(started)
+
     def stop(self) -> None:
         """Run no more tools, and stop those that run: each gets its grace time. A tool may call `stop` itself."""
         self.is_stopped = True
         task = asyncio.current_task()
         for started in self._suspended.values():
-            stays_open = started.entry.outlives and started.caller.goes_on_elsewhere()
-            if started.wait is not None and started.wait.task is not task and not stays_open:
+            if started.wait is not None and started.wait.task is not task and not started.stays_open():
                 started.wait.stop()
 
     async def close(self) -> None:
@@ -182,7 +213,7 @@ class Runner:
                     started,
                     started.answer,
                     caller.box,
-                    caller.goes_on_elsewhere if entry.outlives else not_elsewhere,
+                    started.stays_open if entry.outlives else not_elsewhere,
                 )
                 if entry.placement == "loop":
                     coroutine = entry.run(started.arguments, ctx)
@@ -199,6 +230,8 @@ class Runner:
                 # The deadline counts from `now`: the first step may have blocked.
                 left = None if deadline is None else deadline.at - time.monotonic()
                 self._suspended[started.record.id] = started
+                if self._is_leaving:
+                    asyncio.get_running_loop().call_soon(_leave_to_client, started)
                 try:
                     output = await continue_with_deadline(coroutine, wanted, left, self.reaper, GRACE, started)
                 finally:
@@ -207,11 +240,13 @@ class Runner:
         except ToolError as error:
             return convert_error(error)
         except DeadlineReached as reached:
+            if started.is_left:
+                return Pending()
             if self.is_stopped:
                 return _stop_failure(entry, reached)
             return _timeout_failure(entry, deadline, now, reached)
         except CancelledItself:
-            return Failure("cancelled", f"Tool {entry.spec.name!r} cancelled itself.")
+            return Pending() if started.is_left else Failure("cancelled", f"Tool {entry.spec.name!r} cancelled itself.")
         except (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt) as error:  # for the engine, not for the tool
             if isinstance(error.__cause__, ToolError):  # a tool that is cancelled may say how its call ended
                 started.record.early = convert_error(error.__cause__)
@@ -236,6 +271,12 @@ class Runner:
     def _find_slots(self, entry: Entry) -> Slots:
         slots = entry.slots = self._slots.of_tool(entry)
         return slots
+
+
+def _leave_to_client(started: Started) -> None:
+    """Leave a call of a turn that waits for a client which can come back."""
+    if started.caller.is_turn and started.wait is not None and can_wait(started.record):
+        started.leave()
 
 
 def _find_deadline(entry: Entry, callers: Deadline | None, now: float) -> Deadline | None:
@@ -271,7 +312,7 @@ def _seconds_to_wait(callers: Deadline | None) -> float | None:
 
 def _timeout_failure(entry: Entry, deadline: Deadline | None, began: float, reached: DeadlineReached) -> Failure:
     assert deadline is not None  # without a deadline, `DeadlineReached` is never raised
-    took = f"{deadline.at - began:.3g} s ({deadline.whose})"
+    took = f"{round_seconds(deadline.at - began)} ({deadline.whose})"
     if entry.facts.answered_by == "connection":
         told = "was told to stop" if entry.can_be_stopped else "can't be stopped from here"
         text = f"Tool {entry.spec.name!r} gave no answer within {took}. The program that runs it {told}"

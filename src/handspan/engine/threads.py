@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, TypeAlias
 
 from handspan.core.errors import ToolError
-from handspan.engine.outcome import describe_error
+from handspan.engine.outcome import EndedByTool, describe_error
 
 _Job: TypeAlias = Callable[[], None]
 
@@ -148,6 +148,6 @@ def _plain_exception(error: BaseException) -> Exception:
     """Return the error as an exception that a future accepts and that stops no event loop."""
     if isinstance(error, Exception) and not isinstance(error, StopIteration):
         return error
-    plain = RuntimeError(describe_error(error))
+    plain = EndedByTool(describe_error(error))
     plain.__cause__ = error
     return plain

@@ -5,7 +5,9 @@ import warnings
 from io import BytesIO
 from math import ceil
 from typing import Final
+from zlib import crc32
 
+from msgspec import structs
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from handspan.core.errors import ToolError
@@ -16,12 +18,16 @@ _FORMATS: Final = ("BMP", "GIF", "JPEG", "PNG", "TIFF", "WEBP")
 _TYPES: Final = {"MPO": "image/jpeg"}
 """A phone's photo may hold a second image; its first one is a JPEG."""
 _LOSSLESS: Final = frozenset(("BMP", "GIF", "PNG", "TIFF"))
+_PNG: Final = b"\x89PNG\r\n\x1a\n"
+_CHUNK_FRAME: Final = 12
+"""Bytes of a chunk of a PNG beside its body: length, kind, checksum."""
 _QUALITIES: Final = (85, 70, 50)
 _SMALLEST_EDGE: Final = 64
 
 
 def fit_image(job: ImageJob) -> FittedImage:
     """Return the image within the limits: a larger one is made smaller. Raises `ToolError` when it can't be read."""
+    job = structs.replace(job, data=drop_broken_chunks(job.data))
     image = _open(job)
     original = image.size
     media_type = _TYPES.get(image.format or "") or Image.MIME.get(image.format or "", "")
@@ -31,6 +37,26 @@ def fit_image(job: ImageJob) -> FittedImage:
         return FittedImage(job.data, media_type, original, original)
     is_lossless = image.format in _LOSSLESS
     return _encode(_scale(image, job.edge), job, original, is_lossless=is_lossless)
+
+
+def drop_broken_chunks(data: bytes) -> bytes:
+    """Return a PNG without the ancillary chunks whose checksum is wrong, as browsers show it; other data as it is.
+
+    An image can be shown without such a chunk. A wrong checksum of any other chunk stays: that image is damaged.
+    """
+    if not data.startswith(_PNG):
+        return data
+    kept, at = [_PNG], len(_PNG)
+    while at + _CHUNK_FRAME <= len(data):
+        end = at + _CHUNK_FRAME + int.from_bytes(data[at : at + 4])
+        kind_and_body, checksum = data[at + 4 : end - 4], data[end - 4 : end]
+        is_ancillary = bool(data[at + 4] & 0x20)
+        if not is_ancillary or end > len(data) or crc32(kind_and_body) == int.from_bytes(checksum):
+            kept.append(data[at:end])
+        at = end
+        if kind_and_body.startswith(b"IEND"):
+            break
+    return b"".join([*kept, data[at:]])
 
 
 def _open(job: ImageJob) -> Image.Image:

@@ -167,8 +167,12 @@ class HttpModel:
                     async for event in events:
                         yield event
         except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError) as cause:
-            text = network_error(parse_url(url), cause).message
-            error = ModelError("cut", f"The answer broke off. {text}") if has_begun else ModelError("network", text)
+            if has_begun:
+                is_silent = isinstance(cause, httpx2.TimeoutException)
+                why = f"nothing more came for {self._silence:.0f} s" if is_silent else "the connection ended too early"
+                error = ModelError("cut", f"The answer broke off: {why} ({parse_url(url).host}). Try again.")
+            else:
+                error = ModelError("network", network_error(parse_url(url), cause).message)
             raise _AttemptFailed(error, FailedTry(error.fault)) from None
         except ToolError as cause:  # from the network guard: DNS, or a host that is not allowed
             failure = FailedTry("network", is_sent=cause.code == "network_error")

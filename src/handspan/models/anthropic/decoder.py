@@ -68,7 +68,7 @@ class AnthropicDecoder:
     def finish(self) -> AssistantMessage:
         """Return the whole answer after the stream. Raises `ModelError` when its end never came."""
         if not self._ended or any(block.is_open and block.kind == "tool_use" for block in self._blocks):
-            raise ModelError("cut", "The model's answer broke off before its end. Try again.")
+            raise ModelError("cut", "The answer broke off before its end. Try again.")
         for block in self._blocks:
             block.close()
         return _message(self._blocks, self._stop, self._usage, self._names, self._model)

@@ -111,7 +111,7 @@ class ChatDecoder:
     def finish(self) -> AssistantMessage:
         """Return the whole answer. Raises `ModelError` ("cut") when its end never came."""
         if not self._has_choice or (self._finish is None and not self._done):
-            raise ModelError("cut", "The model's answer was cut off before its end. Nothing of it was used: try again.")
+            raise ModelError("cut", "The answer broke off before its end. Try again.")
         return self._message()
 
     def finish_whole(self) -> AssistantMessage:

@@ -137,7 +137,7 @@ class GeminiDecoder:
     def finish(self) -> AssistantMessage:
         """Return the whole answer. Raises `ModelError` ("cut") when no finish reason ever came."""
         if not self._finish and not self._blocked:
-            raise ModelError("cut", "The answer of Gemini broke off before its end. Nothing of it was run; ask again.")
+            raise ModelError("cut", "The answer broke off before its end. Try again.")
         return self._message()
 
     def finish_whole(self) -> AssistantMessage:
@@ -218,7 +218,8 @@ class GeminiDecoder:
         return [CallDelta(self._calls - 1, name, arguments)]
 
     def _message(self) -> AssistantMessage:
-        stop = _STOPS.get(self._finish or "STOP", "other") if self._has_candidate else "refusal"
+        is_blocked = not self._has_candidate or (bool(self._blocked) and not self._parts)
+        stop = "refusal" if is_blocked else _STOPS.get(self._finish or "STOP", "other")
         if stop == "length":
             self._drop_cut_call()
         if stop == "other" and not self._parts:

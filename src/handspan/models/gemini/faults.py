@@ -32,7 +32,7 @@ def fault_of_answer(status: int, body: bytes) -> ModelError:
     body_text = body.decode(errors="replace")
     kind = _fault_kind(status, body_text)
     seconds = retry_after(body)
-    meaning = _MEANINGS[kind].format(later="" if seconds is None else f" in {seconds:g} seconds")
+    meaning = _MEANINGS[kind].format(later="" if seconds is None else f" in {round(seconds, 2):g} seconds")
     quoted = _quote(body_text)
     details = f" It says: {quoted!r}." if quoted else ""
     return ModelError(kind, f"{meaning}{details} (HTTP {status})", status=status)

@@ -30,8 +30,9 @@ from handspan.models.offline.match import (
 
 STAND_IN: Final = "I am the offline stand-in: rules that match words to tools, not a language model."
 HOW_TO_SET_A_MODEL: Final = (
-    "For a real model set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, or run Ollama, and start again; "
-    "`handspan doctor` says which model is used and why."
+    "For a real model choose one on the page of `handspan serve` under Models; or set OPENAI_API_KEY, "
+    "ANTHROPIC_API_KEY or GEMINI_API_KEY, or run Ollama, and start again; `handspan doctor` says which model is used "
+    "and why."
 )
 _ASKING: Final = "I still need to know"  # in every question: the next message is read as an answer
 _STOPPED: Final = r'"code":\s*"(?:cancelled|interrupted)"'  # in results that are not reported later

@@ -62,7 +62,7 @@ class ResponsesDecoder:
     def finish(self) -> AssistantMessage:
         """Return the whole answer. Raises `ModelError` ("cut") when its end never came."""
         if self._response is None:
-            raise ModelError("cut", "The model's answer was cut off before its end. Nothing of it was used: try again.")
+            raise ModelError("cut", "The answer broke off before its end. Try again.")
         items = [item for _, item in sorted(self._items.items())]
         whole = json_objects(self._response.get("output"))
         # The items of the stream are the ones to send back. Some servers only send them in the last event.

@@ -192,6 +192,8 @@ def find_batch(work: Work[Any]) -> Batch | None:
     """Return how this work joins others of its kind in one statement; None if it can't."""
     if isinstance(work, AppendMessages) and len(work.rows) != 1:  # its later rows depend on its earlier ones
         return None
+    if isinstance(work, EndTurn) and work.end is not None:  # it changes a message, too
+        return None
     if isinstance(work, FinishCall) and work.statement is not FINISH:
         return None
     return _BATCHES.get(type(work))

@@ -5,7 +5,7 @@ Texts are compared byte by byte, as SQLite does, whatever the language of the da
 
 from typing import Final
 
-from handspan.store.postgres.node_tables import CLIENTS_SINCE, NODE_LEASES, NODES, ONE_LABEL, SERVERS
+from handspan.store.postgres.node_tables import CLIENTS_SINCE, NODE_LEASES, NODES, NUMBERED, ONE_LABEL, SERVERS
 
 _CONVERSATIONS: Final = """
 CREATE TABLE leases (                         -- the processes that use this database
@@ -306,6 +306,10 @@ ALTER TABLE channel_inbox ADD COLUMN sent BIGINT NOT NULL DEFAULT 0;
 _DEVICE_TOKENS: Final = """
 ALTER TABLE devices ADD COLUMN token TEXT NOT NULL DEFAULT '';
 """
+_TURN_ENDS: Final = """
+ALTER TABLE messages ADD COLUMN ended BYTEA;
+CREATE INDEX messages_ended ON messages (session, seq) WHERE ended IS NOT NULL;
+"""
 
 MIGRATIONS: Final = tuple(
     step.replace(" TEXT", ' TEXT COLLATE "C"')
@@ -330,5 +334,7 @@ MIGRATIONS: Final = tuple(
         _SENT_PARTS,
         _DEVICE_TOKENS,
         ONE_LABEL,
+        _TURN_ENDS,
+        NUMBERED,
     )
 )

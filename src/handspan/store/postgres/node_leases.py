@@ -21,7 +21,7 @@ from handspan.store.postgres.leases import LEASE_SECONDS, RowLeases
 
 _log = logging.getLogger(__name__)
 
-_ADD_NODE: Final = "INSERT INTO nodes (id, name, address, version, role) VALUES ($1, $2, $3, $4, $5)"
+_ADD_NODE: Final = "INSERT INTO nodes (id, name, address, version, role, numbered) VALUES ($1, $2, $3, $4, $5, TRUE)"
 _RENEW: Final = (
     "UPDATE leases SET seen = clock_timestamp() WHERE id = $1"
     " RETURNING EXTRACT(EPOCH FROM clock_timestamp())::double precision"

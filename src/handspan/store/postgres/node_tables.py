@@ -76,3 +76,7 @@ DELETE FROM clients USING clients AS newer
     AND clients.label = newer.label AND clients.epoch < newer.epoch;
 CREATE UNIQUE INDEX clients_devices ON clients (owner, label) WHERE role = 'device'; -- also if two come at once
 """
+
+NUMBERED: Final = """
+ALTER TABLE nodes ADD COLUMN numbered BOOLEAN NOT NULL DEFAULT FALSE; -- whether its messages have numbers
+"""

@@ -7,7 +7,15 @@ from typing import Final
 
 import msgspec
 
-from handspan.core.nodes import AddedClient, ClientNode, ClientRecord, EntryCode, NodeRecord, RequestClaim
+from handspan.core.nodes import (
+    AddedClient,
+    ClientNode,
+    ClientRecord,
+    EntryCode,
+    MessageSender,
+    NodeRecord,
+    RequestClaim,
+)
 from handspan.core.values import sanitize
 from handspan.store.postgres.database import PostgresDatabase
 from handspan.store.postgres.node_leases import NodeLeases
@@ -106,6 +114,14 @@ class StoredNodes:
             NodeRecord(node, name, address, version, role, started, lag, draining, _load.decode(load))
             for node, name, address, version, role, started, lag, draining, load in rows
         ]
+
+    async def senders(self) -> Mapping[str, MessageSender]:
+        """Return every node that has a row, by its incarnation, whether its lease is over or not."""
+        rows = await self._database.fetch_all("SELECT id, numbered, load FROM nodes")
+        return {
+            node: MessageSender(numbered, int(_load.decode(load).get("sent_messages", 0.0)))
+            for node, numbered, load in rows
+        }
 
     async def lost_nodes(self) -> Sequence[str]:
         """Return the nodes whose lease is over. Return no node while this node's own lease had a gap."""

@@ -273,6 +273,11 @@ ALTER TABLE channel_inbox ADD COLUMN sent BIGINT NOT NULL DEFAULT 0;  -- parts o
 _DEVICE_TOKENS: Final = """
 ALTER TABLE devices ADD COLUMN token TEXT NOT NULL DEFAULT '';  -- the hash of the token that it connected with last
 """
+_TURN_ENDS: Final = """
+-- How the turn ended with this message (TurnEnd, as JSON); NULL: with a whole answer, or it went on.
+ALTER TABLE messages ADD COLUMN ended BLOB;
+CREATE INDEX messages_ended ON messages (session, seq) WHERE ended IS NOT NULL;
+"""
 _FOR_NODES: Final = ""  # for several nodes, so in PostgreSQL alone; the numbers of the steps stay the same
 
 MIGRATIONS: Final = (
@@ -293,5 +298,7 @@ MIGRATIONS: Final = (
     *(_FOR_NODES,) * 3,
     _SENT_PARTS,
     _DEVICE_TOKENS,
+    _FOR_NODES,
+    _TURN_ENDS,
     _FOR_NODES,
 )

@@ -25,6 +25,10 @@ _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 _MAX_IN_ONE_COMMIT: Final = 500
+_EMPTY_SECONDS: Final = 1.0
+"""From the first delete until the write-ahead log is emptied."""
+_LONGEST_PAUSE: Final = 60.0
+"""The longest time between two tries to empty the log while readers use it."""
 _ADVICE: Final = {
     sqlite3.SQLITE_FULL: "the disk is full. Make room; nothing that was acknowledged is lost",
     sqlite3.SQLITE_READONLY: "it is read-only. Let this user write the file and its folder",
@@ -45,14 +49,22 @@ class SqliteConnection:
     def __init__(self, raw: sqlite3.Connection) -> None:
         self.raw = raw
         self._execute = raw.execute
+        self.has_deleted = False
+        """Whether rows were deleted since this was last set to False."""
 
     async def execute(self, sql: str, values: Row = ()) -> int:
         """Run a statement and return the number of rows that it changed."""
-        return self._execute(sql, values).rowcount
+        count = self._execute(sql, values).rowcount
+        if count and sql.startswith("DELETE"):
+            self.has_deleted = True
+        return count
 
     async def execute_many(self, sql: str, rows: Sequence[Row]) -> int:
         """Run a statement for each of these rows. Return the number of rows that all of them changed."""
-        return self.raw.executemany(sql, rows).rowcount
+        count = self.raw.executemany(sql, rows).rowcount
+        if count and sql.startswith("DELETE"):
+            self.has_deleted = True
+        return count
 
     async def fetch_one(self, sql: str, values: Row = ()) -> Row | None:
         """Return the first row of a query, or None."""
@@ -94,6 +106,9 @@ class Writer:
         """The number of transactions, each of which waited for the disk."""
         self.wrote_at = -math.inf
         """When the last transaction was committed, by the monotonic clock; minus infinity after a failed one."""
+        self._empties_at = math.inf
+        """When the write-ahead log is emptied, since it has rows that were deleted; infinity: it has none."""
+        self._pause = _EMPTY_SECONDS
 
     def open(self) -> None:
         """Start the thread."""
@@ -114,15 +129,42 @@ class Writer:
         while is_open:
             jobs, is_open = self._take_jobs()
             _acknowledge(self._run(jobs))
+            if time.monotonic() >= self._empties_at:
+                self._empty_log()
         if self._connection is not None:
             with contextlib.suppress(sqlite3.Error):  # a committed transaction lasts without the checkpoint, too
                 self._connection.raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             self._connection.raw.close()
 
+    def _empty_log(self) -> None:
+        """Empty the write-ahead log, which still has the text of deleted rows (SPEC S6). Try later if a reader uses it.
+
+        One second gathers the deletes of many jobs, and no job waits for a reader.
+        """
+        is_busy = True
+        if self._connection is not None:
+            raw = self._connection.raw
+            with contextlib.suppress(sqlite3.Error):
+                (usual,) = raw.execute("PRAGMA busy_timeout").fetchone()
+                raw.execute("PRAGMA busy_timeout = 0")
+                try:
+                    is_busy = bool(raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0])
+                finally:
+                    raw.execute(f"PRAGMA busy_timeout = {usual}")
+        self._pause = min(2 * self._pause, _LONGEST_PAUSE) if is_busy else _EMPTY_SECONDS
+        self._empties_at = time.monotonic() + self._pause if is_busy else math.inf
+
     def _take_jobs(self) -> tuple[list[WriteJob], bool]:
-        """Wait for a job. Return it with all others in the queue, and whether the writer stays open."""
+        """Wait for a job. Return it with all others in the queue, and whether the writer stays open.
+
+        When the write-ahead log has to be emptied first, there is no job.
+        """
         jobs: list[WriteJob] = []
-        job = self._jobs.get()
+        try:
+            wait = None if self._empties_at == math.inf else max(0.0, self._empties_at - time.monotonic())
+            job = self._jobs.get(timeout=wait)
+        except queue.Empty:
+            return jobs, True
         while job is not None:
             jobs.append(job)
             if len(jobs) == _MAX_IN_ONE_COMMIT:
@@ -153,6 +195,9 @@ class Writer:
             return [WriteOutcome(jobs[0].future, None, self._convert(error))]
         self.commits += 1
         self.wrote_at = time.monotonic()
+        if connection.has_deleted:
+            connection.has_deleted = False
+            self._empties_at = min(self._empties_at, self.wrote_at + _EMPTY_SECONDS)
         return outcomes
 
     def _begin(self) -> SqliteConnection:

@@ -16,7 +16,8 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec import Struct
 
-from handspan.core.errors import NotYours, StoreError, ToolError
+from handspan.core.errors import NotYours, StoreError, TakenOver, ToolError
+from handspan.core.events import TurnEnd
 from handspan.core.finishing import finish
 from handspan.core.messages import (
     AssistantMessage,
@@ -32,6 +33,7 @@ from handspan.core.store import ArtifactStore, Leases
 from handspan.core.values import encode, sanitize
 from handspan.store.tables.database import Database, TableConnection, Work, join_unit, unit_around
 from handspan.store.tables.rows import ALL_ROWS, PageCursor, Row, clamp_limit
+from handspan.store.tables.turn_ends import clear_end_before, read_ends, store_end
 from handspan.store.tables.usage import INSERT_USAGE, usage_values
 
 _T = TypeVar("_T")
@@ -97,8 +99,8 @@ class StoredConversations:
         self._turns: dict[str, str] = {}
         """The lease of each turn that this process runs, by session. A turn can write only while it has this lease."""
         self._artifacts = artifacts
-        self._lost_ends: dict[str, Row] = {}
-        """Turns to end later, by session: the values of `_END_OWN_TURN`.
+        self._lost_ends: dict[str, EndOwnTurn] = {}
+        """Turns to end later, by session.
 
         The end of such a turn could not be stored, or the write of its begin failed and may be stored all the same.
         """
@@ -185,6 +187,14 @@ class StoredConversations:
         """Remove the messages after this sequence number. Their calls stay in the journal, their cost in the sums."""
         await self._database.write(partial(_rewind, session, length, owner, self._turns.get(session)))
 
+    async def ends(self, session: str, *, owner: str, after: int = 0) -> dict[int, TurnEnd]:
+        """Return how turns ended, by the sequence numbers of their last messages, from `after` on."""
+
+        async def work(connection: TableConnection) -> dict[int, TurnEnd]:
+            return await read_ends(await get_session(session, owner, connection), after, connection)
+
+        return {} if session in self._new else await self._database.read_few(work)
+
     async def begin_turn(self, session: str, *, owner: str) -> SessionRecord:
         """Mark the session as running and return it. Raises `ToolError` (`busy`) when it runs already.
 
@@ -195,7 +205,7 @@ class StoredConversations:
         lease = self._leases.own
         work, unit = BeginTurn(session, owner, lease, self._clock()), unit_around(self._database)
         if unit is None:
-            begun = await self._write_begin(work, session, (None, sanitize(session), sanitize(owner), lease))
+            begun = await self._write_begin(work, session, EndOwnTurn(session, owner, None, lease))
         else:
             begun = self._new.get(session) or await self.get(session, owner=owner)
             check_not_running(begun)
@@ -203,17 +213,20 @@ class StoredConversations:
         self._turns[session] = lease
         return begun
 
-    async def end_turn(self, session: str, *, owner: str, waiting: bool = False) -> None:
-        """Mark the session as idle, or as `waiting` for results of its open calls."""
+    async def end_turn(self, session: str, *, owner: str, waiting: bool = False, end: TurnEnd | None = None) -> None:
+        """Mark the session as idle, or as `waiting` for results of its open calls.
+
+        `end`: how the turn ended, stored with the last message; None after a whole answer.
+        """
         state: SessionState = "waiting" if waiting else "idle"
         lease = self._turns.pop(session, None)
         try:
-            await join_unit(self._database, EndTurn(session, owner, state, lease))
+            await join_unit(self._database, EndTurn(session, owner, state, lease, end))
             if (unit := unit_around(self._database)) is not None:
                 await unit.flush()  # the next turn may run in a process that reads the database
         except StoreError:
             # The rest of the unit may have been too large. Its end is stored alone: else the next turn could not begin.
-            self._lost_ends[session] = (state, sanitize(session), sanitize(owner), lease or self._leases.own)
+            self._lost_ends[session] = EndOwnTurn(session, owner, state, lease or self._leases.own, end)
             with contextlib.suppress(StoreError):
                 await self.end_lost_turns()
             raise
@@ -224,6 +237,8 @@ class StoredConversations:
         Until a process does so, the session counts as running. Does nothing while another process runs the turn.
         """
         lease = self._turns.pop(session, None) or self._leases.own
+        if (unit := unit_around(self._database)) is not None:
+            await unit.flush()  # it may have the begin of the turn
         await self._database.execute(_HAND_OVER, (sanitize(session), sanitize(owner), lease))
 
     async def take_turn(self, session: str, *, owner: str) -> SessionRecord | None:
@@ -234,16 +249,16 @@ class StoredConversations:
         async def work(connection: TableConnection) -> Row | None:
             return await connection.fetch_one(_TAKE_TURN, (lease, *key))
 
-        row = await self._write_begin(work, session, ("running", *key, lease))
+        row = await self._write_begin(work, session, EndOwnTurn(session, owner, "running", lease))
         if row is None:
             return None
         self._turns[session] = lease
         return SessionRecord(*row)
 
-    async def _write_begin(self, work: Work[_T], session: str, end: Row) -> _T:
+    async def _write_begin(self, work: Work[_T], session: str, end: "EndOwnTurn") -> _T:
         """Write the begin of a turn, and return what the work returns.
 
-        A write that fails may be stored all the same: `end`, the values of `_END_OWN_TURN`, takes it back later.
+        A write that fails may be stored all the same: `end` takes it back later.
         """
         try:
             return await self._database.write(work)
@@ -260,7 +275,7 @@ class StoredConversations:
         """Store the ends of turns that ended while the store took no writes. Raises `StoreError`."""
         for session in tuple(self._lost_ends):
             if session in self._lost_ends:  # else another caller was faster, and the next turn may have begun
-                await self._database.execute(_END_OWN_TURN, self._lost_ends[session])
+                await self._database.write(self._lost_ends[session])
                 self._lost_ends.pop(session, None)
 
     async def rename(self, session: str, name: str, *, owner: str) -> None:
@@ -298,7 +313,7 @@ class StoredConversations:
             await self.end_lost_turns()
         check_not_running(await self.get(session, owner=owner))
         lease = self._leases.own
-        release = (None, sanitize(session), sanitize(owner), lease)
+        release = EndOwnTurn(session, owner, None, lease)
         await self._write_begin(BeginTurn(session, owner, lease, self._clock()), session, release)
         try:
             # The artifacts go first: if that fails, the session can still be deleted.
@@ -383,19 +398,40 @@ class BeginTurn(Struct, frozen=True):
 
 
 class EndTurn(Struct, frozen=True):
-    """The work that marks a session as idle, or as waiting."""
+    """The work that marks a session as idle, or as waiting, and stores how its turn ended."""
 
     session: str
     owner: str
     state: SessionState
     lease: str | None
     """The lease of the turn; None if it is not known. A turn that another process has taken over does not end."""
+    end: TurnEnd | None = None
+    """None: with a whole answer, or the turn goes on later."""
 
     async def __call__(self, connection: TableConnection) -> None:
         """Mark it. Raises `ToolError` (`file_not_found`) when the owner has no such session."""
         values = (self.state, sanitize(self.session), sanitize(self.owner), self.lease, self.lease)
         if await connection.execute(_END_TURN, values) == 0:
             await get_session(self.session, self.owner, connection)
+        elif self.end is not None:
+            await store_end(self.session, self.owner, self.end, connection)
+
+
+class EndOwnTurn(Struct, frozen=True):
+    """The work that ends a turn later, if the session still has its lease."""
+
+    session: str
+    owner: str
+    state: SessionState | None
+    """None: the state that the messages show."""
+    lease: str
+    end: TurnEnd | None = None
+
+    async def __call__(self, connection: TableConnection) -> None:
+        """End it."""
+        values = (self.state, sanitize(self.session), sanitize(self.owner), self.lease)
+        if await connection.execute(_END_OWN_TURN, values) and self.end is not None:
+            await store_end(self.session, self.owner, self.end, connection)
 
 
 async def get_session(session: str, owner: str, connection: TableConnection) -> SessionRecord:
@@ -444,10 +480,10 @@ async def _find(session: str, owner: str, connection: TableConnection) -> Sessio
 
 
 async def check_lease(session: str, lease: str | None, connection: TableConnection) -> None:
-    """Raise `ToolError` (`busy`) when another process has taken over the turn with this lease."""
+    """Raise `TakenOver` when another process has taken over the turn with this lease."""
     sql = "SELECT run FROM sessions WHERE id = ?"
     if lease is not None and await connection.fetch_value(sql, (sanitize(session),)) != lease:
-        raise ToolError("busy", f"Another node has taken over the session {session!r}: load it again.")
+        raise TakenOver(session)
 
 
 async def _rewind(session: str, length: int, owner: str, lease: str | None, connection: TableConnection) -> None:
@@ -461,6 +497,7 @@ async def _rewind(session: str, length: int, owner: str, lease: str | None, conn
 
 async def drop_messages(session: str, first: int, last: int, connection: TableConnection) -> None:
     """Delete these messages; the cost of their replies still counts. Call `set_length` in the same transaction."""
+    await clear_end_before(session, first, connection)
     # Later messages get these sequence numbers again: so the usage rows move to numbers below all others.
     lowest = min(0, await connection.fetch_value("SELECT MIN(seq) FROM usage WHERE session = ?", (session,)) or 0)
     these = (session, first, last)

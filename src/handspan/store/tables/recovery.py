@@ -6,23 +6,27 @@
   answered, and gets the answer under the same id.
 - A call that waits for a client, a person or a page stays open until its time is over. While a person is asked to log
   in for a client's call, the time of that call stands still.
-- A running turn is closed, not continued; or it waits for its open calls.
+- A running turn is closed, not continued, and has an end that says so (SPEC L7); or it waits for its open calls.
 """
 
-from collections.abc import Container, Iterable, Set
+from collections.abc import Container, Set
 from typing import Final
 
 import msgspec
 
-from handspan.core.calls import UNKNOWN_TOOL, CallRecord
-from handspan.core.messages import AssistantMessage, CallPart, CallResult, Message, ResultsMessage
+from handspan.core.calls import UNKNOWN_TOOL, CallRecord, can_wait
+from handspan.core.events import GATEWAY_LOST, TurnEnd
+from handspan.core.messages import AssistantMessage, CallPart, CallResult, Message, ResultsMessage, UserMessage
 from handspan.core.records import Recovery
 from handspan.core.results import Failure, ToolResult, encode_envelope
+from handspan.core.titles import make_title
+from handspan.core.values import sanitize
 from handspan.store.tables.conversations import append_messages
 from handspan.store.tables.database import TableConnection
 from handspan.store.tables.ledger import enter_done
 from handspan.store.tables.questions import expire_questions
 from handspan.store.tables.rows import RECORD, decode_record
+from handspan.store.tables.turn_ends import store_end
 
 _message: Final = msgspec.json.Decoder(Message)
 
@@ -102,18 +106,16 @@ class UnfinishedWork:
         """Return the failure with which this call ends; None if it stays open."""
         if record.state == "accepted":
             return await self._failure_of_accepted(record, lease)
-        is_late = record.expires_at is not None and record.expires_at <= self._now
         # Any process may end a call that waits too long for its client: all compare with the same stored time.
-        if record.state == "pending" and record.tool.answered_by == "connection":
-            return _too_late(record) if is_late and not await self._is_asking(record) else None
-        if self._is_alive(lease):  # the process at work ends the call itself when the time is over
+        is_for_any = record.state == "pending" and record.tool.answered_by == "connection"
+        if self._is_alive(lease) and not is_for_any:  # the process at work ends the call itself
             return None
-        if record.state == "started":
-            tool = record.tool
-            may_wait = tool.outlives or tool.read_only  # to run a tool that only reads once more does no harm
-            continues = (tool.outlives and not is_late) or (may_wait and await self._is_asking(record))
-            return None if continues else _unknown_outcome(record)
-        return _too_late(record) if is_late else None
+        is_late = record.expires_at is not None and record.expires_at <= self._now
+        if can_wait(record, is_late=is_late):
+            return None
+        if can_wait(record, is_late=is_late, is_asking=await self._is_asking(record)):
+            return None
+        return _unknown_outcome(record) if record.state == "started" else _too_late(record)
 
     async def _let_wait(self, record: CallRecord, lease: str | None) -> bool:
         """Let a started call of a lost process wait for its client, or for a person.
@@ -138,7 +140,8 @@ class UnfinishedWork:
         if any(has_expired):
             text = f"No person answered in time whether {record.name!r} may run: it did not run."
             return Failure("question_expired", text)
-        return None if has_expired or self._is_alive(lease) else _interrupted_failure(record.name)
+        waits = can_wait(record, is_asking=bool(has_expired)) or self._is_alive(lease)
+        return None if waits else _interrupted_failure(record.name)
 
     async def _close(self, record: CallRecord, failure: Failure) -> None:
         """End a call with this failure, and close its questions."""
@@ -162,7 +165,8 @@ class UnfinishedWork:
 
         Return False if some calls are still open: then the turn waits for them.
         """
-        calls = await self._last_calls(session, length)
+        last = await self._find_message(session, length)
+        calls = last.calls if isinstance(last, AssistantMessage) else ()
         results = [await self._find_result(call, session, owner) for call in calls]
         is_waiting = None in results
         if calls and not is_waiting:
@@ -172,14 +176,23 @@ class UnfinishedWork:
             await append_messages(session, (answers,), owner, self._now)(self._connection)
         state = "waiting" if is_waiting else "idle"
         await self._connection.execute("UPDATE sessions SET state = ?, run = NULL WHERE id = ?", (state, session))
+        if not is_waiting and (calls or isinstance(last, UserMessage | ResultsMessage)):  # no whole answer
+            await store_end(session, owner, TurnEnd("aborted", self._now, fault=GATEWAY_LOST), self._connection)
+            await self._name(session)
         return not is_waiting
 
-    async def _last_calls(self, session: str, length: int) -> Iterable[CallPart]:
-        """Return the calls of the last message."""
+    async def _find_message(self, session: str, seq: int) -> Message | None:
+        """Return the message with this sequence number; None if there is none."""
         sql = "SELECT body FROM messages WHERE session = ? AND seq = ?"
-        row = await self._connection.fetch_one(sql, (session, length))
-        last = None if row is None else _message.decode(row[0])
-        return last.calls if isinstance(last, AssistantMessage) else ()
+        row = await self._connection.fetch_one(sql, (session, seq))
+        return None if row is None else _message.decode(row[0])
+
+    async def _name(self, session: str) -> None:
+        """Name a session that has no name by its first message, as at every end of a turn."""
+        first = await self._find_message(session, 1)
+        title = "" if first is None else make_title([first])
+        sql = "UPDATE sessions SET name = ? WHERE id = ? AND name = ''"
+        await self._connection.execute(sql, (sanitize(title), session))
 
     async def _find_result(self, call: CallPart, session: str, owner: str) -> ToolResult | None:
         """Return the stored result, or None while the call is open.

@@ -18,6 +18,7 @@ from handspan.store.tables.conversations import SESSION, get_session
 from handspan.store.tables.database import Database, TableConnection
 from handspan.store.tables.rows import ALL_ROWS
 from handspan.store.tables.thread_changes import TalkMessage, add, clear, remove
+from handspan.store.tables.turn_ends import read_ends
 
 _PAGE: Final = f"SELECT {SESSION} FROM sessions WHERE owner = ? ORDER BY active DESC, id DESC LIMIT ? OFFSET ?"
 
@@ -49,8 +50,9 @@ class StoredThreads:
         """Return the entries of one message; none if there is no such message."""
 
         async def work(connection: TableConnection) -> list[ThreadEntry]:
-            seq = await _find_seq(await get_session(thread, owner, connection), number, connection)
-            return await _entries(thread, seq, seq, connection) if seq is not None else []
+            session = await get_session(thread, owner, connection)
+            seq = await _find_seq(session, number, connection)
+            return await _entries(session, seq, seq, connection) if seq is not None else []
 
         return await self._database.read(work)
 
@@ -110,9 +112,9 @@ async def _load_entries(
     thread: str, owner: str, offset: int, limit: int | None, connection: TableConnection
 ) -> list[ThreadEntry]:
     """Return the entries from `offset` on. Decode only the messages of these entries."""
-    length = (await get_session(thread, owner, connection)).length
+    session = await get_session(thread, owner, connection)
     if offset == 0 and limit is None:
-        return await _entries(thread, 1, length, connection)
+        return await _entries(session, 1, session.length, connection)
     ends = list(accumulate(await _entry_counts(thread, connection)))  # the number of entries up to each message
     total = ends[-1] if ends else 0
     if offset >= total:
@@ -120,7 +122,7 @@ async def _load_entries(
     until = total if limit is None else min(total, offset + limit)
     first, last = bisect_right(ends, offset) + 1, bisect_left(ends, until) + 1
     skipped = ends[first - 2] if first > 1 else 0
-    return (await _entries(thread, first, last, connection))[offset - skipped : until - skipped]
+    return (await _entries(session, first, last, connection))[offset - skipped : until - skipped]
 
 
 async def _entry_counts(thread: str, connection: TableConnection) -> list[int]:
@@ -130,16 +132,19 @@ async def _entry_counts(thread: str, connection: TableConnection) -> list[int]:
     return [1 if opens is None else len(msgspec.json.decode(opens)) for opens in opened[:-1]]
 
 
-async def _entries(thread: str, first: int, last: int, connection: TableConnection) -> list[ThreadEntry]:
+async def _entries(session: SessionRecord, first: int, last: int, connection: TableConnection) -> list[ThreadEntry]:
     """Return the entries of the messages from `first` to `last`."""
+    ends = await read_ends(session, first, connection)
     sql = "SELECT seq, number, at, body FROM messages WHERE session = ? AND seq BETWEEN ? AND ? ORDER BY seq"
     entries: list[ThreadEntry] = []
     calls: tuple[CallPart, ...] = ()
     # One message before the first: a results message needs the calls that it answers.
-    for seq, number, at, body in await connection.fetch_all(sql, (sanitize(thread), first - 1, last)):
-        message = _decode(thread, body)
+    for seq, number, at, body in await connection.fetch_all(sql, (session.id, first - 1, last)):
+        message = _decode(session.id, body)
         if seq >= first:
             entries += _split_message(number, at, message, calls)
+            if seq in ends:
+                entries[-1] = msgspec.structs.replace(entries[-1], ended=ends[seq])
         calls = message.calls if type(message) is AssistantMessage else ()
     return entries
 
