@@ -35,6 +35,7 @@ from handspan.mcp.fast_calls import FastCalls
 from handspan.mcp.fast_sessions import FastSessions, client_of
 from handspan.mcp.offer import ClientRequest, McpOffer
 from handspan.mcp.progress import ProgressSender
+from handspan.mcp.session_bounds import SessionBounds, SessionLimits
 from handspan.mcp.shell import AsgiApp, Receive, Scope, Send
 from mcp import MCPError
 
@@ -115,8 +116,7 @@ class ProtocolServer:
     async def serve_http(
         self,
         *,
-        idle_timeout: float,
-        sessions: int,
+        sessions: SessionLimits,
         body_bytes: int,
         hosts: Sequence[str] | None = None,
         events: EventStore | None = None,
@@ -131,15 +131,16 @@ class ProtocolServer:
             event_store=events,
             retry_interval=None if events is None else _RETRY_MILLISECONDS,
             security_settings=None if hosts is None else _host_rules(hosts),
-            session_idle_timeout=idle_timeout,
-            max_sessions=sessions,
+            session_idle_timeout=sessions.idle_timeout,
+            max_sessions=None,  # `SessionBounds` ends old ones instead
             max_request_body_size=body_bytes,
         )
         async with http.run():
             try:
                 stamp: JsonObject = self._server.server_info_stamp
                 with_session = self._fast_sessions if events is None else None  # the fast way stores nothing
-                library = _trim_headers(http.handle_request)
+                bounds = SessionBounds(_trim_headers(http.handle_request), sessions, self._fast_sessions.forget)
+                library = bounds.answer
                 yield FastCalls(self._offer, library, stamp, self._is_plain, with_session).answer
             finally:
                 await self._notices.close()
@@ -329,7 +330,7 @@ def make_asgi(server: ProtocolServer, path: str, hosts: Sequence[str], events: E
         if scope["type"] == "lifespan":
             await receive()
             async with server.serve_http(
-                idle_timeout=1800, sessions=1000, body_bytes=4 * 1024 * 1024, hosts=hosts, events=events
+                sessions=SessionLimits(1000, 1000, 1800.0), body_bytes=4 * 1024 * 1024, hosts=hosts, events=events
             ) as handler:
                 await send({"type": "lifespan.startup.complete"})
                 await receive()

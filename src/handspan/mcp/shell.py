@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from handspan.core.errors import DefinitionError
+from handspan.core.late_imports import LATE_IMPORTS
 from handspan.core.version import VERSION
 from handspan.mcp.offer import McpOffer, ProviderOffer
 from handspan.mcp.provider import CompositeToolProvider, ToolProvider
@@ -52,7 +53,8 @@ class McpServerShell:
 
     async def serve_stdio(self) -> None:
         """Serve one client over standard input and output, until it closes them."""
-        from handspan.mcp.protocol import ProtocolServer  # noqa: PLC0415 - a heavy library, loaded when it is needed
+        with LATE_IMPORTS:
+            from handspan.mcp.protocol import ProtocolServer  # noqa: PLC0415 - a heavy library, loaded when needed
 
         await ProtocolServer(self.offer, self.name, self.version, self.instructions).serve_stdio()
 
@@ -63,6 +65,7 @@ class McpServerShell:
         `hosts` are the names under which clients may reach it, without a port. Requests and pages that name another
         host are refused: a hostile page could make its own name point to this computer.
         """
-        from handspan.mcp.protocol import ProtocolServer, make_asgi  # noqa: PLC0415 - as above
+        with LATE_IMPORTS:
+            from handspan.mcp.protocol import ProtocolServer, make_asgi  # noqa: PLC0415 - as above
 
         return make_asgi(ProtocolServer(self.offer, self.name, self.version, self.instructions), path, hosts)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, cast
 from msgspec.structs import replace
 
 from handspan.core.errors import ToolError
+from handspan.core.values import round_seconds
 from handspan.net.dial import Dialer, Resolve, Streams, resolve_by_system
 from handspan.net.exchange import (
     REDIRECT_STATUSES,
@@ -112,7 +113,7 @@ class NetGuard:
         except TimeoutError as error:
             raise ToolError(
                 "timeout",
-                f"No complete answer from {hop.url.host!r} within {limits.seconds or SILENCE_SECONDS:g} s. "
+                f"No complete answer from {hop.url.host!r} within {round_seconds(limits.seconds or SILENCE_SECONDS)}. "
                 "Try again later or ask for less.",
             ) from error
 

@@ -43,6 +43,7 @@ class Entry:
         "permissions_to_ask",
         "placement",
         "questions",
+        "result_source",
         "run",
         "scope",
         "slots",
@@ -83,6 +84,7 @@ class Entry:
         self.asks = handling.asks
         self.missing = handling.missing
         self.is_read_only = handling.is_read_only
+        self.result_source = handling.result_source
         self.facts = ToolFacts(
             origin,
             spec.version,

@@ -1,6 +1,7 @@
 """The one place that holds tools, by scope and name (SPEC R1, R2, R5, R9)."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TypeAlias
 from weakref import WeakValueDictionary
 
@@ -9,15 +10,17 @@ from msgspec import Struct, structs
 from handspan.core.agents import Agent, SkillTools
 from handspan.core.errors import DefinitionError, NameTaken
 from handspan.core.names import check_own_name, is_outside_name, matches, matches_any
-from handspan.core.principals import BUILTIN, GLOBAL, Origin, Principal, ToolScope
+from handspan.core.principals import BUILTIN, GLOBAL, OUTSIDE, Origin, Principal, ToolScope
 from handspan.core.schema import Validator
 from handspan.core.sources import Broken
 from handspan.core.tool import Handling, Tool, ToolSpec, handling_of
 from handspan.registry.entry import Entry, ScopedTools
+from handspan.registry.name_rights import DisplacedTool, NameListener, NameRights, describe_refusal
 from handspan.registry.pins import DefinitionChange, PinnedSpecs, PinPolicy, owner_of
 from handspan.registry.selection import ToolSelection
 from handspan.registry.toolbox import Toolbox
 
+_log = logging.getLogger(__name__)
 _BoxKey: TypeAlias = tuple[Agent, str, str, bool, SkillTools | None]
 _SelectionKey: TypeAlias = tuple[Agent, str, SkillTools | None]
 
@@ -29,7 +32,7 @@ class RegistryRules(Struct, frozen=True):
     disabled: tuple[str, ...] = ()
     """Globs of names, or `origin:KIND` and `origin:KIND(NAME)`: switched off for all owners (R9)."""
     allow_shadowing: tuple[str, ...] = ()
-    """Names of built-in tools that tools from outside may take (R2)."""
+    """Names of the gateway's own tools that tools from outside may take (R2)."""
     shown: int = 0
     """With more tools than this a model is sent only some of them; 0: always all (R4)."""
 
@@ -53,8 +56,10 @@ class Registry:
         """(owner, name) → why the owner has no tool of this name, if its supplier is known and away; else ""."""
         self._rules = rules or RegistryRules()
         self._disabled = set(self._rules.disabled)
+        self._listeners: list[NameListener] = []
         self._scopes: WeakValueDictionary[ToolScope, ScopedTools] = WeakValueDictionary()
         self._global = self._tools_in(GLOBAL)
+        self.rights = NameRights(self._global, self._rules.allow_shadowing)
         self._no_turn = ScopedTools(ToolScope("turn"))
         self._by_origin: dict[Origin, dict[tuple[ToolScope, str], ScopedTools]] = {}
         self._toolboxes: WeakValueDictionary[_BoxKey, Toolbox] = WeakValueDictionary()
@@ -65,11 +70,12 @@ class Registry:
     ) -> Entry:
         """Add this tool. `handling` comes from its source; None: the tool's own handling is used.
 
-        Raises `NameTaken` when the scope has a tool of that name, `DefinitionError` when the tool is not valid.
+        A tool of a lower rank that has the name loses it (SPEC R5). Raises `NameTaken` when the name belongs to another
+        tool or source, `DefinitionError` when the tool is not valid.
         """
         scoped = self._tools_in(scope)
         holder = scoped.entries.get(tool.spec.name)
-        if holder is not None:
+        if holder is not None and holder.origin.rank <= origin.rank:
             raise NameTaken(
                 f"Tool {tool.spec.name!r} is already registered by {holder.origin}: choose another name or use a prefix"
             )
@@ -109,6 +115,7 @@ class Registry:
         changes = self._pins.compare(pins, origin, scope, specs) if isinstance(pins, str) else pins or {}
         for name, entry in entries.items():
             entry.mark(changes.get(name))
+        self._make_way(origin, scoped, entries.keys() - before.keys())
         scoped.replace(before, entries)
         self._index_origin(origin, scoped, before, entries)
         self._notify(scope)
@@ -132,23 +139,37 @@ class Registry:
         entry = None if scoped is None else scoped.entries.get(name)
         return None if entry is None else entry.origin
 
-    def unregister(self, name: str, scope: ToolScope = GLOBAL) -> bool:
-        """Remove one tool. Return False if there is no tool of that name."""
-        entry = self._tools_in(scope).remove(name)
-        if entry is None:
+    def unregister(self, name: str, scope: ToolScope = GLOBAL, origin: Origin | None = None) -> bool:
+        """Remove one tool; with `origin`, only one of that origin. Return False if there is no such tool."""
+        entry = self._tools_in(scope).entries.get(name)
+        if entry is None or entry.origin != (origin or entry.origin):
             return False
-        of_origin = self._by_origin[entry.origin]
-        del of_origin[scope, name]
-        if not of_origin:
-            del self._by_origin[entry.origin]
+        self._remove(entry)
         return True
 
     def unregister_by_source(self, origin: Origin) -> int:
         """Remove every tool of this origin, for example when its connection closes. Return their number."""
+        self.rights.remove_claims(origin)
         gone = self._by_origin.pop(origin, {})
         for (_, name), scoped in gone.items():
             scoped.remove(name)
         return len(gone)
+
+    # Names that belong to a source (SPEC R2, R5).
+
+    def listen(self, listener: NameListener) -> None:
+        """Tell this listener from now on which names are reserved and which tools have lost theirs."""
+        self._listeners.append(listener)
+
+    def reserve(self, source: str, names: Mapping[str, Origin]) -> None:
+        """Keep these names, and no others, for a source: no client's tool has one, also while its own tools are away.
+
+        A name that ends with `__` stands for all names that begin with it. Tools of clients that have such names go.
+        """
+        if self.rights.reserve(source, names):
+            for listener in self._listeners:
+                listener.on_reserved()
+            self._displace_outranked()
 
     def count(self, origin: Origin) -> int:
         """Return the number of tools of this origin."""
@@ -156,12 +177,13 @@ class Registry:
 
     def use(self, rules: RegistryRules, switched_off: Iterable[str]) -> None:
         """Apply these rules from now on, and switch off the patterns that people have switched off in addition."""
-        self._rules = rules
+        self._rules, self.rights.allowed = rules, rules.allow_shadowing
         self._disabled = {*rules.disabled, *switched_off}
         for entry in self:
             entry.limit(rules.timeouts)
         for selection in self._selections.values():
             selection.shown = rules.shown
+        self._displace_outranked()
         self._global.mark_changed()
 
     def disable(self, pattern: str) -> None:
@@ -215,6 +237,10 @@ class Registry:
             box = self._toolboxes[key] = Toolbox(turn, scoped, self._selection(agent, who.owner, skill_tools))
         return box
 
+    def shared_toolbox(self, agent: Agent, skill_tools: SkillTools) -> Toolbox:
+        """Return what this agent may use of the tools that all owners share: no client's tool is among them."""
+        return self.toolbox(agent, Principal(""), skill_tools=skill_tools)
+
     def _selection(self, agent: Agent, owner: str, skill_tools: SkillTools | None) -> ToolSelection:
         key = (agent, owner, skill_tools)
         selection = self._selections.get(key)
@@ -255,6 +281,7 @@ class Registry:
 
     def _add(self, scoped: ScopedTools, tool: Tool, origin: Origin, handling: Handling | None) -> Entry:
         entry = self._make_entry(scoped, tool, origin, handling)
+        self._make_way(origin, scoped, (tool.spec.name,))
         scoped.add(entry)
         self._by_origin.setdefault(origin, {})[scoped.scope, tool.spec.name] = scoped
         return entry
@@ -262,7 +289,7 @@ class Registry:
     def _make_entry(self, scoped: ScopedTools, tool: Tool, origin: Origin, handling: Handling | None) -> Entry:
         if scoped.scope.kind != "global" and not scoped.scope.id:
             raise DefinitionError(f"Tool {tool.spec.name!r} has no {scoped.scope.kind} to be for: give the scope an id")
-        self._check_name(tool.spec.name, origin)
+        self._check_name(tool.spec.name, origin, scoped.scope)
         return Entry(tool, origin, scoped.scope, self._rules.timeouts, handling)
 
     def _make_entries(
@@ -283,9 +310,9 @@ class Registry:
         return entries, refused
 
     def _check_holder(self, scoped: ScopedTools, name: str, origin: Origin) -> None:
-        """Raise `NameTaken` if another origin has a tool of this name in the scope."""
+        """Raise `NameTaken` if another origin, of the same or a higher rank, has a tool of this name in the scope."""
         holder = scoped.entries.get(name)
-        if holder is not None and holder.origin != origin:
+        if holder is not None and holder.origin != origin and holder.origin.rank <= origin.rank:
             raise NameTaken(f"Tool {name!r} belongs to {holder.origin}, and {origin} may replace only its own")
 
     def _index_origin(self, origin: Origin, scoped: ScopedTools, gone: Iterable[str], names: Iterable[str]) -> None:
@@ -300,20 +327,54 @@ class Registry:
         if self._changed is not None:
             self._changed(owner_of(scope))
 
-    def _check_name(self, name: str, origin: Origin) -> None:
-        """Raise `DefinitionError` for a name that is not valid, `NameTaken` if it is reserved for a built-in tool."""
+    def _check_name(self, name: str, origin: Origin, scope: ToolScope) -> None:
+        """Raise `DefinitionError` for a name that is not valid, `NameTaken` if a source of higher rank has it."""
         if not origin.is_foreign:
             check_own_name(name)
         elif not is_outside_name(name):
             raise DefinitionError(f"{name!r} can't be a tool's name here: convert it with names.outside_name first")
-        if origin.is_builtin or name in self._rules.allow_shadowing:
+        self.rights.check(name, origin, scope)
+
+    def _make_way(self, origin: Origin, scoped: ScopedTools, names: Collection[str]) -> None:
+        """Displace the tools of a lower rank that have these names: in this scope; by a global tool, in every scope."""
+        if origin.rank == OUTSIDE:
             return
-        builtin = self._global.entries.get(name)
-        if builtin is not None and builtin.origin.is_builtin:
-            raise NameTaken(
-                f"Tool name {name!r} is reserved for the built-in tool: choose another name, "
-                "or let the operator list it in tools.allow_shadowing"
-            )
+        in_scope = (scoped.entries[name] for name in names if name in scoped.entries)
+        displaced = [entry for entry in in_scope if entry.origin.rank > origin.rank]
+        if scoped is self._global and names:
+            taken = set(names).difference(self._rules.allow_shadowing)
+            others = [other for other in self._scopes.values() if other is not scoped]
+            named = (other.entries[name] for other in others for name in other.entries.keys() & taken)
+            displaced += [entry for entry in named if entry.origin.rank > origin.rank]
+        self._displace([DisplacedTool(entry, describe_refusal(entry.spec.name, origin)) for entry in displaced])
+
+    def _displace_outranked(self) -> None:
+        """Displace the tools of clients whose names belong to other sources now."""
+        outside = [entry for entry in self if entry.origin.rank == OUTSIDE]
+        owners = ((entry, self.rights.find_owner(entry.spec.name)) for entry in outside)
+        self._displace(
+            [DisplacedTool(entry, describe_refusal(entry.spec.name, owner)) for entry, owner in owners if owner]
+        )
+
+    def _displace(self, tools: list[DisplacedTool]) -> None:
+        """Remove these tools, and tell the listeners."""
+        by_origin: dict[Origin, list[DisplacedTool]] = {}
+        for tool in tools:
+            entry = tool.entry
+            self._remove(entry)
+            self.rights.add_claim(entry.spec.name, entry.origin, entry.scope)
+            by_origin.setdefault(entry.origin, []).append(tool)
+            _log.warning("%s has lost its tool %r: %s", entry.origin, entry.spec.name, tool.reason)
+        for origin, displaced in by_origin.items():
+            for listener in self._listeners:
+                listener.on_displaced(origin, displaced)
+
+    def _remove(self, entry: Entry) -> None:
+        self._tools_in(entry.scope).remove(entry.spec.name)
+        of_origin = self._by_origin[entry.origin]
+        del of_origin[entry.scope, entry.spec.name]
+        if not of_origin:
+            del self._by_origin[entry.origin]
 
     def _tools_in(self, scope: ToolScope) -> ScopedTools:
         scoped = self._scopes.get(scope)

@@ -130,6 +130,15 @@ class ToolSelection:
         return entry.internal and not (skill_tools is not None and matches_any(skill_tools.globs, entry.spec.name))
 
 
+def why_unusable(entry: Entry) -> str:
+    """Return why no agent can use this tool now, whatever it selects; an empty text if agents can."""
+    if entry.internal:
+        return _HIDDEN
+    if entry.change is not None and entry.change.blocks:
+        return _describe_change(entry)
+    return entry.missing
+
+
 def _is_search(entry: Entry) -> bool:
     return entry.spec.name == SEARCH_TOOLS and entry.origin.is_builtin
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from handspan.core.errors import ToolError
 from handspan.core.names import did_you_mean, list_known
+from handspan.core.principals import ToolScope
 from handspan.core.tool import SEARCH_TOOLS, ToolSpec
 from handspan.registry.entry import Entry, ScopedTools
 from handspan.registry.selection import Reason, ToolSelection, reasons, refusal
@@ -33,6 +34,11 @@ class Toolbox:
         """The tools that a model was sent last: those of `_base`, then hidden tools in use."""
         self._sent_names: list[str] = []
         """The names of the hidden tools in `_sent`."""
+
+    @property
+    def scopes(self) -> list[ToolScope]:
+        """The scopes whose tools are here."""
+        return [tools.scope for tools in (self._turn, self._session, self._owner, self._global)]
 
     def find(self, name: str) -> Entry | None:
         """Return the tool of this name, or None if this agent may not use it."""

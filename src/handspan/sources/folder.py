@@ -11,6 +11,7 @@ import hashlib
 import importlib.util
 import logging
 import os
+import shlex
 import sys
 import threading
 from collections.abc import Callable, Coroutine
@@ -18,14 +19,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final, TypeAlias
 
+from handspan.config.other_writers import find_other_writer
 from handspan.core.principals import Origin
 from handspan.core.sources import Broken, SourceState, SourceStatus
 from handspan.core.tool import Tool
 from handspan.registry.registry import Registry
 from handspan.sources.plugins import describe_problem, tools_in
 
-_Stamp: TypeAlias = tuple[int, int, int]
-"""Time of change, size and inode of a file. When the file's content changes, one of them changes."""
+_Stamp: TypeAlias = tuple[int, int, int, str]
+"""Time of change, size and inode of a file, and why it must not run. One of them changes with its content or mode."""
 
 _SCAN_SECONDS: Final = 1.0
 _LOAD_SECONDS: Final = 10.0
@@ -49,6 +51,8 @@ class FolderTools:
         """The files that were read, each with its stamp at that time."""
         self._tools: dict[Path, list[str]] = {}
         """The names of the registered tools of each file."""
+        self._kept: dict[Path, list[str]] = {}
+        """The names of the last tools of each file that is broken: clients do not get them meanwhile (SPEC R2)."""
         self._broken: dict[Path, list[Broken]] = {}
         self._status: SourceStatus = "closed"
         self._lock = asyncio.Lock()
@@ -79,6 +83,8 @@ class FolderTools:
         for path in list(self._stamps):
             self._forget(path)
         self._broken.clear()
+        self._kept.clear()
+        self._keep_names()
 
     async def refresh(self, *, is_forced: bool = False) -> None:
         """Read the files that are new or changed, and forget those that are gone. `is_forced`: read all again.
@@ -132,8 +138,10 @@ class FolderTools:
                 stale |= self._broken.keys() & found.keys()  # what broke a file, such as a taken name, may be gone now
             for path in gone:
                 self._forget(path)
+                self._kept.pop(path, None)
             for path in sorted(stale):
                 await self._read(path, found[path])
+            self._keep_names()
             return [*gone, *sorted(stale)]
 
     def _report_folder(self, error: OSError) -> list[Path]:
@@ -145,6 +153,9 @@ class FolderTools:
 
     async def _read(self, path: Path, stamp: _Stamp) -> None:
         """Load a file, and register its tools or note why it is broken."""
+        if refusal := stamp[-1]:
+            self._exchange(path, stamp, [], refusal)
+            return
         match await _load_aside(path):
             case None:
                 text = f"it is still loading after {_LOAD_SECONDS:g} s: move what takes long into the tool's function"
@@ -156,12 +167,15 @@ class FolderTools:
 
     def _exchange(self, path: Path, stamp: _Stamp, tools: list[Tool], problem: str) -> None:
         """Replace the tools of the file by these, in one step. `problem`: why the file is broken; empty: it is not."""
+        known = self._tools.get(path) or self._kept.get(path, [])
+        self._kept[path] = known if problem else []
+        self._keep_names()
         self._forget(path)
         broken = [Broken(str(path), problem)] if problem else []
         names = []
         for tool in tools:
             try:
-                self._registry.register(tool, Origin("plugin", path.stem))
+                self._registry.register(tool, _origin(path))
                 names.append(tool.spec.name)
             except Exception as error:  # code that is not ours made the tool
                 broken.append(Broken(str(path), describe_problem(error)))
@@ -169,11 +183,19 @@ class FolderTools:
         if broken:
             self._broken[path] = broken
 
+    def _keep_names(self) -> None:
+        names = {name: _origin(path) for path, kept in self._kept.items() for name in kept}
+        self._registry.reserve(self.name, names)
+
     def _forget(self, path: Path) -> None:
         for name in self._tools.pop(path, ()):
-            self._registry.unregister(name)
+            self._registry.unregister(name, origin=_origin(path))
         self._stamps.pop(path, None)
         self._broken.pop(path, None)
+
+
+def _origin(path: Path) -> Origin:
+    return Origin("plugin", path.stem)
 
 
 def _scan(folder: Path) -> dict[Path, _Stamp]:
@@ -186,18 +208,32 @@ def _scan(folder: Path) -> dict[Path, _Stamp]:
         for entry in entries:
             if entry.name.endswith(".py") and not entry.name.startswith(("_", ".")):
                 with contextlib.suppress(FileNotFoundError):
-                    found[folder / entry.name] = _stamp(entry)
+                    found[folder / entry.name] = _stamp(folder, entry)
     return found
 
 
-def _stamp(entry: os.DirEntry[str]) -> _Stamp:
+def _stamp(folder: Path, entry: os.DirEntry[str]) -> _Stamp:
     try:
         status = entry.stat()
+        refusal = _find_refusal(folder, folder / entry.name)
     except FileNotFoundError:
         raise
-    except OSError as error:  # such as a link to itself: loading the file will say what is wrong
-        return (-1, -1, error.errno or 0)
-    return (status.st_mtime_ns, status.st_size, status.st_ino)
+    except OSError as error:  # such as a link to itself. It may be another file when it is loaded: so it is not
+        return (-1, -1, error.errno or 0, f"can't be read: {error.strerror}. Repair or remove it.")
+    return (status.st_ctime_ns, status.st_size, status.st_ino, refusal)
+
+
+def _find_refusal(folder: Path, path: Path) -> str:
+    """Return why this file must not run: other users could have written it, or it is elsewhere. Empty: it may."""
+    target = path.resolve()
+    if not target.is_relative_to(folder.resolve()):
+        return f"is a link that leads out of this folder. Type: cp --remove-destination {_quote(target)} {_quote(path)}"
+    problem = find_other_writer(folder, f"the folder {str(folder)!r}") or find_other_writer(path)
+    return f"is not run: {problem}" if problem else ""
+
+
+def _quote(path: Path) -> str:
+    return shlex.quote(str(path))
 
 
 def _log_change(path: Path, tools: list[str] | None, broken: list[Broken]) -> None:

@@ -95,13 +95,20 @@ class GraphTools:
         """Register the tool, if needed under another name, and return it as it is registered."""
         try:
             self._registry.register(tool, origin, scope, tool.handling)
-        except NameTaken:  # a built-in tool or another tool of this client has the name
+        except NameTaken:  # it is a name of the gateway's own, or another tool of this client has it
             tool = tool.with_name(self._prefixed_name(tool, scope))
             self._registry.register(tool, origin, scope, tool.handling)
         return tool
 
     def _prefixed_name(self, tool: GraphTool, scope: ToolScope) -> str:
-        """Return the tool's name after its node's name (SPEC H1); with a hash if that is taken or not allowed."""
+        """Return the tool's name after its node's name (SPEC H1); with a hash if that is taken or not allowed.
+
+        A node that is called like an MCP server gets `page_` before it: names with that prefix are the server's.
+        """
         name = f"{tool.node}__{tool.own_name}"
-        is_taken = self._registry.holder(name) is not None or self._registry.holder(name, scope) is not None
-        return name if is_outside_name(name) and not is_taken else outside_name(name, taken=(name,))
+        while True:
+            is_taken = self._registry.holder(name) is not None or self._registry.holder(name, scope) is not None
+            fitting = name if is_outside_name(name) and not is_taken else outside_name(name, taken=(name,))
+            if self._registry.rights.find_owner(fitting) is None:
+                return fitting
+            name = f"page_{name}"

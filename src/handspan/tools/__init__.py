@@ -2,6 +2,7 @@
 
 Holds:   one file for each family of tools: `clock.py`, `files.py`, `memory.py`, `web.py`, `web_search.py`,
          `message.py`, `artifact.py`, `ask.py`, `search/`, `shell/`.
+         `result_sources.py`: where the words of their results come from.
          Below the file tools: `workspace.py` (read it first), which uses `paths.py`, `directories.py`, `new_file.py`;
          `text_pages.py` and `decoding.py` read texts, `media_files.py` images and PDF.
          Below the shell tools: `sandbox.py` (with `mounts.py`, `seccomp.py`, `starter.py`, `self_test.py`),

@@ -16,6 +16,7 @@ from handspan.core.context import ToolContext
 from handspan.core.errors import ToolError
 from handspan.core.tool import READ_ONLY, ToolSpec
 from handspan.core.values import Json, JsonObject
+from handspan.tools.result_sources import FROM_ARTIFACT
 
 _DEFAULT_LIMIT: Final = 32 * 1024
 _MAX_LIMIT: Final = 60 * 1024
@@ -63,6 +64,7 @@ class ReadArtifact:
         timeout=10.0,
         annotations=READ_ONLY,
     )
+    handling: Final = FROM_ARTIFACT
 
     def __init__(self, result_limit: int = 64 * 1024) -> None:
         """`result_limit`: the engine's limit for a result. An answer of this tool always stays below that limit."""

@@ -14,6 +14,7 @@ from handspan.tools.decoding import HEAD, detect_encoding, find_encoding, is_utf
 from handspan.tools.directories import DirectoryEntry
 from handspan.tools.media_files import MediaFiles, is_media
 from handspan.tools.paths import quote_path
+from handspan.tools.result_sources import FROM_FILE
 from handspan.tools.text_pages import PageReader
 from handspan.tools.workspace import REWRITE_LIMIT, Workspace
 
@@ -72,6 +73,7 @@ class ReadFile:
         timeout=_SECONDS,
         annotations=READS_WORKSPACE,
     )
+    handling: Final = FROM_FILE
 
     def __init__(
         self, workspace: Workspace, result_limit: int = RESULT_LIMIT, media: MediaWorkers | None = None

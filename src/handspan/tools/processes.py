@@ -59,6 +59,8 @@ class SandboxHandshake(Struct, frozen=True):
     """The gateway's end, with `SO_PASSCRED`, so that the report has the id of the first process."""
     on_listener: Callable[[socket.socket], None] | None = None
     """Gets the listening socket that the starter sends before the command begins; None: there is no starter."""
+    on_first: Callable[[int], object] | None = None
+    """Gets the id of the first process while that waits for its release; None: nothing has to be done with it."""
 
 
 class ChildResult(Struct, frozen=True):
@@ -283,6 +285,8 @@ class _Child:
         with suppress(OSError):  # an old kernel has no pidfd: then `end` does not wait for the first process
             self._init = os.pidfd_open(pid)
         self._started = True
+        if self._launch.sandbox.on_first is not None:
+            self._launch.sandbox.on_first(pid)
         gateway_end.send(b"\n")
         if self._launch.sandbox.on_listener is not None:
             self._loop.add_reader(gateway_end, self._receive_listener, gateway_end, self._launch.sandbox.on_listener)

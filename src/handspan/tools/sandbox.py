@@ -35,6 +35,7 @@ from typing import Final, Literal, TypeAlias
 from msgspec import Struct
 
 from handspan.core.errors import ToolError
+from handspan.tools.memory_group import MemoryGroup, open_memory_group
 from handspan.tools.mounts import SANDBOX_PATH, WORKSPACE, Mounts
 from handspan.tools.processes import Launch, SandboxHandshake, find_program, run_child
 from handspan.tools.seccomp import system_call_filter
@@ -50,7 +51,9 @@ _NO_RELEASE: Final = 97
 # runs and waits for the gateway's release: `read` fails when the gateway is gone. The first process keeps bubblewrap's
 # own user, so that bubblewrap may kill it. At its end it reports how many processes are left: they end with it, and
 # the caller should know. A zombie is not counted: its command line is empty.
+# When the computer runs out of memory, the kernel ends processes of the sandbox before all others (oom_score_adj).
 _FIRST_PROCESS: Final = """
+echo 1000 2>/dev/null >/proc/self/oom_score_adj
 echo >&0; read -r word || exit {no_release}
 "$@" {descriptors}
 code=$? left=0
@@ -84,7 +87,7 @@ TakeListener: TypeAlias = Callable[[socket.socket], None]
 
 
 class CommandLimits(Struct, frozen=True):
-    """Limits of one command, in bytes, seconds and counts. All but `scratch` hold for each process of the command."""
+    """Limits of one command, in bytes, seconds and counts. All but `scratch` and `all_memory` are for each process."""
 
     cpu_seconds: int = 300
     memory: int = 2 * 1024**3
@@ -96,6 +99,8 @@ class CommandLimits(Struct, frozen=True):
     """For all commands together if the sandbox has its own user; otherwise for one command."""
     scratch: int = 256 * 1024**2
     """The size of /tmp, and of /dev/shm."""
+    all_memory: int = 0
+    """For all processes of all commands together, where the system can bound that. 0: half of the memory."""
 
     def prlimit(self, program: str) -> tuple[str, ...]:
         """Return the words that start `prlimit` with these limits."""
@@ -169,6 +174,8 @@ class Sandbox:
         self._wanted_uid = uid
         self._uid = uid if self._as_root else os.geteuid()
         self._limits = limits or CommandLimits()
+        self._group: MemoryGroup | None = None
+        """What bounds the memory of all commands; None before the test, and where the system can't."""
         self._mounts = Mounts(workspace, self.hidden, self._limits.scratch)
         self._filter = system_call_filter(os.uname().machine)
 
@@ -263,7 +270,12 @@ class Sandbox:
                 "--",
                 *self._wrap_command(argv, is_guarded=network == "guarded"),
             )
-            handshake = SandboxHandshake(sandbox_end, gateway_end, on_listener if network == "guarded" else None)
+            handshake = SandboxHandshake(
+                sandbox_end,
+                gateway_end,
+                on_listener if network == "guarded" else None,
+                self._group.add if self._group else None,
+            )
             # The environment is empty: commands can read it as the environment of process 1.
             yield Launch(line, "/", {}, tuple(opened), handshake)
         finally:
@@ -334,6 +346,7 @@ class Sandbox:
 
     async def _test(self) -> SandboxReport:
         """Return the report of a self-test with the wanted network or, if the starter can't run, without one."""
+        self._group = open_memory_group(self._limits.all_memory)
         if self._wanted_network != "guarded":
             return await self._test_with(self._wanted_network)
         problem = find_starter_problem()
@@ -349,6 +362,7 @@ class Sandbox:
         """Run the self-test inside of the sandbox and return its report."""
         script = ("sh", "-c", SELF_TEST, "sh", str(self._uid), str(self._limits.open_files), network)
         received: list[socket.socket] = []
+        group = self._group
         try:
             with self._launch(script, network, received.append) as launch:
                 finished = await run_child(launch, timeout=PROBE_SECONDS)
@@ -361,9 +375,20 @@ class Sandbox:
             return _inactive(*explain_failure(finished, self._how_to_allow_writing()))
         if network == "guarded" and not received:
             return _inactive("the starter of the guarded network handed out no socket")
+        if group is not None and not group.has_worked:
+            group.close()
+            self._group = None
         reason = "bubblewrap, tested" if network == "none" else f"bubblewrap, tested; network: {network}"
+        reason += f"; {self._describe_memory()}"
         warnings = self._warnings("writable" in finished.stdout)
         return SandboxReport(True, reason, warning="; ".join(filter(None, (*warnings, warning))), network=network)
+
+    def _describe_memory(self) -> str:
+        """Return which bound the memory of commands has."""
+        if self._group is not None:
+            return f"memory of all commands: {self._group.limit // 1024**2} MiB"
+        one = self._limits.memory // 1024**2
+        return f"memory: {one} MiB a process, and no bound for all (no control group); they are ended first"
 
     def _warnings(self, writable: bool) -> list[str]:
         warnings = []

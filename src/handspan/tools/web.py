@@ -14,6 +14,7 @@ from handspan.core.values import Arguments, Json, JsonObject
 from handspan.net.exchange import Fetched, OutgoingRequest, RequestLimits
 from handspan.net.guard import NetGuard
 from handspan.net.text import decode_text, media_type_of
+from handspan.tools.result_sources import name_host
 from handspan.tools.web_search import SearchEndpoint, WebSearch
 from handspan.tools.workspace import Workspace
 
@@ -41,7 +42,7 @@ def _only_reads(arguments: Arguments) -> bool:
     return arguments.get("method", "GET") in _READING_METHODS and "save_to" not in arguments
 
 
-_BY_ARGUMENTS: Final = Handling(is_read_only=_only_reads)
+_BY_ARGUMENTS: Final = Handling(is_read_only=_only_reads, result_source=name_host)
 
 
 def web_tools(

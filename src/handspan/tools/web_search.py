@@ -132,7 +132,9 @@ class WebSearch:
     def __init__(self, guard: NetGuard, endpoint: SearchEndpoint | None) -> None:
         """Raise `ConfigError` for an endpoint that is not a URL, or for an invalid JSON pointer."""
         absent = f"no search API is set: the operator has to set {ENDPOINT_SETTING} to its URL"
-        self.handling = Handling(missing=absent if endpoint is None else endpoint.missing)
+        self.handling = Handling(
+            missing=absent if endpoint is None else endpoint.missing, result_source=lambda _, value: "web search"
+        )
         self._guard = guard
         if endpoint is not None:
             self._api = _api_of(endpoint)

@@ -390,14 +390,14 @@ class McpConnection:
 
     async def _read_tools(self, link: "McpLink") -> None:
         async with asyncio.timeout(self.server.start_timeout):
-            offer = await link.offer()
+            offer = await link.offer(self.server.most_tools)
         server = self.server
         self.is_internal, self.is_trusted = server.internal_only, server.trusted
         rules = ToolRules(server.allow, server.deny, server.permissions, server.timeout)
         tools = list(make_tools(self.server_name, offer, rules, self.run_tool))
         handling = Handling("loop", internal=server.internal_only)
         refused = self._register(tools, handling, None if server.trusted else "blocks")
-        self._state = SourceState("ready", self._registry.count(self.origin), broken=tuple(refused))
+        self._state = SourceState("ready", self._registry.count(self.origin), broken=(*offer.notes, *refused))
         self._changed(self)
 
     def _register(

@@ -5,6 +5,7 @@ import binascii
 from typing import Any
 
 import mcp_types as types
+import msgspec
 
 from handspan.core.errors import ToolError
 from handspan.core.results import Attachment, AttachmentKind, Success
@@ -80,11 +81,29 @@ class Content:
         return "\n".join(self.texts)
 
     def success(self, structured: Json) -> Success:
-        """Return the structured value if there is one, else the text. Links are added as `resource_links`."""
+        """Return the structured value if there is one, else the text. Links are added as `resource_links`.
+
+        Beside a structured value stand the texts that are not that value as JSON: they may say something else.
+        """
         value: Json = self.text() if structured is None else structured
+        beside: JsonObject = {}
+        if structured is not None and (others := [text for text in self.texts if not _is_same_json(text, structured)]):
+            beside["text"] = "\n".join(others)
         if self.links:
-            value = {"result": value, "resource_links": self.links}
-        return Success(value, tuple(self.attachments))
+            beside["resource_links"] = self.links
+        return Success({"result": value, **beside} if beside else value, tuple(self.attachments))
+
+
+def _is_same_json(text: str, value: Json) -> bool:
+    """Whether the text says nothing but the value; or what stands alone in the value, or an item of a list there."""
+    alone = next(iter(value.values())) if isinstance(value, dict) and len(value) == 1 else value
+    known = (value, alone, *(alone if isinstance(alone, list) else ()))
+    if not text.strip() or text in known:
+        return True
+    try:
+        return msgspec.json.decode(text) in known
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return False
 
 
 def describe(thing: types.Resource | types.ResourceTemplate | types.Prompt) -> JsonObject:

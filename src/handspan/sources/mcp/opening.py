@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from handspan.config.settings import McpOauth, McpServer
 from handspan.core.errors import HandspanError
+from handspan.core.late_imports import LATE_IMPORTS
 from handspan.net.exchange import describe_http_error
 from handspan.net.guard import NetGuard
 from handspan.sources.mcp.logins.logins import McpLogins
@@ -145,7 +146,8 @@ async def load_sdk() -> Any:
 
 
 def _import_sdk() -> Any:
-    from handspan.sources.mcp import sdk  # noqa: PLC0415 - a heavy library, loaded with the first server
+    with LATE_IMPORTS:
+        from handspan.sources.mcp import sdk  # noqa: PLC0415 - a heavy library, loaded with the first server
 
     return sdk
 

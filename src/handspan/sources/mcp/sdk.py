@@ -12,19 +12,18 @@ from typing import Any, Final, Protocol, Self
 
 import anyio
 import mcp_types as types
-import msgspec
 from mcp.client.session import ClientRequestContext, IncomingMessage
 from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import SubscriptionLost
 from mcp.shared.message import SessionMessage
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from msgspec import Raw, Struct
 from pydantic import ValidationError
 
 from handspan.core.context import ToolContext
 from handspan.core.errors import ToolError
 from handspan.core.questions import Answer, QuestionAction
 from handspan.core.results import Success
+from handspan.core.sources import Broken
 from handspan.core.values import Arguments, Json, JsonObject, strip_invisible
 from handspan.core.version import VERSION
 from handspan.net.guard import NetGuard
@@ -34,8 +33,9 @@ from handspan.sources.mcp.logins.bearer import RequestRefusal, request_refusal
 from handspan.sources.mcp.logins.login import ScopeMissing
 from handspan.sources.mcp.opening import ServerLost
 from handspan.sources.mcp.process import LONGEST_MESSAGE, ServerProcess
+from handspan.sources.mcp.server_answers import AnswerReader
 from handspan.sources.mcp.server_requests import CountedStream, ServerRequests
-from handspan.sources.mcp.tools import ServerOffer
+from handspan.sources.mcp.tools import ListedTool, ServerOffer
 from mcp import Client, MCPError
 
 _log = logging.getLogger(__name__)
@@ -44,14 +44,8 @@ _MAX_PAGES: Final = 200
 """Pages of one list. A list that never ends is cut off there."""
 
 
-class _AnswerHead(Struct, frozen=True):
-    """What shows that a line is an answer, and of which request."""
-
-    id: int | str
-    result: Raw
-
-
-_answer_head: Final = msgspec.json.Decoder(_AnswerHead)
+_TURN_TOOLS: Final = 100
+"""After so many tools of a list, other work has its turn."""
 _caller: ContextVar[ToolContext | None] = ContextVar("_caller", default=None)
 """The call in whose task a server asks for something; None: the server asked by itself, on the link."""
 
@@ -72,6 +66,7 @@ class McpLink:
         self._is_over_http = is_over_http
         self._client: Client
         self._running: dict[str, _RunningCall] = {}
+        self.answers = AnswerReader()
         self.changed = asyncio.Event()
         self.lost = asyncio.Event()
 
@@ -84,12 +79,13 @@ class McpLink:
         """Begin to use this client, which is connected."""
         self._client = client
 
-    async def offer(self) -> ServerOffer:
-        """Return what the server has: its tools, and whether it has resources and prompts."""
-        tools = [read_tool(tool) async for tool in _list_items(self._client.list_tools, "tools")]
+    async def offer(self, most: int) -> ServerOffer:
+        """Return what the server has: its first `most` tools, each name once; whether it has resources and prompts."""
+        tools, notes = await self._list_tools(most)
         capabilities = self._client.server_capabilities
         return ServerOffer(
-            tuple(tools),
+            tuple(tools.values()),
+            tuple(notes),
             capabilities.resources is not None
             and (
                 await _has(self._client.list_resources, "resources")
@@ -97,6 +93,27 @@ class McpLink:
             ),
             capabilities.prompts is not None and await _has(self._client.list_prompts, "prompts"),
         )
+
+    async def _list_tools(self, most: int) -> tuple[dict[str, ListedTool], list[Broken]]:
+        """Return the tools by name, and what of the list is not used. A long list gives way to other work."""
+        tools: dict[str, ListedTool] = {}
+        notes: dict[str, Broken] = {}
+        self.answers.most_tools = most + 1
+        count = 0
+        async for tool in _list_items(self._client.list_tools, "tools"):
+            count += 1
+            if count > most:
+                where = f"all tools after the first {most}"
+                notes[""] = Broken(where, "the server lists more; `most_tools` of its settings says how many are used")
+                break
+            if tool.name in tools:
+                shown = strip_invisible(tool.name)
+                notes[tool.name] = Broken(shown, "the server lists this name more than once; the first tool counts")
+            else:
+                tools[tool.name] = read_tool(tool)
+            if not count % _TURN_TOOLS:
+                await asyncio.sleep(0)
+        return tools, list(notes.values())
 
     async def call(self, own_name: str, arguments: Arguments, ctx: ToolContext) -> Success:
         """Run a tool of the server. Raises `ToolError` when it fails, or when the link is lost meanwhile."""
@@ -288,7 +305,7 @@ async def _over_pipes(process: ServerProcess, link: McpLink) -> AsyncGenerator[A
             with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError, ConnectionError):
                 try:
                     async for line in process.stdout:
-                        received = _parse(line)
+                        received = link.answers.parse(line)
                         if isinstance(received, SessionMessage):
                             requests.note_received(received.message)
                         await to_sdk.send(received)
@@ -326,7 +343,7 @@ async def _over_http(url: str, http: Any, link: McpLink) -> AsyncGenerator[Any]:
     transport: Any = streamable_http_client(url, http_client=http, max_sse_event_size=LONGEST_MESSAGE)
     async with transport as (incoming, outgoing):
         requests = ServerRequests()
-        yield _CompletedStream(incoming, link.lost, requests), CountedStream(outgoing, requests)
+        yield _CompletedStream(incoming, link, requests), CountedStream(outgoing, requests)
 
 
 class _MessageStream(Protocol):
@@ -342,9 +359,9 @@ class _MessageStream(Protocol):
 class _CompletedStream:
     """A stream of messages that gives every answer a result type. The end of the stream is the loss of the link."""
 
-    def __init__(self, stream: _MessageStream, lost: asyncio.Event, requests: ServerRequests) -> None:
+    def __init__(self, stream: _MessageStream, link: McpLink, requests: ServerRequests) -> None:
         self._stream = stream
-        self._lost = lost
+        self._link = link
         self._requests = requests
         self.last_context: Context | None = None
 
@@ -353,13 +370,14 @@ class _CompletedStream:
         try:
             received = await self._stream.receive()
         except anyio.EndOfStream:
-            self._lost.set()
+            self._link.lost.set()
             raise
         self.last_context = self._stream.last_context
         if isinstance(received, Exception):
             return received
         self._requests.note_received(received.message)
-        return _complete(received)
+        self._link.answers.take(received.message)
+        return received
 
     async def aclose(self) -> None:
         """End the stream."""
@@ -379,36 +397,6 @@ class _CompletedStream:
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
-
-
-def _complete(received: SessionMessage) -> SessionMessage:
-    """Return the message. An answer without a result type is marked as complete, because the SDK would refuse it."""
-    if isinstance(received.message, types.JSONRPCResponse):
-        received.message.result.setdefault("resultType", "complete")
-    return received
-
-
-def _parse(line: bytes) -> SessionMessage | Exception:
-    try:
-        return _complete(SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False)))
-    except ValueError as error:  # not JSON, or not a message: some servers print words on standard output
-        _log.info("An MCP server wrote something that is no message: %r", line[:200])
-        return _unread_answer(line) or error
-
-
-def _unread_answer(line: bytes) -> SessionMessage | None:
-    """Return an error in place of an answer that can't be read, so that its request ends; None if it is no answer.
-
-    Such an answer may have a number with too many digits, or too many lists in lists.
-    """
-    try:
-        answer = _answer_head.decode(line)
-    except (ValueError, RecursionError):
-        return None
-    begin = bytes(answer.result)[:100].decode(errors="replace")
-    text = f"The answer of the server can't be read: it begins with {begin!r}."
-    fault = types.ErrorData(code=types.INTERNAL_ERROR, message=f"{text} Ask for less, or for other values.")
-    return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=answer.id, error=fault))
 
 
 async def _list_items(ask: Callable[..., Awaitable[Any]], field: str) -> AsyncIterator[Any]:

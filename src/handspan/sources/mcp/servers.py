@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from handspan.config.mcp_file import names_in, read_servers, write_server
+from handspan.config.mcp_file import NAME, names_in, read_servers, write_server
 from handspan.config.settings import McpServer
 from handspan.core.errors import ConfigError, DefinitionError
 from handspan.core.names import SEPARATOR, check_namespace
-from handspan.core.principals import GLOBAL, OPERATOR
+from handspan.core.principals import GLOBAL, OPERATOR, Origin
 from handspan.core.questions import Question, QuestionAction, Questions
 from handspan.core.tool import ToolSpec
 from handspan.core.values import JsonObject
@@ -55,6 +55,10 @@ class McpServers:
         self._settings = dict(servers)
         self._file = file
         self._stored = set() if file is None else set(read_servers(file))
+        self._listed = _names_in(file)
+        """The servers of the file, also those that are switched off."""
+        self._elsewhere: frozenset[str] = frozenset()
+        """The names of servers in the settings of other nodes."""
         self._registry = registry
         self._guard = guard
         self._secret = secret
@@ -70,6 +74,7 @@ class McpServers:
         self._changing = asyncio.Lock()
         """Held while servers are added, forgotten or read again: each of these reads and writes the same file."""
         self._asking: dict[str, asyncio.Task[None]] = {}
+        self._reserve()
 
     def __iter__(self) -> "Iterator[McpConnection]":
         return iter(list(self._connections.values()))
@@ -82,9 +87,26 @@ class McpServers:
         """Return why this tool is missing, if it belongs to a server that is not up; else an empty text."""
         name, separator, _ = tool.partition(SEPARATOR)
         connection = self._connections.get(name) if separator else None
+        if connection is None and separator and name in self._listed and name not in self._settings:
+            return f"the MCP server {name!r} is switched off in {NAME}."
         if connection is None or connection.state.status == "ready":
             return ""
         return f"the MCP server {name!r} is not up. `handspan mcp` says why."
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of all servers in the settings of this node, also of those that are switched off."""
+        return self._listed.union(self._settings)
+
+    def keep_names(self, names: frozenset[str]) -> None:
+        """Keep the names of servers that are in the settings of other nodes, and no others of theirs."""
+        self._elsewhere = names
+        self._reserve()
+
+    def _reserve(self) -> None:
+        """Keep the names of all servers for them: also of those that are down, logged out or switched off (SPEC R2)."""
+        names = {*self.names, *self._elsewhere, *self._connections}
+        self._registry.reserve("mcp", {f"{name}{SEPARATOR}": Origin("mcp", name) for name in names})
 
     async def open(self) -> None:
         """Begin to connect to all servers, side by side."""
@@ -111,6 +133,7 @@ class McpServers:
         async with self._changing:
             if name in self._foreign:
                 await self.remove(name)
+                self._reserve()
 
     async def add(self, name: str, server: McpServer, *, may_replace: bool = True) -> "McpConnection":
         """Add this server, or change it, and store it. Raises `ConfigError` when that can't be done.
@@ -149,6 +172,8 @@ class McpServers:
             await self.logins.forget(name)
             self._settings.pop(name, None)
             self._stored.discard(name)
+            self._listed = _names_in(self._file)
+            self._reserve()
             return is_gone
 
     async def reload(self, read: Callable[[], Mapping[str, McpServer]]) -> None:
@@ -164,8 +189,10 @@ class McpServers:
             changed = {name: server for name, server in servers.items() if self._settings.get(name) != server}
             for name, server in changed.items():
                 await self._forget_login(name, server)
-            self._settings = dict(servers)
+            self._settings, self._listed = dict(servers), _names_in(self._file)
+            self._reserve()
             await asyncio.gather(*map(self._end, gone), *(self.put(*one) for one in changed.items()))
+            self._reserve()
         if gone or changed:
             names = (", ".join(sorted(names)) or "none" for names in (changed, gone))
             _log.info("MCP servers of the settings: %s started, %s removed", *names)
@@ -210,6 +237,7 @@ class McpServers:
         opener = LinkOpener(name, server, self._guard, self._cleaner, self._secret, self._folder, self.logins)
         connection = McpConnection(name, server, self._registry, opener, self._ask_trust, self.logins, share)
         self._connections[name] = connection
+        self._reserve()
         if is_foreign:
             self._foreign.add(name)
         await connection.open()
@@ -295,14 +323,20 @@ class McpServers:
             self._registry.accept(entry.spec.name, entry.spec.fingerprint, GLOBAL)
 
 
+def _names_in(file: Path | None) -> frozenset[str]:
+    return frozenset() if file is None else names_in(file)
+
+
 def check_server(name: str, server: McpServer) -> None:
-    """Raise `ConfigError` when a server can't have this name, or nothing says how to reach it."""
+    """Raise `ConfigError` when a server can't have this name, or nothing says how to reach it, or two things do."""
     try:
         check_namespace(name)
     except DefinitionError as error:
         raise ConfigError(f"The MCP server needs another name: {error}.") from None
     if not server.command and not server.url:
         raise ConfigError(f"The MCP server {name!r} needs a 'command' to start or a 'url' to ask.")
+    if server.command and server.url:
+        raise ConfigError(f"The MCP server {name!r} has a 'command' and a 'url': keep one.")
 
 
 def definition(spec: ToolSpec) -> JsonObject:

@@ -8,6 +8,7 @@ from msgspec import Struct
 from handspan.core.context import ToolContext
 from handspan.core.names import matches_any, outside_name
 from handspan.core.results import Success
+from handspan.core.sources import Broken
 from handspan.core.tool import DEFAULT_TIMEOUT, READ_ONLY, Annotations, ToolSpec
 from handspan.core.values import Arguments, Json, JsonObject
 
@@ -28,6 +29,8 @@ class ServerOffer(Struct, frozen=True):
     """What a server has."""
 
     tools: tuple[ListedTool, ...]
+    notes: tuple[Broken, ...] = ()
+    """What of its list is not used, and why."""
     has_resources: bool = False
     has_prompts: bool = False
 

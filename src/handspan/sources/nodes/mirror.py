@@ -130,12 +130,18 @@ class Mirror:
             self._register(self.tools, _offers.decode(record.tools))
         self._host.appear(self)
 
+    def offer_again(self) -> None:
+        """Put tools into the registry that were refused there: other names belong to this node's own sources now."""
+        if self.is_up and self.tools is not None and self.tools.rejected:
+            self._register(self.tools, _offers.decode(self.record.tools))
+
     def _register(self, tools: RemoteTools, offered: list[Json]) -> None:
         """Put the offered tools into the registry, and remove those that are not offered any more."""
         names = {one.get("name") for one in offered if isinstance(one, dict)}
         tools.unregister([name for name in _own_names(tools) if name not in names])
         for rejected in tools.register(offered).rejected:
-            _log.debug("The tool %r of another node is not used here: %s", rejected.name, rejected.reason)
+            text = "%s of another node: its tool %r is not used here: %s"
+            _log.warning(text, tools.origin, rejected.name, rejected.reason)
         if self.calls.open:
             tools.resume_calls()
 

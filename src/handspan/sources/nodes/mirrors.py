@@ -16,6 +16,8 @@ import msgspec
 
 from handspan.core.errors import HandspanError, StoreError, WireError
 from handspan.core.nodes import ClientNode, ClientRecord
+from handspan.core.principals import Origin
+from handspan.registry.name_rights import DisplacedTool
 from handspan.sources.nodes.messages import (
     ClientLost,
     FromClient,
@@ -59,6 +61,7 @@ class Mirrors:
 
     def open(self) -> None:
         """Begin to look for changed rows."""
+        self._host.registry.listen(self)
         self._task = asyncio.create_task(self._look())
 
     async def close(self) -> None:
@@ -154,6 +157,19 @@ class Mirrors:
         elif not message.not_run:
             self._disconnect(mirror, message.why if message.is_over else "")
         self.hint(message.owner)
+
+    # Names that belong to this node's own sources (SPEC R2).
+
+    def on_reserved(self) -> None:
+        """Try again to register tools that were refused: their names may be free now."""
+        for mirror in self:
+            mirror.offer_again()
+
+    def on_displaced(self, origin: Origin, tools: Sequence[DisplacedTool]) -> None:
+        """Note that a client of another node has lost tools on this node. Its own node tells it."""
+        mirror = self._mirrors.get(origin.connection)
+        if mirror is not None and mirror.tools is not None:
+            mirror.tools.drop(tools)
 
     # The rows.
 

@@ -86,7 +86,12 @@ class Relay:
     @property
     def is_awaited(self) -> bool:
         """Whether another node waits for the client."""
-        return bool(self._asked) or any(call.caller and not call.answer for call in self.carried.values())
+        return bool(self._asked) or self.has_calls
+
+    @property
+    def has_calls(self) -> bool:
+        """Whether a call of another node waits for the client."""
+        return any(call.caller and not call.answer for call in self.carried.values())
 
     # From other nodes.
 

@@ -10,7 +10,7 @@ from handspan.core.artifacts import Artifacts
 from handspan.core.context import ToolContext
 from handspan.core.errors import ERROR_TYPES, ErrorCode, ToolError
 from handspan.core.results import Attachment, Success
-from handspan.core.values import Json, strip_invisible
+from handspan.core.values import Json, round_seconds, strip_invisible
 from handspan.sources.ws.calls import IdleTimeout, LostCall, Outcome
 from handspan.wire.ws_frames import FailureFrame, MediaPart, ResultFrame
 
@@ -46,7 +46,7 @@ async def read_outcome(answer: Outcome, name: str, ctx: ToolContext) -> Success:
             text = _readable(error) or f"Tool {name!r} failed and did not say why."
             raise ToolError(code_of_client(code), f"{text} — {_readable(hint)}" if hint else text)
         case IdleTimeout(seconds=seconds):
-            text = f"Tool {name!r} timed out: its client gave no sign of life for {seconds:.3g} s."
+            text = f"Tool {name!r} timed out: its client gave no sign of life for {round_seconds(seconds)}."
             raise ToolError("timeout", text)
         case LostCall(was_sent=True, why=why):
             text = f"{why} after it was asked to run {name!r}: its outcome is unknown."

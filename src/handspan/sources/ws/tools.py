@@ -7,7 +7,7 @@ sends the call to the client.
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from msgspec import structs
@@ -20,6 +20,7 @@ from handspan.core.questions import Answer, Questions, ToolQuestion
 from handspan.core.results import Success
 from handspan.core.tool import DEFAULT_TIMEOUT, UNKNOWN_EFFECTS, Handling, ToolSpec
 from handspan.core.values import Arguments, Json, strip_invisible
+from handspan.registry.name_rights import DisplacedTool
 from handspan.registry.pins import DefinitionChange
 from handspan.registry.registry import Registry
 from handspan.sources.offers import OfferedSchema, OfferRules, SchemaCache, SessionOffers, annotations_of
@@ -31,6 +32,8 @@ from handspan.wire.ws_frames import FailureFrame, Offer, RejectedTool, ResultFra
 
 _log = logging.getLogger(__name__)
 _DEFAULT_VERSION: Final = Offer("", "", {}).version
+_MAX_REJECTED: Final = 64
+"""The most rejected tools of a client that are remembered."""
 
 
 class RemoteTool:
@@ -61,7 +64,7 @@ class RemoteTool:
             if type(answer) is FailureFrame and calls.wants_login(answer):
                 answer = await self._log_in(answer, call, ctx)
         except asyncio.CancelledError:
-            if ctx.stays_open():
+            if ctx.stays_open():  # ws.md 6.7 p: the client comes back with the outcome
                 raise
             is_late = ctx.deadline is not None and ctx.deadline.at <= time.monotonic()
             calls.cancel(call, "timeout" if is_late else "shutdown" if calls.is_stopping else "aborted")
@@ -96,6 +99,7 @@ class RemoteTools:
         "namespace",
         "origin",
         "questions",
+        "rejected",
         "rules",
         "scope",
     )
@@ -125,6 +129,8 @@ class RemoteTools:
         self._schemas = schemas
         self._tools: dict[str, RemoteTool] = {}
         """The tools by the client's own names."""
+        self.rejected: dict[str, str] = {}
+        """The tools that this client does not have, because they were rejected or have lost their names, and why."""
         self.rules = rules
         self.calls = calls
         self.questions = questions
@@ -148,11 +154,28 @@ class RemoteTools:
         """Add these tools, or replace those of the same name. Return which were rejected, and why."""
         rejected: list[RejectedTool] = []
         for one in offered:
+            name = strip_invisible(offered_name(one))[:128]
             try:
                 self._register(read_offer(one))
+                self.rejected.pop(name, None)
             except HandspanError as error:
-                rejected.append(RejectedTool(strip_invisible(offered_name(one))[:128], str(error)))
+                rejected.append(RejectedTool(name, str(error)))
+        self._note_rejected(rejected)
         return ToolsRegistered(len(offered), len(self._tools), rejected)
+
+    def drop(self, displaced: Iterable[DisplacedTool]) -> list[RejectedTool]:
+        """Forget tools that have lost their names in the registry. Return them, by the client's own names."""
+        reasons = {one.entry.tool: one.reason for one in displaced}
+        lost = [RejectedTool(name, reasons[tool]) for name, tool in self._tools.items() if tool in reasons]
+        for one in lost:
+            del self._tools[one.name]
+        self._note_rejected(lost)
+        return lost
+
+    def rename(self, label: str) -> None:
+        """Use another label of the device for the tools that it registers from now on: it has none at the moment."""
+        self.origin = structs.replace(self.origin, name=label)
+        self.namespace = label if self.namespace else ""
 
     def conflicting_clients(self, offered: Sequence[Json]) -> set[str]:
         """Return the connections of other clients that have a tool of one of these names in the same scope."""
@@ -172,7 +195,7 @@ class RemoteTools:
         """Remove these tools. Return how many there were."""
         gone = [tool for name in names if (tool := self._tools.pop(name, None)) is not None]
         for tool in gone:
-            self._registry.unregister(tool.spec.name, self.scope)
+            self._registry.unregister(tool.spec.name, self.scope, self.origin)
         return len(gone)
 
     def offers(self) -> list[Json]:
@@ -187,7 +210,13 @@ class RemoteTools:
     def close(self) -> int:
         """Remove all tools from the registry at once (SPEC W4). Return how many there were."""
         self._tools.clear()
+        self.rejected.clear()
         return self._registry.unregister_by_source(self.origin)
+
+    def _note_rejected(self, rejected: Iterable[RejectedTool]) -> None:
+        for one in rejected:
+            if len(self.rejected) < _MAX_REJECTED:
+                self.rejected[one.name] = one.reason
 
     def _register(self, offer: Offer) -> None:
         self._check(offer)

@@ -14,6 +14,7 @@ from handspan.core.errors import ToolError
 from handspan.core.long_text import json_size
 from handspan.core.tool import READS_WORKSPACE, Tool, ToolSpec
 from handspan.core.values import Arguments, JsonObject
+from handspan.tools.result_sources import FROM_FILES
 from handspan.tools.search.background import BackgroundWork
 from handspan.tools.search.find import INCLUDE_IGNORED, SEARCH_PATH, FindFiles
 from handspan.tools.search.globs import check_glob, compile_glob
@@ -41,6 +42,8 @@ def search_tools(workspace: Workspace, result_limit: int = 64 * 1024) -> tuple[T
 
 class SearchFiles:
     """Searches the text of files."""
+
+    handling: Final = FROM_FILES
 
     def __init__(self, workspace: Workspace, background: BackgroundWork, result_limit: int = 64 * 1024) -> None:
         """`result_limit`: the engine's limit for a result. An answer of this tool stays below that limit."""

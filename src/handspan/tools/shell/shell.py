@@ -20,6 +20,7 @@ from handspan.core.tool import Annotations, Tool, ToolSpec
 from handspan.core.values import Arguments, JsonObject
 from handspan.tools.output import DEFAULT_LIMITS, OutputLimits, OutputStorage
 from handspan.tools.processes import ChildResult, Launch, run_child
+from handspan.tools.result_sources import FROM_COMMAND
 from handspan.tools.sandbox import Network, Sandbox
 from handspan.tools.shell.description import explain_network_failure
 from handspan.tools.shell.launcher import CommandLauncher, OpenProxy
@@ -107,6 +108,8 @@ def shell_tools(
 class ExecShell:
     """Runs a command line."""
 
+    handling: Final = FROM_COMMAND
+
     def __init__(self, launcher: CommandLauncher, limits: OutputLimits = DEFAULT_LIMITS) -> None:
         self._launcher = launcher
         self._limits = limits
@@ -126,6 +129,8 @@ class ExecShell:
 
 class Spawn:
     """Runs one program, at most five at once."""
+
+    handling: Final = FROM_COMMAND
 
     def __init__(self, launcher: CommandLauncher, limits: OutputLimits = DEFAULT_LIMITS) -> None:
         self._launcher = launcher

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from handspan.config.settings import McpOauth
 from handspan.core.errors import ToolError
+from handspan.core.late_imports import LATE_IMPORTS
 from handspan.core.principals import OPERATOR
 from handspan.core.questions import Questions
 from handspan.net.guard import NetGuard
@@ -108,7 +109,7 @@ class McpLogins:
         about = login_question(login)
         subject = f"{about.subject} A call needs the scope {missing.scope!r}."
         asking = asyncio.ensure_future(
-            missing.ctx.ask("login", subject, action=about.action, expires_in=login.seconds_left)
+            missing.ctx.ask("login", subject, action=about.action, expires_in=login.seconds_left, for_admin=True)
         )
         try:
             await asyncio.wait((asking, login.ended), return_when=asyncio.FIRST_COMPLETED)
@@ -259,7 +260,8 @@ class McpLogins:
 
 
 def _import_oauth() -> Any:
-    from handspan.sources.mcp.logins import oauth  # noqa: PLC0415 - a heavy library, loaded with the first server
+    with LATE_IMPORTS:
+        from handspan.sources.mcp.logins import oauth  # noqa: PLC0415 - a heavy library, loaded with the first server
 
     return oauth
 

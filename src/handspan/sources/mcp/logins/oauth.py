@@ -21,6 +21,7 @@ from mcp.shared.auth import (
     AuthorizationCodeResult,
     OAuthClientInformationFull,
     OAuthClientMetadata,
+    OAuthMetadata,
     OAuthToken,
 )
 from mcp_types.version import LATEST_HANDSHAKE_VERSION
@@ -209,7 +210,10 @@ class _CheckedFlow(httpx2.Auth):
         try:
             outgoing = await anext(flow)
             while True:
-                response = yield outgoing if outgoing is request else check_request(outgoing, self._url)
+                if outgoing is not request:
+                    check_request(outgoing, self._url)
+                    _check_pkce(self._provider.context.oauth_metadata)
+                response = yield outgoing
                 response.stream = bound_body(response)
                 if outgoing is request and response.status_code == 401 and self._scope:
                     _widen(response, self._scope)
@@ -218,6 +222,16 @@ class _CheckedFlow(httpx2.Auth):
             return
         finally:
             await flow.aclose()
+
+
+def _check_pkce(metadata: OAuthMetadata | None) -> None:
+    """Raise `LoginFailed` when the server of logins does not say that it has PKCE with S256.
+
+    MCP's authorization wants clients to refuse then: without it, a code that is stolen on its way gives a token.
+    """
+    if metadata is not None and "S256" not in (metadata.code_challenge_methods_supported or ()):
+        text = "its login does not protect the code on its way to us (PKCE): its metadata lacks"
+        raise LoginFailed(f"{text} code_challenge_methods_supported with 'S256'. Ask who runs it to add that")
 
 
 def _widen(response: httpx2.Response, scope: str) -> None:

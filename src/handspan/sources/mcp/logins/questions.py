@@ -102,4 +102,5 @@ def login_question(login: McpLogin) -> Question:
             url=address,
             hint=f"Open the address in a browser and log in. On another computer: handspan mcp login {name}",
         ),
+        for_admin=True,
     )
