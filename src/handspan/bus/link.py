@@ -1,7 +1,8 @@
 """Messages between nodes over NATS: signed, at most once, in the order of their sender (SPEC K; core NATS only).
 
 A subject is `hs1.` and what it is for; names that come from outside are hashed, so that no wildcard gets in. Every
-message carries a signature with a key that only nodes know: what another program writes to NATS changes nothing.
+message carries a signature with a key that only nodes know; the signature covers its sender and a number, too. What
+another program writes to NATS changes nothing, not even a copy of what a node has written (`senders.py`).
 """
 
 import asyncio
@@ -22,12 +23,16 @@ from nats.aio.client import Client
 from nats.errors import ConnectionClosedError, Error, NoRespondersError
 from nats.errors import TimeoutError as NatsTimeout
 
+from handspan.bus.senders import ReceivedNumbers, Senders
 from handspan.core.errors import ConfigError
 from handspan.core.nodes import LinkDown, NoSuchNode
 
 PREFIX: Final = "hs1"
 """The version of the messages between nodes. Fields are only added; any other change would need `hs2`."""
 _SIGNATURE_BYTES: Final = 16
+_NUMBER_BYTES: Final = 8
+_NUMBERED: Final = b"numbered"
+"""Keeps the signatures of messages with a number apart from those of messages and responses without."""
 _MAX_WAITING: Final = 20_000
 """Messages that may wait to be sent, and messages of one subject that may wait to be read. Further ones are lost."""
 _PING_SECONDS: Final = 2
@@ -89,10 +94,11 @@ def hashed(name: str) -> str:
 class NatsLink:
     """The connection of one node to NATS. It comes back by itself, whatever happens to the servers."""
 
-    def __init__(self, options: LinkOptions, respond: Respond) -> None:
-        """`respond` gets every message for this node."""
+    def __init__(self, options: LinkOptions, respond: Respond, senders: Senders) -> None:
+        """`respond` gets every message for this node. `senders` says whose messages count."""
         self._options = options
         self._respond = respond
+        self._senders = senders
         self._key = b""
         self._client: Any = None
         self._node = ""
@@ -105,8 +111,14 @@ class NatsLink:
         """Who gets the messages of each subject. They stay when the connection is made anew."""
         self._subscriptions: dict[str, Any] = {}
         """The subscriptions of the present connection, by their subjects."""
+        self._head = b""
+        """The name of this node, as its messages begin with it."""
+        self.sent = 0
+        """The number of the last message."""
         self.forged = 0
         """Messages whose signature was wrong."""
+        self.repeated = 0
+        """Messages that came before, or whose numbers were too low."""
         self.lost = 0
         """Messages that were not sent: there was no connection, or too many waited."""
 
@@ -162,7 +174,9 @@ class NatsLink:
     async def listen(self, node: str) -> None:
         """Listen for messages to this incarnation, and no longer to an earlier one."""
         earlier, self._node = self._node, node
-        await self._subscribe(f"{PREFIX}.n.{node}.*", self._on_own_message)
+        name = node.encode()
+        self._head = bytes((len(name),)) + name
+        await self._subscribe(f"{PREFIX}.n.{node}.*", self._own_listener())
         if earlier:
             await self._unsubscribe(f"{PREFIX}.n.{earlier}.*")
         with contextlib.suppress(Error, OSError):  # if this fails, the next connection makes the subscription
@@ -170,7 +184,7 @@ class NatsLink:
 
     async def listen_also(self, name: str) -> None:
         """Listen for messages to this name, too. The name stays when this node gets a new incarnation."""
-        await self._subscribe(f"{PREFIX}.n.{name}.*", self._on_own_message)
+        await self._subscribe(f"{PREFIX}.n.{name}.*", self._own_listener())
         with contextlib.suppress(Error, OSError):
             await self._sync()
 
@@ -185,6 +199,7 @@ class NatsLink:
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
+            await self._senders.close()
         if self._client is not None:
             with contextlib.suppress(Exception):
                 await self._client.close()
@@ -211,7 +226,7 @@ class NatsLink:
         if not self.is_up:
             raise LinkDown("There is no connection to NATS.")
         subject = f"{PREFIX}.n.{node}.{kind}"
-        signed = self._sign(subject, body)
+        signed = self._sign_message(subject, body)
         try:
             answer = await self._client.request(subject, signed, timeout=seconds)
         except NoRespondersError:
@@ -242,16 +257,18 @@ class NatsLink:
         if not self.is_up or len(self._jobs) >= _MAX_WAITING:
             self.lost += 1
             return
-        signed = self._sign(subject, body)
-        self._add_job(lambda: self._client.publish(subject, signed))
+        self._add_job(lambda: self._client.publish(subject, self._sign_message(subject, body)))
 
     def follow(self, subject: str, receive: Receive) -> None:
         """Pass every message of this subject to `receive`."""
 
+        received = ReceivedNumbers(self._senders)
+
+        def take(message: Any, body: bytes) -> None:
+            receive(message.subject, body)
+
         async def on_message(message: Any) -> None:
-            content = self._check(message.subject, message.data)
-            if content is not None:
-                receive(message.subject, content)
+            self._accept(received, message, take)
 
         self._add_job(lambda: self._subscribe(subject, on_message))
 
@@ -322,34 +339,71 @@ class NatsLink:
             with contextlib.suppress(ConnectionClosedError):
                 await subscription.unsubscribe()
 
-    async def _on_own_message(self, message: Any) -> None:
+    def _own_listener(self) -> OnMessage:
+        """Return what takes the messages to this node under one of its names."""
+        received = ReceivedNumbers(self._senders)
+
+        async def on_message(message: Any) -> None:
+            self._accept(received, message, self._answer)
+
+        return on_message
+
+    def _answer(self, message: Any, body: bytes) -> None:
         """Pass a message to this node to `respond`, and send the response."""
-        content = self._check(message.subject, message.data)
-        if content is None:
-            return
-        answer = self._respond(message.subject.rpartition(".")[2], content)
+        answer = self._respond(message.subject.rpartition(".")[2], body)
         if message.reply and answer is not None:
             asked = f"{message.subject} {message.data[:_SIGNATURE_BYTES].hex()}"  # a response fits only its request
-            await self._client.publish(message.reply, self._sign(asked, answer))
+            self._add_job(lambda: self._client.publish(message.reply, self._sign(asked, answer)))
+
+    def _sign_message(self, subject: str, body: bytes) -> bytes:
+        """Return a message with the signature, the name and the next number of this node."""
+        self.sent += 1
+        if not self._senders.uses_numbers:  # a node of an older version would take it for forged
+            return self._sign(subject, body)
+        content = self._head + self.sent.to_bytes(_NUMBER_BYTES, "big") + body
+        return self._signature(subject, content, _NUMBERED) + content
 
     def _sign(self, subject: str, body: bytes) -> bytes:
+        """Return a response, or a message without a number, with its signature."""
         return self._signature(subject, body) + body
 
-    def _signature(self, subject: str, body: bytes) -> bytes:
-        signing = hashlib.blake2b(subject.encode(), key=self._key, digest_size=_SIGNATURE_BYTES)
+    def _signature(self, subject: str, content: bytes, purpose: bytes = b"") -> bytes:
+        signing = hashlib.blake2b(subject.encode(), key=self._key, digest_size=_SIGNATURE_BYTES, person=purpose)
         signing.update(b"\0")
-        signing.update(body)
+        signing.update(content)
         return signing.digest()
 
+    def _accept(self, received: ReceivedNumbers, message: Any, take: Callable[[Any, bytes], None]) -> None:
+        """Call `take` with the body of a message that a living node has signed and that did not come before."""
+        subject, data = message.subject, message.data
+        content = data[_SIGNATURE_BYTES:]
+        if not hmac.compare_digest(data[:_SIGNATURE_BYTES], self._signature(subject, content, _NUMBERED)):
+            if not self._senders.takes_plain:
+                self._count_forged()
+            elif (body := self._check(subject, data)) is not None:
+                take(message, body)
+            return
+        end = 1 + content[0]
+        sender, start = content[1:end], end + _NUMBER_BYTES
+        if sender not in self._senders.highest:
+            self._senders.look_for(sender, lambda: self._accept(received, message, take))
+        elif received.add(sender, int.from_bytes(content[end:start], "big")):
+            take(message, content[start:])
+        else:
+            self.repeated += 1
+
     def _check(self, subject: str, data: bytes) -> bytes | None:
-        """Return the body of a message that a node has signed. Count any other message as forged, and return None."""
+        """Return the body of a response, or of a message without a number, if a node has signed it; else None."""
         body = data[_SIGNATURE_BYTES:]
         if hmac.compare_digest(data[:_SIGNATURE_BYTES], self._signature(subject, body)):
             return body
+        self._count_forged()
+        return None
+
+    def _count_forged(self) -> None:
         self.forged += 1
         if self.forged in (1, 10, 100) or self.forged % 1000 == 0:
             _log.warning("%d messages on NATS were signed by no node of this cluster, and dropped.", self.forged)
-        return None
 
     async def _on_down(self) -> None:
         self._up_since = None

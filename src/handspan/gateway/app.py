@@ -46,6 +46,7 @@ from handspan.media.workers import MediaWorkers
 from handspan.models.choice import CHOSEN_OFFLINE, NAMED_OFFLINE, Choice, choose, falls_back_to_offline, find_ollama
 from handspan.models.model import Model
 from handspan.net.guard import NetGuard
+from handspan.registry.name_rights import describe_owner
 from handspan.registry.pins import PinnedSpecs
 from handspan.registry.registry import Registry, RegistryRules
 from handspan.registry.selection import Reason
@@ -61,7 +62,7 @@ from handspan.store.artifacts import ArtifactLimits, FolderArtifacts
 from handspan.store.sqlite.database import SqliteDatabase
 from handspan.store.sqlite.store import sqlite_store
 from handspan.store.switches import file_skill_switches, file_switches
-from handspan.tools.sandbox import Sandbox, create_workspace
+from handspan.tools.sandbox import CommandLimits, Sandbox, create_workspace
 
 if TYPE_CHECKING:
     from handspan.store.postgres.move import MoveReport
@@ -117,6 +118,7 @@ class App:
             settings.workspace,
             hidden=[settings.state, *([config_folder] if config_folder else [])],
             uid=settings.tools.sandbox.uid,
+            limits=CommandLimits(all_memory=settings.tools.sandbox.memory_bytes),
             switch=settings.tools.sandbox.enabled,
             network=settings.tools.sandbox.network,
         )
@@ -259,9 +261,9 @@ class App:
 
     @property
     def setting_notes(self) -> list[str]:
-        """A sentence for each setting that names a tool or, for an agent, a model that is not there."""
+        """A sentence for each setting that names a tool or, for an agent, a model that can't be had."""
         names = (entry.spec.name for entry in self.registry)
-        return [*setting_notes(self.settings, names), *agent_problems(self.settings)]
+        return [*setting_notes(self.settings, names), *agent_problems(self.settings, os.environ)]
 
     async def refresh_tools(self, *, is_forced: bool = False) -> None:
         """Read the files of the tools folder that have changed since the last look; `is_forced`: all of them."""
@@ -282,7 +284,7 @@ class App:
 
         Only the operator gets the details of a broken source: they may name files, commands and addresses.
         """
-        reasons = box.explain(name)
+        reasons = [*box.explain(name), *_name_reasons(self.registry, box, name)]
         if box.knows(name):
             return reasons
         states = [(source.name, source.state) for source in self.all_sources]
@@ -432,6 +434,15 @@ def skills_of(settings: Settings, config_folder: Path | None, switches: SkillSwi
     """Return the skills that these settings lead to. Without `switches`, those in the state folder count."""
     folders = skill_folders(settings.workspace, config_folder, [settings.state])
     return Skills(folders, switches or file_skill_switches(settings.state))
+
+
+def _name_reasons(registry: Registry, box: Toolbox, name: str) -> list[Reason]:
+    """Return whose name this is, if clients wanted it or its source is not there (SPEC R2)."""
+    owner, refused = registry.rights.find_owner(name), registry.rights.refusals(box.scopes).get(name, ())
+    if owner is None or (box.knows(name) and not refused):
+        return []
+    clients = f" It was refused to {', '.join(map(str, refused))}." if refused else ""
+    return [Reason(box.knows(name), f"The name is reserved for {describe_owner(owner)}.{clients}")]
 
 
 def _publish_tools_changed(bus: Bus, owner: str) -> None:

@@ -29,7 +29,9 @@ from handspan.core.bus import (
 )
 from handspan.core.errors import ConfigError, HandspanError
 from handspan.core.events import CallStarted, Ended, RoundBegan, Titled, UsageCounted
+from handspan.core.late_imports import LATE_IMPORTS
 from handspan.core.principals import OPERATOR
+from handspan.core.question_rights import person
 from handspan.core.questions import Answer, Decision
 from handspan.core.store import Store
 from handspan.gateway.app import App
@@ -122,7 +124,7 @@ class Gateway:
         self.store: Store = self.app.store
         self.auth = Auth(settings, self.store.tokens, settings.state, self.bus)
         self.pairing = Pairing(self.auth)
-        self.devices = Devices(self.store.devices)
+        self.devices = Devices(self.store.devices, keeper=self.app.registry.rights.find_keeper)
         self.app.registry.explain_absence = self._explain_absence
         self._choosing: asyncio.Task[Choice] | None = None
         """The search for the model of agents that name none."""
@@ -151,7 +153,7 @@ class Gateway:
 
     def _explain_absence(self, owner: str, tool: str) -> str:
         """Return why this tool is not here, if a device or an MCP server that is away has it; else an empty text."""
-        return self.devices.explain_absence(owner, tool) or self.app.mcp.explain_absence(tool)
+        return self.app.mcp.explain_absence(tool) or self.devices.explain_absence(owner, tool)
 
     # Open and close.
 
@@ -236,18 +238,36 @@ class Gateway:
             return await self.store.nodes.secret("resume")
         return load_key(self.settings.state / "resume.key")
 
+    async def leave(self) -> None:
+        """Send the clients and turns to other nodes, and answer requests as before. Returns when they are gone."""
+        self._leave_questions()
+        if self.cluster is not None:
+            seconds = self.leaving_seconds
+            await asyncio.gather(self.cluster.drain(seconds), self.cluster.servers.drain(seconds))
+
     async def drain(self, seconds: float) -> None:
-        """Take no new work. Turns and calls that run end, or are ended, within so many seconds (SPEC G3)."""
+        """Take no new work. What can wait without this process is left to the next one, or to another node.
+
+        Other turns and calls that run end, or are ended, within so many seconds (SPEC A2, G3).
+        """
+        engine = self.app.engine
         if self.channels is not None:
             await self.channels.stop()
-        if self.cluster is not None:
-            leaving = self.leaving_seconds if seconds else 0.0
-            await asyncio.gather(self.cluster.drain(leaving), self.cluster.servers.drain(leaving))
+        self._leave_questions()
+        if self.cluster is not None and not self.cluster.is_draining:
+            await asyncio.gather(self.cluster.drain(0.0), self.cluster.servers.drain(0.0))
         self.peers.stop()
-        self.app.engine.is_stopping = True
+        engine.is_stopping = True
+        engine.leave_clients()
         await asyncio.gather(self.sessions.drain(seconds), *(door.drain(seconds) for door in self.doors.values()))
         if self.channels is not None:
             await self.channels.drain(seconds)
+
+    def _leave_questions(self) -> None:
+        """Let the calls that wait for a person wait without this process."""
+        engine = self.app.engine
+        engine.is_leaving = True
+        self.questions.leave(engine.can_leave)
 
     @property
     def leaving_seconds(self) -> float:
@@ -346,7 +366,8 @@ class Gateway:
         await send_refusal(Refusal(404, "not_found", "WebSockets are at /ws/chat and /v1/graph/ws."), scope, send)
 
     def _open_door(self, name: str) -> Door:
-        open_door: OpenDoor = importlib.import_module(_DOORS[name]).open_door
+        with LATE_IMPORTS:  # a thread may import the MCP SDK just now, for the link to a server
+            open_door: OpenDoor = importlib.import_module(_DOORS[name]).open_door
         door = self.doors[name] = open_door(self.parts)
         return door
 
@@ -431,7 +452,7 @@ class Gateway:
 
     async def _withdraw_question(self, question_id: str, decision: Decision) -> bool:
         """End a question of the operator: the person has done what the question asked for, or can't any more."""
-        return await self.questions.answer(question_id, Answer(decision), owner=OPERATOR.owner)
+        return await self.questions.answer(question_id, Answer(decision), person(OPERATOR))
 
     # Inside.
 

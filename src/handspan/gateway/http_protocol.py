@@ -21,7 +21,7 @@ from handspan.gateway.fast_uvicorn import HttpToolsProtocol, RequestResponseCycl
 from handspan.gateway.http.refusals import Refusal, body_of, raw_headers, send_refusal
 from handspan.gateway.idle_connections import IdleConnections
 from handspan.gateway.reading_turns import ReadingFlow, ReadingTurns
-from handspan.gateway.request_heads import MAX_HEAD_BYTES, MAX_HEADERS, TOO_MANY_HEADERS, find_excess, find_length
+from handspan.gateway.request_heads import MAX_HEAD_BYTES, MAX_HEADERS, TOO_MANY_HEADERS, find_fault, find_length
 
 if TYPE_CHECKING:
     from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
@@ -233,9 +233,9 @@ class HttpProtocol(HttpToolsProtocol):
         elif len(self.headers) > MAX_HEADERS:
             self._refuse(TOO_MANY_HEADERS)
 
-    def _find_excess(self) -> Refusal | None:
-        """Return the refusal of a head that would cost too much; None for all others."""
-        return find_excess(self.url, self.headers, is_upgrade=self.parser.should_upgrade())
+    def _find_fault(self) -> Refusal | None:
+        """Return the refusal of a head that would cost too much, or names two hosts; None for all others."""
+        return find_fault(self.url, self.headers, is_upgrade=self.parser.should_upgrade())
 
     def _wait_for_turn(self) -> None:
         self.flow.hold()
@@ -278,12 +278,12 @@ class HttpProtocol(HttpToolsProtocol):
             self._wait_for_turn()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse bytes that are no HTTP request, and heads beyond a limit. The log says from where the bytes came."""
-        excess = self._find_excess()
-        if excess is None:
+        """Refuse bytes that are no HTTP request, and heads with a fault. The log says from where the bytes came."""
+        fault = self._find_fault()
+        if fault is None:
             self._log_invalid()
         text = "This is no HTTP request that can be read. Look at what you send."
-        self._refuse(excess or Refusal(400, "bad_request", text))
+        self._refuse(fault or Refusal(400, "bad_request", text))
 
     def _log_invalid(self) -> None:
         address = address_of({"client": self.client})
@@ -295,9 +295,9 @@ class HttpProtocol(HttpToolsProtocol):
             )
 
     def on_headers_complete(self) -> None:
-        """Begin a request: its head is complete. Raises `ValueError`, which ends the parsing, for too large a head."""
-        if self._find_excess() is not None:
-            raise ValueError("the head is too large")
+        """Begin a request: its head is complete. Raises `ValueError`, which ends the parsing, for a bad head."""
+        if self._find_fault() is not None:
+            raise ValueError("the head is not taken")
         self._head_bytes = 0
         before: RequestResponseCycle | None = self.cycle
         self._before = None if before is None or before.response_complete else before

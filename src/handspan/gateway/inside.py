@@ -240,7 +240,7 @@ class GatewayEnd:
         if message["type"] != "websocket.accept":
             self.client.end(_ABNORMAL, "refused")
 
-    def let_in(self, message_bytes: int) -> None:
+    def let_in(self, message_bytes: Callable[[], int]) -> None:
         """Do nothing: messages of this process have no limit."""
 
     def take(self, receiver: Receiver) -> None:

@@ -46,6 +46,15 @@ class OtherGateways(Protocol):
     is_draining: bool
     """Whether this node sends its clients away."""
 
+    def note_probe(self) -> None:
+        """Note that a proxy looks whether this node is ready."""
+        ...
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether this node has no connection to the other nodes, while others have one."""
+        ...
+
     def share_tries(self, kind: str, limit: TryLimit) -> None:
         """Let this limit count the tries on all nodes."""
         ...

@@ -43,10 +43,17 @@ class SharedState:
         self.tasks: set[asyncio.Task[None]] = set()
         self.default_headers: list[tuple[bytes, bytes]] = []
         """The headers of every response."""
+        self._is_leaving = False
 
     def set_date(self, now: float) -> None:
         """Let responses have the date of this moment, in seconds since 1970."""
-        self.default_headers = [(b"date", http_date(now).encode())]
+        last = [(b"connection", b"close")] if self._is_leaving else []
+        self.default_headers = [(b"date", http_date(now).encode()), *last]
+
+    def end_after_answers(self, now: float) -> None:
+        """Let each connection end with its next answer, from this moment on."""
+        self._is_leaving = True
+        self.set_date(now)
 
 
 def http_date(now: float) -> str:

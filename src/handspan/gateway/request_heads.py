@@ -1,5 +1,6 @@
-"""How large the head of a request may be, and what it says of its body. Nothing is known of its sender yet."""
+"""What the head of a request may say: how much, and of which host. Nothing is known of its sender yet."""
 
+import re
 from typing import Final
 
 from handspan.gateway.http.refusals import Header, Refusal
@@ -18,8 +19,12 @@ TOO_MANY_HEADERS: Final = Refusal(431, "too_large", f"The request has more than 
 _LISTS: Final = frozenset((b"connection", b"upgrade", b"sec-websocket-protocol", b"sec-websocket-extensions"))
 
 
-def find_excess(address: bytes, headers: list[Header], *, is_upgrade: bool) -> Refusal | None:
-    """Return the refusal of a complete head that would cost too much; None for all others."""
+_WHOLE_ADDRESS: Final = re.compile(rb"[a-z][a-z0-9+.-]*://([^/?#]*)", re.IGNORECASE)
+_LONGEST_QUOTED: Final = 100
+
+
+def find_fault(address: bytes, headers: list[Header], *, is_upgrade: bool) -> Refusal | None:
+    """Return the refusal of a complete head that would cost too much, or names two hosts; None for all others."""
     if len(headers) > MAX_HEADERS:
         return TOO_MANY_HEADERS
     if len(address) > MAX_ADDRESS_BYTES:
@@ -27,7 +32,20 @@ def find_excess(address: bytes, headers: list[Header], *, is_upgrade: bool) -> R
     if is_upgrade and sum(len(value) for name, value in headers if name in _LISTS) > MAX_LIST_BYTES:
         text = f"The headers that ask for a WebSocket have more than {MAX_LIST_BYTES} bytes. Send less."
         return Refusal(431, "too_large", text)
-    return None
+    return _find_other_host(address, headers)
+
+
+def _find_other_host(address: bytes, headers: list[Header]) -> Refusal | None:
+    """Return the refusal of an address with another host than the header names, which is the one that is checked.
+
+    By RFC 9112 3.2.2 the host of the address would count, and a proxy in front of us may have gone by it.
+    """
+    whole = _WHOLE_ADDRESS.match(address)
+    if whole is None or all(name != b"host" or value.lower() == whole[1].lower() for name, value in headers):
+        return None
+    host = whole[1][:_LONGEST_QUOTED].decode("latin-1")
+    text = f"The address of the request has the host {host!r}, and its header Host another one. Send the same."
+    return Refusal(400, "bad_request", text)
 
 
 def find_length(headers: list[Header]) -> int:

@@ -29,9 +29,13 @@ from handspan.gateway.tls_listener import TlsListener
 
 DRAIN_SECONDS: Final = 10.0
 _END_SECONDS: Final = 11.8
-"""From the first signal to the end of the process, even if something hangs: the limit is 12 s."""
+"""From the first signal to the end of the process, even if something hangs: the limit is 12 s. A node has more."""
+_LEAVE_SECONDS: Final = 0.25
+"""The time in which a stop leaves what can wait, before it says what it waits for."""
 _SAME_REQUEST_SECONDS: Final = 0.5
 """A second SIGTERM within this time is the same request to stop."""
+_IDLE_SECONDS: Final = 1.0
+"""Seconds after which idle connections are closed, once no new ones are taken."""
 _CLOSE_SECONDS: Final = 0.5
 """The time for connections to end, and again for their requests after the connections were cut off."""
 _LAST_WORD_SECONDS: Final = 0.1
@@ -72,11 +76,15 @@ class Servable(Protocol):
 
     @property
     def leaving_seconds(self) -> float:
-        """Seconds that `drain` may take before the time for its own work begins."""
+        """Seconds that `leave` may take; 0: there are no other nodes."""
         ...
 
     async def open(self, url: str = "") -> None:
         """Get ready for requests, which come to this address."""
+        ...
+
+    async def leave(self) -> None:
+        """Send the clients to other nodes, and answer requests as before. Returns when they are gone."""
         ...
 
     async def drain(self, seconds: float) -> None:
@@ -98,6 +106,7 @@ class Server:
         self._state: SharedState | None = None
         self._listeners: list[asyncio.Server | TlsListener] = []
         self._sockets: list[socket.socket] = []
+        self._make: Callable[[], HttpProtocol] | None = None
         self.port = 0
         """The port; known after `open`."""
 
@@ -136,7 +145,7 @@ class Server:
         state = self._state = SharedState()
         state.set_date(time.time())  # before the first answer
         shared: dict[str, Any] = {"config": config, "server_state": state, "app_state": {}}
-        make = partial(HttpProtocol, prefix, limits, idle, turns, **shared)
+        make = self._make = partial(HttpProtocol, prefix, limits, idle, turns, **shared)
         self._listeners = [await self._accept(bound, make, tls, idle, state) for bound in self._sockets]
         self._ticking = asyncio.create_task(_tick(state, idle, tls))
 
@@ -161,6 +170,8 @@ class Server:
     async def close(self, seconds: float = 0.0) -> None:
         """Wait for running work, at most so many seconds; tell the clients (1012), then close everything."""
         try:
+            if seconds and self._gateway.leaving_seconds:
+                await self._leave()
             await self._drain(seconds)
         finally:
             try:
@@ -168,9 +179,42 @@ class Server:
             finally:
                 await self._gateway.close()
 
+    async def _leave(self) -> None:
+        """Let the clients go to other nodes. Every request that comes meanwhile is answered (SPEC K6).
+
+        A proxy learns from a refused connection that another node has to get the request. So the listeners close before
+        any request is refused, and a connection that is open ends with its next answer, or when it has been idle.
+        """
+        if self._state is not None:
+            self._state.end_after_answers(time.time())
+        try:
+            async with asyncio.timeout(self._gateway.leaving_seconds + 0.2):
+                await self._gateway.leave()
+        except TimeoutError:
+            _log.warning("Some clients did not leave within %s s", self._gateway.leaving_seconds)
+        await self._stop_listening()
+        await asyncio.sleep(_IDLE_SECONDS)
+        for connection in () if self._state is None else tuple(self._state.connections):
+            if isinstance(connection, HttpProtocol):
+                connection.shutdown()
+
+    async def _stop_listening(self) -> None:
+        """Close the listeners. Connections that the system has taken for them by then are still used."""
+        waiting: list[socket.socket] = []
+        for bound, listener in zip(self._sockets, self._listeners, strict=True):
+            if isinstance(listener, asyncio.AbstractServer):
+                with contextlib.suppress(OSError):
+                    while True:
+                        waiting.append(bound.accept()[0])
+            listener.close()
+        for one in waiting:
+            assert self._make is not None
+            with contextlib.suppress(OSError):  # its client has left
+                await asyncio.get_running_loop().connect_accepted_socket(self._make, one)
+
     async def _drain(self, seconds: float) -> None:
         try:
-            async with asyncio.timeout((seconds + self._gateway.leaving_seconds if seconds else 0.0) + 0.2):
+            async with asyncio.timeout(seconds + 0.2):
                 await self._gateway.drain(seconds)
         except TimeoutError:
             _log.warning("Some work did not end within %s s", seconds)
@@ -259,10 +303,10 @@ async def serve(
 ) -> None:
     """Serve until a signal comes, then stop in order.
 
-    `on_ready` gets the address once requests are answered; `on_stopping` is called when the signal has come;
-    `on_reload` when SIGHUP asks for new settings.
+    `on_ready` gets the address once requests are answered; `on_stopping` is called a moment after the signal, when only
+    the work that the stop waits for is left; `on_reload` when SIGHUP asks for new settings.
     """
-    server, stopping = Server(gateway, settings), Stopping(on_reload)
+    server, stopping = Server(gateway, settings), Stopping(on_reload, gateway.leaving_seconds)
     stopping.open()
     if not await _open_unless_asked(server, stopping):
         return
@@ -270,10 +314,14 @@ async def serve(
     try:
         on_ready(server.url)
         await stopping.asked.wait()
-        if on_stopping is not None:
-            on_stopping()
     finally:
-        await server.close(DRAIN_SECONDS if stopping.asked.is_set() else 0.0)
+        closing = asyncio.create_task(server.close(DRAIN_SECONDS if stopping.asked.is_set() else 0.0))
+        try:
+            await asyncio.wait([closing], timeout=_LEAVE_SECONDS)
+            if on_stopping is not None and stopping.asked.is_set():
+                on_stopping()
+        finally:
+            await closing
 
 
 async def _open_unless_asked(server: Server, stopping: "Stopping") -> bool:
@@ -303,8 +351,10 @@ class Stopping:
     the terminal of the process is closed, which is a request to end. `nohup` takes that second meaning away.
     """
 
-    def __init__(self, on_reload: Callable[[], None] | None = None) -> None:
+    def __init__(self, on_reload: Callable[[], None] | None = None, leaving_seconds: float = 0.0) -> None:
+        """`leaving_seconds`: what a stop may take before it ends the gateway's own work, as `Servable` says."""
         self.asked = asyncio.Event()
+        self._longest = _END_SECONDS + (leaving_seconds + _IDLE_SECONDS if leaving_seconds else 0.0)
         self._asked_at = 0.0
         self._on_reload = on_reload
         self._streams = _streams_at_terminal()
@@ -338,7 +388,7 @@ class Stopping:
             return
         self.asked.set()
         self._asked_at = now
-        last = threading.Timer(_END_SECONDS, os._exit, (1,))  # a thread: the event loop may hang
+        last = threading.Timer(self._longest, os._exit, (1,))  # a thread: the event loop may hang
         last.daemon = True
         last.start()
 

@@ -54,7 +54,8 @@ class FakeDevice:
     def __init__(self, url: str, token: str) -> None:
         """`url`: of the gateway, or of a proxy in front of it."""
         self._url = url
-        self._token = token
+        self.token = token
+        """The access token."""
         self._connection: ClientConnection | None = None
         self._reading: asyncio.Task[None] | None = None
         self._inbox: list[JsonObject] = []
@@ -81,7 +82,7 @@ class FakeDevice:
         self._inbox, self.heard, self.close_code, self._is_not_reading = [], [], None, False
         self._connection = await connect(
             socket_url(self._url, **query),
-            additional_headers={"Authorization": f"Bearer {self._token}"},
+            additional_headers={"Authorization": f"Bearer {self.token}"},
             compression=None,
             proxy=None,
             max_size=None,

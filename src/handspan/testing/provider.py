@@ -65,6 +65,8 @@ class FakeProvider:
         self.requests: list[JsonObject] = []
         self.info: JsonObject | None = {"provider_name": "Fake", "description": "For tests.", "scopes": []}
         """The data of `get_provider_info`; None: it has no such method."""
+        self.list_error = ""
+        """The code with which `list_tools` fails; empty: it succeeds."""
         self.is_authorized = False
         self.connections = 0
         """How many are open now."""
@@ -126,6 +128,8 @@ class FakeProvider:
         extras = request.get("extras")
         fields = extras if isinstance(extras, dict) else {}
         match request.get("method"):
+            case "list_tools" if self.list_error:
+                _send(writer, _error(self.list_error, "As the test wants: no list"))
             case "list_tools":
                 _send(writer, _success({"tools": [_entry(tool) for tool in self.tools]}))
             case "get_provider_info" if self.info is not None:

@@ -292,6 +292,10 @@ class Connected(_Frame, frozen=True, tag="connected"):
     resume_token: str = ""
     grace_ms: int = 0
     resumed: bool | None = None
+    ended: Json = None
+    """How the last turn of the session ended, if not with a whole answer (ws.md 1.7)."""
+    notice: str = ""
+    """Why a device does not have the label that it asked for, for its person."""
 
 
 class MessageAccepted(_Frame, frozen=True, tag="message_accepted"):
@@ -417,6 +421,13 @@ class ToolsUnregistered(_Frame, frozen=True, tag="tools_unregistered"):
     registered: int
 
 
+class ToolsWithdrawn(_Frame, frozen=True, tag="tools_withdrawn"):
+    """Tools that the client has no longer: their names belong to the gateway's own tools now."""
+
+    tools: list[RejectedTool]
+    registered: int
+
+
 class RegisteredTools(_Frame, frozen=True, tag="registered_tools"):
     """The answer to `get_registered_tools`."""
 
@@ -511,6 +522,7 @@ ServerFrame: TypeAlias = (
     | QuestionClosed
     | ToolsRegistered
     | ToolsUnregistered
+    | ToolsWithdrawn
     | RegisteredTools
     | CallRequest
     | CancelFrame

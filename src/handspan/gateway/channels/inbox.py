@@ -1,6 +1,7 @@
 """What people write on channels: who may, how much, and what each message means."""
 
 import math
+import shlex
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -10,6 +11,7 @@ from handspan.core.channels import ANYONE, InboxMessage, IncomingMessage, Messag
 from handspan.core.errors import ToolError
 from handspan.core.principals import OPERATOR
 from handspan.core.store import ChannelBook
+from handspan.core.values import strip_invisible
 from handspan.gateway.channels.chats import ChannelChats
 from handspan.gateway.channels.held_messages import HeldMessages
 from handspan.gateway.channels.questions import ChannelQuestions, ChatPlace
@@ -19,6 +21,7 @@ _MINUTE: Final = 60.0
 _TOLD_SECONDS: Final = 600.0
 """An unknown sender is told how to be paired once in this time."""
 _LONGEST: Final = 32_000
+_LONGEST_ID: Final = 200
 _COMMANDS: Final = frozenset(("/start", "/help", "/new", "/stop"))
 _HELP: Final = (
     "Write to me as to any agent. I ask before I do something that can't be undone: answer with the buttons, or with "
@@ -112,10 +115,15 @@ class ChannelInbox:
         return None if sender is None else sender.owner
 
     def _refuse_unknown(self, queue: ChannelQueue, message: IncomingMessage, who: str) -> MessageTaken:
-        text = (
-            f"I don't know you yet. Your id is {message.sender_id}. The operator of this gateway can let you in with:\n"
-            f"handspan channels pair {queue.name} {message.sender_id}"
-        )
+        sender = " ".join(strip_invisible(message.sender_id).split())[:_LONGEST_ID]
+        text = f"I don't know you yet. Your id is {sender}."
+        if sender == message.sender_id:
+            words = shlex.join((queue.name, *(["--"] if sender.startswith("-") else []), sender))
+            text += f" The operator of this gateway can let you in with:\nhandspan channels pair {words}"
+        else:
+            text += (
+                " It is too long, or has characters that can't be shown: the operator of this gateway can't type it."
+            )
         return MessageTaken("refused", text if self._may_tell(queue, who) else "")
 
     def _may_tell(self, queue: ChannelQueue, who: str) -> bool:
@@ -141,14 +149,15 @@ class ChannelInbox:
         session = await self._book.session_of(place.channel, place.chat_id, owner=place.owner)
         word = message.content.strip().split("@")[0].split(" ")[0].lower()
         if message.pressed:
-            text: str | None = await self._questions.press(message, taken.owner, session)
+            text = await self._questions.press(message, taken.owner, session)
         elif word in _COMMANDS:
             text = await self._run_command(word, place, session)
         else:
-            text = await self._questions.take_words(message, taken.owner, session) if is_new else None
-        if text is None:
-            self._chats.add(taken)
-            return MessageTaken("accepted")
+            words = await self._questions.take_words(message, taken.owner, session) if is_new else None
+            if words is None or not words.is_answer:
+                self._chats.add(taken)
+                return MessageTaken("accepted", words.text if words else "")
+            text = words.text
         await self._held.finish(taken)
         return MessageTaken("answered", text)
 

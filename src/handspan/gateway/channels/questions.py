@@ -11,12 +11,14 @@ from handspan.channels.bus import Editing, MessageBus
 from handspan.core.bus import Bus, QuestionEnded, QuestionOpened
 from handspan.core.channels import IncomingMessage, OutgoingMessage
 from handspan.core.errors import HandspanError, InvalidAnswer, ToolError
+from handspan.core.question_rights import channel_person
 from handspan.core.questions import Answer, Question
 from handspan.gateway.channels.answers import buttons_of, mark_of, read_press, read_words, render_question
 from handspan.gateway.sessions.questions import AwaitedQuestions
 
 _log = logging.getLogger(__name__)
 _OVER = "This question is not open any more."
+_KEPT = "Your message comes after it."
 
 
 class ChatPlace(Struct, frozen=True):
@@ -25,6 +27,15 @@ class ChatPlace(Struct, frozen=True):
     channel: str
     chat_id: str
     owner: str
+
+
+class WordsTaken(Struct, frozen=True):
+    """What came of words that were written while a question is open."""
+
+    text: str
+    """What the person should read."""
+    is_answer: bool
+    """Whether the words were for the question. Others are a message, and are answered after it."""
 
 
 class _Shown(Struct, frozen=True):
@@ -57,7 +68,7 @@ class ChannelQuestions:
     async def show_open(self, session: str) -> None:
         """Show the questions of this session that were asked before, perhaps by an earlier process."""
         place = self._places[session]
-        for question in await self._questions.open_for(owner=place.owner, session=session):
+        for question in await self._questions.shown_to(channel_person(place.owner), session):
             self._open(question)
 
     async def close(self) -> None:
@@ -73,8 +84,8 @@ class ChannelQuestions:
         answer = None if question is None else read_press(question, word)
         return _OVER if question is None or answer is None else await self._answer(question, answer)
 
-    async def take_words(self, message: IncomingMessage, owner: str, session: str) -> str | None:
-        """Answer the open question with these words. Return what the person should read; None without a question."""
+    async def take_words(self, message: IncomingMessage, owner: str, session: str) -> WordsTaken | None:
+        """Answer the open question with these words. Return what came of them; None without a question."""
         found = await self._open_in(owner, session)
         if not found:
             return None
@@ -83,19 +94,23 @@ class ChannelQuestions:
             number, rest = "1", message.content
         if not (number.isdecimal() and 0 < int(number) <= len(found)):
             listed = "\n\n".join(f"[{n}] {render_question(one)}" for n, one in enumerate(found, 1))
-            return f"Several questions are open. Answer as in '1 yes':\n\n{listed}"
+            is_answer = any(read_words(one, message.content) is not None for one in found)
+            kept = "" if is_answer else f" {_KEPT}"
+            return WordsTaken(f"Several questions are open. Answer as in '1 yes'.{kept}\n\n{listed}", is_answer)
         question = found[int(number) - 1]
         answer = read_words(question, rest)
         if answer is None:
-            return f"I wait for your answer first (/stop ends this):\n\n{render_question(question)}"
-        return await self._answer(question, answer)
+            return WordsTaken(
+                f"I wait for your answer first (/stop ends this). {_KEPT}\n\n{render_question(question)}", False
+            )
+        return WordsTaken(await self._answer(question, answer), True)
 
     async def _open_in(self, owner: str, session: str) -> Sequence[Question]:
-        return await self._questions.open_for(owner=owner, session=session) if session else ()
+        return await self._questions.shown_to(channel_person(owner), session) if session else ()
 
     async def _answer(self, question: Question, answer: Answer) -> str:
         try:
-            is_taken = await self._questions.answer(question.id, answer, owner=question.owner)
+            is_taken = await self._questions.answer(question.id, answer, channel_person(question.owner))
         except InvalidAnswer as error:
             return str(error)
         if not is_taken:
@@ -104,7 +119,9 @@ class ChannelQuestions:
 
     def _open(self, question: Question) -> None:
         place = self._places.get(question.session)
-        if place is not None and not question.device and question.id not in self._shown:
+        if place is None or not channel_person(place.owner).may_answer(question):
+            return
+        if not question.device and question.id not in self._shown:
             self._shown[question.id] = None
             self._do(self._show(question, place))
 

@@ -14,8 +14,9 @@ from handspan.agent.turn import Handle
 from handspan.agent.turn_events import AnsweredBefore, MessageStored, SessionEvent
 from handspan.core.artifacts import Artifacts
 from handspan.core.errors import HandspanError, InvalidAnswer
-from handspan.core.events import Ended
+from handspan.core.events import Ended, QuestionAsked
 from handspan.core.messages import Media, Text, UserMessage
+from handspan.core.question_rights import person
 from handspan.core.questions import Answer
 from handspan.gateway.clients.chat_frames import ChatFrames, EventFrames, error_frame
 from handspan.gateway.clients.peers import Peer
@@ -53,6 +54,7 @@ class ChatConnection:
 
     __slots__ = (
         "_accepted",
+        "_answerer",
         "_artifacts",
         "_beside",
         "_bound",
@@ -86,6 +88,7 @@ class ChatConnection:
         self._peer = peer
         self._artifacts = artifacts
         self._questions = questions
+        self._answerer = person(peer.who)
         self._bound = bound
         self._running: set[Handle] = set()
         """The turns that the client began and that have not ended."""
@@ -107,8 +110,8 @@ class ChatConnection:
         """Frames that the client may have missed, each with the number of the event that it is, or precedes."""
         self._missed_ends: list[tuple[str, ServerFrame]] = []
         """How turns ended while the link was down, for a client without events."""
-        self._sent_ends: set[str] = set()
-        """Turns whose end a client without events was sent when it came back."""
+        self._sent_ends: OrderedDict[str, None] = OrderedDict()
+        """Turns whose end a client without events, which can come back, was sent over its present link."""
         self._unstored: dict[str, Say] = {}
         """Messages of the client that are not part of the session yet, by their ids."""
         self._accepted: OrderedDict[str, tuple[int, str]] = OrderedDict()
@@ -189,9 +192,9 @@ class ChatConnection:
             if last_event is None or seq > last_event:
                 self._peer.send(frame)
         missed, self._missed_ends = self._missed_ends, []
-        self._sent_ends = {turn for turn, _ in missed}
-        for _, end in missed:
-            self._peer.send(end)
+        self._sent_ends.clear()
+        for turn, end in missed:
+            self._send(end, turn)
 
     def catch_up(self) -> None:
         """Send a new client the events of the round that runs, if it takes events."""
@@ -242,14 +245,14 @@ class ChatConnection:
     async def _answer(self, frame: AnswerFrame) -> None:
         answer = Answer(frame.decision, frame.always, frame.arguments, value=frame.value, reason=frame.reason)
         try:
-            if not await self._questions.answer(frame.id, answer, owner=self._peer.who.owner, by=self._peer.id):
+            if not await self._questions.answer(frame.id, answer, self._answerer, by=self._peer.id):
                 self._peer.send(QuestionClosed(frame.id, False))
         except InvalidAnswer as error:
             self._peer.send(ErrorFrame(str(error), "INVALID_ANSWER", frame.id))
 
     async def _start_login(self, frame: LoginStart) -> None:
         try:
-            if not await self._questions.start_login(frame.id, owner=self._peer.who.owner):
+            if not await self._questions.start_login(frame.id, self._answerer):
                 self._peer.send(QuestionClosed(frame.id, False))
         except InvalidAnswer as error:
             self._peer.send(ErrorFrame(str(error), "INVALID_ANSWER", frame.id))
@@ -262,6 +265,8 @@ class ChatConnection:
         elif isinstance(event, AnsweredBefore):
             if not self._has_end(turn):
                 self._send_event(event, turn)
+        elif isinstance(event, QuestionAsked) and not self._answerer.may_answer(event.question):
+            pass  # P7: it is for other clients
         elif self._gets_all or turn in self._own_turns:
             self._send_event(event, turn)
 
@@ -311,9 +316,13 @@ class ChatConnection:
 
     def _send(self, frame: ServerFrame, turn: str = "") -> None:
         """Send a frame. An absent client gets the end of a turn when it comes back."""
-        is_end = isinstance(frame, ChunkReset | Done | TitleUpdated | AbortedFrame | ErrorFrame)
-        if self._peer.socket is None and is_end:
+        if self._peer.socket is None and isinstance(
+            frame, ChunkReset | Done | TitleUpdated | AbortedFrame | ErrorFrame
+        ):
             self._missed_ends.append((turn, frame))
+        elif "resume" in self._peer.can and isinstance(frame, Done | AbortedFrame | ErrorFrame):
+            self._sent_ends[turn] = None
+            _forget_oldest(self._sent_ends)
         self._peer.send(frame)
 
     def _fail(self, error: ErrorFrame) -> None:

@@ -8,8 +8,10 @@ from handspan.wire.ws_frames import ToolsRegistered
 _log = logging.getLogger(__name__)
 
 
-def log_arrival(peer: Peer, *, is_back: bool) -> None:
-    """Log that a client has connected, or has come back."""
+def log_arrival(peer: Peer, notice: str, *, is_back: bool) -> None:
+    """Log that a client has connected, or has come back, and why a device has another label than it asked for."""
+    if notice:
+        _log.warning("%s: %s", _name(peer), notice, extra=_about(peer, "connected"))
     if _log.isEnabledFor(logging.INFO):
         _log.info("%s %s", _name(peer), "is back" if is_back else "connected", extra=_about(peer, "connected"))
 

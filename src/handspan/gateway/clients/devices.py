@@ -4,9 +4,7 @@ All of it is in memory, so that ten thousand devices can connect at once without
 in the background.
 """
 
-import re
 import time
-import unicodedata
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from hashlib import blake2b
@@ -18,11 +16,13 @@ from msgspec import Struct
 
 from handspan.core.errors import ToolError
 from handspan.core.names import SEPARATOR
+from handspan.core.principals import Origin
 from handspan.core.records import DeviceRow
 from handspan.core.store import DeviceBook
 from handspan.core.values import strip_invisible
+from handspan.gateway.clients.device_labels import check_label, clean_label, describe_kept_label, number_label
 from handspan.gateway.clients.device_writer import DeviceWriter
-from handspan.wire.ws_frames import DeviceNotes, DeviceScope
+from handspan.wire.ws_frames import DeviceNotes, DeviceScope, RejectedTool
 
 _SEEN_AGAIN: Final = 60.0
 """Seconds after which the time of a device that is seen again is stored."""
@@ -53,6 +53,10 @@ class DeviceInfo(Struct, frozen=True):
     """What the device says of itself, since this process runs."""
     connected_as: str = ""
     """The label in use until the next connection, where a person has given the device another one; else empty."""
+    notice: str = ""
+    """Why it does not have the label that it asked for; empty if it has, or if another device has that label."""
+    refused: tuple[RejectedTool, ...] = ()
+    """The tools that it offered on this connection and does not have, and why."""
 
 
 class _Tools(dict[str, str]):
@@ -71,11 +75,13 @@ class _Device:
         "is_connected",
         "is_elsewhere",
         "is_kept",
+        "kept_label",
         "label",
         "label_now",
         "last_seen",
         "name",
         "notes",
+        "refused",
         "token",
         "tools",
     )
@@ -90,6 +96,9 @@ class _Device:
         """The fingerprints of tools that the device does not offer any more."""
         self.changed: tuple[str, ...] = ()
         self.notes = NO_NOTES
+        self.kept_label = ""
+        """A label that the device asked for or had, and that a source of the gateway keeps; empty: there is none."""
+        self.refused: tuple[RejectedTool, ...] = ()
         self.token = ""
         """The hash of the access token that the device connected with last."""
         self.label_now = ""
@@ -102,11 +111,12 @@ class _Device:
 
 
 class _Owned:
-    """The devices of one owner. No two of them share a label."""
+    """The devices of one owner. No two of them share a label, and no one gets a label that is reserved."""
 
-    __slots__ = ("by_id", "by_label", "taken")
+    __slots__ = ("by_id", "by_label", "is_reserved", "taken")
 
-    def __init__(self) -> None:
+    def __init__(self, is_reserved: Callable[[str], bool]) -> None:
+        self.is_reserved = is_reserved
         self.by_id: dict[str, _Device] = {}
         self.by_label: dict[str, _Device] = {}
         self.taken: dict[str, int] = {}
@@ -121,8 +131,10 @@ class _Owned:
             label = number_label(wanted, self.taken.get(wanted, 0) + 1)
             known = [device for device in (self.by_id.get(label), self.by_label.get(label)) if device is not None]
             away = next((device for device in known if not device.label_now), None)
-            if away is not None or not known:
-                return (label, None) if away is None else (away.id, away)
+            if away is not None:
+                return away.id, away
+            if not known and not self.is_reserved(label):
+                return label, None
             self.taken[wanted] = self.taken.get(wanted, 0) + 1
 
     def unused_label(self, label: str, device_id: str) -> str:
@@ -131,6 +143,16 @@ class _Owned:
             return device_id  # one string in memory for both
         labels = (number_label(label, number) for number in count(1))
         return next(label for label in labels if label not in self.by_label)
+
+    def leave_reserved_label(self, device: _Device) -> None:
+        """Give the device another label if its own is reserved: for good, so that its tools keep their names."""
+        before = device.label
+        if self.is_reserved(before):
+            labels = (number_label(before, number) for number in count(2))
+            device.label = next(label for label in labels if label not in self.by_label and not self.is_reserved(label))
+            self.by_label.pop(before, None)
+            self.by_label[device.label] = device
+            self.taken.clear()
 
     def add(self, device: _Device) -> None:
         self.by_id[device.id] = self.by_label[device.label] = device
@@ -145,10 +167,19 @@ class _Owned:
 class Devices:
     """Gives devices their labels and remembers them. After `open`, connections never wait for the store."""
 
-    def __init__(self, book: DeviceBook | None, clock: Callable[[], float] = time.time) -> None:
-        """Without a book, devices are forgotten when the process ends."""
+    def __init__(
+        self,
+        book: DeviceBook | None,
+        clock: Callable[[], float] = time.time,
+        keeper: Callable[[str], Origin | None] = lambda label: None,
+    ) -> None:
+        """Without a book, devices are forgotten when the process ends.
+
+        `keeper` returns the source whose tools' names begin with this label; None if a device may have it (SPEC R2).
+        """
         self._book = book
         self._clock = clock
+        self._keeper = keeper
         self._owners: dict[str, _Owned] = {}
         self._same: WeakValueDictionary[bytes, _Tools] = WeakValueDictionary()
         """The tools that devices share, by their hash."""
@@ -160,7 +191,7 @@ class Devices:
     async def open(self) -> None:
         """Read the stored devices."""
         for row in await self._book.all() if self._book is not None else ():
-            owned = self._owners.setdefault(row.owner, _Owned())
+            owned = self._of(row.owner)
             device = _Device(row.id, owned.unused_label(row.label, row.id), row.name, row.last_seen, self._none)
             device.tools, device.gone = self._share(row.tools), self._share(row.gone)
             device.changed, device.token = row.changed, row.token
@@ -181,12 +212,17 @@ class Devices:
 
         `token`: the hash of its access token.
         """
-        owned = self._owners.setdefault(owner, _Owned())
-        device_id, device = owned.match(clean_label(wanted, name))
+        owned, wanted = self._of(owner), clean_label(wanted, name)
+        device_id, device = owned.match(wanted)
         if device is None:
             device = _Device(device_id, device_id, "", 0.0, self._none)
             self._forget_oldest(owner, owned)
             owned.add(device)
+        device.kept_label = next((label for label in (wanted, device.label) if owned.is_reserved(label)), "")
+        if owned.is_reserved(device.label):
+            owned.leave_reserved_label(device)
+            self._keep(owner, device)
+        device.refused = ()
         device.label_now = device.label
         device.is_connected, device.is_elsewhere = True, False
         self._note_seen(owner, device)
@@ -206,6 +242,33 @@ class Devices:
                 device.token = token
                 self._keep(owner, device)
 
+    def leave_label(self, owner: str, label: str) -> str:
+        """Return the new label of a device that may come back, and whose label is reserved now."""
+        device = self._find_by_current_label(owner, label)
+        if device is None:
+            return label
+        owned = self._owners[owner]
+        owned.leave_reserved_label(device)
+        owned.by_label.pop(label, None)  # a person may have given it another one meanwhile
+        device.label_now = device.label
+        device.kept_label = label
+        self._keep(owner, device)
+        return device.label
+
+    def is_reserved(self, label: str) -> bool:
+        """Whether no device may have this label."""
+        return self._keeper(label) is not None
+
+    def forget_taken(self) -> None:
+        """Look for free labels from the beginning: other ones are reserved now."""
+        for owned in self._owners.values():
+            owned.taken.clear()
+
+    def notice(self, owner: str, label: str) -> str:
+        """Return why this device does not have the label that it asked for; empty if it has."""
+        device = self._find_by_current_label(owner, label)
+        return "" if device is None else self._notice(device)
+
     def disconnect(self, owner: str, label: str) -> None:
         """Note that the link of a device is gone. It keeps its label, because it may come back."""
         device = self._find_by_current_label(owner, label)
@@ -214,11 +277,14 @@ class Devices:
             device.is_connected = False
 
     def end(self, owner: str, label: str) -> None:
-        """Free the label of a device that will not reconnect, so that other devices can have it."""
-        self.disconnect(owner, label)
+        """Free the label of a device that will not reconnect, so that other devices can have it.
+
+        A device that has connected to another node meanwhile keeps the label.
+        """
         device = self._find_by_current_label(owner, label)
-        if device is None:
+        if device is None or device.is_elsewhere:
             return
+        self.disconnect(owner, label)
         owned = self._owners[owner]
         if device.label_now != device.label:  # renamed meanwhile
             del owned.by_label[device.label_now]
@@ -231,7 +297,7 @@ class Devices:
 
     def appear(self, owner: str, label: str, name: str, fingerprints: Mapping[str, str]) -> None:
         """Note that a device is connected to another node, which stores it. No device here gets its label."""
-        owned = self._owners.setdefault(owner, _Owned())
+        owned = self._of(owner)
         device = owned.by_label.get(label)
         if device is None:
             device = _Device(label, label, name, self._clock(), self._none)
@@ -257,7 +323,7 @@ class Devices:
     async def _read_again(self, owner: str) -> None:
         """Take over what other nodes have stored about the owner's devices."""
         self._stale.discard(owner)
-        owned = self._owners.setdefault(owner, _Owned())
+        owned = self._of(owner)
         rows = {row.id: row for row in await self._book.all(owner=owner)} if self._book is not None else {}
         for device in list(owned.by_id.values()):
             if device.id not in rows and not device.label_now:
@@ -294,6 +360,12 @@ class Devices:
         self._keep(owner, device)
         return changed
 
+    def note_refused(self, owner: str, label: str, tools: Mapping[str, str]) -> None:
+        """Show which tools of a device the gateway does not take, and why."""
+        device = self._find_by_current_label(owner, label)
+        if device is not None:
+            device.refused = tuple(RejectedTool(name, reason) for name, reason in tools.items())
+
     def describe(self, owner: str, label: str, notes: DeviceNotes) -> None:
         """Keep what the device says of itself, cut to what a person reads."""
         device = self._find_by_current_label(owner, label)
@@ -304,7 +376,7 @@ class Devices:
         """Return why this tool is not here, if a device has it that is away or just came back; else an empty string."""
         label, separator, own_name = tool.partition(SEPARATOR)
         device = self._find(owner, label) if separator else None
-        if device is None or (device.is_connected and own_name not in device.tools):
+        if device is None or self.is_reserved(label) or (device.is_connected and own_name not in device.tools):
             return ""
         if device.is_connected and label != device.label_now:
             now = f"{device.label_now}{SEPARATOR}{own_name}"
@@ -325,7 +397,7 @@ class Devices:
             await self._read_again(owner)
         owned, now = self._owners.get(owner), self._clock()
         devices = sorted(owned.by_id.values(), key=lambda device: device.label) if owned else ()
-        return [_info(device, now) for device in devices]
+        return [_info(device, now, self._notice(device)) for device in devices]
 
     async def rename(self, label: str, new: str, owner: str) -> bool:
         """Give a device a new label from its next connection on. Return False when the owner has no such device.
@@ -337,6 +409,9 @@ class Devices:
             return False
         check_label(new)
         owned = self._owners[owner]
+        keeper = self._keeper(new)
+        if keeper is not None:
+            raise ToolError("invalid_arguments", f"{describe_kept_label(new, keeper)} Choose another name.")
         if owned.by_label.get(new, device) is not device:
             raise ToolError("invalid_arguments", f"Another device is called {new!r}: choose another name.")
         if device.label != device.label_now:
@@ -365,6 +440,13 @@ class Devices:
         device = self._find(owner, label)
         return None if device is None else device.token
 
+    def find_sharing(self, label: str, owner: str) -> list[str]:
+        """Return the labels of the owner's other devices that connected last with the token of this one."""
+        device, owned = self._find(owner, label), self._owners.get(owner)
+        if device is None or owned is None or not device.token:
+            return []
+        return sorted(one.label for one in owned.by_id.values() if one.token == device.token and one is not device)
+
     async def forget(self, label: str, owner: str) -> bool:
         """Forget a device. Return False when the owner has no such device. A connected one is listed until it ends."""
         device = self._find(owner, label)
@@ -390,6 +472,17 @@ class Devices:
         return True
 
     # Inside.
+
+    def _notice(self, device: _Device) -> str:
+        keeper = self._keeper(device.kept_label)
+        reason = "" if keeper is None else describe_kept_label(device.kept_label, keeper)
+        return f"{reason} This device is called {device.label!r} here." if reason else ""
+
+    def _of(self, owner: str) -> _Owned:
+        owned = self._owners.get(owner)
+        if owned is None:
+            owned = self._owners[owner] = _Owned(self.is_reserved)
+        return owned
 
     def _find_by_current_label(self, owner: str, label: str) -> _Device | None:
         """Return the device that uses this label now."""
@@ -436,10 +529,11 @@ def _row(owner: str, device: _Device) -> DeviceRow:
     return DeviceRow(owner, device.id, device.label, device.name, *state, device.token)
 
 
-def _info(device: _Device, now: float) -> DeviceInfo:
+def _info(device: _Device, now: float, notice: str) -> DeviceInfo:
     seen = now if device.is_connected else device.last_seen
     about = (tuple(device.tools), device.changed, device.notes)
-    return DeviceInfo(device.id, device.label, device.name, device.is_connected, seen, *about, _connected_as(device))
+    names = (_connected_as(device), notice, device.refused)
+    return DeviceInfo(device.id, device.label, device.name, device.is_connected, seen, *about, *names)
 
 
 def _connected_as(device: _Device) -> str:
@@ -453,42 +547,3 @@ def _clean_notes(notes: DeviceNotes) -> DeviceNotes:
 
 def _clean(text: str) -> str:
     return strip_invisible(text)[:_LONGEST_NOTE]
-
-
-LONGEST: Final = 24
-_NOTHING_LEFT: Final = "device"
-"""The label of a device whose name has no letter or digit."""
-
-
-def clean_label(wanted: str, name: str = "") -> str:
-    """Return a label made of the wanted one, else of the device's name: lower case, digits and single `_`."""
-    for words in (wanted, name):
-        plain = unicodedata.normalize("NFKD", words[:200].casefold())  # letters without their accents
-        plain = "".join(char for char in plain if not unicodedata.combining(char))
-        label = re.sub(r"[^a-z0-9]+", "_", plain).strip("_")
-        if label:
-            return _shorten(f"{_NOTHING_LEFT}_{label}" if label[0].isdigit() else label, LONGEST)
-    return _NOTHING_LEFT
-
-
-def number_label(label: str, number: int) -> str:
-    """Return the label for the first, second, third … device that asks for it."""
-    if number == 1:
-        return label
-    tail = f"_{number}"
-    return f"{_shorten(label, LONGEST - len(tail))}{tail}"
-
-
-def check_label(label: str) -> None:
-    """Raise `ToolError`, with a label that would do, for a label that no device can have."""
-    fitting = clean_label(label)
-    if label != fitting:
-        raise ToolError(
-            "invalid_arguments",
-            f"A device can't be called {label[:60]!r}: use lower-case letters, digits and single '_', beginning with a "
-            f"letter, at most {LONGEST} characters, as in {fitting!r}.",
-        )
-
-
-def _shorten(label: str, length: int) -> str:
-    return label[:length].rstrip("_")

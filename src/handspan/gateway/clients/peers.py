@@ -14,6 +14,7 @@ from handspan.core.values import Json
 from handspan.gateway.clients.devices import Devices
 from handspan.gateway.clients.resume_tokens import ResumeTokens
 from handspan.gateway.clients.unfinished_calls import UnfinishedCalls
+from handspan.registry.name_rights import DisplacedTool
 from handspan.registry.registry import Registry
 from handspan.sources.offers import OfferRules, SchemaCache, SessionOffers
 from handspan.sources.ws.calls import RemoteCalls
@@ -33,6 +34,7 @@ from handspan.wire.ws_frames import (
     ResultFrame,
     Say,
     ServerFrame,
+    ToolsWithdrawn,
 )
 
 GONE: Final = "The client disconnected"
@@ -40,6 +42,7 @@ NORMAL_CLOSES: Final = frozenset((1000, 1001))
 """Close codes of a client that leaves on purpose (ws.md 6.8); all others are lost connections."""
 _log = logging.getLogger(__name__)
 _DROPPED: Final = 1006
+_COME_BACK: Final = 1012
 _REPLACED: Final = 4001
 """The close code for the older of two connections of a client: it must not be opened again (ws.md 9.2)."""
 
@@ -91,6 +94,11 @@ class Relayed(Protocol):
     """The connection of a client, as other nodes use it (`sources/nodes/relay.py`)."""
 
     @property
+    def has_calls(self) -> bool:
+        """Whether a call of another node waits for the client."""
+        ...
+
+    @property
     def is_awaited(self) -> bool:
         """Whether another node waits for the client."""
         ...
@@ -112,12 +120,22 @@ class Relayed(Protocol):
         ...
 
 
+class FormerKey(Struct, frozen=True):
+    """What two processes of one device have in common, when one is started in place of the other (ws.md 7.2)."""
+
+    owner: str
+    token: str
+    label: str
+    name: str
+
+
 class Peer:
     """One client, over all its connections."""
 
     __slots__ = (
         "calls",
         "chat",
+        "former",
         "grace",
         "id",
         "label",
@@ -131,7 +149,9 @@ class Peer:
         "who",
     )
 
-    def __init__(self, peer_id: str, who: Principal, token: str, role: str, label: str, session: str) -> None:
+    def __init__(
+        self, peer_id: str, who: Principal, token: str, role: str, label: str, session: str, former: FormerKey
+    ) -> None:
         self.id = peer_id
         self.who = who
         self.token = token
@@ -139,6 +159,8 @@ class Peer:
         self.role = role
         self.label = label
         self.session = session
+        self.former = former
+        """How a program that is started in its place is known."""
         self.socket: PeerSocket | None = None
         self.chat: PeerChat | None = None
         self.grace: asyncio.TimerHandle | None = None
@@ -155,10 +177,16 @@ class Peer:
         return self.calls.capabilities
 
     @property
+    def has_calls(self) -> bool:
+        """Whether a call waits for the client, here or on another node."""
+        here = any(not call.outcome.done() for call in self.calls.open.values())
+        return here or (self.relay is not None and self.relay.has_calls)
+
+    @property
     def is_awaited(self) -> bool:
         """Whether the client is needed: by a call, a question to its person, or a turn that it began."""
         return (
-            any(not call.outcome.done() for call in self.calls.open.values())
+            self.has_calls
             or (self.questions is not None and self.questions.is_open)
             or (self.relay is not None and self.relay.is_awaited)
             or (self.chat is not None and self.chat.is_busy)
@@ -251,14 +279,19 @@ class Peers:
         self._schemas = SchemaCache()
         self._offers = SessionOffers()
         self._peers: dict[str, Peer] = {}
+        self._left: dict[FormerKey, list[Peer]] = {}
+        """Devices whose link is closed, and which may come back."""
         self.grace = grace
         self.is_open = True
         self.is_draining = False
-        """Whether new clients are sent to other nodes."""
+        """Whether new clients are sent to other nodes, because this one stops."""
+        self.is_cut_off = False
+        """Whether new clients are sent to other nodes, because this one has no connection to them."""
         self.roles: tuple[str, ...] = ("chat", "device")
         """The roles in which clients may connect here."""
         self.others: OtherNodes | None = None
         """The other nodes; None when there are none."""
+        registry.listen(self)
 
     def __iter__(self) -> Iterator[Peer]:
         return iter(tuple(self._peers.values()))
@@ -266,26 +299,33 @@ class Peers:
     def __len__(self) -> int:
         return len(self._peers)
 
+    @property
+    def takes_new(self) -> bool:
+        """Whether new connections are accepted."""
+        return self.is_open and not self.is_draining and not self.is_cut_off
+
     def find(self, peer_id: str) -> Peer | None:
         """Return the peer of this id."""
         return self._peers.get(peer_id)
 
     def resume_token(self, peer: Peer) -> str:
         """Return the token with which this peer may come back."""
-        return self._tokens.issue(peer.id, peer.who.owner, peer.role)
+        return self._tokens.issue(peer.id, peer.who.owner, peer.role, peer.token)
 
     def meet(self, frame: Connect, who: Principal, token: str, session: str) -> PeerArrival:
         """Return the peer of a new connection: one that comes back, or a new one. The caller calls its `up`."""
         can = shared_capabilities(frame.capabilities)
         resumes = bool(frame.resume) and "resume" in can
-        peer_id = self._tokens.read(frame.resume or "", who.owner, frame.role) if resumes else None
+        peer_id = self._tokens.read(frame.resume or "", who.owner, frame.role, token) if resumes else None
         known = None if peer_id is None else self._peers.get(peer_id)
         if known is not None:
-            self._come_back(known, token)
+            self._come_back(known)
             known.calls.capabilities = can
             if self.others is not None:
                 self.others.arrive(known, frame)
             return PeerArrival(known, True)
+        if peer_id is None:
+            self._end_former(_key(frame, who, token))
         peer = self._new(peer_id or secrets.token_hex(16), frame, can, who, token, session)
         if peer_id is not None:
             self._unfinished.take_over(peer_id, peer.calls)
@@ -305,17 +345,13 @@ class Peers:
         has_left = code in NORMAL_CLOSES and not peer.is_awaited
         self._take_down(peer)
         if "resume" in peer.can and self.is_open and not has_left:
-            peer.grace = asyncio.get_running_loop().call_later(
-                self.grace, self.end, peer, f"{GONE} and did not come back"
-            )
+            self._begin_grace(peer)
         else:
             self.end(peer, GONE)
 
     def end(self, peer: Peer, why: str) -> None:
         """Remove a peer that will not come back. Its open calls are lost."""
-        if peer.grace is not None:
-            peer.grace.cancel()
-            peer.grace = None
+        self._stop_grace(peer)
         if self._peers.get(peer.id) is peer:  # a successor may have the same id
             del self._peers[peer.id]
             if peer.role == "device":
@@ -329,9 +365,7 @@ class Peers:
         socket = peer.socket
         if socket is not None:
             self._take_down(peer)
-        if peer.grace is not None:
-            peer.grace.cancel()
-            peer.grace = None
+        self._stop_grace(peer)
         if self._peers.get(peer.id) is peer:
             del self._peers[peer.id]
             if peer.role == "device":
@@ -378,6 +412,41 @@ class Peers:
             if peer.who.owner == owner and peer.calls.start_login(call_id, question):
                 return
 
+    # Names that belong to the gateway's own sources (ws.md 4.8, 7.2).
+
+    def on_reserved(self) -> None:
+        """Let the devices whose labels are reserved now come back under other ones."""
+        self._devices.forget_taken()
+        for peer in self:
+            if peer.role == "device" and self._devices.is_reserved(peer.label):
+                self._leave_label(peer)
+
+    def on_displaced(self, origin: Origin, tools: Sequence[DisplacedTool]) -> None:
+        """Tell a client which of its tools have lost their names."""
+        peer = self._peers.get(origin.connection)
+        lost = [] if peer is None or peer.tools.origin != origin else peer.tools.drop(tools)
+        if peer is not None and lost:
+            if "unregister" in peer.can:
+                peer.send(ToolsWithdrawn(lost, len(peer.tools)))
+            self.publish_tools(peer)
+
+    def _leave_label(self, peer: Peer) -> None:
+        """Close the connection of a device whose label is reserved, and give it another one if it may come back."""
+        socket, before = peer.socket, peer.label
+        if socket is not None:
+            self.lose(peer, socket)
+        if peer.id in self._peers:
+            peer.label = self._devices.leave_label(peer.who.owner, before)
+            peer.tools.rename(peer.label)
+        _log.warning("device %s has lost its label: an MCP server has that name now", before)
+        self._bus.publish(DeviceChanged(peer.who.owner))
+        if socket is not None:
+            socket.close(_COME_BACK, "an MCP server has this label: connect again")
+
+    def notice(self, peer: Peer) -> str:
+        """Return why a device does not have the label that it asked for; empty if it has."""
+        return self._devices.notice(peer.who.owner, peer.label) if peer.role == "device" else ""
+
     def describe(self, peer: Peer, notes: DeviceNotes) -> None:
         """Show people what the device says of itself."""
         self._devices.describe(peer.who.owner, peer.label, notes)
@@ -390,6 +459,7 @@ class Peers:
         self._bus.publish(ToolsChanged(peer.who.owner))
         if peer.role != "device":
             return []
+        self._devices.note_refused(peer.who.owner, peer.label, peer.tools.rejected)
         return self._devices.record_offer(peer.who.owner, peer.label, peer.tools.fingerprints())
 
     def _take_down(self, peer: Peer) -> None:
@@ -402,18 +472,38 @@ class Peers:
             self._devices.disconnect(peer.who.owner, peer.label)
             self._bus.publish(DeviceChanged(peer.who.owner))
 
-    def _come_back(self, peer: Peer, token: str) -> None:
+    def _begin_grace(self, peer: Peer) -> None:
+        """Keep a peer whose link is closed for a while: it may come back."""
+        peer.grace = asyncio.get_running_loop().call_later(self.grace, self.end, peer, f"{GONE} and did not come back")
+        if peer.role == "device":
+            self._left.setdefault(peer.former, []).append(peer)
+
+    def _stop_grace(self, peer: Peer) -> None:
+        if peer.grace is None:
+            return
+        peer.grace.cancel()
+        peer.grace = None
+        left = self._left.get(peer.former, [])
+        if peer in left:
+            left.remove(peer)
+        if not left:
+            self._left.pop(peer.former, None)
+
+    def _end_former(self, key: FormerKey) -> None:
+        """End the device in whose place this one was started, so that its label is free (ws.md 7.2)."""
+        left = self._left.get(key)
+        if left:
+            self.end(min(left, key=lambda peer: (len(peer.label), peer.label)), f"{GONE}, and was started again")
+
+    def _come_back(self, peer: Peer) -> None:
         """Let a known peer use a new connection. An older one that is still open is closed."""
-        if peer.grace is not None:
-            peer.grace.cancel()
-            peer.grace = None
+        self._stop_grace(peer)
         if peer.socket is not None:  # ws.md 6.2: the newer connection counts
             older = peer.socket
             peer.down()
             close_replaced(peer, older)
-        peer.token = token
         if peer.role == "device":
-            self._devices.reconnect(peer.who.owner, peer.label, token)
+            self._devices.reconnect(peer.who.owner, peer.label, peer.token)
             self._bus.publish(DeviceChanged(peer.who.owner))
 
     def _new(self, peer_id: str, frame: Connect, can: frozenset[str], who: Principal, token: str, session: str) -> Peer:
@@ -423,7 +513,7 @@ class Peers:
         label = ""
         if is_device:
             label = self._devices.connect(who.owner, frame.label or "", frame.device_name or "", token)
-        peer = self._peers[peer_id] = Peer(peer_id, who, token, frame.role, label, session)
+        peer = self._peers[peer_id] = Peer(peer_id, who, token, frame.role, label, session, _key(frame, who, token))
         peer.calls, questions = before or (RemoteCalls(can), None)
         peer.calls.capabilities = can
         peer.questions = questions or (RemoteQuestions() if "permissions" in can else None)
@@ -441,6 +531,10 @@ class Peers:
         if is_device:
             self._bus.publish(DeviceChanged(who.owner))
         return peer
+
+
+def _key(frame: Connect, who: Principal, token: str) -> FormerKey:
+    return FormerKey(who.owner, token, frame.label or "", frame.device_name or "")
 
 
 def close_replaced(peer: Peer, socket: PeerSocket) -> None:

@@ -18,18 +18,22 @@ class ResumeTokens:
     def __init__(self, key: bytes) -> None:
         self._key = key
 
-    def issue(self, peer: str, owner: str, role: str) -> str:
-        """Return the token with which this peer of this owner comes back, in the same role."""
-        return f"{peer}.{self._signature(peer, owner, role)}"
+    def issue(self, peer: str, owner: str, role: str, access: str) -> str:
+        """Return the token with which this peer comes back, in the same role and with the same access token.
 
-    def read(self, token: str, owner: str, role: str) -> str | None:
-        """Return the peer that may come back; None for another owner's, another role's or a wrong token."""
+        `access`: the hash of the access token. The owner is a part, too: inside a process there is no access token.
+        """
+        return f"{peer}.{self._signature(peer, owner, role, access)}"
+
+    def read(self, token: str, owner: str, role: str, access: str) -> str | None:
+        """Return the peer that may come back; None for a wrong token, or one of another owner, role or access token."""
         peer, _, signature = token.partition(".")
-        is_ours = hmac.compare_digest(signature.encode(errors="replace"), self._signature(peer, owner, role).encode())
-        return peer if is_ours else None
+        expected = self._signature(peer, owner, role, access)
+        return peer if hmac.compare_digest(signature.encode(errors="replace"), expected.encode()) else None
 
-    def _signature(self, peer: str, owner: str, role: str) -> str:
-        return hmac.new(self._key, f"{peer}\n{role}\n{owner}".encode(errors="replace"), sha256).hexdigest()[:40]
+    def _signature(self, peer: str, owner: str, role: str, access: str) -> str:
+        text = f"{peer}\n{role}\n{access}\n{owner}"
+        return hmac.new(self._key, text.encode(errors="replace"), sha256).hexdigest()[:40]
 
 
 def load_key(file: Path) -> bytes:

@@ -50,6 +50,8 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     """Whole text messages of up to so many bytes are read here; the library reads all others."""
 
     _receiver: Receiver | None = None
+    _message_bytes: Callable[[], int] | None = None
+    """The limit that this connection has in place of that of all."""
     _is_write_paused = False
     _resuming: asyncio.Handle | None = None
     """Ends the pause in which nothing is read; None while bytes are read."""
@@ -71,9 +73,9 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         if self.handshake_initiated and not self.close_sent:
             cast(dict[str, Any], self.scope["extensions"])[EXTENSION] = self
 
-    def let_in(self, message_bytes: int) -> None:
+    def let_in(self, message_bytes: Callable[[], int]) -> None:
         """Allow messages of up to so many bytes. Those above the general limit are read a little slower."""
-        self.conn.max_message_size = message_bytes
+        self._message_bytes = message_bytes
 
     def take(self, receiver: Receiver) -> None:
         """Give every message to `receiver` from now on. The request is dropped: it needs most of the memory."""
@@ -115,6 +117,8 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             if is_message:
                 self._receive_text(piece)
             else:
+                if self._message_bytes is not None and self.conn.current_size is None:  # no message is half read
+                    self.conn.max_message_size = self._message_bytes()
                 super().data_received(piece)
         self._count_frames(splitter.frames - before, splitter.fragments)
         if splitter.rest:
@@ -192,7 +196,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         """Tell the receiver that the connection is gone."""
         if self._resuming is not None:
             self._resuming.cancel()
-        self._unread = self._splitter = None
+        self._unread = self._splitter = self._message_bytes = None
         super().connection_lost(exc)
         receiver, self._receiver = self._receiver, None
         if receiver is not None:

@@ -28,8 +28,11 @@ class Socket(Protocol):
     backlog_limit: int
     """Bytes that may wait for a client that reads too slowly."""
 
-    def let_in(self, message_bytes: int) -> None:
-        """Allow messages of up to so many bytes, in place of the limit for all connections."""
+    def let_in(self, message_bytes: Callable[[], int]) -> None:
+        """Allow messages of up to so many bytes, in place of the limit for all connections.
+
+        `message_bytes` is called when a message begins that no whole read brings.
+        """
         ...
 
     def take(self, receiver: Receiver) -> None:

@@ -7,11 +7,13 @@ from functools import partial
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
+import msgspec
 from msgspec import Struct
 
 from handspan.agent.refusals import SessionRefused
 from handspan.agent.sessions import Bound, Sessions
 from handspan.core.artifacts import Artifacts
+from handspan.core.values import Json, strip_all
 from handspan.gateway.clients.connection_log import log_arrival, log_departure, log_offer
 from handspan.gateway.clients.late_results import TakeLate
 from handspan.gateway.clients.peers import Peer, Peers, PeerSocket
@@ -54,6 +56,8 @@ from handspan.wire.ws_frames import (
 _CHAT: Final = ("handspan.gateway.clients.chat", "ChatConnection")
 _ESTABLISHED: Final = "Connection established"
 _PONG: Final = encode(PongFrame())
+_ANSWER_BYTES: Final = 16 * 1024 * 1024
+"""The size of an awaited answer of a client that can't upload its files (ws.md 5.12)."""
 ANSWER_SECONDS: Final = 2.0
 """A client that does not answer a ping within this time is dropped, if another one offers tools of the same names."""
 
@@ -88,7 +92,7 @@ class WebSocketDoor:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Accept a client, or refuse it."""
         doors, peers = self._doors, self._doors.peers
-        admitted = await doors.auth.admit_socket(scope, receive, send, lambda: peers.is_open and not peers.is_draining)
+        admitted = await doors.auth.admit_socket(scope, receive, send, lambda: peers.takes_new)
         if admitted is None:
             return
         offered = scope.get("subprotocols") or ()
@@ -179,11 +183,15 @@ class Connection:
         try:
             frame = decode_client(data, self._doors.limits.depth)
         except FrameError as error:
+            if self._is_refused(len(data)):
+                return
             self._limit_rate()
             self.send(ErrorFrame(str(error), error.code if self._peer is not None else ""))
             return
         if (type(frame) is ResultFrame or type(frame) is FailureFrame) and self._peer is not None:
-            self._take_result(self._peer, frame)
+            self._take_result(self._peer, frame, len(data))
+            return
+        if self._is_refused(len(data)):
             return
         self._limit_rate()
         if self._peer is None:
@@ -244,10 +252,13 @@ class Connection:
             module, name = _CHAT
             chat: Any = getattr(importlib.import_module(module), name)
             peer.chat = chat(peer, doors.sessions, doors.questions, doors.artifacts, bound, frame.last_event or 0)
+        if "parts" not in peer.can:
+            self._socket.let_in(self._message_bytes)
         self._let_go_of_session()
-        log_arrival(peer, is_back=met.resumed)
+        log_arrival(peer, doors.peers.notice(peer), is_back=met.resumed)
         if confirms:
-            self._confirm(frame, peer, met.resumed)
+            shows_end = bound.end is not None and "events" in peer.can and not met.resumed
+            self._confirm(peer, met.resumed, strip_all(msgspec.to_builtins(bound.end)) if shows_end else None)
         peer.up(self)
         if peer.chat is not None and met.resumed:
             peer.chat.up(frame.last_event)
@@ -255,7 +266,7 @@ class Connection:
             peer.chat.catch_up()
         return peer
 
-    def _confirm(self, frame: Connect, peer: Peer, resumed: bool) -> None:
+    def _confirm(self, peer: Peer, resumed: bool, ended: Json) -> None:
         """Answer `connect`. A client without capabilities gets the short form (ws.md 1.7)."""
         if not peer.can and peer.role == "chat":
             self.send(Connected(VERSION, _ESTABLISHED))
@@ -271,6 +282,8 @@ class Connection:
                 peers.resume_token(peer) if resumes else "",
                 int(peers.grace * 1000) if resumes else 0,
                 resumed if resumes else None,
+                ended,
+                peers.notice(peer),
             )
         )
 
@@ -318,13 +331,28 @@ class Connection:
         if peer.calls.open:
             peer.tools.resume_calls()
 
-    def _take_result(self, peer: Peer, frame: ResultFrame | FailureFrame) -> None:
+    def _take_result(self, peer: Peer, frame: ResultFrame | FailureFrame, size: int) -> None:
         """Take a result. The client gets the acknowledgement when the result is stored (ws.md 5.3)."""
         if peer.calls.receive_answer(frame) or (peer.relay is not None and peer.relay.take_answer(frame)):
+            return
+        if self._is_refused(size):
             return
         self._limit_rate()  # no call waits for the result
         if frame.call:
             self._doors.late(peer, frame)
+
+    def _message_bytes(self) -> int:
+        """Return how large a message may be now: an answer that is awaited may be larger (ws.md 5.12)."""
+        general = self._doors.limits.message_bytes
+        return max(general, _ANSWER_BYTES) if self._peer is not None and self._peer.has_calls else general
+
+    def _is_refused(self, size: int) -> bool:
+        """Whether a message of this size, which is no awaited answer, is too large. Then the connection is closed."""
+        limit = self._doors.limits.message_bytes
+        if size <= limit or self._peer is None or "parts" in self._peer.can:  # their messages are checked unread
+            return False
+        self.close(1009, f"a message may have {limit} bytes")
+        return True
 
     def _limit_rate(self) -> None:
         """Count a frame, and read more slowly from a client that sends too many (ws.md 2.4)."""

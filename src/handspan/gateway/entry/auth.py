@@ -5,6 +5,8 @@ Every request and every connection is checked anew: a token that any process has
 
 import logging
 import math
+import os
+import socket
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Final
 from msgspec import Struct
 from starlette.types import Message, Receive, Scope, Send
 
+from handspan.config.secrets import read_secret
 from handspan.config.settings import Settings
 from handspan.core.bus import Bus, TokenRevoked
 from handspan.core.errors import StoreError
@@ -21,7 +24,7 @@ from handspan.core.records import Token
 from handspan.core.store import TokenBook
 from handspan.core.values import strip_invisible
 from handspan.gateway.entry.host_policy import HostPolicy, address_of, header_of, is_local
-from handspan.gateway.entry.operator_token import OPERATOR_LABEL, open_operator_token
+from handspan.gateway.entry.operator_token import OPERATOR_LABEL, is_operator_label, open_operator_token
 from handspan.gateway.entry.rate_limit import TryLimit
 from handspan.gateway.entry.tokens import (
     PAGE,
@@ -166,14 +169,23 @@ class Auth:
         self._bus = bus
         self._clock = clock
         self.tries = TryLimit(10, 60.0, 300.0, clock=clock)
-        self._is_alone = not settings.cluster.url
+        self._cluster = settings.cluster
         self.arrived: Callable[[str], Awaitable[None]] | None = None
         """Awaited with the owner of each request; None when there are no other nodes."""
 
     async def open(self) -> None:
-        """Find or make the operator's token. Raises `ConfigError` when its file can't be used."""
-        self.operator_token = await open_operator_token(self._state, self._tokens, is_alone=self._is_alone)
+        """Find or make the operator's token. Raises `ConfigError` when its file or the setting can't be used."""
+        cluster, node, shared = self._cluster, "", ""
+        if cluster.url:
+            node = cluster.name or socket.gethostname()
+            shared = read_secret(cluster.operator_token, os.environ, "cluster.operator_token")
+        self.operator_token = await open_operator_token(self._state, self._tokens, node=node, shared=shared)
         self._operator_hash = hash_of(self.operator_token)
+
+    async def end_own_token(self) -> None:
+        """Revoke the operator's token of this node, which has stopped. One that all nodes share stays."""
+        if not self._cluster.operator_token and self._operator_hash:
+            await self.revoke(self._operator_hash, OPERATOR.owner)
 
     async def admit(self, scope: Scope) -> Admitted:
         """Return the principal of a request with a known Host, Origin and token. Raises `Refusal` for all others."""
@@ -331,6 +343,9 @@ def log_refusal(refusal: Refusal, scope: Scope) -> None:
     client = strip_invisible((header_of(scope, b"user-agent") or "")[:_LONGEST_CLIENT])
     about = {"event": "refused", "path": path, "address": address, "status": refusal.status, "code": refusal.code}
     named = f", client {client!r}" if client else ""
+    if refusal.code == "unknown_origin":  # a person has to know which one to add to the settings
+        about["origin"] = strip_invisible((header_of(scope, b"origin") or "")[:_LONGEST_CLIENT])
+        named = f", origin {about['origin']!r}{named}"
     text = "%s %s from %s refused: %d %s%s"
     _log.info(text, method, path, address, refusal.status, refusal.code, named, extra={**about, "client": client})
 
@@ -373,7 +388,7 @@ def _with_headers(send: Send, more: list[Header]) -> Send:
 def _label(given: str) -> str:
     """Return a label that can be shown to people, and is none of the reserved labels."""
     label = " ".join(strip_invisible(given).split())[:_LONGEST_LABEL]
-    return f"{label} (device)" if label in (OPERATOR_LABEL, PAGE_LABEL) else label
+    return f"{label} (device)" if is_operator_label(label) or label == PAGE_LABEL else label
 
 
 def unauthorized() -> Refusal:

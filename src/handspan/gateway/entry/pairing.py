@@ -4,9 +4,7 @@ Only a person with a token can make them. Each works once and for a short time. 
 the database where there are other nodes.
 """
 
-import asyncio
 import io
-import logging
 import math
 import secrets
 import time
@@ -15,15 +13,12 @@ from typing import Final
 
 from msgspec import Struct
 
-from handspan.core.errors import StoreError
 from handspan.core.nodes import EntryCode, EntryCodes
 from handspan.core.principals import DEVICE_SCOPES, Principal
 from handspan.gateway.entry.auth import ADMIN, SCOPES, Auth, may
 from handspan.gateway.entry.rate_limit import TryLimit
 from handspan.gateway.entry.tokens import hash_of, is_same, new_token
 from handspan.gateway.http.refusals import Refusal
-
-_log = logging.getLogger(__name__)
 
 CODE_SECONDS: Final = 300.0
 LINK_SECONDS: Final = 600.0
@@ -34,6 +29,17 @@ _WRONG_TRIES: Final = 5
 _DIGITS: Final = 12
 _MAX_CODES: Final = 16
 """How many codes may be open at once; a new one replaces the oldest."""
+
+
+class NewAccess(Struct, frozen=True):
+    """The token that a code was exchanged for, and what it may do."""
+
+    token: str
+    scopes: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        """Without the token: a repr ends up in logs."""
+        return f"NewAccess(scopes={self.scopes!r})"
 
 
 class PairingCode(Struct, frozen=True):
@@ -69,16 +75,15 @@ class Pairing:
         self.tries = TryLimit(10, 60.0, clock=clock)
         self.shared: EntryCodes | None = None
         """Where the codes are, if there are other nodes."""
-        self._writing: set[asyncio.Task[None]] = set()
 
-    def new_code(self, who: Principal, scopes: tuple[str, ...] = DEVICE_SCOPES) -> PairingCode:
-        """Make a pairing code for a device of this owner, valid for five minutes."""
+    async def new_code(self, who: Principal, scopes: tuple[str, ...] = DEVICE_SCOPES) -> PairingCode:
+        """Make a pairing code for a device of this owner, valid for five minutes on every node. Raises `StoreError`."""
         _check(who, scopes)
         digits = f"{secrets.randbelow(10**_DIGITS):0{_DIGITS}}"
-        self._add(_CODE, digits, who.owner, scopes, CODE_SECONDS)
+        await self._add(_CODE, digits, who.owner, scopes, CODE_SECONDS)
         return PairingCode(f"{digits[:4]}-{digits[4:8]}-{digits[8:]}", scopes, CODE_SECONDS)
 
-    async def pair(self, code: str, label: str, address: str, scopes: tuple[str, ...] | None = None) -> str:
+    async def pair(self, code: str, label: str, address: str, scopes: tuple[str, ...] | None = None) -> NewAccess:
         """Check a pairing code and return its token, with those of its scopes that the client needs (None: all).
 
         Raises `Refusal` for a wrong code; five wrong codes end every open one.
@@ -96,12 +101,12 @@ class Pairing:
         if not granted:
             text = f"The code gives the scopes {', '.join(found.scopes)}, and the client needs none of them."
             raise Refusal(403, "forbidden", text)
-        return await self._auth.issue(found.owner, granted, label or "paired device")
+        return NewAccess(await self._auth.issue(found.owner, granted, label or "paired device"), granted)
 
-    def new_link(self, who: Principal) -> str:
-        """Return the code of a link that signs in one browser as this person, valid for ten minutes."""
+    async def new_link(self, who: Principal) -> str:
+        """Return the code of a link that signs in one browser as this person for ten minutes. Raises `StoreError`."""
         code = new_token()
-        self._add(_LINK, code, who.owner, who.scopes, LINK_SECONDS)
+        await self._add(_LINK, code, who.owner, who.scopes, LINK_SECONDS)
         return code
 
     async def sign_in(self, code: str) -> str | None:
@@ -109,29 +114,18 @@ class Pairing:
         found = await self._take(_LINK, code)
         return None if found is None else await self._auth.issue(found.owner, found.scopes, page=True)
 
-    def _add(self, kind: str, code: str, owner: str, scopes: tuple[str, ...], seconds: float) -> None:
+    async def _add(self, kind: str, code: str, owner: str, scopes: tuple[str, ...], seconds: float) -> None:
         """Keep a new code: here or, where there are other nodes, in the database."""
         if self.shared is not None:
-            made = EntryCode(hash_of(code), kind, owner, scopes)
-            task = asyncio.create_task(self._share(self.shared, made, seconds))
-            self._writing.add(task)
-            task.add_done_callback(self._writing.discard)
+            await self.shared.add(EntryCode(hash_of(code), kind, owner, scopes), seconds, _WRONG_TRIES, _MAX_CODES)
             return
         codes = self._codes if kind == _CODE else self._links
         codes.append(_Open(hash_of(code), owner, scopes, self._clock() + seconds))
         del codes[:-_MAX_CODES]
 
-    async def _share(self, shared: EntryCodes, code: EntryCode, seconds: float) -> None:
-        try:
-            await shared.add(code, seconds, _WRONG_TRIES, _MAX_CODES)
-        except StoreError as error:
-            _log.error("A code for a new client was not stored, and can't be used: %s", error)
-
     async def _take(self, kind: str, code: str) -> EntryCode | _Open | None:
         """Remove and return the entry of this code. All entries are compared, so that the time tells nothing."""
         if self.shared is not None:
-            if self._writing:
-                await asyncio.wait(self._writing)
             return await self.shared.take(hash_of(code), kind)
         codes = self._codes if kind == _CODE else self._links
         wanted, now = hash_of(code), self._clock()

@@ -95,7 +95,7 @@ def open_door(gateway: GatewayParts) -> Door:
     if gateway.cluster is not None:
         parts.answers.share(gateway.cluster.shared_requests("graph"), BytesCodec())
         parts.streams.share(gateway.cluster.shared_requests("graph stream"), StreamCodec())
-    socket = GraphSocketDoor(gateway.auth, parts, rules.limits.backlog_bytes, lambda: gateway.peers.is_open)
+    socket = GraphSocketDoor(gateway.auth, parts, rules.limits.backlog_bytes, lambda: gateway.peers.takes_new)
     gateway.bus.subscribe(TokenRevoked, lambda event: socket.revoke(event.token))
     gateway.bus.subscribe(TokenRevoked, lambda event: parts.open_streams.revoke(event.token))
     return Door(_router(parts), connect=socket, close=runs.close)

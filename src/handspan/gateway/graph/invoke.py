@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 
 from handspan.core.errors import InvalidAnswer, StoreError, ToolError
+from handspan.core.question_rights import person
 from handspan.core.questions import Answer
 from handspan.core.values import Json, JsonObject
 from handspan.gateway.graph.chunks import ChunkWriter
@@ -163,7 +164,7 @@ async def answer(parts: GraphParts, client: GraphClient, request: AsgiRequest) -
     body = read_body(await read_body_bytes(request), AnswerBody)
     given = Answer(body.decision, body.always, body.arguments, value=body.value, reason=body.reason)
     try:
-        is_taken = await parts.questions.answer(body.question_id, given, owner=client.who.owner)
+        is_taken = await parts.questions.answer(body.question_id, given, person(client.who))
     except InvalidAnswer as error:
         raise Refusal(422, "VALIDATION_ERROR", str(error)) from None
     text = "The answer counts." if is_taken else "The question is not open: it was answered, or its time is over."

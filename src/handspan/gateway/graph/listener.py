@@ -21,6 +21,7 @@ from handspan.core.events import (
     ThinkingArrived,
 )
 from handspan.core.messages import AssistantMessage, CallPart, Message, UserMessage
+from handspan.core.question_rights import AnsweringClient
 from handspan.core.store import Ledger
 from handspan.core.values import Json, JsonObject
 from handspan.gateway.clients.chat_frames import question_frame
@@ -59,10 +60,20 @@ class RunOutput(Protocol):
 class RunListener:
     """Listens to the turn of one request, and writes its messages to a `RunOutput`."""
 
-    def __init__(self, renderer: MessageRenderer, numbers: MessageNumbers, out: RunOutput, *, resumes: bool) -> None:
+    def __init__(
+        self,
+        renderer: MessageRenderer,
+        numbers: MessageNumbers,
+        out: RunOutput,
+        answerer: AnsweringClient,
+        *,
+        resumes: bool,
+    ) -> None:
+        """`answerer` is the person at the client: questions that the person may not answer are not sent."""
         self.renderer = renderer
         self._numbers = numbers
         self._out = out
+        self._answerer = answerer
         self._resumes = resumes
         self._conversation: Conversation | None = None
         self._tools: Mapping[str, GraphTool] = {}
@@ -120,7 +131,7 @@ class RunListener:
                 self._send_new_messages()
                 self._send_result(event)
                 self._update("node_invoked", TOOLS, tool_name=self._own_name(name), tool_call_id=call_id)
-            case QuestionAsked(question=question):
+            case QuestionAsked(question=question) if self._answerer.may_answer(question):
                 frame = question_frame(structs.replace(question, tool=self._own_name(question.tool)))
                 self._out.question({"status": "question", "node": TOOLS, "question": msgspec.to_builtins(frame)})
             case QuestionOver(id=question_id):

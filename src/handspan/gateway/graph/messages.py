@@ -6,10 +6,11 @@ from typing import Final
 
 import msgspec
 
-from handspan.agent.stored_turns import make_title
 from handspan.core.errors import ToolError
 from handspan.core.messages import AssistantMessage, Message, ResultsMessage, UserMessage
 from handspan.core.records import SessionRecord, ThreadEntry
+from handspan.core.titles import make_title
+from handspan.core.values import Json, strip_all
 from handspan.gateway.graph.envelope import path_id, read_body_bytes, read_paging
 from handspan.gateway.graph.parts import GraphParts
 from handspan.gateway.graph.renderer import MessageRenderer
@@ -91,6 +92,14 @@ def render_entries(renderer: MessageRenderer, entries: Iterable[ThreadEntry]) ->
 
 
 def _render_entry(renderer: MessageRenderer, entry: ThreadEntry) -> GraphMessage:
+    message = _render_message(renderer, entry)
+    if entry.ended is None:
+        return message
+    ended: Json = strip_all(msgspec.to_builtins(entry.ended))
+    return msgspec.structs.replace(message, metadata={**message.metadata, "ended": ended})
+
+
+def _render_message(renderer: MessageRenderer, entry: ThreadEntry) -> GraphMessage:
     match entry.message:
         case UserMessage() as message:
             return renderer.user_message(entry.number, message, entry.at)

@@ -12,14 +12,15 @@ from handspan.agent.queue import Tasks
 from handspan.agent.refusals import SessionBusy
 from handspan.agent.session import GIVEN_UP, NOTHING_TO_DO, AddForTurn
 from handspan.agent.sessions import Sessions
-from handspan.agent.stored_turns import make_title
 from handspan.core.artifacts import Artifacts
 from handspan.core.calls import CallRecord
 from handspan.core.errors import NotYours
 from handspan.core.events import Ended, EndReason
 from handspan.core.messages import UserMessage
 from handspan.core.principals import Principal
+from handspan.core.question_rights import person
 from handspan.core.store import Store
+from handspan.core.titles import make_title
 from handspan.engine.engine import Engine
 from handspan.gateway.entry.auth import Admitted
 from handspan.gateway.graph.listener import RunListener, RunOutput
@@ -104,6 +105,8 @@ class GraphRuns:
         Raises `Refusal`, `TurnRefused` or `BodyError`. Writes of a short run are committed together: the request
         waits for the disk once, at its end.
         """
+        if run_request.config.retry and not run_request.results:  # it removes messages, which no unit of work collects
+            return await self._finish(client, *await self._retry(client, run_request, out))
         async with self._store.unit_of_work(_COMMIT_SECONDS):
             if run_request.results:
                 listener, ended = await self._resume(client, run_request, out)
@@ -157,9 +160,24 @@ class GraphRuns:
             raise _history_refusal(run_request)
         tools = await self._tool_sets.of_run(client.id, run_request.tools)
         numbers = await self._numbers(thread, who.owner, bound.removed)
-        listener = RunListener(MessageRenderer(thread), numbers, out, resumes=False)
+        listener = RunListener(MessageRenderer(thread), numbers, out, person(who), resumes=False)
         listener.is_new = bound.message_count == 0
         return message, listener, self._tools_for_turn(client, thread, tools, run_request, listener)
+
+    async def _retry(self, client: GraphClient, run_request: RunRequest, out: RunOutput) -> tuple[RunListener, Ended]:
+        """Answer the person's last message of the thread again (graph.md 4.10). Return its listener and its end."""
+        thread, owner = run_request.config.thread_id, client.who.owner
+        known = await self._store.conversations.get(thread, owner=owner)
+        messages = await self._store.conversations.load(thread, owner=owner)
+        left = max((seq for seq, message in enumerate(messages, 1) if isinstance(message, UserMessage)), default=0)
+        # What follows the person's message is removed: new messages get numbers after those.
+        stay = (await self._store.threads.numbers(thread, owner=owner))[:left]
+        numbers = MessageNumbers(stay, known.removed + known.length - left)
+        tools = await self._tool_sets.of_run(client.id, run_request.tools)
+        listener = RunListener(MessageRenderer(thread), numbers, out, person(client.who), resumes=False)
+        add_for_turn = self._tools_for_turn(client, thread, tools, run_request, listener)
+        session = self._sessions.get(thread, owner)
+        return listener, await session.regenerate(client.who, listener.on_event, add_for_turn=add_for_turn).end()
 
     async def _resume(self, client: GraphClient, run_request: RunRequest, out: RunOutput) -> tuple[RunListener, Ended]:
         """Give the calls their results and resume their run. Return its listener and its end."""
@@ -208,7 +226,7 @@ class GraphRuns:
         tools = await self._tool_sets.of_run(client.id, run_request.tools, tool_set_id(record.tool.origin))
         known = await self._store.conversations.get(thread, owner=client.who.owner)
         numbers = await self._numbers(thread, client.who.owner, known.removed)
-        listener = RunListener(MessageRenderer(thread), numbers, out, resumes=True)
+        listener = RunListener(MessageRenderer(thread), numbers, out, person(client.who), resumes=True)
         return listener, self._tools_for_turn(client, thread, tools, run_request, listener)
 
     async def _numbers(self, thread: str, owner: str, removed: int) -> MessageNumbers:

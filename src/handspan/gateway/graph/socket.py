@@ -49,7 +49,7 @@ class GraphSocketDoor:
         await send({"type": "websocket.accept", "subprotocol": AGENTFLOW if AGENTFLOW in offered else None})
         socket: Socket = scope["extensions"][EXTENSION]
         socket.backlog_limit = self._backlog_bytes
-        socket.let_in(BODY_BYTES)
+        socket.let_in(lambda: BODY_BYTES)
         connection = GraphConnection(self._parts, GraphClient.of(admitted), admitted.token, socket, self._connections)
         self._connections.add(connection)
         socket.take(connection)

@@ -107,7 +107,11 @@ async def state_of(parts: GraphParts, client: GraphClient, thread_id: str) -> Gr
         calls = [_open_call(one, names.get(one.name, one.name)) for one in mine]
         meta = _interrupted_meta(thread_id, step, calls)
     else:
-        meta = ExecutionMeta(current_node=MODEL, step=step, status="completed", thread_id=thread_id)
+        end = entries[-1].ended if entries else None
+        has_failed = end is not None and end.reason == "error"
+        meta = ExecutionMeta(
+            current_node=MODEL, step=step, status="error" if has_failed else "completed", thread_id=thread_id
+        )
     return GraphState(context=context, execution_meta=meta)
 
 

@@ -18,15 +18,18 @@ _DISCARD_BYTES: Final = 4 * 1024 * 1024
 _DISCARD_SECONDS: Final = 1.0
 
 
-async def read_json(request: AsgiRequest, limit: int, seconds: float) -> Json:
-    """Return the body's JSON value. Raises `Refusal` when it is no JSON, too large, or too slow."""
+async def read_json(request: AsgiRequest, limit: int, seconds: float, setting: str = "") -> Json:
+    """Return the body's JSON value. Raises `Refusal` when it is no JSON, too large, or too slow.
+
+    `setting`: the setting that the limit is from, for the refusal.
+    """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != JSON:
         raise Refusal(
             415, "unsupported_media_type", f"The body must be JSON, not {kind[:60]!r}: send Content-Type: {JSON}."
         )
     try:
-        return strict_json.parse(await read_body(request, limit, seconds), max_values=MAX_VALUES)
+        return strict_json.parse(await read_body(request, limit, seconds, setting), max_values=MAX_VALUES)
     except WireError as error:
         raise Refusal(400, "invalid_json", f"The body can't be read. {error}") from None
 
@@ -45,31 +48,33 @@ def read_pieces(request: AsgiRequest, limit: int, seconds: float) -> AsyncIterat
     return _limit_size(request, _limit_time(request.stream(), seconds), limit)
 
 
-async def read_body(request: AsgiRequest, limit: int, seconds: float) -> bytes:
+async def read_body(request: AsgiRequest, limit: int, seconds: float, setting: str = "") -> bytes:
     """Return the whole body. Raises `Refusal` when it is too large or too slow."""
     whole = bytearray()
     try:
         async with asyncio.timeout(seconds):
-            async for piece in _limit_size(request, request.stream(), limit):
+            async for piece in _limit_size(request, request.stream(), limit, setting):
                 whole += piece
     except TimeoutError:
         raise _too_slow(seconds) from None
     return bytes(whole)
 
 
-async def _limit_size(request: AsgiRequest, stream: AsyncIterator[bytes], limit: int) -> AsyncIterator[bytes]:
+async def _limit_size(
+    request: AsgiRequest, stream: AsyncIterator[bytes], limit: int, setting: str = ""
+) -> AsyncIterator[bytes]:
     """Yield the pieces of the stream. Raises `Refusal` when there are too many bytes, or the connection ends."""
     announced = request.headers.get("content-length", "")
     if len(announced) > _MAX_DIGITS or (announced.isdigit() and int(announced) > limit):
         await _discard_rest(request, stream, limit)
-        raise _too_large(limit)
+        raise _too_large(limit, setting)
     received = 0
     try:
         async for piece in stream:
             received += len(piece)
             if received > limit:
                 await _discard_rest(request, stream, limit)
-                raise _too_large(limit)
+                raise _too_large(limit, setting)
             yield piece
     except ClientGone:
         raise Refusal(400, "cut_off", "The connection ended before the body did. Send it again.") from None
@@ -105,10 +110,10 @@ async def _discard_rest(request: AsgiRequest, stream: AsyncIterator[bytes], limi
 # The rest of the body is not read: the connection ends with each of these answers.
 
 
-def _too_large(limit: int) -> Refusal:
-    return Refusal(
-        413, "too_large", f"The body has more than {limit} bytes. Send less.", headers={"connection": "close"}
-    )
+def _too_large(limit: int, setting: str) -> Refusal:
+    where = f", the limit of the setting {setting}" if setting else ""
+    text = f"The body has more than {limit} bytes{where}. Send less."
+    return Refusal(413, "too_large", text, headers={"connection": "close"})
 
 
 def _too_slow(seconds: float) -> Refusal:

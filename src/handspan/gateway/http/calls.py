@@ -83,6 +83,7 @@ class RunningCalls:
         self._calls: dict[str, RunningCall] = {}
         self.is_open = True
         """False when the gateway stops: running calls may end, and no new one begins (SPEC G3)."""
+        self._is_closing = False
 
     def __len__(self) -> int:
         return len(self._calls)
@@ -108,8 +109,13 @@ class RunningCalls:
         if tasks := self._tasks():
             await asyncio.wait(tasks, timeout=seconds)
 
+    def is_closing(self) -> bool:
+        """Whether `close` cancels the calls: those that can wait stay open for the next process."""
+        return self._is_closing
+
     async def close(self) -> None:
-        """Cancel the calls; the engine gives each its result."""
+        """Cancel the calls; the engine gives each its result, or leaves it open if it can wait without this process."""
+        self._is_closing = True
         tasks = self._tasks()
         for task in tasks:
             task.cancel()

@@ -17,6 +17,8 @@ from handspan.wire.multipart import Multipart, PartBegin, PartData, PartEnd, Par
 
 BINARY: Final = "application/octet-stream"
 _MEDIA_TYPE: Final = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,63}/[a-z0-9][a-z0-9!#$&^_.+-]{0,63}")
+_RUNS_IN_PAGES: Final = re.compile(r"javascript|ecmascript|jscript|livescript|css")
+"""Types that an address of ours in a `<script>` or a `<link>` would need: an artifact is never a part of a page."""
 _RANGE: Final = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
 _PIECE: Final = 256 * 1024
 _FORM_BYTES: Final = 256 * 1024
@@ -46,9 +48,9 @@ def download(request: AsgiRequest, artifacts: Artifacts, ref: ArtifactRef, owner
         headers["content-range"] = f"bytes {part.begin}-{part.end - 1}/{ref.size}"
     headers["content-length"] = str(part.end - part.begin)
     if request.method == "HEAD":
-        return AsgiResponse(None, status, headers, ref.media_type)
+        return AsgiResponse(None, status, headers, _type_sent(ref.media_type))
     pieces = FilePieces(artifacts, owner, ref, part)
-    return StreamedResponse(pieces, ref.media_type, headers, piece_seconds=None, status=status)
+    return StreamedResponse(pieces, _type_sent(ref.media_type), headers, piece_seconds=None, status=status)
 
 
 class FilePieces:
@@ -133,7 +135,12 @@ def file_name(given: str) -> str:
 
 def respond_bytes(data: bytes, media_type: str, name: str) -> AsgiResponse:
     """Return a small file, with the headers of a download."""
-    return AsgiResponse(data, headers=_headers(name), media_type=media_type_of(media_type))
+    return AsgiResponse(data, headers=_headers(name), media_type=_type_sent(media_type_of(media_type)))
+
+
+def _type_sent(media_type: str) -> str:
+    """Return the type that a browser is told: it takes a script or a style of another type from nowhere (nosniff)."""
+    return "text/plain" if _RUNS_IN_PAGES.search(media_type) else media_type
 
 
 def _headers(name: str) -> dict[str, str]:

@@ -10,7 +10,8 @@ from handspan.core.agents import Agent
 from handspan.core.calls import ToolCall, new_call_id
 from handspan.core.context import no_progress
 from handspan.core.errors import InvalidAnswer, ToolError
-from handspan.core.questions import FIRST_KINDS, Answer, Question
+from handspan.core.question_rights import AnsweringClient, mcp_client
+from handspan.core.questions import FIRST_KINDS, Answer, Question, waiting_text
 from handspan.core.results import Attachment, Failure, Pending, Success, ToolResult
 from handspan.core.values import Arguments, Json, JsonObject, encode
 from handspan.engine.caller import Caller, QuestionListener, ignore_question
@@ -40,6 +41,7 @@ class RunningRequests:
     def __init__(self) -> None:
         self.is_open = True
         """False when the gateway stops: running calls may end, and no new one begins (SPEC G3)."""
+        self._is_closing = False
         self._tasks: set[asyncio.Task[Any]] = set()
         self._cancelled: set[asyncio.Task[Any]] = set()
 
@@ -47,7 +49,7 @@ class RunningRequests:
         return len(self._tasks)
 
     async def run(self, call: Coroutine[Any, Any, ToolResult | Pending]) -> ToolResult | Pending:
-        """Return the outcome of the call; a failure when `cancel_all` ended it."""
+        """Return the outcome of the call; `Pending` when `cancel_all` ended the wait for it."""
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
@@ -57,7 +59,7 @@ class RunningRequests:
             if task not in self._cancelled:
                 raise
             task.uncancel()
-            return Failure("cancelled", "The gateway is being stopped: try again in a moment.")
+            return Pending()
         finally:
             self._tasks.discard(task)
             self._cancelled.discard(task)
@@ -67,8 +69,13 @@ class RunningRequests:
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=seconds)
 
+    def is_closing(self) -> bool:
+        """Whether `cancel_all` cancels the calls: those that can wait stay open for the next process."""
+        return self._is_closing
+
     async def cancel_all(self) -> None:
-        """Cancel the calls, and wait for their requests. The engine gives each call its result."""
+        """Cancel the calls, and wait for their requests. The engine gives each its result, or leaves it open."""
+        self._is_closing = True
         tasks = [*self._tasks]
         self._cancelled.update(tasks)
         for task in tasks:
@@ -98,26 +105,41 @@ class AgentOffer:
         return None if entry is None else entry.spec.parameters
 
     async def call_tool(self, name: str, arguments: Arguments, request: ClientRequest) -> ToolResult:
-        """Run a tool of the agent. The client waits while a person is asked, and sees what it waits for."""
+        """Run a tool of the agent. The client waits while a person is asked, and sees where that is."""
         asking: set[asyncio.Task[None]] = set()
+        call = ToolCall(name, arguments, new_call_id())
+        may_approve = self._parts.app.settings.mcp.answers
+        answerer = mcp_client(admitted_of(request).who, call.id, may_approve=may_approve)
 
         def ask(question: Question) -> None:
-            request.progress({"message": f"Waiting for a person: {question.subject}"})
-            if request.elicit is not None:
-                task = asyncio.create_task(self._ask_client(request, question))
+            request.progress({"message": waiting_text(question)})
+            if request.elicit is not None and answerer.may_answer(question):
+                task = asyncio.create_task(self._ask_client(request, question, answerer))
                 asking.add(task)
                 task.add_done_callback(asking.discard)
 
         caller = self._caller(request, ask)
         try:
-            call = ToolCall(name, arguments, new_call_id())
             result = await self.at_work.run(self._parts.app.engine.call(call, caller))
         finally:
             for task in asking:
                 task.cancel()
         if isinstance(result, Pending):
-            return Failure("execution_failed", f"Tool {name!r} answers later, and an MCP client can't wait for that.")
+            result = await self._failure_of_pending(call)
         return result if isinstance(result, Failure) else await self._with_images(result, caller)
+
+    async def _failure_of_pending(self, call: ToolCall) -> Failure:
+        """Return what the client is told of a call whose result it can't wait for."""
+        if not self._parts.app.engine.is_leaving:
+            text = f"Tool {call.name!r} answers later, and an MCP client can't wait for that."
+            return Failure("execution_failed", text)
+        record = await self._parts.store.ledger.find(call.id)
+        if record is None or record.state == "done":
+            return Failure("cancelled", "The gateway is being stopped: try again in a moment.")
+        text = (
+            f"The gateway is being stopped. The call of {call.name!r} is open, and goes on when the gateway runs again"
+        )
+        return Failure("unknown_outcome", f"{text}: look at `handspan calls` before you call it again.")
 
     async def list_prompts(self, request: ClientRequest) -> Sequence[ProvidedPrompt]:
         """Return the skills."""
@@ -151,14 +173,13 @@ class AgentOffer:
         assert request.scope is not None  # this door is HTTP
         agent: Agent = request.scope["state"][AGENT]
         who = admitted_of(request).who
-        return Caller(who, agent, self._toolbox(agent, who), "", request.progress, asked)
+        box = self._toolbox(agent, who)
+        return Caller(who, agent, box, "", request.progress, asked, self.at_work.is_closing)
 
-    async def _ask_client(self, request: ClientRequest, question: Question) -> None:
+    async def _ask_client(self, request: ClientRequest, question: Question, answerer: AnsweringClient) -> None:
         """Ask the person at the client, too. The first answer counts, wherever it is given (SPEC P5)."""
         assert request.elicit is not None
         is_plain = question.kind in FIRST_KINDS
-        if not is_plain and question.schema is None:
-            return
         text = f"{question.tool}: {question.subject}"
         if is_plain:
             text = f"{text}\nArguments: {encode(question.arguments).decode()}"
@@ -167,7 +188,7 @@ class AgentOffer:
             answer = Answer("allow" if _allows(answer.value) else "deny")
         if answer.decision != "expired":
             with suppress(InvalidAnswer):
-                await self._parts.questions.answer(question.id, answer, owner=question.owner)
+                await self._parts.questions.answer(question.id, answer, answerer)
 
     async def _with_images(self, result: Success, caller: Caller) -> Success:
         """Return the result with the bytes of stored images and sounds: clients show these, but not links to them."""

@@ -20,9 +20,10 @@ from handspan.gateway.http.refusals import Refusal, send_refusal
 from handspan.gateway.mcp.agent_offer import AGENT, AgentOffer
 from handspan.gateway.parts import Door, GatewayParts
 from handspan.mcp.protocol import ProtocolServer
+from handspan.mcp.session_bounds import SessionLimits
 
 _IDLE_SECONDS: Final = 1800.0
-_MAX_SESSIONS: Final = 1000
+_KEPT_OWNERS: Final = 1000
 _scope: ContextVar[Scope] = ContextVar("_scope")
 """The request that runs now: the SDK does not say for which request it needs a schema."""
 
@@ -84,9 +85,9 @@ class McpDoor:
     async def _serve(self) -> None:
         """Own the protocol's sessions until the door is closed."""
         limit = self._parts.app.settings.gateway.request_bytes
-        async with self._server.serve_http(
-            idle_timeout=_IDLE_SECONDS, sessions=_MAX_SESSIONS, body_bytes=limit
-        ) as application:
+        settings = self._parts.app.settings.mcp
+        bounds = SessionLimits(settings.sessions, settings.sessions_by_token, _IDLE_SECONDS)
+        async with self._server.serve_http(sessions=bounds, body_bytes=limit) as application:
             self._application.set_result(application)
             await asyncio.Event().wait()
 
@@ -112,7 +113,7 @@ class McpDoor:
         return agent
 
 
-@lru_cache(_MAX_SESSIONS)
+@lru_cache(_KEPT_OWNERS)
 def _session_owner(token: str) -> AuthenticatedUser:
     """Return the owner of the sessions that this token opens in the older era."""
     return AuthenticatedUser(AccessToken(token="", client_id=token, scopes=[]))

@@ -2,8 +2,10 @@
 
 import asyncio
 import logging
+import math
 import os
 import socket
+import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
@@ -13,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from handspan.bus.link import LinkOptions, NatsLink
 from handspan.bus.memory import STRICT_VARIABLE
 from handspan.bus.nats import NatsBus
+from handspan.bus.senders import Senders
 from handspan.config.secrets import read_secret
 from handspan.config.settings import ClusterSettings
 from handspan.core.bus import DeviceChanged, ToolsChanged
@@ -44,6 +47,10 @@ from handspan.sources.ws.questions import RemoteQuestions
 from handspan.wire.ws_frames import Connect, FailureFrame, ResultFrame
 
 _ROLES: Final = {"all": ("chat", "device"), "edge": ("device",), "agent": ("chat",)}
+_PROBED_SECONDS: Final = 15.0
+"""A proxy looks at `/ready` at least so often, if it looks at all."""
+_NOTICE_SECONDS: Final = 3.0
+"""Seconds in which a proxy that looks at `/ready` notices that a node stops."""
 _log = logging.getLogger(__name__)
 
 
@@ -59,7 +66,8 @@ class Cluster:
         self.grace = grace
         self._most_calls = most_calls
         self.bus = NatsBus(strict=bool(os.environ.get(STRICT_VARIABLE)))
-        self.link = NatsLink(_options(settings), self._respond)
+        self.senders = Senders(lambda: self.book.senders())
+        self.link = NatsLink(_options(settings), self._respond, self.senders)
         self.schemas = SchemaCache()
         self.book: NodeBook
         self.frames: LargeFrames
@@ -85,6 +93,8 @@ class Cluster:
         self._takes_part = False
         """Whether `open` has set the parts, so that this node answers messages of other nodes."""
         self.is_draining = False
+        self._probed_at = -math.inf
+        """When a proxy last looked whether this node is ready."""
         self._unfollow: dict[str, Callable[[], None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -92,6 +102,15 @@ class Cluster:
     def runs_turns(self) -> bool:
         """Whether turns run on this node."""
         return runs_turns(self._settings.role)
+
+    def note_probe(self) -> None:
+        """Note that a proxy looks whether this node is ready."""
+        self._probed_at = time.monotonic()
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether this node has no connection to the other nodes, while others have one."""
+        return self._takes_part and self._parts.peers.is_cut_off
 
     # Open and close.
 
@@ -104,6 +123,7 @@ class Cluster:
         """Connect to the other nodes, once the store is open. Raises `ConfigError` without a connection to NATS."""
         self._session_key = await self.book.secret("mcp")
         key, own = await self.book.secret("bus"), self.book.own
+        await self.senders.look()
         await self.link.open(key, own)
         await self.link.listen_also(self.process)
         self.bus.open(self.link, self.book.own)
@@ -136,8 +156,7 @@ class Cluster:
         parts.resumable.is_held_elsewhere = self._is_held_elsewhere
         self.mirrors.unfollowed = self._on_unfollowed
         self.mirrors.is_needed = self._is_needed
-        away = self._settings.away
-        self._heartbeat = Heartbeat(self.book, self.link, self.bus, parts, self._probes, away)
+        self._heartbeat = Heartbeat(self.book, self.link, self.senders, self.bus, parts, self._probes, self._settings)
         self._events = NodeEvents(self.bus, parts, self.mirrors, self._turns, self._heartbeat.revoked)
         self._events.open(self.start)
         for part in (self.client_rows, self.mirrors, self._probes, self._lost_nodes, self._turns):
@@ -153,6 +172,7 @@ class Cluster:
         if not self._is_open:
             return
         if self._takes_part:
+            await self._end_own_token()
             await self._heartbeat.close()
             await self.forwarding.close()
             await self.servers.close()
@@ -167,6 +187,12 @@ class Cluster:
         await self.link.close()
         self._is_open = self._takes_part = False
 
+    async def _end_own_token(self) -> None:
+        try:
+            await self._parts.auth.end_own_token()
+        except HandspanError as error:
+            _log.warning("The operator's token of this node is still valid: %s. Revoke it: handspan tokens", error)
+
     async def drain(self, seconds: float) -> None:
         """Hand over the turns, and send the clients to other nodes. Clients that a call waits for go last."""
         self.is_draining = self._heartbeat.is_draining = self._parts.peers.is_draining = True
@@ -174,7 +200,10 @@ class Cluster:
             await self._heartbeat.describe()
         except StoreError as error:
             _log.warning("The other nodes do not know yet that this one stops: %s", error)
+        began, is_probed = time.monotonic(), time.monotonic() - self._probed_at < _PROBED_SECONDS
         await self._draining.run(seconds)
+        if is_probed:  # until a proxy has noticed that this node stops, it sends requests
+            await asyncio.sleep(max(0.0, min(_NOTICE_SECONDS, seconds) - (time.monotonic() - began)))
 
     def _offer_turn(self, session: str, owner: str) -> None:
         self.start(self._draining.offer_turn(session, owner))
@@ -408,10 +437,16 @@ class Cluster:
             self._parts.sessions.take_over_turn(session, owner)
 
     async def _is_held_elsewhere(self, call_id: str) -> bool:
-        """Whether another node that is alive works on this call. That node then gets the person's answer itself."""
+        """Whether another node that is alive works on this call. That node then gets the person's answer itself.
+
+        A node that stops waits for no person: it has left the call.
+        """
         holder = await self.book.holder_of(call_id)
         store = self._parts.app.store
-        return bool(holder) and holder != self.book.own and store is not None and await store.leases.is_alive(holder)
+        if not holder or holder == self.book.own or store is None:
+            return False
+        has_left = any(node.id == holder and node.is_draining for node in await self.book.nodes())
+        return not has_left and await store.leases.is_alive(holder)
 
     def _on_lost(self, old: str) -> None:
         """Go on under a new incarnation: the other nodes counted this one as lost, and take over its calls."""

@@ -1,4 +1,4 @@
-"""What a node does twice a second: it tells the others its load, and looks for revoked tokens and for a lost link.
+"""What a node does twice a second: it tells the others its load, and looks for nodes, revoked tokens and a lost link.
 
 No single look matters. An event tells of a revoked token at once; the next look finds it when the event was lost
 (SPEC K). Dead nodes are found in `lost_nodes.py` and `sources/nodes/probes.py`.
@@ -11,6 +11,8 @@ from typing import Final
 
 from handspan.bus.link import NatsLink
 from handspan.bus.nats import NatsBus
+from handspan.bus.senders import Senders
+from handspan.config.settings import ClusterSettings
 from handspan.core.bus import TokenRevoked
 from handspan.core.errors import StoreError
 from handspan.core.nodes import NodeBook
@@ -27,15 +29,22 @@ class Heartbeat:
     """The regular work of one node."""
 
     def __init__(
-        self, book: NodeBook, link: NatsLink, bus: NatsBus, parts: ClusterParts, probes: Probes, away: float
+        self,
+        book: NodeBook,
+        link: NatsLink,
+        senders: Senders,
+        bus: NatsBus,
+        parts: ClusterParts,
+        probes: Probes,
+        settings: ClusterSettings,
     ) -> None:
-        """`away`: seconds without a link after which this node sends its clients to other nodes."""
         self._book = book
         self._link = link
+        self._senders = senders
         self._bus = bus
         self._parts = parts
         self._probes = probes
-        self._away = away
+        self._settings = settings
         self._down_since = 0.0
         self._looked_at = time.monotonic()
         """When the last look for revoked tokens that succeeded began."""
@@ -63,9 +72,10 @@ class Heartbeat:
         while True:
             await asyncio.sleep(TICK_SECONDS)
             try:
-                self._send_clients_away()
+                await self._look_for_link()
                 await self._look_for_revoked()
                 await self.describe()
+                await self._senders.look()
             except StoreError as error:
                 _log.debug("The database is away: %s", error)
             except Exception:
@@ -80,6 +90,8 @@ class Heartbeat:
             "calls": float(sum(len(peer.calls.open) for peer in parts.peers)),
             "resent": float(self._probes.resent),
             "forged": float(self._link.forged),
+            "repeated": float(self._link.repeated),
+            "sent_messages": float(self._link.sent),
             "lost": float(self._link.lost),
             **parts.metrics.totals(),
         }
@@ -94,13 +106,26 @@ class Heartbeat:
                 self._parts.auth.note_revoked(token)
                 self._bus.publish_here(TokenRevoked(owner, token))
 
-    def _send_clients_away(self) -> None:
-        """Send the clients to other nodes if this node has had no link for too long."""
+    async def _look_for_link(self) -> None:
+        """Take no new clients while this node is cut off. After a while, send its clients to other nodes, too.
+
+        A node without a link is cut off if another one has a link, which the other one's lease shows: without a link no
+        node renews it. If no node has a link, the clients are as well off here as anywhere.
+        """
+        peers = self._parts.peers
         if self._link.is_up:
-            self._down_since = 0.0
+            self._down_since, peers.is_cut_off = 0.0, False
             return
         self._down_since = self._down_since or time.monotonic()
-        if time.monotonic() - self._down_since > self._away:
-            for peer in self._parts.peers:
+        down_for = time.monotonic() - self._down_since
+        if down_for <= self._settings.lease:  # the lease of a node without a link is not over yet
+            return
+        peers.is_cut_off = await self._is_another_linked()
+        if peers.is_cut_off and down_for > self._settings.away:
+            for peer in peers:
                 if peer.socket is not None:
                     peer.socket.close(1012, "this node is cut off: connect again")
+
+    async def _is_another_linked(self) -> bool:
+        nodes = await self._book.nodes()
+        return any(one.id != self._book.own and one.lag < self._settings.lease for one in nodes)

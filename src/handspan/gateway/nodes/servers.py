@@ -25,6 +25,7 @@ from handspan.core.nodes import SERVER, SHARED, ClientNode, ClientRecord, NodeBo
 from handspan.core.store import Ledger
 from handspan.gateway.app import App
 from handspan.gateway.clients.unfinished_calls import UnfinishedCalls
+from handspan.gateway.nodes.server_names import ServerNames
 from handspan.gateway.nodes.server_share import NodeShare, wait_until
 from handspan.sources.mcp.connection import McpConnection
 from handspan.sources.mcp.servers import McpServers
@@ -69,6 +70,7 @@ class SharedServers:
         self._bus = bus
         self._away = away
         self._mcp: McpServers
+        self._names: ServerNames
         self._artifacts: Artifacts
         self._folder: Path
         self._read_pins: Callable[[], Coroutine[Any, Any, None]]
@@ -115,6 +117,7 @@ class SharedServers:
         """Begin to claim servers. `unfinished`: the calls of lost nodes, which may have gone to servers."""
         self._mcp, self._artifacts, self._folder = app.mcp, app.artifacts, app.settings.workspace
         self._read_pins = app.read_pins
+        self._names = ServerNames(self.book, app.mcp)
         assert app.store is not None  # a gateway has one
         self._ledger, self._unfinished = app.store.ledger, unfinished
         self._bus.subscribe(ToolsChanged, lambda _: self._wake.set())
@@ -304,6 +307,7 @@ class SharedServers:
             self._wake.clear()
             count += 1
             try:
+                await self._names.look()
                 await self._look()
             except StoreError as error:
                 _log.debug("The database is away: %s", error)

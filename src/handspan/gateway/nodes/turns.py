@@ -12,6 +12,7 @@ from handspan.core.bus import AbortRequested, TurnEvent
 from handspan.core.errors import HandspanError
 from handspan.core.events import Ended, Titled
 from handspan.core.messages import AssistantMessage, Text
+from handspan.core.records import SessionRecord
 from handspan.core.store import Conversations
 
 _LOOK_SECONDS: Final = 2.0
@@ -104,9 +105,17 @@ class TurnsElsewhere:
         session = self._sessions.find(session_id, watched.owner)
         if session is None or session.turn_elsewhere != watched.turn:
             return
-        text = "" if record is None else await self._last_text(session_id, watched.owner, record.length)
-        is_waiting = record is not None and record.state == "waiting"
-        session.tell_elsewhere(Ended("pending" if is_waiting else "done" if text else "aborted", text), watched.turn)
+        session.tell_elsewhere(Ended("aborted") if record is None else await self._read_end(record), watched.turn)
+
+    async def _read_end(self, record: SessionRecord) -> Ended:
+        """Return how the last turn of a session ended, or that it waits."""
+        if record.state == "waiting":
+            return Ended("pending")
+        ends = await self._conversations.ends(record.id, owner=record.owner, after=record.length)
+        text = await self._last_text(record.id, record.owner, record.length)
+        if record.length in ends:
+            return ends[record.length].to_event(text)
+        return Ended("done" if text else "aborted", text)
 
     async def _last_text(self, session: str, owner: str, length: int) -> str:
         """Return the text of the last message, if the assistant wrote it; else an empty text."""

@@ -1,5 +1,6 @@
 """Agents: listed, created, changed, cloned, deleted; and the selection of their tools (SPEC A1)."""
 
+from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import Final
 
@@ -8,13 +9,16 @@ from msgspec import UNSET, structs
 from handspan.agent.agents import KnownAgent, selects, tick_tool, untick_tool
 from handspan.core.agents import GENERAL, Agent, mode_asks, mode_refuses
 from handspan.core.errors import ConfigError
+from handspan.core.tool import SEARCH_TOOLS
 from handspan.gateway.entry.auth import check_agent
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.rest.route import Family, RestRequest
 from handspan.registry.entry import Entry
+from handspan.registry.selection import why_unusable
 from handspan.wire.rest.agent_requests import AgentChange, CloneName, NewAgent, Ticks
 from handspan.wire.rest.agents import AgentList, AgentTools, AgentView, Checkbox, DeletedAgent, KeptWhere
 
+_IDLE_SEARCH: Final = "it is there when the agent has more tools than a model is sent (setting tools.shown)"
 family: Final = Family("agents")
 
 
@@ -142,11 +146,14 @@ def _selection(request: RestRequest, chosen: Agent) -> AgentTools:
     scopes = (("global", ""), ("owner", request.owner))
     seen = [entry for entry in registry if (entry.scope.kind, entry.scope.id) in scopes]
     seen.sort(key=lambda entry: entry.spec.name)
-    return AgentTools(chosen.name, [_checkbox(request, chosen, entry) for entry in seen])
+    listed = {spec.name for spec in registry.toolbox(chosen, request.who).specs()}
+    return AgentTools(chosen.name, [_checkbox(request, chosen, entry, listed) for entry in seen])
 
 
-def _checkbox(request: RestRequest, chosen: Agent, entry: Entry) -> Checkbox:
+def _checkbox(request: RestRequest, chosen: Agent, entry: Entry, listed: AbstractSet[str]) -> Checkbox:
+    """Return one tool of the selection. `listed`: the tools that the agent has now."""
     spec = entry.spec
+    is_idle_search = spec.name == SEARCH_TOOLS and selects(chosen, spec.name) and spec.name not in listed
     must_read = mode_refuses(chosen.mode, spec.annotations)
     return Checkbox(
         name=spec.name,
@@ -158,4 +165,5 @@ def _checkbox(request: RestRequest, chosen: Agent, entry: Entry) -> Checkbox:
         refused=must_read and entry.is_read_only is None,
         disabled_by=request.parts.app.registry.disabled_by(entry),
         only_reads=must_read and entry.is_read_only is not None,
+        unusable=why_unusable(entry) or (_IDLE_SEARCH if is_idle_search else ""),
     )

@@ -73,7 +73,7 @@ async def call_tool(
         known = box.find(name)
         if known is None or known.origin.kind == "plugin":
             await parts.app.refresh_tools()  # the tool's file may have come, or changed, a moment ago
-        caller = Caller(request.who, agent, box, body.session, found.report, found.ask)
+        caller = Caller(request.who, agent, box, body.session, found.report, found.ask, parts.at_work.is_closing)
         call = ToolCall(name, body.args, call_id, request=fingerprint(list(asked)).hex() if key else "")
         found.task = asyncio.create_task(parts.app.engine.call(call, caller))
         parts.at_work.add(found)
@@ -128,9 +128,10 @@ async def _answer(request: RestRequest, running: RunningCall) -> Reply:
     await wait_for_first(task, running.asked, seconds=request.parts.wait_seconds)
     if not task.done() and running.asked.done():
         await wait_for_first(task, seconds=_MOMENT)
-    if task.cancelled() and not request.parts.at_work.is_open:
-        raise Refusal(503, "stopping", f"The gateway stops, and the call {running.id} was cancelled. Try again later.")
     record = await request.parts.store.ledger.find(running.id)
+    is_left = record is not None and record.state != "done"
+    if task.cancelled() and not request.parts.at_work.is_open and not is_left:
+        raise Refusal(503, "stopping", f"The gateway stops, and the call {running.id} was cancelled. Try again later.")
     if record is not None:  # the ledger decides: another process may have used this id first
         if task.done():
             record = await _wait_for_result(request, record)

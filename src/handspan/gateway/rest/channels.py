@@ -1,5 +1,6 @@
 """Channels: their state, a test, the people who may write; and `POST /channels/{name}`, signed messages (SPEC S5)."""
 
+from hashlib import sha256
 from typing import Final
 
 import msgspec
@@ -9,6 +10,7 @@ from handspan.channels.bus import ChannelQueue, describe_unknown
 from handspan.channels.signatures import check_signature
 from handspan.core.channels import ChannelSender, IncomingMessage, OutgoingMessage
 from handspan.core.errors import ToolError, WireError
+from handspan.core.values import encode
 from handspan.gateway.channels.door import ChannelDoor
 from handspan.gateway.http.bodies import read_body
 from handspan.gateway.http.refusals import Refusal
@@ -31,6 +33,7 @@ from handspan.wire.rest.channels import (
 )
 
 family: Final = Family("channels")
+_ID_LENGTH: Final = 32
 _RECEIVES: Final = frozenset(("telegram", "webhook"))
 _REFUSALS: Final = {"refused": (403, "sender_refused"), "limited": (429, "rate_limited"), "replayed": (409, "replayed")}
 
@@ -121,7 +124,7 @@ async def _take(request: RestRequest, message: IncomingMessage) -> SignedAnswer 
             text = "This request came before, and each is taken once. Sign the message again, with the time of now."
         raise Refusal(*_REFUSALS[taken.status], text)
     assert taken.status in ("accepted", "answered", "duplicate")
-    answer = SignedAnswer(taken.status, message.id, taken.text)
+    answer = SignedAnswer(taken.status, message.reply_to or message.id, taken.text)
     return answer if taken.status == "accepted" else Reply(answer, 200)
 
 
@@ -138,16 +141,11 @@ def _read(name: str, body: bytes, proof: str) -> IncomingMessage:
             "invalid_request",
             "The message is empty: put its text into `content`, or the pressed button into `button`.",
         )
-    about = (
-        read.sender_id,
-        read.chat_id or read.sender_id,
-        read.content,
-        read.sender_name,
-        read.button,
-        proof,
-        read.id,
-    )
-    return IncomingMessage(name, read.id or proof, *about)  # without an id, the signature tells it from others
+    chat = read.chat_id or read.sender_id
+    about = (read.sender_id, chat, read.content, read.sender_name, read.button, proof, read.id)
+    # Programs count the messages of each sender and chat for themselves. Without an id, the signature is one.
+    own_id = sha256(encode((chat, read.sender_id, read.id))).hexdigest()[:_ID_LENGTH] if read.id else proof
+    return IncomingMessage(name, own_id, *about)
 
 
 def _door(request: RestRequest) -> ChannelDoor:

@@ -30,7 +30,8 @@ async def rename_device(request: RestRequest, label: str, body: NewLabel) -> Rel
 async def forget_device(request: RestRequest, label: str) -> ForgottenDevice:
     """Forget a device, connected or away: its token is revoked, its connection closes, its tools go.
 
-    `revoked` is false where its token stays valid; `still_valid` says why: an admin token serves more than one device.
+    `revoked` is false where its token stays valid; `still_valid` says why: it has the scope `admin`, or lets in other
+    devices, which `serves` names. `DELETE /api/tokens/{token_id}` revokes it all the same.
     """
     forgotten = await request.parts.forget_device(label, request.owner)
     if forgotten is None:
@@ -51,4 +52,5 @@ async def mark_device_seen(request: RestRequest, label: str) -> SeenDevice:
 def _render_device(device: DeviceInfo) -> DeviceView:
     seen = None if device.last_seen is None else moment(device.last_seen)
     about = (device.tools, device.changed, device.notes.description, device.notes.scopes, device.notes.notes)
-    return DeviceView(device.id, device.label, device.name, device.connected, seen, *about, device.connected_as)
+    names = (device.connected_as, device.notice, list(device.refused))
+    return DeviceView(device.id, device.label, device.name, device.connected, seen, *about, *names)

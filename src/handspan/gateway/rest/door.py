@@ -10,6 +10,7 @@ from starlette.types import Receive, Scope, Send
 
 from handspan.core.bus import TokenRevoked
 from handspan.gateway.entry.auth import ADMIN
+from handspan.gateway.entry.tokens import TOKEN_ID_LENGTH
 from handspan.gateway.http.idempotency import AnswerCodec
 from handspan.gateway.http.message import AsgiRequest, AsgiResponse
 from handspan.gateway.http.routing import Endpoint, Envelope, Router, Table
@@ -68,6 +69,10 @@ _MODULES_BELOW: Final = {
 
 _REVOKE: Final = "`handspan tokens` lists all tokens, and `handspan tokens revoke ID` revokes one."
 _ADMIN_TOKEN: Final = f"It used a token with the scope 'admin', which serves more than this device. {_REVOKE}"
+_SHARED_TOKEN: Final = (
+    "It also lets in {others}, so the device can come back. `handspan tokens revoke {id}` revokes it: then all of them "
+    "have to be paired again."
+)
 _UNKNOWN_TOKEN: Final = (
     f"Which token it used is not known: it has not connected since the gateway keeps that. {_REVOKE}"
 )
@@ -162,11 +167,15 @@ def modules_for(path: str) -> tuple[str, ...]:
 
 
 async def forget_device(gateway: GatewayParts, label: str, owner: str) -> ForgottenDevice | None:
-    """Forget a device, connected or away, close its connection and revoke its token. Return None when there is none."""
+    """Forget a device, connected or away, and close its connection. Return None when there is none.
+
+    Its token is revoked, unless that would end other devices or the operator's access: the person decides that.
+    """
     token = await gateway.devices.find_token(label, owner)
     if token is None:
         return None
-    still_valid = await _revoke_token_of_device(gateway, token, owner)
+    serves = gateway.devices.find_sharing(label, owner)
+    still_valid = await _revoke_token_of_device(gateway, token, owner, serves)
     label_now = gateway.devices.label_now(label, owner) or label
     for peer in gateway.peers:
         if (peer.role, peer.label, peer.who.owner) == ("device", label_now, owner):
@@ -174,13 +183,15 @@ async def forget_device(gateway: GatewayParts, label: str, owner: str) -> Forgot
     if gateway.cluster is not None:
         gateway.cluster.dismiss(owner, label_now, "it was forgotten here")
     await gateway.devices.forget(label, owner)
-    return ForgottenDevice(not still_valid, label, still_valid)
+    is_spared = still_valid not in ("", _ADMIN_TOKEN, _UNKNOWN_TOKEN)
+    spared = (serves, token[:TOKEN_ID_LENGTH]) if is_spared else ([], "")
+    return ForgottenDevice(not still_valid, label, still_valid, *spared)
 
 
-async def _revoke_token_of_device(gateway: GatewayParts, token: str, owner: str) -> str:
+async def _revoke_token_of_device(gateway: GatewayParts, token: str, owner: str, serves: list[str]) -> str:
     """Revoke the token (its hash) that a device connected with last. Return why it is still valid; empty: it is not.
 
-    An admin token is not revoked: the operator would lose access.
+    An admin token is not revoked: the operator would lose access. Nor is one that also `serves` other devices.
     """
     if not token:
         return _UNKNOWN_TOKEN
@@ -189,5 +200,8 @@ async def _revoke_token_of_device(gateway: GatewayParts, token: str, owner: str)
         return ""
     if ADMIN in known.scopes:
         return _ADMIN_TOKEN
+    if serves:
+        others = ", ".join(map(repr, serves))
+        return _SHARED_TOKEN.format(others=others, id=token[:TOKEN_ID_LENGTH])
     await gateway.auth.revoke(token, owner)
     return ""

@@ -116,16 +116,17 @@ async def trust_mcp_server(request: RestRequest, name: str) -> TrustedTools:
         raise Refusal(503, "unavailable", str(error), 5) from None
 
 
-@family.post("/api/mcp/{name}/call", "admin", size="large")
+@family.post("/api/mcp/{name}/call", "admin", also_refuses=(503,), size="large")
 async def call_mcp_tool(request: RestRequest, name: str, body: McpToolCall) -> McpEnvelope:
     """Run one tool of a server, also a hidden one, by the server's own name for it."""
     connection = find_server(request, name)
     await connection.settle(connection.server.start_timeout)
     agent, app = await find_agent(request, ""), request.parts.app
-    box = app.registry.toolbox(agent, request.who, skill_tools=SkillTools((), (f"{name}{SEPARATOR}*",)))
+    box = app.registry.shared_toolbox(agent, SkillTools((), (f"{name}{SEPARATOR}*",)))
     call = ToolCall(connection.full_name(body.tool), body.args, new_call_id())
     result = await app.engine.call(call, Caller(request.who, agent, box))
-    assert not isinstance(result, Pending)  # MCP servers answer while the call waits
+    if isinstance(result, Pending):  # MCP servers answer while the call waits: only a stop leaves it open
+        raise Refusal(503, "stopping", f"The gateway stops. The call {call.id} is open: look at it in a moment.")
     return McpEnvelope(envelope(result))
 
 

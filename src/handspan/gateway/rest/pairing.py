@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from handspan.core.errors import StoreError
-from handspan.core.principals import AGENT_SCOPE
+from handspan.core.principals import AGENT_SCOPE, ANSWERS_SCOPE
 from handspan.core.records import Token
 from handspan.gateway.entry.host_policy import address_of
 from handspan.gateway.entry.pairing import LINK_SECONDS, pairing_url, qr_svg, sign_in_url
-from handspan.gateway.entry.tokens import hash_of, page_cookie
+from handspan.gateway.entry.tokens import TOKEN_ID_LENGTH, hash_of, page_cookie
 from handspan.gateway.http.message import AsgiResponse
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import PRIVATE, moment
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 family: Final = Family("pairing")
 _ROOT_TYPE: Final = "application/x-x509-ca-cert"
 _PROFILE_TYPE: Final = "application/x-apple-aspen-config"
-_ID_LENGTH: Final = 16
-"""Characters of a token's hash that make its id: enough to tell the owner's tokens apart."""
 
 _STYLE: Final = (
     ":root{color-scheme:light dark;font:1rem/1.5 system-ui,sans-serif}"
@@ -88,12 +86,17 @@ async def pair(request: RestRequest, headers: PairHeaders, body: PairBody) -> Pa
     parts, scope = request.parts, request.asgi.scope
     try:
         code = headers.x_pairing_code.strip() or body.code
-        token = await parts.pairing.pair(code, body.label, address_of(scope), body.scopes)
+        made = await parts.pairing.pair(code, body.label, address_of(scope), body.scopes)
     except StoreError:
         text = "The token can't be stored at the moment: ask for a new code."
         raise Refusal(503, "unavailable", text, 5) from None
     parts.auth.reset_tries(scope)
-    return Paired(token, "Paired: send this token as 'Authorization: Bearer TOKEN'. It is not shown again.")
+    text = f"Paired: send this token as 'Authorization: Bearer TOKEN'. It is not shown again. {_describe(made.scopes)}"
+    return Paired(made.token, text)
+
+
+def _describe(scopes: tuple[str, ...]) -> str:
+    return f"It may do what its scopes say: {', '.join(scopes)}."
 
 
 @family.get("/pair", "open", status=303, media_type=HTML)
@@ -147,13 +150,14 @@ async def sign_out(request: RestRequest) -> RevokedToken:
     if request.admitted.via != "cookie":
         raise Refusal(409, "conflict", "Only a browser signs out. Revoke a token with DELETE /api/tokens/ID.")
     await request.parts.auth.revoke(request.admitted.token, request.owner)
-    return RevokedToken(True, request.admitted.token[:_ID_LENGTH])
+    return RevokedToken(True, request.admitted.token[:TOKEN_ID_LENGTH])
 
 
 @family.post("/api/signin", "admin", status=201)
 async def create_link(request: RestRequest) -> SignInLink:
     """A new sign-in link for the caller."""
-    return SignInLink(sign_in_url(_own_url(request), request.parts.pairing.new_link(request.who)), LINK_SECONDS)
+    code = await request.parts.pairing.new_link(request.who)
+    return SignInLink(sign_in_url(_own_url(request), code), LINK_SECONDS)
 
 
 @family.get("/api/tokens", "admin", tag="tokens")
@@ -166,16 +170,18 @@ async def tokens(request: RestRequest) -> TokenList:
 @family.post("/api/tokens", "admin", status=201, also_refuses=(409,), tag="tokens")
 async def create_token(request: RestRequest, body: NewToken) -> MadeToken:
     """A new token of the caller, for a program or a device."""
-    scopes = (*dict.fromkeys(body.scopes), *await _agent_scopes(request, body))
+    scopes = (*dict.fromkeys(body.scopes), *_answers_scope(body), *await _agent_scopes(request, body))
     token = await request.parts.auth.issue(request.owner, scopes, body.label)
     request.publish("tokens", change="created")
-    return MadeToken(token, hash_of(token)[:_ID_LENGTH], scopes, body.label)
+    return MadeToken(token, hash_of(token)[:TOKEN_ID_LENGTH], scopes, body.label)
 
 
 @family.delete("/api/tokens/{token_id}", "admin", tag="tokens")
 async def revoke_token(request: RestRequest, token_id: str) -> RevokedToken:
     """Revoke a token. Connections that it opened close at once."""
-    known = {token.hash[:_ID_LENGTH]: token.hash for token in await request.parts.store.tokens.all(owner=request.owner)}
+    known = {
+        token.hash[:TOKEN_ID_LENGTH]: token.hash for token in await request.parts.store.tokens.all(owner=request.owner)
+    }
     if token_id not in known or not await request.parts.auth.revoke(known[token_id], request.owner):
         raise not_found("token", token_id)
     request.publish("tokens", change="revoked", id=token_id)
@@ -184,8 +190,11 @@ async def revoke_token(request: RestRequest, token_id: str) -> RevokedToken:
 
 @family.post("/api/pairing", "admin", status=201, tag="tokens")
 async def create_code(request: RestRequest, body: NewCode) -> MadeCode:
-    """A pairing code for one device (`POST /pair`). It works once, and for a short time."""
-    made = request.parts.pairing.new_code(request.who, tuple(dict.fromkeys(body.scopes)))
+    """A pairing code for one device (`POST /pair`). It works once, and for a short time.
+
+    Without `scopes` it gives a token that can be a device and nothing else.
+    """
+    made = await request.parts.pairing.new_code(request.who, tuple(dict.fromkeys(body.scopes)))
     url = _url_for_others(request)
     link = pairing_url(url or _own_url(request), made.code)
     return MadeCode(made.code, made.scopes, made.expires_in, url, link, None if url is None else qr_svg(link))
@@ -203,6 +212,14 @@ def _own_url(request: RestRequest) -> str:
     """Return the address at which the caller reached the gateway."""
     asgi = request.asgi
     return f"{asgi.scope['scheme']}://{asgi.headers['host']}{request.parts.auth.prefix}"
+
+
+def _answers_scope(body: NewToken) -> tuple[str, ...]:
+    """Return the scope of a token that may answer. Raises `Refusal` when no MCP client can use it."""
+    if body.answers and set(body.scopes) == {"device"}:
+        text = "'answers' is for MCP clients, and a token with the scope 'device' alone calls no tools: add 'tools'."
+        raise Refusal(409, "conflict", text)
+    return (ANSWERS_SCOPE,) if body.answers else ()
 
 
 async def _agent_scopes(request: RestRequest, body: NewToken) -> tuple[str, ...]:
@@ -244,7 +261,7 @@ def respond_html(text: str, status: int = 200) -> AsgiResponse:
 def _render_token(request: RestRequest, token: Token) -> TokenView:
     assert request.admitted is not None
     return TokenView(
-        token.hash[:_ID_LENGTH],
+        token.hash[:TOKEN_ID_LENGTH],
         token.label,
         token.scopes,
         moment(token.created),

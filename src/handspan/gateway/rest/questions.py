@@ -4,6 +4,7 @@ from typing import Final
 
 from handspan.core.bus import RulesForgotten
 from handspan.core.errors import InvalidAnswer
+from handspan.core.question_rights import person
 from handspan.core.questions import Answer, Question
 from handspan.core.records import Rule
 from handspan.gateway.http.refusals import Refusal
@@ -27,7 +28,7 @@ family: Final = Family("questions")
 @family.get("/api/questions")
 async def questions(request: RestRequest, query: QuestionQuery) -> QuestionList:
     """The questions that the caller can answer now, and those that a person is asked at a device."""
-    found = await request.parts.questions.open_for(owner=request.owner, session=query.session or None)
+    found = await request.parts.questions.shown_to(person(request.who), query.session or None)
     asked = request.parts.app.engine.asked_at_devices(request.owner)
     at_devices = [question for question in asked if query.session in ("", question.session)]
     return QuestionList(*([_render_question(question) for question in each] for each in (found, at_devices)))
@@ -38,7 +39,7 @@ async def answer(request: RestRequest, question_id: str, body: GivenAnswer) -> A
     """Answer a question. The first answer counts. A value that does not fit is refused, and the question stays open."""
     given = Answer(body.decision, body.always, body.arguments, value=body.value, reason=body.reason)
     try:
-        is_taken = await request.parts.questions.answer(question_id, given, owner=request.owner)
+        is_taken = await request.parts.questions.answer(question_id, given, person(request.who))
     except InvalidAnswer as error:
         raise Refusal(422, "invalid_answer", str(error)) from None
     if not is_taken:
@@ -51,7 +52,7 @@ async def answer(request: RestRequest, question_id: str, body: GivenAnswer) -> A
 async def start_login(request: RestRequest, question_id: str) -> StartedLogin:
     """Let the device start the login that a question asks for. The question stays open: answer it when it is done."""
     try:
-        is_open = await request.parts.questions.start_login(question_id, owner=request.owner)
+        is_open = await request.parts.questions.start_login(question_id, person(request.who))
     except InvalidAnswer as error:
         raise Refusal(422, "invalid_answer", str(error)) from None
     if not is_open:
@@ -76,7 +77,7 @@ async def forget_rules(request: RestRequest, tool: str) -> ForgottenRules:
 
 def _no_question(question_id: str) -> Refusal:
     shown = shorten(question_id)
-    text = f"There is no open question {shown!r}: it was answered, its time is over, or it is not yours."
+    text = f"There is no open question {shown!r}: it was answered, its time is over, or this token may not answer it."
     return Refusal(404, "not_found", text)
 
 

@@ -12,6 +12,7 @@ import contextlib
 import functools
 import inspect
 import operator
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args, get_type_hints
 from urllib.parse import parse_qsl
@@ -22,7 +23,7 @@ from msgspec import Struct
 from handspan.core.names import did_you_mean
 from handspan.core.principals import Principal
 from handspan.core.values import Json, encode
-from handspan.gateway.entry.auth import Admitted, TokenScope, unauthorized
+from handspan.gateway.entry.auth import INSIDE, Admitted, TokenScope, unauthorized
 from handspan.gateway.http.bodies import read_json, read_json_or_null
 from handspan.gateway.http.message import AsgiRequest, AsgiResponse
 from handspan.gateway.http.refusals import Refusal
@@ -47,6 +48,7 @@ HTML: Final = "text/html"
 _IGNORED: Final = "token"
 """A field that every query may have: old clients put their token there."""
 _MAX_FIELDS: Final = 50
+_LARGE_BODIES: Final = "gateway.request_bytes"
 
 
 class RestRequest(Struct, frozen=True):
@@ -186,11 +188,12 @@ class Operation:
             arguments["headers"] = _decode(sent, form.headers, "headers", strict=False)
         if form.body is not None:
             limits = request.parts.limits
-            within = (limits.of(self.size), limits.seconds)
+            limit = sys.maxsize if INSIDE in asgi.scope.get("extensions", {}) else limits.of(self.size)
             if self.lenient:
-                arguments["body"] = _decode_leniently(await read_json_or_null(asgi, *within), form.body)
+                arguments["body"] = _decode_leniently(await read_json_or_null(asgi, limit, limits.seconds), form.body)
             else:
-                arguments["body"] = self._body(await read_json(asgi, *within), form.body)
+                setting = _LARGE_BODIES if limit == limits.large else ""
+                arguments["body"] = self._body(await read_json(asgi, limit, limits.seconds, setting), form.body)
         return arguments
 
     def _body(self, value: Json, form: type[Struct]) -> Struct:

@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 from typing import Final
 
+from msgspec import UNSET, structs
+
 from handspan.core.errors import ToolError
 from handspan.core.messages import AssistantMessage, Media, Message, Part, ResultsMessage, Text, Thinking, UserMessage
 from handspan.core.records import SessionRecord
 from handspan.core.results import Attachment
+from handspan.core.values import strip_invisible
 from handspan.gateway.http.files import BINARY
 from handspan.gateway.http.message import AsgiResponse
 from handspan.gateway.http.routing import moment
@@ -17,6 +20,7 @@ from handspan.wire.rest.sessions import (
     AbortStatus,
     CallView,
     DeletedSession,
+    EndView,
     FileView,
     FoundSession,
     FoundSessions,
@@ -26,6 +30,7 @@ from handspan.wire.rest.sessions import (
     NewName,
     NewSession,
     Renamed,
+    RetriedTurn,
     RunningList,
     RunningSession,
     SearchQuery,
@@ -91,24 +96,26 @@ async def search_sessions(request: RestRequest, query: SearchQuery) -> FoundSess
 
 @family.get("/api/sessions/{session_id}")
 async def session(request: RestRequest, session_id: str) -> SessionView:
-    """One session, without its messages."""
-    return _render_session(await _find(request, session_id))
+    """One session, without its messages; with the end of its last turn, unless that was a whole answer."""
+    found = await _find(request, session_id)
+    ends = await _ends(request, found, after=found.length)
+    return structs.replace(_render_session(found), ended=ends[-1] if ends else UNSET)
 
 
 @family.get("/api/sessions/{session_id}/messages")
 async def messages(request: RestRequest, session_id: str, query: MessagesQuery) -> MessageList:
-    """The messages of a session; with `full` also calls and their results."""
-    # A session without messages may not be stored yet: then `load` does not find it.
-    is_empty = (await _find(request, session_id)).length == 0
+    """The messages of a session, and how its turns ended; with `full` also calls and their results."""
+    record = await _find(request, session_id)
     conversations = request.parts.store.conversations
-    found = [] if is_empty else await conversations.load(session_id, owner=request.owner, after=query.after)
+    # A session without messages may not be stored yet: then `load` does not find it.
+    found = [] if not record.length else await conversations.load(session_id, owner=request.owner, after=query.after)
     listed = [
         each
         for seq, message in enumerate(found, query.after + 1)
         for each in _render_message(seq, message)
         if query.full or (each.role != "tool" and each.content)
     ]
-    return MessageList(session_id, listed)
+    return MessageList(session_id, listed, ends=await _ends(request, record, after=query.after))
 
 
 @family.get("/api/sessions/{session_id}/messages/{seq}/files/{index}", media_type=BINARY)
@@ -133,7 +140,7 @@ async def state(request: RestRequest, session_id: str) -> SessionStateView:
 @family.put("/api/sessions/{session_id}", invalid=(400, "name_required", "name is required"))
 async def rename(request: RestRequest, session_id: str, body: NewName) -> Renamed:
     """Give a session another name."""
-    if not request.parts.sessions.change_unstored(session_id, request.owner, name=body.name):
+    if not await request.parts.sessions.change_unstored(session_id, request.owner, name=body.name):
         await request.parts.store.conversations.rename(session_id, body.name, owner=request.owner)
     request.publish("sessions", session_id=session_id, change="renamed")
     return Renamed(session_id, body.name)
@@ -145,7 +152,7 @@ async def delete(request: RestRequest, session_id: str) -> DeletedSession:
     sessions = request.parts.sessions
     if sessions.state(session_id, request.owner) is not None:  # its turn may not have begun in the store yet
         raise ToolError("busy", f"The session {session_id!r} is running: wait for its turn to end, or stop it.")
-    if not sessions.change_unstored(session_id, request.owner, name=None):
+    if not await sessions.change_unstored(session_id, request.owner, name=None):
         await request.parts.store.conversations.delete(session_id, owner=request.owner)
     request.publish("sessions", session_id=session_id, change="deleted")
     return DeletedSession(True, session_id)
@@ -160,6 +167,14 @@ async def undo(request: RestRequest, session_id: str) -> UndoneTurn:
     return UndoneTurn(session_id, before - (await _find(request, session_id)).length)
 
 
+@family.post("/api/sessions/{session_id}/retry", also_refuses=(409,))
+async def retry(request: RestRequest, session_id: str) -> RetriedTurn:
+    """Answer the person's last message again, in place of its answer or its failed end. Returns when the turn ends."""
+    await _find(request, session_id)
+    ended = await request.parts.sessions.get(session_id, request.owner).regenerate(request.who, lambda *_: None).end()
+    return RetriedTurn(session_id, ended.reason, ended.text, ended.fault)
+
+
 @family.post("/api/sessions/{session_id}/abort")
 async def abort(request: RestRequest, session_id: str) -> AbortStatus:
     """Stop the turn, if one runs. The text that has arrived stays."""
@@ -170,6 +185,17 @@ async def abort(request: RestRequest, session_id: str) -> AbortStatus:
 
 async def _find(request: RestRequest, session_id: str) -> SessionRecord:
     return await request.parts.sessions.find_record(session_id, request.owner)
+
+
+async def _ends(request: RestRequest, session: SessionRecord, after: int) -> list[EndView]:
+    """Return how turns of this session ended, from the message `after` on."""
+    if not session.length:
+        return []
+    ends = await request.parts.store.conversations.ends(session.id, owner=request.owner, after=after)
+    return [
+        EndView(seq, end.reason, moment(end.at), end.model, strip_invisible(end.text), end.fault)
+        for seq, end in ends.items()
+    ]
 
 
 def _render_session(one: SessionRecord) -> SessionView:

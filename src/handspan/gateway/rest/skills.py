@@ -60,9 +60,10 @@ async def allow_skill(request: RestRequest, name: str, body: SkillConsent) -> Sk
 @family.get("/api/sessions/{session_id}/skills")
 async def session_skills(request: RestRequest, session_id: str, query: ActingQuery) -> SessionSkills:
     """The skills that are on in a session, and the tools that its agent may call now."""
+    app, found = request.parts.app, await request.parts.sessions.find_record(session_id, request.owner)
+    agent = await find_agent(request, query.agent or found.agent)
     record = await request.parts.store.conversations.find(session_id, owner=request.owner)
-    agent, app = await find_agent(request, query.agent or (record.agent if record else "")), request.parts.app
-    if record is None:
+    if record is None:  # it has no message yet, and is not stored
         await app.skills.refresh()
         on, notes = app.skills.select(agent.skills)
     else:
@@ -74,6 +75,7 @@ async def session_skills(request: RestRequest, session_id: str, query: ActingQue
 @family.post("/api/sessions/{session_id}/skills", also_refuses=(409,))
 async def switch_skill(request: RestRequest, session_id: str, body: SkillSwitch) -> SessionSkills:
     """Switch a skill on or off in a session, from the next round on."""
+    await request.parts.sessions.find_record(session_id, request.owner)
     conversation = await _open(request, session_id, body.agent)
     session = request.parts.sessions.get(session_id, request.owner)
     with _refused_as(404, "not_found"):

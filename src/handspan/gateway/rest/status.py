@@ -36,8 +36,12 @@ async def health(request: RestRequest) -> Health:
 async def ready(request: RestRequest) -> Ready:
     """Whether the gateway can do work: it begins new work, and its store takes writes."""
     cluster = request.parts.cluster
+    if cluster is not None:
+        cluster.note_probe()
     if not request.parts.at_work.is_open or (cluster is not None and cluster.is_draining):
         raise Refusal(503, "stopping", "The gateway is being stopped: come back in a moment.")
+    if cluster is not None and cluster.is_cut_off:
+        raise Refusal(503, "cut_off", "This node has no connection to the other nodes: ask another one.", 5)
     if problem := await request.parts.store.check_writes():
         _log.warning("Not ready: %s", problem)  # a client without a token does not learn the details
         raise Refusal(503, "store_failed", "The store takes no writes: `handspan doctor` says why.", 5)

@@ -1,11 +1,13 @@
 """Tools: the list, the agents that can call each, the reasons why, and the switches (SPEC R1, R4, R8, R9)."""
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias, get_args
 
 from handspan.core.agents import Agent
 from handspan.core.bus import SwitchesChanged
 from handspan.core.errors import ToolError
+from handspan.core.principals import Origin, ToolScope
 from handspan.core.questions import QuestionKind
 from handspan.core.results import Failure
 from handspan.core.tool import ToolSpec
@@ -56,7 +58,9 @@ async def tools(request: RestRequest, query: ToolQuery) -> ToolList:
     agents = [agent for agent in agents if not request.who.agents or agent.name in request.who.agents]
     boxes = [(agent, request.parts.app.registry.toolbox(agent, request.who)) for agent in agents]
     seen.sort(key=lambda entry: (entry.spec.name, entry.scope.kind, entry.scope.id))
-    return ToolList([_render_tool(request, entry, boxes) for entry in seen])
+    scopes = {ToolScope("owner", request.owner), *(entry.scope for entry in seen)}
+    refused = request.parts.app.registry.rights.refusals(scopes)
+    return ToolList([_render_tool(request, entry, boxes, refused) for entry in seen])
 
 
 @family.get("/api/tools/cost", "tools", also_refuses=(404,))
@@ -208,7 +212,9 @@ def _callers(request: RestRequest, boxes: _Boxes, entry: Entry) -> _Boxes:
     return [(agent, box) for agent, box in boxes if box.find(name) is entry]
 
 
-def _render_tool(request: RestRequest, entry: Entry, boxes: _Boxes) -> ToolView:
+def _render_tool(
+    request: RestRequest, entry: Entry, boxes: _Boxes, refused: Mapping[str, Sequence[Origin]]
+) -> ToolView:
     spec, origin = entry.spec, entry.origin
     disabled_by = request.parts.app.registry.disabled_by(entry)
     callers, is_of_session = _callers(request, boxes, entry), entry.scope.kind == "session"
@@ -232,6 +238,7 @@ def _render_tool(request: RestRequest, entry: Entry, boxes: _Boxes) -> ToolView:
         internal=entry.internal,
         definition=_definition(entry),
         missing=entry.missing,
+        refused_to=tuple(map(str, refused.get(spec.name, ()))),
     )
 
 

@@ -1,8 +1,8 @@
 """The open questions of the gateway: stored, and their answers waited for (SPEC P3, P5; ws.md 3.8).
 
-A call that asks waits until a person answers or the question expires. If the gateway stops meanwhile, the question
-stays open: an answer to the next process resumes the call. A question without a call stays open when the source that
-asked is cancelled; asked again under the same id, it returns the answer that came meanwhile.
+A call that asks waits until a person answers or the question expires. If the gateway stops or dies meanwhile, the
+question stays open: an answer to the next process resumes the call. A question without a call stays open when the
+source that asked is cancelled; asked again under the same id, it returns the answer that came meanwhile.
 """
 
 import asyncio
@@ -11,14 +11,20 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
+from msgspec.structs import replace
+
 from handspan.core.bus import Bus, LoginRequested, QuestionEnded, QuestionOpened
 from handspan.core.errors import InvalidAnswer
 from handspan.core.question_checks import check_answer, check_question, clean_question
+from handspan.core.question_rights import AnsweringClient
 from handspan.core.questions import FIRST_KINDS, Answer, Question
 from handspan.core.store import QuestionBook
+from handspan.engine.questions import AnswerComesLater
 
 ResumeCall: TypeAlias = Callable[[Question], None]
 """Resumes the call of an answered question. Never blocks."""
+CanLeave: TypeAlias = Callable[[str], bool]
+"""Whether the call of this id can wait for its answer without this process."""
 
 _CHECK_SECONDS: Final = 1.0
 """Seconds between two checks whether a question has expired in the store: the store's clock decides."""
@@ -31,8 +37,10 @@ class _Waiting:
         self.calls = 0
         """How many calls wait."""
         self.is_stored = asyncio.Event()
-        self.is_answered = asyncio.Event()
-        self.is_answered_elsewhere = asyncio.Event()
+        self.has_changed = asyncio.Event()
+        """Set when the calls have to look at the question again."""
+        self.is_answered = False
+        """Whether a person has answered here, or the question was withdrawn: its end is published."""
         self.is_withdrawn = False
 
 
@@ -47,6 +55,7 @@ class AwaitedQuestions:
         """Questions whose tools were cancelled, and when each expires in the store too."""
         self.poll_seconds: float | None = None
         """Seconds between two looks for an answer that another node took; None: there are no other nodes."""
+        self._can_leave: CanLeave = _never
         self._book: QuestionBook
         self._resume: ResumeCall
 
@@ -56,14 +65,26 @@ class AwaitedQuestions:
         self._resume = resume
 
     async def open_for(self, *, owner: str, session: str | None = None) -> Sequence[Question]:
-        """Return the questions that this owner can answer now; `expires_in` is the time that is left."""
+        """Return all open questions of this owner; `expires_in` is the time that is left."""
         found = await self._book.open_for(owner=owner, session=session)
         return [question for question in found if question.id not in self._given_up] if self._given_up else found
+
+    async def shown_to(self, answerer: AnsweringClient, session: str | None = None) -> Sequence[Question]:
+        """Return the questions that this client may see and answer now."""
+        found = await self.open_for(owner=answerer.owner, session=session)
+        return [question for question in found if answerer.may_answer(question)]
+
+    def leave(self, can_leave: CanLeave) -> None:
+        """Let calls wait without this process, now and from now on: the gateway stops. Their questions stay open."""
+        self._can_leave = can_leave
+        for waiting in self._waiting.values():
+            waiting.has_changed.set()
 
     async def ask(self, question: Question) -> Answer:
         """Return the person's answer, given now or before; `expired` without an answer in time.
 
-        Raises `DefinitionError` for an invalid question without a call; the engine checks the questions of calls.
+        Raises `AnswerComesLater` when the call waits without this process, and `DefinitionError` for an invalid
+        question without a call; the engine checks the questions of calls.
         """
         if not question.call_id:
             check_question(question)
@@ -84,30 +105,31 @@ class AwaitedQuestions:
             waiting.calls -= 1
             if not waiting.calls:
                 del self._waiting[question.id]
-                if answer is None and question.call_id and question.kind not in FIRST_KINDS:
+                if answer is None and self._is_over_with_call(question) and question.kind not in FIRST_KINDS:
                     self._give_up(question)
 
-    async def answer(self, question_id: str, answer: Answer, *, owner: str, by: str = "") -> bool:
-        """Answer a question of this owner. Return False when it is not open, or belongs to another owner.
+    async def answer(self, question_id: str, answer: Answer, answerer: AnsweringClient, *, by: str = "") -> bool:
+        """Answer a question. Return False when it is not open, or this client may not answer it.
 
         `by` is an id of the client that answers; the event of the question's end has it. Raises `InvalidAnswer` when
-        the value does not fit; the question stays open then.
+        the value or the edited arguments do not fit; the question stays open then.
         """
         waiting = self._waiting.get(question_id)
         if waiting is not None:
             await waiting.is_stored.wait()
-        question = next((one for one in await self.open_for(owner=owner) if one.id == question_id), None)
+        question = await self._find(question_id, answerer)
         if question is None:
             return False
         check_answer(question, answer)
-        if not await self._book.answer(question_id, answer, owner=owner):
+        if not await self._book.answer(question_id, answer, owner=answerer.owner):
             return False
         waiting = self._waiting.get(question_id)
         self._publish_end(question, answer, by)
         if waiting is None:
             self._resume(question)
         else:
-            waiting.is_answered.set()
+            waiting.is_answered = True
+            waiting.has_changed.set()
         return True
 
     def withdraw(self, questions: Sequence[Question]) -> None:
@@ -115,62 +137,57 @@ class AwaitedQuestions:
         for question in questions:
             waiting = self._waiting.get(question.id)
             if waiting is not None:
-                waiting.is_withdrawn = True
-                waiting.is_answered.set()
+                waiting.is_withdrawn = waiting.is_answered = True
+                waiting.has_changed.set()
             self._publish_end(question, None, "")
 
     def wake(self, question_id: str) -> None:
         """Look for the answer of a question: another node says that there is one."""
         waiting = self._waiting.get(question_id)
         if waiting is not None:
-            waiting.is_answered_elsewhere.set()
+            waiting.has_changed.set()
 
-    async def start_login(self, question_id: str, *, owner: str) -> bool:
+    async def start_login(self, question_id: str, answerer: AnsweringClient) -> bool:
         """Let the device start the login that this question asks for. The question stays open.
 
-        Returns False when it is not open, or belongs to another owner. Raises `InvalidAnswer` for a question whose
+        Returns False when it is not open, or this client may not answer it. Raises `InvalidAnswer` for a question whose
         login no device can start.
         """
-        question = next((one for one in await self.open_for(owner=owner) if one.id == question_id), None)
+        question = await self._find(question_id, answerer)
         if question is None:
             return False
         if question.kind != "login" or question.action is None or not question.action.intent or not question.call_id:
             raise InvalidAnswer("No device can start this: do what the question says, and answer it then.")
-        self._bus.publish(LoginRequested(owner, question_id, question.call_id))
+        self._bus.publish(LoginRequested(answerer.owner, question_id, question.call_id))
         return True
+
+    async def _find(self, question_id: str, answerer: AnsweringClient) -> Question | None:
+        return next((one for one in await self.shown_to(answerer) if one.id == question_id), None)
 
     async def _wait(self, question: Question, waiting: _Waiting) -> Answer:
         """Publish that the question is open, and return its answer. The store decides when it has expired."""
-        self._bus.publish(QuestionOpened(question.owner, question))
+        self._bus.publish(QuestionOpened(question.owner, replace(question, parameters=None)))
         seconds, answer = question.expires_in, None
         try:
             while answer is None:
-                if self.poll_seconds is None:
-                    with contextlib.suppress(TimeoutError):
-                        async with asyncio.timeout(seconds):
-                            await waiting.is_answered.wait()
-                else:
-                    await self._wait_for_any_node(waiting, min(seconds, self.poll_seconds))
+                if self._can_leave(question.call_id):
+                    raise AnswerComesLater
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(min(seconds, self.poll_seconds or seconds)):
+                        await waiting.has_changed.wait()
+                if not waiting.is_answered:  # else each call that waits has to see it
+                    waiting.has_changed.clear()
                 # The store decides whether an answer was in time.
                 answer = Answer("expired") if waiting.is_withdrawn else await self._book.ask(question)
                 seconds = _CHECK_SECONDS
             return answer
         finally:
-            is_given_up = answer is None and bool(question.call_id)
-            if not waiting.is_answered.is_set() and (answer or is_given_up):  # else `answer` publishes the end
+            if not waiting.is_answered and (answer or self._is_over_with_call(question)):  # else its end is published
                 self._publish_end(question, answer, "")
 
-    async def _wait_for_any_node(self, waiting: _Waiting, seconds: float) -> None:
-        """Wait until a person has answered here or on another node, and no longer than so many seconds."""
-        here, elsewhere = (
-            asyncio.ensure_future(event.wait()) for event in (waiting.is_answered, waiting.is_answered_elsewhere)
-        )
-        try:
-            await asyncio.wait((here, elsewhere), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            here.cancel()
-            elsewhere.cancel()
-            waiting.is_answered_elsewhere.clear()
+    def _is_over_with_call(self, question: Question) -> bool:
+        """Whether the question ends when its call no longer waits here: it has a call, which can't wait elsewhere."""
+        return bool(question.call_id) and not self._can_leave(question.call_id)
 
     def _give_up(self, question: Question) -> None:
         """Accept no answer to the question. The tool that asked may run on; the store closes it with the call.
@@ -186,3 +203,8 @@ class AwaitedQuestions:
         decision = None if answer is None else answer.decision
         about = (question.owner, question.session, question.call_id, question.id, question.kind)
         self._bus.publish(QuestionEnded(*about, decision, by))
+
+
+def _never(_: str) -> bool:
+    """Return False: while the gateway does not stop, calls wait in this process."""
+    return False

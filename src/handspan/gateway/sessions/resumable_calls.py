@@ -6,6 +6,8 @@ The process that asked is gone, and with it the turn. The ledger has the call, t
 import logging
 from collections.abc import Awaitable, Callable
 
+from msgspec import structs
+
 from handspan.agent.agents import Agents
 from handspan.agent.loading import ConversationLoader
 from handspan.agent.sessions import Sessions
@@ -16,6 +18,7 @@ from handspan.core.events import CallProgress
 from handspan.core.principals import Principal
 from handspan.core.questions import Question
 from handspan.core.records import Recovery
+from handspan.core.results import Pending
 from handspan.core.store import Store
 from handspan.core.values import Json, strip_all
 from handspan.engine.caller import Caller
@@ -47,8 +50,9 @@ class ResumableCalls:
         self._sessions.beside(self._go_on_after(call_id))
 
     def resume_answered(self, question: Question) -> None:
-        """Run the call of a question that was answered after its caller had gone."""
-        if question.call_id:
+        """Run the call of a question that was answered after its caller had gone; if this gateway stops, the next one
+        does."""
+        if question.call_id and self._sessions.is_open:
             self._sessions.beside(self._resume(question.call_id))
 
     async def recover(self, recovery: Recovery) -> None:
@@ -72,8 +76,9 @@ class ResumableCalls:
                 return
             record = await self._store.ledger.find(call_id)
             if record is not None:
-                await self._engine.resume(call_id, await self._caller(record))
-                await self._go_on_after(call_id)
+                result = await self._engine.resume(call_id, await self._caller(record))
+                if not isinstance(result, Pending):
+                    await self._go_on_after(call_id)
         except HandspanError as error:
             _log.error("The call %s could not go on: %s", call_id, error)
 
@@ -116,7 +121,8 @@ class ResumableCalls:
         in_turn = record.tool.answered_by == "request"
         tools = await self._tools_of_skills(record, agent)
         who = Principal(record.owner)
-        return self._loader.caller(agent, who, record.session, report, in_turn=in_turn, skill_tools=tools)
+        caller = self._loader.caller(agent, who, record.session, report, in_turn=in_turn, skill_tools=tools)
+        return structs.replace(caller, goes_on_elsewhere=lambda: not self._sessions.is_open, is_turn=True)
 
     async def _tools_of_skills(self, record: CallRecord, agent: Agent) -> SkillTools | None:
         """Return the tools of the skills with which a call of a turn was made. A request calls without skills."""

@@ -153,7 +153,8 @@ def _read_config(value: Json, faults: Faults) -> RunConfig:
         faults.add(place, f'Send an object such as {{"thread_id": "…"}}, not {kind_name(value)}.', "type_error")
         return _NO_CONFIG
     thread_id = _read_text(value.get("thread_id"), (*place, "thread_id"), faults)
-    return RunConfig(thread_id, _read_text(value.get("agent"), (*place, "agent"), faults))
+    agent = _read_text(value.get("agent"), (*place, "agent"), faults)
+    return RunConfig(thread_id, agent, _read_flag(value.get("retry"), (*place, "retry"), faults))
 
 
 def _read_text(value: Json, place: Place, faults: Faults) -> str:

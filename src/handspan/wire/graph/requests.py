@@ -34,6 +34,8 @@ class RunConfig(Struct, frozen=True):
 
     thread_id: str = ""
     agent: str = ""
+    retry: bool = False
+    """Whether the person's last message of the thread is answered again, in place of what came of it."""
 
 
 class OfferedTool(Struct, frozen=True):
@@ -144,6 +146,7 @@ class ConfigBody(Struct, frozen=True):
 
     thread_id: str | int | float | None = None
     agent: str | None = None
+    retry: bool = False
 
 
 class InvokeBody(Struct, frozen=True):

@@ -61,6 +61,8 @@ class Checkbox(Struct, frozen=True):
     disabled_by: str | None
     only_reads: bool = False
     """The agent's mode lets only those calls of it run that read."""
+    unusable: str = ""
+    """Why no agent can use it now, selected or not: it is hidden, or something is missing. Empty: agents can."""
 
 
 class AgentTools(Struct, frozen=True):

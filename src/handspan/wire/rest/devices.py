@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from handspan.wire.ws_frames import DeviceScope
+from handspan.wire.ws_frames import DeviceScope, RejectedTool
 
 
 class DeviceView(Struct, frozen=True):
@@ -27,6 +27,10 @@ class DeviceView(Struct, frozen=True):
     """What else people should know, such as which tools of an app are not offered, and why."""
     connected_as: str = ""
     """The label in use until its next connection, where a person has given it another one; else empty."""
+    notice: str = ""
+    """Why it does not have the label that it asked for: that is the name of an MCP server. Else empty."""
+    refused: list[RejectedTool] = []
+    """The tools that it offered and that the gateway does not take, each with the reason."""
 
 
 class DeviceList(Struct, frozen=True):
@@ -71,3 +75,7 @@ class ForgottenDevice(Struct, frozen=True):
     label: str
     still_valid: str = ""
     """Why its token stays valid, and how it can be revoked. Empty where it is revoked."""
+    serves: list[str] = []
+    """The other devices that keep the token valid, since it lets them in."""
+    token_id: str = ""
+    """The id of that token."""

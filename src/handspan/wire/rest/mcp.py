@@ -32,6 +32,7 @@ class NewMcpServer(Struct, frozen=True, forbid_unknown_fields=True):
     start_timeout: float = 60.0
     idle_timeout: float | None = None
     concurrency: int = 16
+    most_tools: int = 1000
 
 
 class NewMcpServerQuery(Struct, frozen=True, forbid_unknown_fields=True):

@@ -4,6 +4,7 @@ from typing import Annotated, Final, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from handspan.core.events import EndReason, TurnFault
 from handspan.core.results import AttachmentKind
 from handspan.wire.rest.fields import SOMETHING, After, Limit, SessionId
 
@@ -17,6 +18,21 @@ class SessionQuery(Struct, frozen=True, forbid_unknown_fields=True):
     after: After = ""
 
 
+class EndView(Struct, frozen=True, omit_defaults=True):
+    """How a turn ended that did not end with a whole answer."""
+
+    after: int
+    """The `seq` of the turn's last message."""
+    reason: EndReason
+    at: str
+    model: str = ""
+    """The model that answered, or should have."""
+    text: str = ""
+    """What went wrong, with the reason `error`."""
+    fault: TurnFault | UnsetType = UNSET
+    """What has failed, for programs."""
+
+
 class SessionView(Struct, frozen=True, omit_defaults=True):
     """A session without its messages."""
 
@@ -28,6 +44,8 @@ class SessionView(Struct, frozen=True, omit_defaults=True):
     name: str = ""
     persona: str = ""
     """The agent."""
+    ended: EndView | UnsetType = UNSET
+    """How the last turn ended, if not with a whole answer. Lists do not have it."""
 
 
 class SessionList(Struct, frozen=True):
@@ -117,6 +135,8 @@ class MessageList(Struct, frozen=True):
     session_id: str
     messages: list[MessageView]
     session_persistence: bool = True
+    ends: list[EndView] = []
+    """How turns ended that did not end with a whole answer, from the message `after` on."""
 
 
 class SearchQuery(Struct, frozen=True, forbid_unknown_fields=True):
@@ -180,6 +200,17 @@ class UndoneTurn(Struct, frozen=True):
     session_id: str
     removed: int
     """How many messages."""
+
+
+class RetriedTurn(Struct, frozen=True):
+    """How the turn ended that answers the last message again."""
+
+    session_id: str
+    reason: EndReason
+    """`pending`: it waits for a person or a device, and goes on without a new request."""
+    text: str
+    """The answer, or what went wrong."""
+    fault: TurnFault | UnsetType = UNSET
 
 
 class AbortStatus(Struct, frozen=True):

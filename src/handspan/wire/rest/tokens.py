@@ -36,6 +36,8 @@ class NewToken(Struct, frozen=True, forbid_unknown_fields=True):
     label: TokenLabel = ""
     agents: Annotated[tuple[str, ...], Meta(max_length=32)] = ()
     """The only agents whose tools it may use; with the scope `tools` alone. Empty: every agent's."""
+    answers: bool = False
+    """Whether an MCP client with it may answer, for the person at it, whether a call of its own may run."""
 
 
 class MadeToken(Struct, frozen=True):

@@ -62,6 +62,8 @@ class ToolView(Struct, frozen=True):
     """Whether a person agreed to this definition. `changed_blocked`: it can't be called before that (SPEC T5)."""
     missing: str = ""
     """Why no agent is offered it: what is not set. Empty: nothing is missing."""
+    refused_to: tuple[str, ...] = ()
+    """The caller's connected clients that wanted this name and did not get it, such as `device(phone)` (SPEC R2)."""
 
 
 class ToolList(Struct, frozen=True):
