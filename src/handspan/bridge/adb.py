@@ -37,6 +37,10 @@ class AdbError(HandspanError):
     """A command could not be run on a device; the message says why."""
 
 
+class AdbAnswerTooLarge(AdbError):
+    """A command printed more bytes than a consumer takes. To run it again would bring the same."""
+
+
 class ListedDevice(Struct, frozen=True):
     """A device that adb knows."""
 
@@ -138,7 +142,7 @@ async def _read(stream: asyncio.StreamReader | None) -> bytes:
     while chunk := await stream.read(_CHUNK):
         size += len(chunk)
         if size > RESPONSE_BYTES:
-            raise AdbError(f"it answered with more than {RESPONSE_BYTES:,} bytes")
+            raise AdbAnswerTooLarge(f"it answered with more than {RESPONSE_BYTES:,} bytes")
         chunks.append(chunk)
     return b"".join(chunks)
 

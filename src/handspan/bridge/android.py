@@ -67,11 +67,12 @@ class AndroidTransport:
             tracking.cancel()
             await asyncio.gather(tracking, return_exceptions=True)
 
-    async def wake(self, app: ProviderApp, *, shows_screen: bool) -> None:
+    async def wake(self, app: ProviderApp, *, shows_screen: bool) -> str:
         """Make the app's process start for its content provider; with `shows_screen`, show the app on the device."""
         package, device = self._find(app)
         if device is not None:
             await device.wake(package, shows_screen=shows_screen)
+        return ""
 
     async def authorize(self, app: ProviderApp, intent: str) -> None:
         """Start the app's login on the device."""

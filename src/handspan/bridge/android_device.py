@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from handspan.bridge.adb import Adb, AdbError, AdbOutput, ListedDevice
+from handspan.bridge.adb import Adb, AdbAnswerTooLarge, AdbError, AdbOutput, ListedDevice
 from handspan.core.errors import WireError
 from handspan.core.values import JsonObject
 from handspan.wire.android_bundle import encode_extras, find_result, read_bundle_text
@@ -123,6 +123,8 @@ class AndroidDevice:
                 return _read_call(package, await self._adb.shell(self.serial, argv, None))
         except WireError as error:
             return CetpError("INVALID_ARGS", str(error))
+        except AdbAnswerTooLarge as error:
+            return CetpError("INTERNAL_ERROR", f"The call of {package} is not tried again: {error}")
         except AdbError as error:
             return unanswered(package, str(error))
 

@@ -167,6 +167,9 @@ class Bridge:
         def on_frame(frame: ServerFrame) -> None:
             if isinstance(frame, Connected):
                 self._memory.keep_resume_token(app.id, frame.resume_token)
+                if frame.notice and app.id in self._apps:
+                    self._memory.keep_label(app.id, frame.label)
+                    self._apps[app.id].rename(frame.label, frame.notice)
             elif isinstance(frame, ToolsRegistered) and app.id in self._apps:
                 self._apps[app.id].note_rejected({one.name: one.reason for one in frame.rejected})
 

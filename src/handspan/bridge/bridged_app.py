@@ -32,6 +32,7 @@ from handspan.wire.ws_frames import DeviceNotes, DeviceScope
 _log = logging.getLogger(__name__)
 _SCAN_SECONDS: Final = 10.0
 """How long an app may take to list its tools."""
+_OLD_LIST: Final = "Its tools could not be listed again, and stay as they were: "
 _AUTHORIZE: Final = "authorize"
 """The intent of an app that names none, but can be authorized."""
 
@@ -66,6 +67,10 @@ class BridgedApp:
         self._listed = ""
         """The fingerprint of the app when it listed these tools."""
         self._notes: DeviceNotes = DeviceNotes()
+        self._rejected: list[str] = []
+        """The tools that the gateway does not take, each with the reason."""
+        self._old_list: CetpError | None = None
+        """Why the offered tools are those of an earlier look; None when they are those of the last one."""
 
     @property
     def tools(self) -> list[str]:
@@ -95,27 +100,28 @@ class BridgedApp:
         """Read the app's tools, and offer them to the gateway."""
         try:
             listed = await self._list_tools()
-            if isinstance(listed, str):
-                self._set_state("" if self._tools else listed)
+            if isinstance(listed, CetpError):
+                self._set_state("" if self._tools else listed.text)
+                self._note_old_list(listed)
                 return
             await self._offer(listed, await self._read_info())
             self._listed = self.app.fingerprint
         except HandspanError as error:
             self._set_state(str(error))
 
-    async def _list_tools(self) -> ProviderTools | str:
-        """Return the tools, or a text that says why there are none. A sleeping app is woken, silently (cetp.md 8.5)."""
+    async def _list_tools(self) -> ProviderTools | CetpError:
+        """Return the tools, or why there are none. A sleeping app is woken, silently (cetp.md 8.5)."""
         response = await self._ask(LIST_TOOLS)
         if _is_unanswered(response) and self._listed != self.app.fingerprint:
             self._set_state("it is being started, or waits for your answer whether it may")
-            await self._transport.wake(self.app, shows_screen=False)
-            response = await self._ask(LIST_TOOLS)
+            in_vain = await self._transport.wake(self.app, shows_screen=False)
+            response = unanswered(self.app.id, in_vain) if in_vain else await self._ask(LIST_TOOLS)
         if isinstance(response, CetpError):
-            return response.text
+            return response
         try:
             return read_tools(response.data)
         except WireError as error:
-            return f"[INTERNAL_ERROR] {error}"
+            return CetpError("INTERNAL_ERROR", str(error))
 
     async def _read_info(self) -> ProviderInfo:
         """Return what the app says of itself. Most say nothing, and that is no failure (cetp.md 1.5)."""
@@ -150,11 +156,27 @@ class BridgedApp:
                 del offered[name]
                 notes.append(f"The tool {tool.name!r} is not offered: {error}.")
         self._tools = offered
-        self._notes = _notes(info, notes)
-        client.describe(self._notes)
+        self._notes, self._rejected, self._old_list = _notes(info, notes), [], None
+        self._describe(client)
         for note in notes:
             _log.info("%s: %s", self.app.id, note)
         await self._keep_connected(client)
+
+    def _note_old_list(self, why: CetpError | None) -> None:
+        """Show why the tools could not be listed again. None: there is nothing to show."""
+        if self._client is None or why == self._old_list:
+            return
+        self._old_list = why
+        if why is not None:  # an app without an answer may only sleep
+            level = logging.INFO if why.is_unanswered else logging.WARNING
+            _log.log(level, "%s: %s%s", self.app.id, _OLD_LIST, why.text)
+        self._describe(self._client)
+
+    def _describe(self, client: Client) -> None:
+        """Show what people should know of this app in the list of devices."""
+        old = [] if self._old_list is None else [f"{_OLD_LIST}{self._old_list.text}"]
+        notes = [*self._notes.notes, *self._rejected, *old]
+        client.describe(DeviceNotes(self._notes.description, self._notes.scopes, notes))
 
     def _new_client(self, info: ProviderInfo) -> Client:
         return self._connect(self.app, self.label, info.provider_name or self.app.name, self._start_login)
@@ -197,14 +219,20 @@ class BridgedApp:
             client.close()
             await asyncio.gather(running, return_exceptions=True)
 
+    def rename(self, label: str, why: str) -> None:
+        """Offer the tools under another label, if it is another one. `why`: the gateway's reason."""
+        if label != self.label:
+            _log.warning("%s: %s", self.app.id, why)
+            self.label = label
+            self.refresh(self.app)
+
     def note_rejected(self, rejected: dict[str, str]) -> None:
         """Show which tools the gateway has rejected, and why."""
         if self._client is not None and rejected:
-            texts = [f"The gateway does not take {name!r}: {reason}" for name, reason in rejected.items()]
-            for text in texts:
+            self._rejected = [f"The gateway does not take {name!r}: {reason}" for name, reason in rejected.items()]
+            for text in self._rejected:
                 _log.warning("%s: %s", self.app.id, text)
-            notes = DeviceNotes(self._notes.description, self._notes.scopes, [*self._notes.notes, *texts])
-            self._client.describe(notes)
+            self._describe(self._client)
 
     def _set_state(self, state: str) -> None:
         if state != self.state:
@@ -212,7 +240,9 @@ class BridgedApp:
             if state:
                 _log.info("%s: %s", self.app.id, state)
             else:
-                _log.info("%s: %d tools as %s", self.app.id, len(self._tools), prefixed(self.label, "…"))
+                count = len(self._tools)
+                tools = f"{count} tool{'' if count == 1 else 's'}"
+                _log.info("%s: %s as %s", self.app.id, tools, prefixed(self.label, "…"))
         self._on_change()
 
     # The calls.
@@ -225,9 +255,14 @@ class BridgedApp:
             if not _is_unanswered(response):
                 break
             _log.info("%s: the call %s of %r is tried again", self.app.id, call_id, tool)
-            await self._transport.wake(self.app, shows_screen=shows_screen)
-            response = await self._transport.call(self.app, request.method, request.extras)
+            in_vain = await self._transport.wake(self.app, shows_screen=shows_screen)
+            if in_vain:
+                response = unanswered(self.app.id, in_vain)
+            else:
+                response = await self._transport.call(self.app, request.method, request.extras)
         if isinstance(response, CetpSuccess):
+            if self._old_list is not None and self._old_list.is_unanswered:  # it slept at the last look
+                self._note_old_list(None)
             return read_data(response.data)
         raise self._error(response)
 

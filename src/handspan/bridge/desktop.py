@@ -5,7 +5,6 @@ import contextlib
 import hashlib
 import logging
 import os
-import signal
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -16,7 +15,7 @@ import msgspec
 from handspan.bridge.transport import ProviderApp
 from handspan.core.values import JsonObject
 from handspan.provider.connection import CallFailed, ProviderSocket
-from handspan.provider.launch import is_listening, start_program, wait_until_listening
+from handspan.provider.launch import StartedProgram, is_listening, start_program, wait_until_listening
 from handspan.provider.manifests import FoundManifest, find_manifests
 from handspan.wire.cetp import CetpRequest, CetpResponse, unanswered
 from handspan.wire.cetp_manifest import ProviderManifest, manifest_folders
@@ -47,9 +46,9 @@ class DesktopTransport:
         self._found: dict[str, FoundManifest] = {}
         self._sockets: dict[str, tuple[Path, ProviderSocket]] = {}
         self._starting: dict[str, asyncio.Lock] = {}
-        self._started: dict[str, tuple[list[str], asyncio.subprocess.Process]] = {}
+        self._started: dict[str, tuple[list[str], StartedProgram]] = {}
         """The programs of apps that were started here, with their commands."""
-        self._logins: dict[asyncio.Task[None], asyncio.subprocess.Process] = {}
+        self._logins: dict[asyncio.Task[None], StartedProgram] = {}
         """The programs that let the person log in, each with the task that waits for its end."""
 
     async def apps(self) -> Sequence[ProviderApp]:
@@ -82,26 +81,37 @@ class DesktopTransport:
                 seen = now
                 yield
 
-    async def wake(self, app: ProviderApp, *, shows_screen: bool) -> None:
+    async def wake(self, app: ProviderApp, *, shows_screen: bool) -> str:
         """Start the app's program, unless it runs. There is no other way on the desktop, with or without a screen."""
         async with self._starting.setdefault(app.id, asyncio.Lock()):  # calls side by side start it once
             found = self._found.get(app.id)
             if found is None or found.manifest is None or found.socket is None or is_listening(found.socket):
-                return
-            if not found.manifest.exec or not await self._may_start(app, found.manifest.exec):
-                return
-            running = await self._running(app.id)
-            try:
-                if running is None:
-                    await self._start(app, found.manifest.exec, found.socket)
-                else:  # it takes long to start
-                    await wait_until_listening(found.socket, running)
-            except CallFailed as error:
-                _log.warning("%s could not be started: %s", app.id, error)
-                if running is not None:  # twice in vain: the next call starts it anew
-                    await _end(running)
+                return ""
+            argv = found.manifest.exec
+            if not argv:
+                return "its manifest has no exec, so start it by hand"
+            if not await asyncio.to_thread(os.path.exists, argv[0]):
+                return f"its manifest starts {argv[0]!r}, which does not exist: install the app again"
+            if not await self._may_start(app, argv):
+                return "it may not be started: you have not allowed it"
+            return await self._start_or_wait(app, argv, found.socket)
 
-    async def _running(self, app_id: str) -> asyncio.subprocess.Process | None:
+    async def _start_or_wait(self, app: ProviderApp, argv: list[str], socket: Path) -> str:
+        """Start the program, or wait for one that takes long to start. Return why that was in vain; else empty."""
+        running = await self._running(app.id)
+        try:
+            if running is None:
+                await self._start(app, argv, socket)
+            else:
+                await wait_until_listening(socket, running)
+        except CallFailed as error:
+            _log.warning("%s could not be started: %s", app.id, error)
+            if running is not None:  # twice in vain: the next call starts it anew
+                await running.end(_SECONDS_TO_END)
+            return f"it could not be started: {error}"
+        return ""
+
+    async def _running(self, app_id: str) -> StartedProgram | None:
         """Return the app's program if this transport started it and it still runs, although it does not listen."""
         _, process = self._started.get(app_id, (None, None))
         if process is None:
@@ -138,21 +148,31 @@ class DesktopTransport:
         waiting.add_done_callback(self._logins.pop)
 
     async def close(self) -> None:
-        """Close the connections, and end the programs that were started here."""
+        """Close the connections. Apps that were started here run on: other programs may use them (cetp.md 6.11).
+
+        Logins end, and programs that were started in vain.
+        """
         for _, socket in self._sockets.values():
             socket.close()
-        processes = [*self._logins.values(), *(process for _, process in self._started.values())]
+        ending = list(self._logins.values())
+        for app_id, (_, process) in self._started.items():
+            found = self._found.get(app_id)
+            if found is None or found.socket is None or not is_listening(found.socket):
+                ending.append(process)
+            elif process.returncode is None:
+                _log.info("%s runs on: it ends by itself, or with `kill %d`", app_id, process.pid)
         for waiting in tuple(self._logins):
             waiting.cancel()  # a login that is ended here has not failed: nothing is logged
-        await asyncio.gather(*(_end(process) for process in processes))
+        await asyncio.gather(*(process.end(_SECONDS_TO_END) for process in ending))
 
     async def _end_replaced(self) -> None:
-        """End the programs of apps that are gone, or have another command now."""
+        """Ask the programs of apps that are gone, or have another command now, to end. Running calls may finish."""
         for app_id, (argv, process) in tuple(self._started.items()):
             found = self._found.get(app_id)
             if found is None or found.manifest is None or found.manifest.exec != argv:
                 del self._started[app_id]
-                await _end(process)
+                _log.info("%s was removed or replaced: its program is asked to end", app_id)
+                await process.end(_SECONDS_TO_END, kills=False)
 
     def _socket(self, app_id: str, path: Path) -> ProviderSocket:
         """Return the connections to the app; new ones if its socket has another path now."""
@@ -176,7 +196,7 @@ class DesktopTransport:
         return sorted(entries)
 
 
-async def _log_end(app_id: str, process: asyncio.subprocess.Process, errors: IO[bytes]) -> None:
+async def _log_end(app_id: str, process: StartedProgram, errors: IO[bytes]) -> None:
     """Log how the program of a login ended, with the last line of its standard error if it failed."""
     with errors:
         code = await process.wait()
@@ -187,17 +207,6 @@ async def _log_end(app_id: str, process: asyncio.subprocess.Process, errors: IO[
         lines = errors.read().decode(errors="replace").split("\n")
     said = next((line.strip() for line in reversed(lines) if line.strip()), "it wrote no reason")
     _log.warning("The login of %s ended with exit code %d: %s", app_id, code, said)
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """End a program with all its children: ask it to end, and kill it after a moment."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        if process.returncode is not None:
-            return
-        with contextlib.suppress(ProcessLookupError, TimeoutError):
-            os.killpg(process.pid, number)
-            async with asyncio.timeout(_SECONDS_TO_END):
-                await process.wait()
 
 
 def _app(found: FoundManifest) -> ProviderApp:

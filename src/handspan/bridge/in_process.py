@@ -53,9 +53,10 @@ class InProcessTransport:
             self._changed.clear()
             yield
 
-    async def wake(self, app: ProviderApp, *, shows_screen: bool) -> None:
+    async def wake(self, app: ProviderApp, *, shows_screen: bool) -> str:
         """Note the call in `woken`."""
         self.woken.append((app.id, shows_screen))
+        return ""
 
     async def authorize(self, app: ProviderApp, intent: str) -> None:
         """Note the call in `authorized`."""

@@ -73,6 +73,11 @@ class BridgeMemory:
         self._save()
         return label
 
+    def keep_label(self, app_id: str, label: str) -> None:
+        """Remember the label that the gateway has given an app, because it keeps the app's own for an MCP server."""
+        self._saved.labels[app_id] = label
+        self._save()
+
     # Starts.
 
     def start_rule(self, app_id: str) -> StartRule | None:

@@ -41,8 +41,11 @@ class Transport(Protocol):
         """Yield each time when an app may have been added, replaced or removed."""
         ...
 
-    async def wake(self, app: ProviderApp, *, shows_screen: bool) -> None:
-        """Try to make a sleeping app reachable: silently, or with its screen (cetp.md 8.5)."""
+    async def wake(self, app: ProviderApp, *, shows_screen: bool) -> str:
+        """Try to make a sleeping app reachable: silently, or with its screen (cetp.md 8.5).
+
+        Return why that was in vain, as far as that is known; else an empty text.
+        """
         ...
 
     async def authorize(self, app: ProviderApp, intent: str) -> None:
@@ -50,5 +53,5 @@ class Transport(Protocol):
         ...
 
     async def close(self) -> None:
-        """End what this transport has opened or started."""
+        """Close what this transport has opened. Apps that others may use run on (cetp.md 6.11)."""
         ...

@@ -59,7 +59,7 @@ async def check_provider(calls: ProviderSocket, path: Path) -> AsyncIterator[Che
     tools: list[ProviderTool] = []
     for found in _check_list(listed, tools):
         yield found
-    async for found in _check_methods(calls):
+    async for found in _check_methods(calls, listed):
         yield found
     async for found in _check_calls(calls, tools):
         yield found
@@ -87,7 +87,9 @@ def _check_list(response: HttpResponse, tools: list[ProviderTool]) -> Iterator[C
     yield from _check_response(LIST_TOOLS, response)
     answer = read_bundle(_json(response))
     if not isinstance(answer, CetpSuccess):
-        yield CheckResult("1.2", "wrong", f"list_tools failed: {answer.text}")
+        is_guarded = answer.error_code in _GUARDED
+        why = ": it is called when no person is there, so it needs no login" if is_guarded else ""
+        yield CheckResult("5.4" if is_guarded else "1.2", "wrong", f"list_tools failed{why}: {answer.text}")
         return
     try:
         found = read_tools(answer.data)
@@ -117,7 +119,7 @@ def _check_tool(tool: ProviderTool) -> Iterator[CheckResult]:
 # What it answers.
 
 
-async def _check_methods(calls: ProviderSocket) -> AsyncIterator[CheckResult]:
+async def _check_methods(calls: ProviderSocket, listed: HttpResponse) -> AsyncIterator[CheckResult]:
     response = await _send(calls, encode_message(CetpRequest(GET_PROVIDER_INFO)))
     for found in _check_response(GET_PROVIDER_INFO, response):
         yield found
@@ -125,17 +127,24 @@ async def _check_methods(calls: ProviderSocket) -> AsyncIterator[CheckResult]:
     unknown = await _send(calls, encode_message(CetpRequest(_ODD_NAME)))
     yield _expect("1.5", "an unknown method", unknown, "TOOL_NOT_FOUND")
     more = await _send(calls, b'{"method": "list_tools", "extras": null, "unknown_field": {}}')
-    is_ignored = isinstance(read_bundle(_json(more)), CetpSuccess)
+    is_ignored = _kind(more) == _kind(listed)
     text = "an unknown field in a request is ignored" if is_ignored else "an unknown field in a request is not ignored"
     yield CheckResult("1.1", "ok" if is_ignored else "wrong", text)
+
+
+def _kind(response: HttpResponse | None) -> str:
+    """Return what two answers to the same request have in common: the code of an error, or that there is none."""
+    answer = read_bundle(_json(response))
+    return answer.error_code if isinstance(answer, CetpError) else "success"
 
 
 def _check_info(response: HttpResponse | None) -> CheckResult:
     answer = read_bundle(_json(response))
     if isinstance(answer, CetpError):
-        is_missing = answer.error_code == "TOOL_NOT_FOUND"
-        text = "there is no get_provider_info, which is optional" if is_missing else f"it failed: {answer.text}"
-        return CheckResult("1.4", "ok" if is_missing else "wrong", text)
+        is_missing, is_guarded = answer.error_code == "TOOL_NOT_FOUND", answer.error_code in _GUARDED
+        failed = f"get_provider_info failed: {answer.text}"
+        text = "there is no get_provider_info, which is optional" if is_missing else failed
+        return CheckResult("5.4" if is_guarded else "1.4", "ok" if is_missing else "wrong", text)
     try:
         info = read_info(answer.data)
     except WireError as error:

@@ -12,6 +12,7 @@ from handspan.provider.peer import peer_of
 from handspan.wire.cetp import (
     REQUEST_BYTES,
     RESPONSE_BYTES,
+    CetpError,
     CetpRequest,
     CetpResponse,
     encode_message,
@@ -36,6 +37,10 @@ class CallFailed(HandspanError):
         """Whether the provider closed a kept connection before it saw the request (cetp.md 6.7)."""
 
 
+class AnswerTooLarge(CallFailed):
+    """A response has more bytes than the consumer takes. To ask again would bring the same."""
+
+
 class HttpResponse:
     """The answer to one HTTP request."""
 
@@ -58,12 +63,15 @@ class ProviderSocket:
         """Return the provider's response; without a response, the error of cetp.md 2.6."""
         body = encode_message(request)
         if len(body) > REQUEST_BYTES:
-            return unanswered(self._provider, f"the request has {len(body):,} bytes, more than {REQUEST_BYTES:,}")
+            text = f"The request has {len(body):,} bytes, and at most {REQUEST_BYTES:,} are sent: ask with less"
+            return CetpError("INVALID_ARGS", text)
         try:
             async with asyncio.timeout(timeout):
                 response = await self.exchange("POST", PATH, body)
         except TimeoutError:
             return unanswered(self._provider, f"no answer within {timeout:g} seconds")
+        except AnswerTooLarge as error:
+            return CetpError("INTERNAL_ERROR", f"The call of {self._provider} is not tried again: {error}")
         except CallFailed as error:
             return unanswered(self._provider, str(error))
         if response.status != 200:
@@ -162,7 +170,7 @@ class _Connection:
                     parts.append(bytes(data))
                     size += len(data)
                     if size > most or len(parts) > _MAX_PARTS:
-                        raise CallFailed(f"its answer has more than {most:,} bytes, or too many chunks")
+                        raise AnswerTooLarge(f"its answer has more than {most:,} bytes, or too many chunks")
                 case h11.EndOfMessage() if head is not None:
                     return head, b"".join(parts)
                 case h11.ConnectionClosed():

@@ -1,8 +1,12 @@
 """Starts the programs of a manifest as a consumer does (cetp.md 6.8, 6.10)."""
 
 import asyncio
+import contextlib
 import os
+import signal
 import socket
+import subprocess
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Final
@@ -13,36 +17,85 @@ START_SECONDS: Final = 10.0
 _PAUSE: Final = 0.05
 
 
+class StartedProgram:
+    """A program of a manifest, in a session of its own. It runs on when the process that started it ends.
+
+    A program of `asyncio.subprocess` would be killed then.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self.pid = process.pid
+        self.returncode: int | None = None
+        """The exit code; None while it runs."""
+        self._process = process
+        self._loop = asyncio.get_running_loop()
+        self._ended = asyncio.Event()
+        threading.Thread(target=self._wait, name=f"waits for {self.pid}", daemon=True).start()
+
+    async def wait(self) -> int:
+        """Return the exit code, once the program has ended."""
+        await self._ended.wait()
+        assert self.returncode is not None  # `_end` has set it
+        return self.returncode
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send a signal to the program and its children. Nothing happens if it has ended."""
+        if self.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, number)
+
+    async def end(self, seconds: float, *, kills: bool = True) -> None:
+        """Ask the program to end, and wait for so many seconds. `kills`: a program that still runs then is killed."""
+        for number in (signal.SIGTERM, signal.SIGKILL) if kills else (signal.SIGTERM,):
+            self.send_signal(number)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self.wait()
+                    return
+
+    def _wait(self) -> None:
+        code = self._process.wait()
+        with contextlib.suppress(RuntimeError):  # the loop of the one who started it is closed
+            self._loop.call_soon_threadsafe(self._end, code)
+
+    def _end(self, code: int) -> None:
+        self.returncode = code
+        self._ended.set()
+
+
 async def start_program(
     argv: list[str],
     socket_path: Path,
     environment: Mapping[str, str],
     intent: str = "",
     *,
-    errors: IO[bytes] | int = asyncio.subprocess.DEVNULL,
-) -> asyncio.subprocess.Process:
+    errors: IO[bytes] | int = subprocess.DEVNULL,
+) -> StartedProgram:
     """Start a program of a manifest in a session of its own, without a terminal. Raises `CallFailed`.
 
     `errors`: the file that takes what the program writes to its standard error.
     """
     more = {"CETP_SOCKET": str(socket_path), **({"CETP_AUTHORIZE_INTENT": intent} if intent else {})}
-    nothing = asyncio.subprocess.DEVNULL
-    try:
-        return await asyncio.create_subprocess_exec(
-            *argv,
+
+    def start() -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            argv,
             env={**environment, **more},
             cwd=environment.get("HOME") or "/",
-            stdin=nothing,
-            stdout=nothing,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
             stderr=errors,
             start_new_session=True,
         )
+
+    try:
+        return StartedProgram(await asyncio.to_thread(start))
     except OSError as error:
         raise CallFailed(f"{argv[0]!r} can't be started: {error.strerror}") from None
 
 
 async def wait_until_listening(
-    path: Path, process: asyncio.subprocess.Process | None = None, seconds: float = START_SECONDS
+    path: Path, process: StartedProgram | None = None, seconds: float = START_SECONDS
 ) -> None:
     """Return when a process listens on this socket. Raises `CallFailed` when none does in time."""
     ended = ""

@@ -229,7 +229,8 @@ class Provider:
             if timer.expired():
                 return CetpError("INTERNAL_ERROR", f"The call took longer than {self._timeout:g} seconds")
             _LOG.exception("tool %s failed", tool.entry.name)
-            return CetpError("INTERNAL_ERROR", f"The tool failed: {type(error).__name__}: {error}"[:1000])
+            raised = error.__cause__ if isinstance(error, _ProgramEnd) else error
+            return CetpError("INTERNAL_ERROR", f"The tool failed: {type(raised).__name__}: {raised}"[:1000])
         finally:
             if tool.is_async:
                 self._end_run()
@@ -263,6 +264,10 @@ def _hints(function: AnyFunction) -> dict[str, Any]:
         return {}
 
 
+class _ProgramEnd(Exception):
+    """A tool raised what would end the program, such as `SystemExit`: that is the cause."""
+
+
 async def _run_on_thread(end: Callable[[], None], function: Callable[..., Any], *args: Any) -> Any:
     """Return what the function returns on a thread. `end` is called after the function, even for a cancelled caller.
 
@@ -283,7 +288,8 @@ async def _run_on_thread(end: Callable[[], None], function: Callable[..., Any], 
         except Exception as raised:  # the app's own code
             error = raised
         except BaseException as raised:  # SystemExit in a tool must not end the provider
-            error = RuntimeError(f"{type(raised).__name__}: {raised}")
+            error = _ProgramEnd()
+            error.__cause__ = raised
         if not loop.is_closed():
             loop.call_soon_threadsafe(settle, value, error)
 
