@@ -1,5 +1,8 @@
 """`handspan config`: where the settings are, which are in force and why, and whether they can be used (SPEC U2, U4)."""
 
+import asyncio
+import os
+import tempfile
 from pathlib import Path
 
 import click
@@ -11,9 +14,11 @@ from handspan.cli.render import print_done, print_json, print_rows
 from handspan.config.example import example_file
 from handspan.config.listing import setting_rows, shorten_keys
 from handspan.config.load import load_with_sources
+from handspan.config.settings import Settings
 from handspan.core.errors import ConfigError
 from handspan.core.values import Json
-from handspan.gateway.setting_problems import agent_problems, check_settings
+from handspan.gateway.app import App
+from handspan.gateway.setting_problems import find_problems
 from handspan.wire.rest.status import SettingsInForce, SettingView
 
 
@@ -69,11 +74,16 @@ def path(as_json: bool) -> None:
 @json_option
 @settings_options
 def check(file: Path | None, as_json: bool) -> None:
-    """Say whether the settings, or those of FILE, can be used. Exit code 1: they can't, with every reason."""
+    """Say whether the settings, or those of FILE, can be used. Exit code 1: they can't, with every reason.
+
+    Keys are looked for in the environment of this command; folders are tried and left as they are. Names of tools are
+    compared with those that are there without MCP servers and devices.
+    """
     loaded = read_loaded_settings() if file is None else load_with_sources(file)
-    check_settings(loaded.settings)
-    if problems := agent_problems(loaded.settings):
-        raise ConfigError("\n".join(["Some agents can't be used:", *(f"- {problem}" for problem in problems)]))
+    folder = config_folder() if file is None else file.absolute().parent
+    problems = find_problems(loaded.settings, os.environ) or asyncio.run(_find_notes(loaded.settings, folder))
+    if problems:
+        raise ConfigError("\n".join(["The settings can't be used:", *(f"- {problem}" for problem in problems)]))
     text = f"{loaded.file}: no error." if loaded.file else "There is no settings file, and no error elsewhere."
     answer = {"file": None if loaded.file is None else str(loaded.file), "ok": True}
     print_done(answer, text, as_json=as_json)
@@ -83,6 +93,14 @@ def check(file: Path | None, as_json: bool) -> None:
 def example() -> None:
     """Print a settings file (TOML) with every setting, its meaning and its default, all as comments."""
     click.echo(example_file(), nl=False)
+
+
+async def _find_notes(settings: Settings, folder: Path) -> list[str]:
+    """Return a sentence for each setting that names a tool that is not there. Nothing is left in any folder."""
+    with tempfile.TemporaryDirectory() as place:
+        away = msgspec.structs.replace(settings, state=Path(place, "state"), workspace=Path(place, "workspace"))
+        async with App(away, config_folder=folder, starts_servers=False) as app:
+            return app.setting_notes
 
 
 def describe_changes(shown: SettingsInForce) -> list[str]:

@@ -1,5 +1,6 @@
 """`handspan devices`: list your devices, rename and forget them (SPEC W10, U2)."""
 
+import sys
 from typing import Final
 
 import click
@@ -10,6 +11,7 @@ from handspan.cli.render import print_done, print_json, print_rows, render_time
 from handspan.cli.requests import segment
 from handspan.core.names import SEPARATOR
 from handspan.wire.rest.devices import DeviceList, DeviceView, ForgottenDevice, Relabelled
+from handspan.wire.rest.tokens import RevokedToken
 
 _NO_DEVICES: Final = "No device yet: `handspan device` makes this computer one, `handspan pair` lets another one in."
 
@@ -53,9 +55,11 @@ def _own_names(device: DeviceView) -> list[str]:
 
 
 def _about(device: DeviceView) -> list[str]:
-    """Return what the device says of itself, a line each."""
+    """Return what the device says of itself, and what the gateway does not let it have, a line each."""
+    refused = [f"the gateway does not take its tool {one.name!r}: {one.reason}" for one in device.refused]
+    refused = [*([device.notice] if device.notice else []), *refused]
     scopes = [f"has {one.name}: {one.description}" if one.description else f"has {one.name}" for one in device.scopes]
-    return [*([device.description] if device.description else []), *scopes, *device.notes]
+    return [*([device.description] if device.description else []), *scopes, *device.notes, *refused]
 
 
 @command.command("rename")
@@ -81,8 +85,16 @@ def rename(label: str, new_label: str, as_json: bool) -> None:
 @json_option
 @place_options
 def forget(label: str, as_json: bool) -> None:
-    """Forget the device LABEL and revoke its token: it has to be paired again. An admin token stays valid."""
+    """Forget the device LABEL and revoke its token: it has to be paired again.
+
+    An admin token stays valid. So does one that lets in other devices: at a terminal, you are asked.
+    """
     path = f"/api/devices/{segment(label)}"
     done = ask_gateway(lambda requests: requests.change("DELETE", path, ForgottenDevice), says=not as_json)
     token = "its token is revoked" if done.revoked else f"its token is still valid. {done.still_valid}"
     print_done(done, f"The device {done.label!r} is forgotten, and {token.removesuffix('.')}.", as_json=as_json)
+    if done.serves and done.token_id and not as_json and sys.stdin.isatty():
+        click.confirm(f"Revoke it, and end {', '.join(done.serves)}, too?", abort=True, err=True)
+        token_path = f"/api/tokens/{segment(done.token_id)}"
+        ask_gateway(lambda requests: requests.change("DELETE", token_path, RevokedToken))
+        click.echo("The token is revoked.")

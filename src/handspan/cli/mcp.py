@@ -1,6 +1,5 @@
 """`handspan mcp`: MCP servers whose tools agents can use; and our tools for other MCP clients (SPEC C, U2)."""
 
-import os
 import sys
 from typing import Final
 
@@ -12,7 +11,7 @@ from handspan.cli.call import call_once
 from handspan.cli.door import ask_at, ask_gateway, find_gateway, place_options, say_aside
 from handspan.cli.mcp_clients import config, serve
 from handspan.cli.mcp_import import import_servers
-from handspan.cli.mcp_program import name_program
+from handspan.cli.mcp_program import full_path, name_command
 from handspan.cli.options import ListingGroup, json_option
 from handspan.cli.render import print_done, print_json, print_rows
 from handspan.cli.requests import Requests, segment
@@ -116,11 +115,12 @@ def add(
     url = program[0] if program[0].startswith(("http://", "https://")) else ""
     if url and len(program) > 1:
         raise click.UsageError(f"{url!r} is an address: no arguments can follow it.")
-    env, remote = _pairs(variables), find_gateway(says=not as_json)
-    command = "" if url else name_program(program[0], env, remote)
+    remote = find_gateway(says=not as_json)
+    env = {key: full_path(value, finds_names=False) for key, value in _pairs(variables).items()}
+    command, *args = [""] if url else name_command(program, env, remote)
     server = NewMcpServer(
-        command=_absolute(command) if command == program[0] else command,
-        args=() if url else tuple(map(_absolute, program[1:])),
+        command=command,
+        args=tuple(args),
         env=env,
         url=url,
         headers=_pairs(headers),
@@ -142,14 +142,6 @@ async def _add(requests: Requests, name: str, server: NewMcpServer) -> McpServer
     path, body = f"/api/mcp/{segment(name)}", msgspec.to_builtins(server)
     await requests.change("PUT", path, McpServerView, body)
     return await requests.change("POST", f"{path}/test", McpServerView)
-
-
-def _absolute(word: str) -> str:
-    """Return a relative name of a file that is here as its full path, and say so: the program runs in the workspace."""
-    if os.path.isabs(word) or not os.path.isfile(word):
-        return word
-    click.echo(f"{word!r} becomes {os.path.abspath(word)!r}: the program runs in the workspace.", err=True)
-    return os.path.abspath(word)
 
 
 def _pairs(given: tuple[str, ...]) -> dict[str, str]:

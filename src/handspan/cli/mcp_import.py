@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from handspan.cli.door import ask_at, find_gateway, place_options
-from handspan.cli.mcp_program import name_program
+from handspan.cli.mcp_program import is_path, name_program
 from handspan.cli.options import json_option
 from handspan.cli.render import print_done, print_json, print_rows
 from handspan.cli.requests import RemoteRefused, Requests, segment, with_query
@@ -156,9 +156,15 @@ def _convert(found: _Found) -> NewMcpServer:
     if left := sorted(found.given.keys() - known.keys()):
         click.echo(f"{found.name}: left out, as it means nothing here: {', '.join(left)}", err=True)
     try:
-        return msgspec.convert(known, NewMcpServer)
+        server = msgspec.convert(known, NewMcpServer)
     except msgspec.ValidationError as error:
         raise ConfigError(f"The MCP server {found.name!r} can't be read: {error}. Correct it in the file.") from None
+    if paths := [word for word in server.args if is_path(word)]:
+        text = (
+            f"{found.name}: the program runs in the workspace, so this is a path there: {', '.join(map(repr, paths))}"
+        )
+        click.echo(f"{text}. Write full paths in the file if you mean another folder.", err=True)
+    return server
 
 
 def _print(done: list[_Import], *, as_json: bool) -> None:

@@ -65,6 +65,8 @@ def _print_code(remote: Remote, scopes: tuple[str, ...], as_json: bool) -> None:
     who = "another computer or phone" if others else "another program of this computer"
     click.echo(f"Device   {who} pairs at {place} with the code {made.code}")
     click.echo(f"         once, {_in_words(made.expires_in)}; its scopes: {', '.join(made.scopes)}")
+    if made.scopes == DEVICE_SCOPES:
+        click.echo("         a program that chats, too, needs another code: --scope chat --scope device")
     if others is None:
         click.echo(f'         a program: POST {place}/pair with {{"code": "{made.code}"}} answers with its token')
         click.echo("         phones can't reach this address: start the gateway with --lan --tls to let them")

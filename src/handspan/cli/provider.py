@@ -33,6 +33,8 @@ from handspan.wire.cetp_manifest import ManifestError, ProviderManifest
 
 _MARKS: Final[dict[Verdict, str]] = {"ok": "ok  ", "warning": "warn", "wrong": "FAIL"}
 _LIST_SECONDS: Final = 5.0
+_SECONDS_TO_END: Final = 15.0
+"""How long a provider that was started for a check may take to end."""
 
 
 class ListedProvider(Struct, frozen=True):
@@ -185,19 +187,8 @@ async def _start_if_needed(found: FoundManifest, path: Path, stack: AsyncExitSta
     if found.manifest is None or not found.manifest.exec:
         raise CallFailed(f"no process listens on {str(path)!r}, and no manifest says how to start one")
     process = await start_program(found.manifest.exec, path, os.environ)
-    stack.push_async_callback(_end, process)
+    stack.push_async_callback(process.end, _SECONDS_TO_END)
     await wait_until_listening(path, process)
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    if process.returncode is None:
-        process.terminate()
-        try:
-            async with asyncio.timeout(15):
-                await process.wait()
-        except TimeoutError:
-            process.kill()
-            await process.wait()
 
 
 def _find_target(target: str) -> FoundManifest:

@@ -14,7 +14,7 @@ from msgspec import structs
 from handspan.cli.requests import SHORT_ID
 from handspan.cli.wrapping import wrap_for
 from handspan.core.agents import GENERAL, Agent
-from handspan.core.principals import Origin
+from handspan.core.principals import ANSWERS_SCOPE, Origin
 from handspan.core.sources import SourceState
 from handspan.core.values import JsonObject, escape_invisible, strip_invisible
 from handspan.wire.rest.agents import AgentView, Checkbox, KeptWhere
@@ -176,9 +176,9 @@ def print_costs(costs: ToolCosts) -> None:
     ranked = sorted(costs.tools, key=lambda tool: (-tool.tokens, tool.name))
     cells = [(tool.name, f"{tool.tokens:,}", "always" if tool.shown else "when found") for tool in ranked]
     print_table([("name", "tokens", "sent"), *cells])
-    shown = sum(tool.shown for tool in costs.tools)
+    shown, count = sum(tool.shown for tool in costs.tools), len(costs.tools)
     click.echo(
-        f"Each request of the agent {costs.agent!r} has {shown} of its {len(costs.tools)} tools: about "
+        f"Each request of the agent {costs.agent!r} has {shown} of its {count} tool{'' if count == 1 else 's'}: about "
         f"{costs.tokens_shown:,} tokens; all of them would take {costs.tokens_all:,}. "
         "These are estimates: 4 bytes of a tool's definition count as a token."
     )
@@ -247,6 +247,8 @@ def _checkbox(box: Checkbox) -> str:
     remarks = [f"needs {', '.join(box.permissions)}"] if box.permissions else []
     if box.disabled_by is not None:
         remarks.append("off for all owners")
+    if box.unusable:
+        remarks.append(f"not usable: {box.unusable}")
     if box.selected and box.refused:
         remarks.append("refused: read-only agent")
     if box.selected and box.only_reads:
@@ -294,6 +296,8 @@ def token_uses(made: MadeToken, url: str) -> Iterator[str]:
         yield f'A device    Client("{url}", token="TOKEN", label="my-device")'
         yield f"            HANDSPAN_URL={url} HANDSPAN_TOKEN=TOKEN handspan device"
     yield "A program   any request with the header  Authorization: Bearer TOKEN"
+    if ANSWERS_SCOPE in made.scopes:
+        yield "            With 'answers' an MCP client may allow its own calls: only for one that asks its person."
     if "admin" in made.scopes:
         yield "            With the scope 'admin' it may do all that you may, and make other tokens: guard it well."
 

@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType, structs
 
 from handspan.cli.render import one_line, render_columns
 from handspan.core.principals import Origin
-from handspan.core.values import Json, JsonObject, encode, escape_invisible, strip_invisible
+from handspan.core.values import Json, JsonObject, encode, escape_invisible, round_seconds, strip_invisible
 from handspan.wire.rest.tools import ToolView
 
 _DEEPEST: Final = 5
@@ -34,7 +34,7 @@ def print_tool(tool: ToolView) -> None:
 def _facts(tool: ToolView) -> Iterator[tuple[str, str]]:
     yield "origin", f"{Origin(tool.origin.kind, tool.origin.name)}, version {tool.version}"
     yield "permissions", ", ".join(tool.permissions) or "none"
-    yield "timeout", "none of its own" if tool.timeout is None else f"{tool.timeout:g} s"
+    yield "timeout", "none of its own" if tool.timeout is None else round_seconds(tool.timeout)
     claims = structs.asdict(tool.annotations)
     yield "annotations", ", ".join(_claim(name, claims[name]) for name in claims if claims[name]) or "none"
     yield "agents", ", ".join(tool.agents) or "none"

@@ -20,7 +20,7 @@ from handspan.cli.wrapping import wrap_for
 from handspan.config.load import LoadedSettings
 from handspan.config.settings import Settings
 from handspan.core.errors import ConfigError
-from handspan.core.principals import OPERATOR
+from handspan.core.principals import CLIENT_SCOPES, DEVICE_SCOPES, OPERATOR
 from handspan.core.version import VERSION
 from handspan.gateway.entry.pairing import pairing_url, qr_text, sign_in_url
 from handspan.gateway.listening import TLS_FOLDER, has_own_root, url_for_others
@@ -209,7 +209,7 @@ async def _print_start(gateway: "Gateway", settings: Settings, url: str, place: 
     `place`: the options with which other commands find this gateway.
     """
     await asyncio.sleep(_A_MOMENT)
-    _print_page(gateway, url, place)
+    await _print_page(gateway, url, place)
     report = await gateway.app.sandbox.ready()
     _print_line(f"Sandbox  {report.status}: {report.reason}")
     for more in (report.warning, report.remedy):
@@ -220,16 +220,16 @@ async def _print_start(gateway: "Gateway", settings: Settings, url: str, place: 
         _print_line(f"Tool     {broken.where} can't be used: {broken.problem}")
     for note in gateway.app.setting_notes:
         _print_line(f"Setting  {note}")
-    _print_pairing(gateway, settings, url, place)
+    await _print_pairing(gateway, settings, url, place)
     _print_trust(settings, url)
     _print_line(f"Files    {settings.workspace} is the workspace, in which tools read, write and run")
     _print_line(f"State    {settings.state}")
 
 
-def _print_page(gateway: "Gateway", url: str, place: str) -> None:
+async def _print_page(gateway: "Gateway", url: str, place: str) -> None:
     """Print the page's address. A link that signs in is a secret: a log file must not have it (SPEC S5)."""
     if sys.stdout.isatty():
-        _print_line(f"Page     {sign_in_url(url, gateway.pairing.new_link(OPERATOR))}")
+        _print_line(f"Page     {sign_in_url(url, await gateway.pairing.new_link(OPERATOR))}")
         _print_line(
             f"         signs one browser in, within 10 minutes; `handspan pair --browser{place}` shows a new link"
         )
@@ -238,18 +238,22 @@ def _print_page(gateway: "Gateway", url: str, place: str) -> None:
         _print_line(f"         `handspan pair --browser{place}` shows a link that signs one browser in")
 
 
-def _print_pairing(gateway: "Gateway", settings: Settings, url: str, place: str) -> None:
+async def _print_pairing(gateway: "Gateway", settings: Settings, url: str, place: str) -> None:
     _print_line(f"Device   `handspan device{place}` offers the tools of this computer")
     if not sys.stdout.isatty():  # a code is a secret, as the page's link is
         _print_line(f"         `handspan pair{place}` shows a code for another program, computer or phone")
         return
-    code = gateway.pairing.new_code(OPERATOR).code
     others = _address_for_others(settings, url)
+    made = await gateway.pairing.new_code(OPERATOR, CLIENT_SCOPES if others is None else DEVICE_SCOPES)
+    code, scopes = made.code, ", ".join(made.scopes)
     if others is None:
-        _print_line(f"         another program pairs with the code {code} within 5 minutes")
+        _print_line(f"         another program pairs with the code {code} within 5 minutes; its scopes: {scopes}")
         _print_line("         phones can't reach this address: start with --lan --tls to let them")
         return
     _print_line(f"         another computer or phone pairs at {others} with the code {code} within 5 minutes")
+    _print_line(
+        f"         its scopes: {scopes}; `handspan pair --scope chat --scope device{place}`: for one that chats, too"
+    )
     click.echo(qr_text(pairing_url(others, code)))
     if not others.startswith("https:"):
         _print_line("         without https a phone's browser has no camera, location and motion: start with --tls too")

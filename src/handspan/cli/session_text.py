@@ -1,13 +1,16 @@
 """A session as a document: what `handspan sessions show`, `sessions export` and `/export` print."""
 
 from collections.abc import Iterator, Mapping
+from itertools import zip_longest
 
 import msgspec
 
+from handspan.cli.chat.lines import describe_end
 from handspan.cli.render import render_time
 from handspan.cli.requests import Requests, find_session, segment
-from handspan.core.values import escape_invisible, strip_invisible
-from handspan.wire.rest.sessions import FileView, MessageList, MessageView, SessionView
+from handspan.core.events import Ended
+from handspan.core.values import JsonObject, escape_invisible, strip_invisible
+from handspan.wire.rest.sessions import EndView, FileView, MessageList, MessageView, SessionView
 
 
 class SessionDocument(msgspec.Struct, frozen=True):
@@ -17,13 +20,16 @@ class SessionDocument(msgspec.Struct, frozen=True):
     messages: list[MessageView]
     texts: dict[str, str] = {}
     """The texts that were sent with messages, by `SEQ/INDEX` of their file."""
+    ends: list[EndView] = []
+    """How turns ended that did not end with a whole answer."""
 
 
 async def load_document(requests: Requests, session_id: str) -> SessionDocument:
     """Return the session with all its messages."""
     session = await find_session(requests, session_id)
     path = f"/api/sessions/{segment(session.session_id)}/messages"
-    messages = (await requests.get(path, MessageList, full="true")).messages
+    found = await requests.get(path, MessageList, full="true")
+    messages = found.messages
     texts = {
         f"{message.seq}/{file.index}": await _load_text(requests, f"{path}/{message.seq}/files/{file.index}")
         for message in messages
@@ -31,7 +37,7 @@ async def load_document(requests: Requests, session_id: str) -> SessionDocument:
         for file in message.files
         if file.media_type == "text/plain"
     }
-    return SessionDocument(session, messages, texts)
+    return SessionDocument(session, messages, texts, found.ends)
 
 
 async def _load_text(requests: Requests, path: str) -> str:
@@ -50,9 +56,35 @@ def render_markdown(document: SessionDocument) -> str:
     session = document.session
     head = f"# {strip_invisible(session.name) or 'A conversation'}\n\n"
     facts = f"Session {session.session_id}, agent {session.persona!r}, begun {render_time(session.created_at)}.\n"
-    return (
-        head + facts + "".join(f"\n{part}" for message in document.messages for part in _parts(message, document.texts))
-    )
+    return head + facts + "".join(f"\n{part}" for part in _document_parts(document))
+
+
+def _document_parts(document: SessionDocument) -> Iterator[str]:
+    """Yield the messages, and after the last one of each turn how that turn ended, if not with a whole answer."""
+    ends = {end.after: end for end in document.ends}
+    for message, following in zip_longest(document.messages, document.messages[1:]):
+        yield from _parts(message, document.texts)
+        is_last = following is None or following.seq != message.seq  # a message of results is several entries
+        if is_last and message.seq in ends:
+            yield f"**{render_end(ends[message.seq])}**\n"
+
+
+def messages_with_ends(document: SessionDocument) -> list[JsonObject]:
+    """Return the messages; the last one of a turn has its end as `ended`, if that is stored."""
+    ends = {end.after: msgspec.to_builtins(end) for end in document.ends}
+    found: list[JsonObject] = [msgspec.to_builtins(message) for message in document.messages]
+    places = {message.seq: place for place, message in enumerate(document.messages)}  # of each message the last entry
+    for seq, end in ends.items():
+        if seq in places:
+            found[places[seq]]["ended"] = end
+    return found
+
+
+def render_end(end: EndView) -> str:
+    """Return a line for people about a turn that did not end with a whole answer."""
+    words = strip_invisible(describe_end(Ended(end.reason, end.text, end.fault))).strip("()")
+    about = ", ".join(part for part in (render_time(end.at), strip_invisible(end.model)) if part)
+    return f"{words[:1].upper()}{words[1:]} [{about}]"
 
 
 def _parts(message: MessageView, texts: Mapping[str, str]) -> Iterator[str]:

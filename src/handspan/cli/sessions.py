@@ -10,7 +10,7 @@ from handspan.cli.files import write_new_file
 from handspan.cli.options import ListingGroup, completes, json_option
 from handspan.cli.render import print_done, print_json, print_rows, render_time
 from handspan.cli.requests import Requests, find_session, segment
-from handspan.cli.session_text import export_text, load_document, render_markdown
+from handspan.cli.session_text import export_text, load_document, messages_with_ends, render_markdown
 from handspan.wire.rest.sessions import DeletedSession, FoundSessions, Renamed, SessionList
 
 _ID: Final = click.argument("session_id", metavar="ID", shell_complete=completes("sessions"))
@@ -61,7 +61,7 @@ def show(session_id: str, as_json: bool) -> None:
     """Print the messages of the session ID, with calls and their results. 'last' is the one that was active last."""
     document = ask_gateway(lambda requests: load_document(requests, session_id), says=not as_json)
     if as_json:
-        print_json(document.messages)
+        print_json(messages_with_ends(document))
     else:
         click.echo(render_markdown(document), nl=False)
 

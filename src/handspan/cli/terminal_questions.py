@@ -222,7 +222,7 @@ def read_value(question: Question, typed: str) -> Json:
     try:
         return strict_json.parse(typed.encode())
     except WireError as error:
-        raise InvalidAnswer(f"This is not JSON: {error}.") from None
+        raise InvalidAnswer(str(error)) from None
 
 
 def _render_schema(schema: JsonObject) -> str:

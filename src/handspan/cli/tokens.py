@@ -15,7 +15,7 @@ from handspan.core.errors import ConfigError
 from handspan.core.names import did_you_mean
 from handspan.core.values import JsonObject
 from handspan.gateway.entry.auth import PAGE_LABEL, SCOPES
-from handspan.gateway.entry.operator_token import OPERATOR_LABEL
+from handspan.gateway.entry.operator_token import OPERATOR_LABEL, is_operator_label
 from handspan.wire.rest.tokens import MadeToken, RevokedToken, TokenList, TokenView
 
 _LONGEST_LABEL: Final = 64
@@ -57,9 +57,12 @@ def command(ctx: click.Context, with_revoked: bool, as_json: bool) -> None:
     help="What it may do: talk to agents, bring tools, call tools, all that you may. May be given several times.",
 )
 @click.option("--agent", "agents", multiple=True, help="With the scope tools: only this agent's tools.")
+@click.option(
+    "--answers", is_flag=True, help="An MCP client with it may answer for its person whether its own calls may run."
+)
 @json_option
 @gateway_options
-def new(label: str, scopes: tuple[str, ...], agents: tuple[str, ...], as_json: bool) -> None:
+def new(label: str, scopes: tuple[str, ...], agents: tuple[str, ...], answers: bool, as_json: bool) -> None:
     """Make a token for a page or a program; LABEL is for you, to know it again.
 
     The token itself goes to standard output, and is shown this once; what to do with it, to standard error. It holds
@@ -67,7 +70,11 @@ def new(label: str, scopes: tuple[str, ...], agents: tuple[str, ...], as_json: b
     """
     if agents and set(scopes) != {"tools"}:
         raise click.UsageError("--agent goes with `--scope tools`: other scopes can't be bound to an agent.")
+    if answers and set(scopes) == {"device"}:
+        raise click.UsageError("--answers goes with `--scope tools`, chat or admin: a device calls no tools by MCP.")
     wanted: JsonObject = {"label": _check_label(label), "scopes": list(dict.fromkeys(scopes)), "agents": list(agents)}
+    if answers:
+        wanted["answers"] = True
     with as_operator(says=not as_json) as remote:
         same = [token.id for token in _list_tokens(remote) if token.label == wanted["label"] and token.revoked is None]
         made = remote.change("POST", "/api/tokens", MadeToken, wanted)
@@ -140,7 +147,7 @@ def _find(tokens: list[TokenView], token_id: str) -> TokenView:
 
 def _confirm(token: TokenView) -> None:
     """Ask first when the token is the operator's, or the one that this command uses."""
-    if token.label == OPERATOR_LABEL:
+    if is_operator_label(token.label):
         click.echo(
             f"{token_words(token)} is the operator's: no command gets in any more until the gateway is started again.",
             err=True,

@@ -21,7 +21,7 @@ from handspan.client.errors import GatewayRefused, GatewayUnreachable, LoginRequ
 from handspan.client.pairing import PairedGateway, pair
 from handspan.client.results import Image, ToolCallRequest, ToolCallResult
 from handspan.client.ws import Backoff
-from handspan.core.tool import READ_ONLY, Annotations
+from handspan.core.tool import READ_ONLY, Annotations, ToolSpec
 from handspan.wire.ws_frames import ChannelMessage
 
 __all__ = [
@@ -42,5 +42,6 @@ __all__ = [
     "PermissionQuestion",
     "ToolCallRequest",
     "ToolCallResult",
+    "ToolSpec",
     "pair",
 ]

@@ -19,7 +19,7 @@ from handspan.core.errors import HandspanError
 from handspan.core.events import Ended, Event, QuestionAsked
 from handspan.core.question_checks import check_answer
 from handspan.core.questions import Answer, Question
-from handspan.core.values import Json, JsonObject
+from handspan.core.values import Json, JsonObject, round_seconds
 from handspan.wire.ws_frames import (
     Abort,
     AbortAck,
@@ -366,7 +366,7 @@ class Chat:
 
     def _give_up(self, seconds: float) -> None:
         self._give_up_timer = None
-        self._connection.give_up(f"The link to the gateway has been down for {seconds:.3g} s.")
+        self._connection.give_up(f"The link to the gateway has been down for {round_seconds(seconds)}.")
         self._finish_aborts(False)
 
     def _end(self) -> None:

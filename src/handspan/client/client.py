@@ -4,6 +4,8 @@ import asyncio
 import contextlib
 import logging
 import os
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +22,7 @@ from handspan.client.memory import CallMemory, StateFile
 from handspan.client.tools import ClientTools
 from handspan.client.ws import Backoff, OpenLink, usual_backoff
 from handspan.core.calls import new_call_id
+from handspan.core.errors import HandspanError
 from handspan.core.events import Event
 from handspan.wire.ws_frames import (
     Abort,
@@ -32,6 +35,7 @@ from handspan.wire.ws_frames import (
     ServerFrame,
     SessionStart,
     ToolsRegistered,
+    ToolsWithdrawn,
     TrustAnswer,
     TrustDecision,
     TrustRequest,
@@ -174,8 +178,13 @@ class Client:
         return self._session
 
     @property
+    def notice(self) -> str:
+        """Why the gateway knows this device by another label than the one that it asked for; empty if it does not."""
+        return "" if self._client_state is None else self._client_state.notice
+
+    @property
     def rejected(self) -> dict[str, str]:
-        """Tools that the gateway did not take, and why."""
+        """Tools that the gateway did not take, or has taken away, and why."""
         return {} if self._client_state is None else dict(self._client_state.rejected)
 
     async def run(self) -> None:
@@ -208,12 +217,15 @@ class Client:
                 self._state_file.close()
 
     def run_sync(self) -> None:
-        """Do `run` as a whole program, until Ctrl-C or `close`, and show on standard error what the link does.
+        """Do `run` as a whole program, until Ctrl-C, SIGTERM or `close`, and show on standard error what the link does.
 
         If the program has set up logging, the lines go there instead. Raises `GatewayRefused` as `run` does.
         """
-        with _log_lines(), contextlib.suppress(KeyboardInterrupt):
-            asyncio.run(self.run())
+        try:
+            with _log_lines(), contextlib.suppress(KeyboardInterrupt):
+                asyncio.run(self._run_until_sigterm())
+        except HandspanError as error:  # its sentence says what to do: our own lines before it would only hide it
+            raise error.with_traceback(None) from None
 
     def close(self) -> None:
         """End `run` after all waiting frames are sent. From any thread."""
@@ -312,6 +324,8 @@ class Client:
         self._notify_waiters()
         if state == "connected":
             _log.info("connected to %s as %r", self._options.address, self.label or self._options.device_name)
+            if self.notice:
+                _log.warning("%s", self.notice)
         if self._on_state is not None:
             self._on_state(state)
 
@@ -327,6 +341,9 @@ class Client:
             for tool in frame.rejected:
                 _log.info("the gateway does not take the tool %r: %s", tool.name, tool.reason)
             self._notify_waiters()
+        elif isinstance(frame, ToolsWithdrawn):
+            for tool in frame.tools:
+                _log.warning("the gateway has taken the tool %r away: %s", tool.name, tool.reason)
         elif isinstance(frame, TrustAnswer):
             self._answer_trust(frame)
         await self._callbacks.receive(frame)
@@ -345,6 +362,21 @@ class Client:
                 "only a running client with role 'chat' can send messages: use `client.chat()` otherwise"
             )
         self._connection.send(frame)
+
+    async def _run_until_sigterm(self) -> None:
+        """Do `run`. The first SIGTERM closes the client, so that the gateway knows that it has left; the second kills.
+
+        A program that acts on SIGTERM itself goes on to do so.
+        """
+        loop = asyncio.get_running_loop()
+
+        def leave() -> None:
+            loop.remove_signal_handler(signal.SIGTERM)
+            self._close()
+
+        if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+            loop.add_signal_handler(signal.SIGTERM, leave)
+        await self.run()
 
     def _close(self) -> None:
         if self._connection is not None:

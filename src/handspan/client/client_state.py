@@ -30,7 +30,7 @@ from handspan.client.sizes import FRAME_OVERHEAD, check_size, fits, max_text, sh
 from handspan.client.tools import ClientTool, ClientTools
 from handspan.core.errors import ErrorCode
 from handspan.core.names import SEPARATOR
-from handspan.core.values import Json
+from handspan.core.values import Json, round_seconds
 from handspan.wire.ws import offered_name
 from handspan.wire.ws_frames import (
     Abort,
@@ -57,6 +57,7 @@ from handspan.wire.ws_frames import (
     Say,
     ServerFrame,
     ToolsRegistered,
+    ToolsWithdrawn,
     TrustAnswer,
     TrustRequest,
     UnregisterTools,
@@ -121,10 +122,12 @@ class ClientState:
         """The capabilities that both ends have."""
         self.limits = WireLimits()
         self.label = ""
+        self.notice = ""
+        """Why the device does not have the label that it asked for; empty if it has."""
         self.grace = 0.0
         """Seconds for which the gateway waits for this client after a drop."""
         self.rejected: dict[str, str] = {}
-        """Tools that the gateway did not take, and why."""
+        """Tools that the gateway did not take, or has taken away, and why."""
         self._unanswered_offers = 0
         """How many `register_tools` of this link wait for their `tools_registered`."""
 
@@ -183,6 +186,8 @@ class ClientState:
             case ToolsRegistered(rejected=rejected):
                 self._unanswered_offers -= 1
                 self.rejected.update((one.name, one.reason) for one in rejected)
+            case ToolsWithdrawn(tools=withdrawn):
+                self.rejected.update((one.name, one.reason) for one in withdrawn)
             case MessageAccepted(id=message_id) | ErrorFrame(id=message_id):
                 self._unaccepted.pop(message_id, None)
         return [DeliverFrame(frame), *self._receive_chat(frame)]
@@ -269,7 +274,7 @@ class ClientState:
         if call.is_settled:  # the link dropped without `resume`: the call's code may still hold a slot
             return [StopCall(call_id, "timeout")] if call.is_running else []
         call.is_settled = True
-        name, limit = call.request.name, f"{call.seconds:.3g} s"
+        name, limit = call.request.name, round_seconds(call.seconds or 0.0)
         if not call.is_running:
             self._queue.remove(call)
             del self._calls[call_id]
@@ -299,6 +304,7 @@ class ClientState:
         self.capabilities = frozenset(frame.capabilities)
         self.limits = frame.limits or WireLimits()
         self.label = frame.label
+        self.notice = frame.notice
         self.grace = frame.grace_ms / 1000
         self.memory.resume_token = frame.resume_token
         if "resume" not in self.capabilities:

@@ -19,6 +19,7 @@ from handspan.core.values import strip_invisible
 _DELIBERATE: Final = 1000
 """The close code of a link that was closed on purpose."""
 _UNAUTHORIZED: Final = 401
+_FORBIDDEN: Final = 403
 _UNAVAILABLE: Final = 503
 _REMOVED: Final = 1008
 """The close code for a client that a person has to let in again (ws.md 9.2)."""
@@ -249,11 +250,12 @@ class Link:
     def _final_refusal(self, status: int, body: bytes) -> GatewayRefused | None:
         """Return the error for a refusal that another attempt would get again; None for any other refusal."""
         text = _readable(body)
-        if status in (_UNAUTHORIZED, 403):
+        if status == _UNAUTHORIZED:  # what a gateway says with it is for programs that speak HTTP
             what = "refused the token" if self._place.token else "wants a token"
-            # What a gateway says with 401 is for programs that speak HTTP.
-            hint = f"{_PAIR_AGAIN} ({_MAKE_TOKEN})." if status == _UNAUTHORIZED else f"see what it says. {text}"
-            message = f"The gateway at {self._address} {what} (HTTP {status}): {hint}"
+            message = f"The gateway at {self._address} {what} (HTTP 401): {_PAIR_AGAIN} ({_MAKE_TOKEN})."
+            return GatewayRefused(status, message)
+        if status == _FORBIDDEN:  # the host, the origin or the scopes of the token: the gateway says which
+            message = f"The gateway at {self._address} does not admit this client (HTTP 403). {text}"
             return GatewayRefused(status, message.rstrip())
         if status in _WRONG_ADDRESS and not self._was_connected:
             message = f"There is no gateway at {self._address} (HTTP {status}): check the address and its path. {text}"

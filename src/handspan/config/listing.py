@@ -16,15 +16,21 @@ from handspan.config.settings import McpServer, Settings
 from handspan.core.errors import ConfigError
 from handspan.core.values import Json
 
-_SECRETS: Final = frozenset(("api_key", "client_secret", "key", "password", "secret", "secret_key", "token"))
+_SECRETS: Final = frozenset(
+    ("api_key", "client_secret", "key", "operator_token", "password", "secret", "secret_key", "token")
+)
 """Settings whose values are secret."""
 _SECRET_TABLES: Final = frozenset(("env", "headers", "options"))
 """Tables in which every value may be secret."""
 _SERVERS: Final = ("tools", "mcp_servers")
 _CHANNELS: Final = "channels"
 """In this section a whole address may be a secret: addresses of Apprise are."""
-_AT_START: Final = frozenset(("workspace", "state", "store", "journal_days", "gateway", "log", "channels", "cluster"))
-"""What is read once, at the start: folders, the database, the port, the log, channels, nodes. See `with_reloadable`."""
+_AT_START: Final = frozenset(
+    ("workspace", "state", "store", "journal_days", "gateway", "log", "channels", "cluster", "mcp")
+)
+"""What is read once, at the start: folders, the database, the port, the log, channels, nodes, /mcp.
+
+See `with_reloadable`."""
 _TOOLS_AT_START: Final = (("tools", "sandbox"), ("tools", "media"))
 _MOST: Final = 3
 """The most keys of one part that are named one by one."""
@@ -148,6 +154,7 @@ def with_reloadable(before: Settings, fresh: Settings) -> Settings:
         log=before.log,
         channels=before.channels,
         cluster=before.cluster,
+        mcp=before.mcp,
         tools=tools,
     )
 

@@ -9,12 +9,14 @@ from typing import Any, Final, NamedTuple
 from handspan.config import mcp_file
 from handspan.config.check import Key, RawText, SettingPlace, SettingReader, Values
 from handspan.config.formats import read_file
+from handspan.config.other_writers import check_writers
 from handspan.config.setting_types import PREFIX, build
 from handspan.config.settings import Settings
 from handspan.core.errors import ConfigError
 from handspan.core.fast import FAST_VARIABLE
 from handspan.core.values import Json
 
+_NOTHING_TO_REACH: Final = "it needs a 'command' to start or a 'url' to ask"
 FILE_VARIABLE: Final = "HANDSPAN_CONFIG"
 _SHORT: Final = {"HANDSPAN_DATABASE_URL": ["STORE", "URL"], "HANDSPAN_CLUSTER": ["CLUSTER", "URL"]}
 """Variables that are named after what they hold, and not after the key of their setting."""
@@ -97,17 +99,21 @@ class _Layer(NamedTuple):
 
 
 def _content(file: Path | None, errors: list[str]) -> Mapping[str, Any]:
-    """Return the content of the file. If it can't be read, add an error and return an empty one."""
+    """Return the content of the file. If it can't be read or trusted, add an error and return an empty one."""
     try:
-        return {} if file is None else read_file(file)
+        if file is None:
+            return {}
+        check_writers(file)
+        return read_file(file)
     except ConfigError as error:
         errors.append(str(error))
         return {}
 
 
 def _servers(file: Path, errors: list[str]) -> Mapping[str, Any]:
-    """Return the servers of `mcp.json`. If it can't be read, add that to the errors and return none."""
+    """Return the servers of `mcp.json`. If it can't be read or trusted, add that to the errors and return none."""
     try:
+        check_writers(file)
         return mcp_file.read_servers(file)
     except ConfigError as error:
         errors.append(str(error))
@@ -180,13 +186,15 @@ def _merge(under: Values, over: Values, sources: dict[Key, str], source: str, ke
 
 
 def _incomplete_servers(values: Values, sources: Mapping[Key, str]) -> Iterator[str]:
-    """Yield the errors of MCP servers of which nothing says how to reach them."""
+    """Yield the errors of MCP servers of which nothing says how to reach them, or two things do."""
     tools = values.get("tools")
     servers = tools.get("mcp_servers") if isinstance(tools, dict) else None
     for name, server in servers.items() if isinstance(servers, dict) else ():
-        if isinstance(server, dict) and not server.get("command") and not server.get("url"):
-            key: Key = ("tools", "mcp_servers", name)
-            yield f"{sources[key]}: {'.'.join(key)}: it needs a 'command' to start or a 'url' to ask."
+        if not isinstance(server, dict) or bool(server.get("command")) != bool(server.get("url")):
+            continue
+        key: Key = ("tools", "mcp_servers", name)
+        wrong = "it has a 'command' and a 'url': keep one" if server.get("url") else _NOTHING_TO_REACH
+        yield f"{sources[key]}: {'.'.join(key)}: {wrong}."
 
 
 def _contradictions(values: Values, sources: Mapping[Key, str]) -> Iterator[str]:

@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from handspan.config.formats import read_file, read_yaml
+from handspan.config.other_writers import check_writers
 from handspan.config.private_files import make_private, replace_private
 from handspan.config.settings import McpServer
 from handspan.core.errors import ConfigError
@@ -97,6 +98,7 @@ def write_server(path: Path, name: str, server: McpServer | None) -> None:
     Everything else in the file stays as it is now: servers that are switched off, and what only other programs read.
     The file may hold keys, so only its owner can read it.
     """
+    check_writers(path)  # else a server that another user has entered would be taken from now on
     content = read_file(path) if path.exists() else {}
     key = next((key for key in _LISTS if key in content), _LISTS[0])
     servers = dict(content.get(key) or {})

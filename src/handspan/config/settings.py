@@ -106,6 +106,9 @@ class SandboxSettings(Struct, frozen=True):
     network: Literal["none", "guarded", "host"] = "none"
     """`none`: commands have no network. `guarded`: http and https through a proxy of the gateway that applies
     `tools.url_policy`; ssh, UDP and DNS stay closed. `host`: the whole network of the machine, private hosts too."""
+    memory_bytes: Annotated[int, Meta(ge=0, description="a whole number of bytes; 0: half of the memory")] = 0
+    """How much memory all commands together may take, where the system can bound that (a control group); 0: half of
+    what the computer, or the group of the gateway, has. `handspan doctor` says which bound is active."""
     network_connections: Count = 32
     """Guarded network: how many connections one command may have open at once; more of them wait."""
     network_bytes: Bytes = 1024 * 1024 * 1024
@@ -210,10 +213,25 @@ class McpServer(Struct, frozen=True):
     """Seconds without a call after which the server is stopped; the next call starts it again. "none": never."""
     concurrency: Count = 16
     """How many of its calls may run at once; more wait."""
+    most_tools: Count = 1000
+    """How many of its tools are used, in the order of its list; `handspan mcp` says when it has more."""
 
     def __repr__(self) -> str:
         """Without the values of `env` and `headers`: they hold keys (SPEC S5)."""
         return f"McpServer(command={self.command!r}, args={self.args!r}, env={sorted(self.env)!r}, url={self.url!r})"
+
+
+class McpDoorSettings(Struct, frozen=True):
+    """What MCP clients may do at `/mcp` and with `handspan mcp serve`."""
+
+    answers: bool = False
+    """A client may answer for its person whether a call of its own may run (SPEC P7). Without it, the person answers on
+    the page or with `handspan questions`. A single token gets this right by `handspan tokens new NAME --answers`."""
+    sessions: Count = 1000
+    """How many sessions of the older protocol may be open; one more ends the oldest unused one of the token that has
+    the most."""
+    sessions_by_token: Count = 100
+    """How many of them one token may have; one more ends its oldest unused one."""
 
 
 class MediaSettings(Struct, frozen=True):
@@ -237,7 +255,7 @@ class ToolSettings(Struct, frozen=True):
     disabled: tuple[Disabled, ...] = ()
     """Switched off for everyone: names, globs, `origin:KIND` or `origin:KIND(NAME)` (SPEC R9)."""
     allow_shadowing: tuple[NotEmpty, ...] = ()
-    """Names of built-in tools that tools from outside may take the place of (SPEC R2)."""
+    """Names of the gateway's own tools (built-in, of plugins, of MCP servers) that clients may take (SPEC R2)."""
     result_limit: Bytes = 65536
     """Bytes of a result that go to the model; a larger one is kept as an artifact, and cut (SPEC X3)."""
     result_preview: Bytes = 65536
@@ -562,6 +580,9 @@ class ClusterSettings(Struct, frozen=True):
     """The user of this node at NATS; `env:NAME` or `file:PATH` names where it is."""
     password: str = ""
     """Its password; `env:NAME` or `file:PATH` names where it is."""
+    operator_token: str = ""
+    """The operator's token of all nodes: 32 or more random letters, digits, `-` and `_`; `env:NAME` or `file:PATH`
+    names where it is. Empty: each node makes one of its own, which is revoked when the node stops."""
     nkey: Path | None = None
     """A file with the nkey seed of this node, in place of a user. """
     credentials: Path | None = None
@@ -575,8 +596,8 @@ class ClusterSettings(Struct, frozen=True):
     lease: Seconds = 3.0
     """How long a node counts as alive after its last sign in the database. It gives one every third of this time."""
     away: Seconds = 10.0
-    """How long a node without a connection to NATS keeps its clients; then it sends them to other nodes (1012). Without
-    the database, it keeps its MCP servers as long."""
+    """How long a node without a connection to NATS keeps its clients; then it sends them to other nodes (1012), if
+    another one has a connection. Without the database, it keeps its MCP servers as long."""
     drain: Seconds = 10.0
     """Over how many seconds a node that stops sends its clients away, one after the other. Its own work has 10 more.
     Other nodes go on with its turns: each moves after the step that runs, at the latest when that time is over."""
@@ -641,5 +662,6 @@ class Settings(Struct, frozen=True):
     channels: dict[ChannelName, ChannelSettings] = {}
     """Channels by name: where the tool `message` delivers, and where people write to an agent."""
     gateway: GatewaySettings = GatewaySettings()
+    mcp: McpDoorSettings = McpDoorSettings()
     log: LogSettings = LogSettings()
     bridge: BridgeSettings = BridgeSettings()

@@ -10,7 +10,7 @@ from handspan.core.errors import ConfigError
 
 _LOOK_SECONDS: Final = 1.0
 _Stamp: TypeAlias = tuple[int, int, int] | None
-"""Time of change, size and inode of a file; None: there is no file."""
+"""Time of change (also of its mode), size and inode of a file; None: there is no file."""
 _log = logging.getLogger(__name__)
 
 
@@ -59,4 +59,4 @@ def _stamp(file: Path) -> _Stamp:
         status = file.stat()
     except OSError:
         return None
-    return status.st_mtime_ns, status.st_size, status.st_ino
+    return status.st_ctime_ns, status.st_size, status.st_ino

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @click.command("chat")
-@click.argument("words", metavar="[QUESTION] [-]", nargs=-1)
+@click.argument("words", metavar="[QUESTION …] [-]", nargs=-1)
 @click.option(
     "--agent",
     shell_complete=completes("agents"),
@@ -69,6 +69,8 @@ def command(
     as_json: bool,
 ) -> None:
     """Talk to an agent that uses your tools. With QUESTION it answers once; otherwise it is a conversation.
+
+    Words without quotes are one QUESTION; quotes keep what your shell would change, such as ? and *.
 
     What standard input brings goes with the QUESTION, as a file: cat notes.txt | handspan chat "summarise". With '-'
     standard input is always read; with '-' alone it is the QUESTION. Without both, each of its lines is one message.
@@ -115,13 +117,11 @@ def _read_question(words: tuple[str, ...]) -> tuple[str | None, bytes]:
     if last is None:
         return None, b""
     said = before if last == "-" else [*before, last]
-    if len(said) > 1:
-        raise click.UsageError("More than one QUESTION: put it in quotes.")
-    if said and not str(said[0]).strip():
+    if said and not " ".join(map(str, said)).strip():
         raise click.UsageError("The QUESTION is empty.")
     piped = sys.stdin.buffer.read() if last == "-" or _brings_something() else b""
-    if said:
-        return said[0], piped if piped.strip() else b""
+    if said:  # words without quotes are one question
+        return " ".join(map(str, said)), piped if piped.strip() else b""
     question = piped.decode("utf-8", "replace").strip()
     if not question:
         raise click.UsageError("Standard input is empty, so there is no QUESTION.")

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from handspan.core.events import (
+    GATEWAY_LOST,
     GATEWAY_STOPPED,
     CallFinished,
     CallProgress,
@@ -16,6 +17,7 @@ from handspan.core.events import (
     Event,
     RequestQueued,
     RetryComing,
+    RoundBegan,
     TextArrived,
     ThinkingArrived,
     TurnFault,
@@ -32,7 +34,10 @@ END_WORDS: Final[dict[EndReason, str]] = {
     "pending": "(waiting: a call has its outcome elsewhere)",
     "aborted": "(aborted)",
 }
-_STOPPED: Final = "(stopped: the gateway ends; say it again when it runs)"
+_ABORTS: Final = {
+    GATEWAY_STOPPED.code: "(stopped: the gateway ends; say it again when it runs)",
+    GATEWAY_LOST.code: "(cut off: the gateway ended in the middle)",
+}
 _MAX_SHOWN: Final = 2000
 """Characters of arguments or a result, where they are shown."""
 
@@ -41,9 +46,41 @@ def describe_end(event: Ended) -> str:
     """Return what a person should know of the end of a turn; empty after a whole answer."""
     fault = event.fault
     if event.reason == "error":
-        is_of_model = isinstance(fault, TurnFault) and fault.of == "model"
+        is_of_model = isinstance(fault, TurnFault) and fault.of == "model" and fault.code != "cut"
         return f"The model can't answer: {event.text}" if is_of_model else event.text
-    return _STOPPED if fault == GATEWAY_STOPPED else END_WORDS.get(event.reason, "")
+    if isinstance(fault, TurnFault) and fault.code in _ABORTS:
+        return _ABORTS[fault.code]
+    return END_WORDS.get(event.reason, "")
+
+
+def describe_retry(event: RetryComing) -> str:
+    """Return a line about why the model is asked again, and when."""
+    return f"({event.reason.removesuffix('.')}; trying again in {event.seconds:.0f} s)"
+
+
+class ShownText:
+    """The words of the model that a turn has shown so far."""
+
+    def __init__(self) -> None:
+        self._earlier = ""
+        """The words of the rounds before this one."""
+        self._round = ""
+
+    def begin_round(self) -> None:
+        """Note that the next words are those of a new round."""
+        self._earlier += self._round
+        self._round = ""
+
+    def add(self, text: str) -> None:
+        """Note that these words are shown."""
+        self._round += text
+
+    def end(self, event: Ended) -> str:
+        """Return what the answer has and the turn has not shown: its words came while the link was down."""
+        earlier, shown = self._earlier, self._round
+        self._earlier = self._round = ""
+        is_known = event.reason != "done" or event.text in earlier or not event.text.startswith(shown)
+        return "" if is_known else event.text.removeprefix(shown)
 
 
 class Show(Protocol):
@@ -156,6 +193,7 @@ class TerminalRenderer:
         self._running: dict[str, str] = {}
         """Names of running calls, by call id. A terminal has them in a last line, which anything else replaces."""
         self._has_last_line = False
+        self._shown = ShownText()
 
     def begin(self, session: str, agent: str, model: str) -> None:
         """Show which model answers, and how to go on with the session later."""
@@ -195,7 +233,10 @@ class TerminalRenderer:
     def __call__(self, event: Event) -> None:
         """Show this event."""
         match event:
+            case RoundBegan():
+                self._shown.begin_round()
             case TextArrived(text=text):
+                self._shown.add(text)
                 self._words(text)
             case ThinkingArrived(text=text) if self.is_detailed:
                 self._words(text)
@@ -208,8 +249,8 @@ class TerminalRenderer:
                 self._progress(value)
             case CallFinished():
                 self._show_result(event)
-            case RetryComing(reason=reason, seconds=seconds):
-                self._line(f"({reason}; trying again in {seconds:.0f} s)")
+            case RetryComing():
+                self._line(describe_retry(event))
             case RequestQueued(model=model, running=running):
                 self._line(f"({running} requests to {model} run already; this one waits for its turn)")
             case Ended():
@@ -239,6 +280,7 @@ class TerminalRenderer:
 
     def _show_end(self, event: Ended) -> None:
         self._running.clear()
+        self._words(self._shown.end(event))
         if words := describe_end(event):
             self._line(words)
         self._end_line()

@@ -23,6 +23,10 @@ _WIDEST: Final = 120
 """Columns of a line of words: longer ones are hard to read. Code and tables may be as wide as the terminal."""
 
 
+_INLINE: Final = {"softbreak": "hardbreak", "html_inline": "text"}
+"""Parts of a line, and as what they are shown."""
+
+
 class ReadableParagraph(Paragraph):
     """A paragraph whose lines stay short enough to read."""
 
@@ -50,12 +54,13 @@ class LeftHeading(Heading):
 
 
 class ChatMarkdown(Markdown):
-    """Markdown with our headings, paragraphs and rules."""
+    """Markdown with our headings, paragraphs and rules. HTML is shown as it is written: rich leaves it out."""
 
     elements = {  # noqa: RUF012 - as rich has it
         **Markdown.elements,
         "heading_open": LeftHeading,
         "paragraph_open": ReadableParagraph,
+        "html_block": ReadableParagraph,
         "hr": ThinRule,
     }
 
@@ -64,9 +69,10 @@ def make_markdown(text: str, *, is_light: bool) -> Markdown:
     """Return the text to print. A line break stays one: models and tools mean it so."""
     made = ChatMarkdown(text, code_theme="ansi_light" if is_light else "ansi_dark", hyperlinks=False)
     for token in made.parsed:
+        if token.type == "html_block":
+            token.content = token.content.rstrip("\n")
         for child in token.children or ():
-            if child.type == "softbreak":
-                child.type = "hardbreak"
+            child.type = _INLINE.get(child.type, child.type)
     return made
 
 

@@ -23,7 +23,15 @@ from rich.text import Text
 
 from handspan.cli.chat.blocks import MarkdownBlocks
 from handspan.cli.chat.images import draw_image
-from handspan.cli.chat.lines import call_name, clip, describe_end, harmless, message_head
+from handspan.cli.chat.lines import (
+    ShownText,
+    call_name,
+    clip,
+    describe_end,
+    describe_retry,
+    harmless,
+    message_head,
+)
 from handspan.cli.chat.markdown import THEME, BlockLines, make_markdown
 from handspan.cli.chat.progress import ProgressView, read_progress
 from handspan.cli.render import one_line, shorten_line
@@ -83,6 +91,7 @@ class RichScreen:
         """When the last thing happened that a person waited for."""
         self._is_writing = False
         """Whether words have come in this round of the model."""
+        self._shown = ShownText()
         self._lost_since: float | None = None
         """When the link was lost; None while it is up."""
         self._echo = _EchoSwitch()
@@ -101,8 +110,7 @@ class RichScreen:
 
     def note(self, text: str) -> None:
         """Show a line of ours."""
-        self._flush()
-        self._aside.print(Text(harmless(text), style="dim" if text.startswith("(") else ""))
+        self._print_aside(Text(harmless(text), style="dim" if text.startswith("(") else ""))
 
     def link(self, is_up: bool) -> None:
         """Show that the gateway is away, until it is there again."""
@@ -124,16 +132,17 @@ class RichScreen:
 
     def message(self, message: ChannelMessage) -> None:
         """Show the message on lines of its own."""
-        self._flush()
-        self._aside.print(Text.assemble((message_head(message), "bold magenta"), " ", harmless(message.content)))
+        self._print_aside(Text.assemble((message_head(message), "bold magenta"), " ", harmless(message.content)))
 
     def __call__(self, event: Event) -> None:
         """Show this event."""
         match event:
             case RoundBegan():
                 self._since, self._is_writing = time.monotonic(), False
+                self._shown.begin_round()
                 self._open()
             case TextArrived(text=text):
+                self._shown.add(text)
                 self._add(text)
             case ThinkingArrived(text=text) if self.is_detailed:
                 self._add(text)
@@ -145,12 +154,18 @@ class RichScreen:
                 self._report(call_id, value)
             case CallFinished():
                 self._show_result(event)
-            case RetryComing(reason=reason, seconds=seconds):
-                self.note(f"({reason}; trying again in {seconds:.0f} s)")
+            case RetryComing():
+                self.note(describe_retry(event))
             case RequestQueued(model=model, running=running):
                 self.note(f"({running} requests to {model} run already; this one waits for its turn)")
             case Ended():
                 self._show_end(event)
+
+    def _print_aside(self, text: Text) -> None:
+        """Print what is no part of the answer. Only the answer's console knows of the region that changes."""
+        with contextlib.nullcontext() if self._aside is self._console else self.hold():
+            self._flush()
+            self._aside.print(text)
 
     def _add(self, text: str) -> None:
         self._since, self._is_writing = time.monotonic(), True
@@ -217,6 +232,8 @@ class RichScreen:
 
     def _show_end(self, event: Ended) -> None:
         self._running.clear()
+        if missing := self._shown.end(event):
+            self._add(missing)
         self._flush()
         if words := describe_end(event):
             self._console.print(Text(harmless(words), style="red" if event.reason == "error" else "yellow"))

@@ -97,6 +97,8 @@ class TerminalChat:
             self._choosing = asyncio.create_task(self._choose())
         await self._connect(session.session_id if session else "", agent or "")
         self.show.begin(self.session_id, self._agent.name, self._chosen.why)
+        if session is not None and not waits:
+            await self._show_last_end()
         if self._agent.skills:
             for note in (await self.skills()).notes:
                 self.show.note(f"({note})")
@@ -122,6 +124,8 @@ class TerminalChat:
             self._attached.clear()  # these files belong to the session before
         await self._leave()
         await self._connect(session_id, agent)
+        if session is not None:
+            await self._show_last_end()
 
     async def choose_model(self, name: str) -> ChosenModel:
         """Return the model that answers; with a name, after all agents that name none were given that one.
@@ -164,6 +168,15 @@ class TerminalChat:
     def attached(self) -> Sequence[str]:
         """Return the names of the files for the next message."""
         return [file.name for file in self._attached]
+
+    async def _show_last_end(self) -> None:
+        """Show how the last turn of the session ended, if not with a whole answer."""
+        from handspan.cli.session_text import render_end
+        from handspan.wire.rest.sessions import EndView, SessionView
+
+        session = await self.requests.get(f"/api/sessions/{segment(self.session_id)}", SessionView)
+        if isinstance(session.ended, EndView):
+            self.show.note(f"(last turn: {render_end(session.ended)}; /retry asks again)")
 
     # The turn.
 

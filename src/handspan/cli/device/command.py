@@ -37,12 +37,14 @@ from handspan.config.settings import Settings
 from handspan.core.errors import ConfigError, ToolError
 from handspan.core.names import SEPARATOR
 from handspan.core.values import Arguments
-from handspan.gateway.clients.devices import clean_label
-from handspan.wire.ws_frames import Decision, ServerFrame, ToolsRegistered
+from handspan.gateway.clients.device_labels import clean_label
+from handspan.wire.ws_frames import Decision, ServerFrame, ToolsRegistered, ToolsWithdrawn
 
 _PERMISSIONS: Final = (*PERMISSIONS, *PHONE_PERMISSIONS)
 _LINK: Final = "handspan.client.ws"
 """The logger that says why there is no link."""
+_CLIENT: Final = "handspan.client.client"
+"""The logger of what `DeviceLog` shows: without anything that takes its lines, Python would print them, too."""
 _UNAUTHORIZED: Final = 401
 
 
@@ -169,7 +171,7 @@ class Device:
             ask_permission=self._ask,
             on_state=self._on_state,
             backoff=_Backoff(tell=self._log_wait, longest=usual_backoff(Address(self._remote.url)).longest),
-            callbacks=_RegistrationListener(lambda: self._log_connected(client)),
+            callbacks=_RegistrationListener(lambda: self._log_connected(client), self._log_withdrawn),
             tls=self._remote.tls,
             locate=self._remote.locate,
             on_channel_message=self._log.log_message if self._shows_messages else None,
@@ -179,6 +181,7 @@ class Device:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, self._end, client)
+        logging.getLogger(_CLIENT).addHandler(logging.NullHandler())
         logging.getLogger(_LINK).addHandler(self._why)
         logging.getLogger(_LINK).setLevel(logging.INFO)
         try:
@@ -210,9 +213,15 @@ class Device:
         names = [tool.spec.name for tool in self._tools if tool.spec.name not in rejected]
         tools = [f"{client.label}{SEPARATOR}{name}" for name in names]
         self._log.log_connected(self._remote.url, client.label, tools, rejected)
+        if client.notice:
+            self._log.note(client.notice)
         missing, self._missing = self._missing, []
         for why in missing:  # once, not after every drop of the link
             self._log.note(why)
+
+    def _log_withdrawn(self, frame: ToolsWithdrawn) -> None:
+        for tool in frame.tools:
+            self._log.note(f"The gateway has taken {tool.name!r} away: {tool.reason}")
 
     def _log_wait(self, seconds: float) -> None:
         if self._why.text != self._logged_why:  # once, not before every attempt
@@ -260,15 +269,18 @@ class _Backoff(Backoff, frozen=True, kw_only=True):
 
 
 class _RegistrationListener(Callbacks):
-    """Calls `registered` when the gateway has taken the tools."""
+    """Calls `registered` when the gateway has taken the tools, `withdrawn` when it has taken some away."""
 
-    def __init__(self, registered: Callable[[], None]) -> None:
+    def __init__(self, registered: Callable[[], None], withdrawn: Callable[[ToolsWithdrawn], None]) -> None:
         super().__init__()
         self._registered = registered
+        self._withdrawn = withdrawn
 
     async def receive(self, frame: ServerFrame) -> None:
         if isinstance(frame, ToolsRegistered):
             self._registered()
+        elif isinstance(frame, ToolsWithdrawn):
+            self._withdrawn(frame)
         await super().receive(frame)
 
 
