@@ -87,6 +87,23 @@ test('tools: one that takes minutes is waited for when it is tried', async () =>
   await world.api('DELETE', '/api/devices/slow'); // the tests of devices begin with none
 });
 
+test('agents: what no agent can use now is marked with the reason, and not counted', async () => {
+  const { tools } = await world.api<{ tools: { name: string; unusable: string }[] }>(
+    'GET',
+    '/api/agents/General/tools',
+  );
+  const [first] = tools.filter((one) => one.unusable);
+  const { tool_count } = await world.api<{ tool_count: number }>('GET', '/api/agents/General');
+  expect(tool_count).toBeLessThan(tools.length);
+  const page = await world.open('#/agents/General');
+  await page.getByText(`${tool_count} of ${tool_count}`, { exact: true }).waitFor();
+  const box = page.locator('label.check').filter({ has: page.getByText(`Not counted: ${first?.unusable}.`) });
+  await box
+    .filter({ hasText: first?.name ?? '' })
+    .getByText('not usable')
+    .waitFor();
+});
+
 test('agents: made, changed, its tools ticked without their parameters, cloned and deleted', async () => {
   const page = await world.open('#/agents');
   await heading(page, 'Agents');
@@ -440,4 +457,23 @@ test('a list that can not be read says why', async () => {
     await page.getByText('This is not for you.').first().waitFor();
   }
   await checkAccess(page);
+});
+
+test('artifacts: a script among them does not run in the page', async () => {
+  const page = await world.open('#/artifacts');
+  await heading(page, 'Artifacts');
+  world.expectErrors(/MIME type \('text\/plain'\) is not executable/);
+  const outcome = await page.evaluate(async () => {
+    const headers = { 'content-type': 'text/javascript' };
+    const made = await fetch('/api/artifacts', { method: 'POST', body: 'window.hasRun = true', headers });
+    const script = document.createElement('script');
+    const ended = new Promise((resolve) => {
+      script.onload = () => resolve('loaded');
+      script.onerror = () => resolve('refused');
+    });
+    script.src = `/api/artifacts/${(await made.json()).id}`;
+    document.head.append(script);
+    return [made.status, await ended, 'hasRun' in window];
+  });
+  expect(outcome).toEqual([201, 'refused', false]);
 });

@@ -31,6 +31,22 @@ test('a call that ends while the browser is asked for a permission leaves no que
   expect(await phone.getByText('use camera?').count()).toBe(0);
 });
 
+test('a reading of one sensor is one question, which names what is needed', async () => {
+  const context = await world.context({ viewport: PHONE, permissions: ['geolocation'] });
+  await context.setGeolocation({ latitude: 52.5, longitude: 13.4 });
+  const phone = await context.newPage();
+  await phone.addInitScript(() => localStorage.setItem('handspan.phone', JSON.stringify({ label: 'still' })));
+  await phone.goto(`${world.gateway.url}/device#code=${await pairingCode()}`);
+  await phone.getByText('Connected', { exact: true }).waitFor();
+  const chat = await world.open();
+  await say(chat, 'call still__sensors {"type": "gps"}');
+  await phone.getByText('It needs: where this phone is.').waitFor();
+  expect(await phone.locator('.card.ask').count()).toBe(1);
+  await phone.getByRole('button', { name: 'Allow once' }).click();
+  await phone.getByRole('list', { name: 'Calls' }).getByText('done').waitFor();
+  await chat.locator('.call.success').waitFor();
+});
+
 test('a second tab of a phone takes over without https, and the phone stays paired', async () => {
   const plain = world.gateway.url.replace('127.0.0.1', PLAIN_HOST);
   const first = await (await world.context({ viewport: PHONE })).newPage();

@@ -10,7 +10,12 @@ const world = new World('--model', '');
 /** A model that replies as the test says; the gateway uses it from now on. */
 async function useModel(name = 'staged'): Promise<ModelServer> {
   const model = await ModelServer.start();
-  await world.api('PUT', '/api/models/staged', { api: 'openai-chat', model: name, base_url: model.url, key: 'k' });
+  await world.api('PUT', '/api/models/staged', {
+    api: 'openai-chat',
+    model: name,
+    base_url: model.url,
+    key: 'a-test-key',
+  });
   await world.api('POST', '/api/models/use', { model: 'staged' });
   return model;
 }
@@ -33,6 +38,34 @@ test('a reload in the middle of a reply shows what has arrived, and the rest as 
   reply.end();
   await page.getByRole('button', { name: 'Answer again' }).waitFor();
   await expect.poll(() => page.getByRole('article', { name: 'Agent' }).count()).toBe(1);
+});
+
+test('how a turn ended is there after a reload and the next message, and it can begin again', async () => {
+  const model = await useModel();
+  const page = await world.open();
+  model.refuses = true;
+  await say(page, 'tell me');
+  const refused = page.getByText('refuses the key');
+  await refused.waitFor();
+  await page.reload();
+  await refused.waitFor();
+  expect(await page.getByText('Untitled').count()).toBe(0);
+  model.refuses = false;
+  await page.getByRole('button', { name: 'Try again' }).click();
+  const reply = await model.next();
+  expect(await refused.count()).toBe(0);
+  reply.text('Once upon');
+  await lastReply(page).getByText('Once upon').waitFor();
+  reply.breakOff();
+  const broken = page.getByText('The answer broke off');
+  await broken.waitFor();
+  await page.reload();
+  await broken.waitFor();
+  await lastReply(page).getByText('Once upon').waitFor();
+  await say(page, 'go on');
+  (await model.next()).end();
+  await page.getByRole('button', { name: 'Answer again' }).waitFor();
+  expect(await broken.count()).toBe(1);
 });
 
 test('a link whose address comes last is a link', async () => {

@@ -1,10 +1,14 @@
 // Makes dist/: one module a file with its types for bundlers, and dist/web/ with one file an entry for pages without one.
 import { execFileSync } from 'node:child_process';
-import { rmSync } from 'node:fs';
+import { existsSync, rmSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { build } from 'esbuild';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
+if (!existsSync(`${root}node_modules/esbuild`)) {
+  process.stderr.write('The packages that build the SDK are not installed: run `npm ci` here first.\n');
+  process.exit(1);
+}
+const { build } = await import('esbuild');
 const compiler = fileURLToPath(new URL('../node_modules/typescript/bin/tsc', import.meta.url));
 
 rmSync(`${root}dist`, { recursive: true, force: true });

@@ -1,6 +1,6 @@
 import { batch, computed, signal } from '@preact/signals';
 import { Device, type MessageOptions, type TurnEvent } from 'handspan/device';
-import type { ListedCall, MessageView, SessionView, UsageSum } from 'handspan/rest';
+import type { EndView, ListedCall, MessageView, SessionView, UsageSum } from 'handspan/rest';
 import { BASE, messageOf, rest } from '../gateway/rest.ts';
 import { toast } from '../parts/toast.tsx';
 import { preview, readFile, upload } from './upload.ts';
@@ -8,9 +8,11 @@ import {
   type AttachmentView,
   type CallView,
   type EntryView,
+  endNotice,
   finishCall,
   type LiveRound,
   liveEntry,
+  type Notice,
   newId,
   progressText,
   storedEntries,
@@ -30,27 +32,13 @@ interface Unsent {
   problem: string;
 }
 
-/** What the person should know of the last turn. */
-export interface Notice {
-  text: string;
-  isProblem: boolean;
-}
-
 /** The event of this type. */
 type Of<Type extends TurnEvent['type']> = Extract<TurnEvent, { type: Type }>;
-
-const GATEWAY_STOPPED = 'Stopped: the gateway ends. What had arrived is kept; say it again when it runs.';
-const ENDS: { [reason in Of<'ended'>['reason']]?: string } = {
-  aborted: 'Stopped. What had arrived is kept.',
-  limit: 'Stopped: the turn has used all its rounds of calls. Say "go on" for more.',
-  errors: 'Stopped: too many rounds of calls failed in a row. Say what to do instead.',
-  length: 'The answer was cut off: it reached the longest length of the model.',
-  refusal: 'The model did not want to answer this.',
-};
 
 /** One session as this page shows it: stored messages, the reply that arrives, and the link to the gateway. */
 export class Conversation {
   readonly messages = signal<MessageView[]>([]);
+  readonly #ends = signal<EndView[]>([]);
   readonly record = signal<SessionView | undefined>(undefined);
   readonly usage = signal<UsageSum | undefined>(undefined);
   readonly isLoaded = signal(false);
@@ -65,6 +53,8 @@ export class Conversation {
   readonly #onTheWay = new Set<string>();
   /** Resolves when the files of all messages so far are uploaded. */
   #uploaded: Promise<unknown> = Promise.resolve();
+  /** What is shown of the end of the last turn, as long as this page saw it. */
+  readonly #lastEnd = signal<Notice | undefined>(undefined);
   /** What is shown because the last reading failed. */
   #unread: Notice | undefined;
   #device: Device;
@@ -86,7 +76,9 @@ export class Conversation {
 
   /** What is stored. While a reply arrives, it stays as it is, and is not drawn anew. */
   readonly #stored = computed<EntryView[]>(() =>
-    storedEntries(this.messages.value, this.#journal.value, (seq, index) => this.#fileUrl(seq, index)),
+    storedEntries(this.messages.value, this.#ends.value, this.#journal.value, (seq, index) =>
+      this.#fileUrl(seq, index),
+    ),
   );
 
   readonly #storedCalls = computed(
@@ -111,6 +103,18 @@ export class Conversation {
         return { kind: 'person', key: id, text, attachments, isWaiting: true, problem };
       }),
     ];
+  });
+
+  /** Whether the notice tells the end of the last turn, which is then not shown a second time. */
+  readonly tellsEnd = computed(() => this.#lastEnd.value !== undefined && this.notice.value === this.#lastEnd.value);
+
+  /** The number of the last stored message. */
+  readonly lastSeq = computed(() => this.messages.value.at(-1)?.seq);
+
+  /** Whether the last turn did not end with a whole answer, and can begin again. */
+  readonly canRetry = computed(() => {
+    const hasEnded = this.tellsEnd.value || this.#ends.value.some(({ after }) => after === this.lastSeq.value);
+    return hasEnded && !this.isRunning.value && this.#unsent.value.length === 0;
   });
 
   /** Whether there is nothing to show, as in a new chat. */
@@ -150,7 +154,9 @@ export class Conversation {
 
   regenerate(): void {
     const last = this.messages.value.findLastIndex(({ role }) => role === 'user');
+    const seq = this.messages.value[last]?.seq ?? 0;
     this.messages.value = this.messages.value.slice(0, last + 1);
+    this.#ends.value = this.#ends.value.filter(({ after }) => after < seq);
     this.notice.value = undefined;
     this.isRunning.value = true;
     this.#device.regenerate();
@@ -192,7 +198,7 @@ export class Conversation {
     this.#readsState = false;
     const taken = this.#taken;
     try {
-      const [{ messages }, { calls }, record, { state }] = await Promise.all([
+      const [{ messages, ends }, { calls }, record, { state }] = await Promise.all([
         rest.get('/api/sessions/{session_id}/messages', { path, query: { full: true } }),
         rest.get('/api/calls', { query: { session: this.id, limit: 1000 } }),
         rest.get('/api/sessions/{session_id}', { path }),
@@ -200,6 +206,7 @@ export class Conversation {
       ]);
       batch(() => {
         this.messages.value = messages;
+        this.#ends.value = ends;
         this.#drop(({ id }) => messages.some((one) => one.id === id));
         if (this.notice.value === this.#unread) this.notice.value = undefined;
         const journal = new Map(calls.map((call) => [call.id, call]));
@@ -398,11 +405,9 @@ export class Conversation {
     round.calls = round.calls.map((call) => (call.id === id ? change(call) : call));
   }
 
-  #end({ reason, text = '', fault }: Of<'ended'>): void {
-    if (reason === 'error') this.notice.value = { text, isProblem: true };
-    else if (fault?.code === 'gateway_stopped') this.notice.value = { text: GATEWAY_STOPPED, isProblem: false };
-    else this.notice.value = ENDS[reason] ? { text: ENDS[reason], isProblem: false } : undefined;
-    if (reason === 'pending') return;
+  #end(ended: Of<'ended'>): void {
+    this.#lastEnd.value = this.notice.value = endNotice(ended);
+    if (ended.reason === 'pending') return;
     this.isRunning.value = false;
     void this.refresh();
   }

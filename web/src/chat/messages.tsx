@@ -7,19 +7,23 @@ import { CallBlock } from './call.tsx';
 import type { Conversation } from './conversation.ts';
 import { Files } from './files.tsx';
 import { Markdown } from './markdown.tsx';
-import type { PersonView, ReplyView } from './view.ts';
+import type { Notice, PersonView, ReplyView } from './view.ts';
 
 /** Everything that was said in a session. */
 export function Messages({ chat }: { chat: Conversation }) {
   const entries = chat.entries.value;
   const isRunning = chat.isRunning.value;
   const notice = chat.notice.value;
-  const last = entries.findLastIndex(({ kind }) => kind === 'reply');
+  const last = entries.findLastIndex(({ kind }) => kind !== 'end');
   return (
     <div class="messages" role="log" aria-label="Conversation" aria-busy={isRunning}>
       {entries.map((entry, index) =>
         entry.kind === 'person' ? (
           <PersonMessage key={entry.key} entry={entry} chat={chat} />
+        ) : entry.kind === 'end' ? (
+          !(chat.tellsEnd.value && entry.after === chat.lastSeq.value) && (
+            <NoticeLine key={entry.key} notice={entry.notice} />
+          )
         ) : (
           <Reply key={entry.key} entry={entry} chat={chat} isLast={index === last} />
         ),
@@ -31,13 +35,23 @@ export function Messages({ chat }: { chat: Conversation }) {
           </p>
         )}
       </div>
-      {notice && (
-        <p class={notice.isProblem ? 'problem' : 'muted notice'} role="alert">
-          {notice.isProblem && <Icon name="alert" />}
-          {notice.text}
-        </p>
+      {notice && <NoticeLine notice={notice} isNew />}
+      {entries[last]?.kind === 'person' && chat.canRetry.value && (
+        <button type="button" class="retry" onClick={() => chat.regenerate()}>
+          Try again
+        </button>
       )}
     </div>
+  );
+}
+
+/** What the person should know. Screen readers say it when it is new. */
+function NoticeLine({ notice, isNew = false }: { notice: Notice; isNew?: boolean }) {
+  return (
+    <p class={notice.isProblem ? 'problem' : 'muted notice'} role={isNew ? 'alert' : 'note'}>
+      {notice.isProblem && <Icon name="alert" />}
+      {notice.text}
+    </p>
   );
 }
 

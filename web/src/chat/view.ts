@@ -1,5 +1,5 @@
 // What the chat shows: stored messages and live events in one form. Pure functions, no gateway.
-import type { ListedCall, MessageView } from 'handspan/rest';
+import type { EndView, ListedCall, MessageView } from 'handspan/rest';
 import { showInvisible } from '../parts/invisible.ts';
 
 /** An id that can't be guessed. Pages without https have no `crypto.randomUUID`. */
@@ -60,7 +60,42 @@ export interface ReplyView {
   isLive: boolean;
 }
 
-export type EntryView = PersonView | ReplyView;
+/** What the person should know of a turn, or of the session. */
+export interface Notice {
+  text: string;
+  isProblem: boolean;
+}
+
+/** How a turn ended that did not end with a whole answer. */
+export interface TurnEndView {
+  kind: 'end';
+  key: string;
+  /** The number of the turn's last message. */
+  after: number;
+  notice: Notice;
+}
+
+export type EntryView = PersonView | ReplyView | TurnEndView;
+
+const ABORTS: { [code: string]: string } = {
+  gateway_stopped: 'Stopped: the gateway ends. What had arrived is kept; say it again when it runs.',
+  gateway_lost: 'Cut off: the gateway ended in the middle of this.',
+};
+const ENDS: { [reason in EndView['reason']]?: string } = {
+  aborted: 'Stopped. What had arrived is kept.',
+  limit: 'Stopped: the turn has used all its rounds of calls. Say "go on" for more.',
+  errors: 'Stopped: too many rounds of calls failed in a row. Say what to do instead.',
+  length: 'The answer was cut off: it reached the longest length of the model.',
+  refusal: 'The model did not want to answer this.',
+};
+
+/** What the person should know of the end of a turn; nothing after a whole answer. */
+export function endNotice(end: Pick<EndView, 'reason' | 'text' | 'fault'>): Notice | undefined {
+  const { reason, text = '', fault } = end;
+  if (reason === 'error') return { text, isProblem: true };
+  const words = ABORTS[fault?.code ?? ''] ?? ENDS[reason];
+  return words ? { text: words, isProblem: false } : undefined;
+}
 
 /** Where a file of a message can be read. */
 export type FileUrl = (seq: number, index: number) => string;
@@ -74,9 +109,10 @@ export interface LiveRound {
   calls: CallView[];
 }
 
-/** The entries of stored messages. `journal` has what messages do not tell of calls. */
+/** The entries of stored messages and of how turns ended. `journal` has what messages do not tell of calls. */
 export function storedEntries(
   messages: MessageView[],
+  ends: EndView[],
   journal: ReadonlyMap<string, ListedCall>,
   urlOf: FileUrl,
 ): EntryView[] {
@@ -84,7 +120,8 @@ export function storedEntries(
   const calls = new Map<string, CallView>();
   let turn = '';
   let round = 0;
-  for (const message of messages) {
+  const endsBySeq = new Map(ends.map((end) => [end.after, end]));
+  for (const [index, message] of messages.entries()) {
     if (message.role === 'user') {
       if (message.turn !== turn) round = 0;
       turn = message.turn ?? '';
@@ -103,6 +140,9 @@ export function storedEntries(
         call.files = filesOf(message, urlOf);
       }
     }
+    const end = messages[index + 1]?.seq === message.seq ? undefined : endsBySeq.get(message.seq);
+    const notice = end && endNotice(end);
+    if (notice) entries.push({ kind: 'end', key: `end-${message.seq}`, after: message.seq, notice });
   }
   return entries;
 }
@@ -135,7 +175,7 @@ function roundKey(turn: string, number: number): string {
  * was told of since the last frame stays the same object, and is not drawn again.
  */
 export function withProgress(entry: EntryView, live: ReadonlyMap<string, CallView>): EntryView {
-  if (entry.kind === 'person' || !entry.calls.some((call) => !call.envelope && live.has(call.id))) return entry;
+  if (entry.kind !== 'reply' || !entry.calls.some((call) => !call.envelope && live.has(call.id))) return entry;
   const calls = entry.calls.map((call) => (call.envelope ? call : (live.get(call.id) ?? call)));
   return { ...entry, calls };
 }
@@ -223,6 +263,7 @@ export function progressText(value: unknown): string {
 export function exportText(name: string, entries: EntryView[]): string {
   const parts = entries.map((entry) => {
     if (entry.kind === 'person') return `## You\n\n${entry.text}`;
+    if (entry.kind === 'end') return `**${entry.notice.text}**`;
     const calls = entry.calls.map(
       ({ tool, arguments: given, envelope }) => `\`\`\`\n${tool} ${given}\n→ ${envelope ?? '(no result)'}\n\`\`\``,
     );

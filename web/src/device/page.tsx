@@ -184,14 +184,27 @@ function Questions() {
   return (
     <div aria-live="assertive">
       {phone.questions.value.map((question) => (
-        <QuestionCard key={`${question.tool} ${question.arguments}`} question={question} />
+        <QuestionCard key={`${question.tool} ${question.permission} ${question.arguments}`} question={question} />
       ))}
     </div>
   );
 }
 
+/** What a person calls the browser's permissions. */
+const NAMES: Readonly<Record<string, string>> = {
+  accelerometer: 'how this phone moves',
+  camera: 'the camera',
+  'clipboard-read': 'what you have copied',
+  'clipboard-write': 'what you paste next',
+  contacts: 'your contacts',
+  geolocation: 'where this phone is',
+  gyroscope: 'how this phone turns',
+  microphone: 'the microphone',
+  notifications: 'notifications',
+};
+
 function QuestionCard({ question }: { question: PhoneQuestion }) {
-  const { tool, agent, kind } = question;
+  const { tool, agent, kind, permission } = question;
   useEffect(() => {
     navigator.vibrate?.(200); // the person may not look at the screen
   }, []);
@@ -201,6 +214,7 @@ function QuestionCard({ question }: { question: PhoneQuestion }) {
         <Icon name="shield" />
         {kind === 'tap' ? `Tap to let ${tool} open` : `May ${agent || 'the agent'} use ${tool}?`}
       </h2>
+      {permission && <p>It needs: {NAMES[permission] ?? permission}.</p>}
       {question.arguments && <p class="muted">{question.arguments}</p>}
       <div class="buttons">
         <button type="button" onClick={() => question.answer(false)}>

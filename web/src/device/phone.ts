@@ -1,5 +1,5 @@
 import { signal } from '@preact/signals';
-import { afterGesture, askBrowser, type BrowserTool, BrowserToolError } from 'handspan/browser';
+import { afterGesture, askBrowser, type BrowserTool, BrowserToolError, needsPermission } from 'handspan/browser';
 import {
   Device,
   type DeviceState,
@@ -34,6 +34,8 @@ export interface PhoneQuestion {
   agent: string;
   /** `tap`: the browser needs a tap of the person; there is nothing to refuse for ever. */
   kind: 'permission' | 'tap';
+  /** What the call needs of the browser, such as `geolocation`; empty for a tap. */
+  permission: string;
   answer: (allowed: boolean) => void;
 }
 
@@ -171,12 +173,13 @@ class Phone {
 
   /** The browser's own no comes first; then the person is asked, if they want to be. */
   async #decide(question: PermissionQuestion): Promise<PermissionAnswer> {
-    const { tool, agent, signal: stopped } = question;
+    const { tool, agent, permission, signal: stopped } = question;
+    if (!needsPermission(question)) return 'allow';
     const byBrowser = await askBrowser(question);
     if (byBrowser !== 'allow') this.#showDenied(tool, byBrowser.howToEnable);
     if (byBrowser !== 'allow' || !this.settings.value.asks) return byBrowser;
     const isAllowed = await this.#ask(
-      { tool, agent, arguments: lineOf(question.arguments), kind: 'permission' },
+      { tool, agent, arguments: lineOf(question.arguments), kind: 'permission', permission },
       stopped,
     );
     return isAllowed ? 'allow' : 'deny';
@@ -190,7 +193,10 @@ class Phone {
   }
 
   async #askForTap(tool: BrowserTool, stopped: AbortSignal | undefined): Promise<void> {
-    const isAllowed = await this.#ask({ tool: tool.name, agent: '', arguments: '', kind: 'tap' }, stopped);
+    const isAllowed = await this.#ask(
+      { tool: tool.name, agent: '', arguments: '', kind: 'tap', permission: '' },
+      stopped,
+    );
     if (!isAllowed) throw new BrowserToolError('dismissed', 'The person did not want it.');
   }
 

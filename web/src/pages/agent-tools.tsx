@@ -24,9 +24,10 @@ export function AgentToolsPart({ agent }: { agent: AgentView }) {
     await reload();
   };
   const isFixed = agent.kept === 'settings';
-  const selected = tools.filter((one) => one.selected).length;
+  const usable = tools.filter((one) => !(one.unusable || one.refused || one.disabled_by));
+  const selected = usable.filter((one) => one.selected).length;
   return (
-    <Section title="Tools" side={<small>{`${selected} of ${tools.length}`}</small>}>
+    <Section title="Tools" side={<small>{`${selected} of ${usable.length}`}</small>}>
       <Problem text={problem.value} />
       <div class="filters">
         <Search label="Search tools" value={wanted.value} onInput={(text) => (wanted.value = text)} />
@@ -77,8 +78,9 @@ function Tick({ tool, onChange }: { tool: Checkbox; onChange: (isOn: boolean) =>
         {tool.only_reads && <Badge kind="waits">only calls that read</Badge>}{' '}
         {tool.asks && !tool.refused && <Badge kind="waits">asks first</Badge>}{' '}
         {permissions.length > 0 && <Badge kind="waits">{`needs ${permissions.join(', ')}`}</Badge>}{' '}
-        {tool.disabled_by && <Badge>{`off: ${tool.disabled_by}`}</Badge>}
+        {tool.disabled_by && <Badge>{`off: ${tool.disabled_by}`}</Badge>} {tool.unusable && <Badge>not usable</Badge>}
         <small class="one-line">{description}</small>
+        {tool.unusable && <small>{`Not counted: ${tool.unusable}.`}</small>}
       </span>
     </label>
   );

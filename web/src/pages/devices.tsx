@@ -89,7 +89,8 @@ function DeviceRow({ device, usable, onRename }: DeviceProps) {
   const { label, name, connected, tools, changed } = device;
   const path = { label };
   const revoke = async () => {
-    const text = 'Its token is revoked and its tools go. It has to be paired again. An admin token stays valid.';
+    const text =
+      'Its token is revoked and its tools go. It has to be paired again. An admin token stays valid, and so does one that lets in other devices.';
     if (!(await confirm(`Revoke ${label}?`, text, 'Revoke'))) return;
     await attempt(async () => {
       const { still_valid } = await rest.delete('/api/devices/{label}', { path });
@@ -140,8 +141,9 @@ function DeviceRow({ device, usable, onRename }: DeviceProps) {
   );
 }
 
-/** What a device says of itself. Of an app behind a bridge: what the app says, and what of it is not offered. */
-function About({ device: { description, scopes, notes } }: { device: DeviceView }) {
+/** What a device says of itself, and what the gateway does not let it have. Of an app behind a bridge: what the app says. */
+function About({ device: { description, scopes, notes, notice, refused } }: { device: DeviceView }) {
+  const refusals = (refused ?? []).map((one) => `The gateway does not take its tool '${one.name}': ${one.reason}`);
   return (
     <>
       {description && <span class="line">{description}</span>}
@@ -157,7 +159,7 @@ function About({ device: { description, scopes, notes } }: { device: DeviceView 
           ))}
         </span>
       )}
-      {notes?.map((note) => (
+      {[...(notes ?? []), ...(notice ? [notice] : []), ...refusals].map((note) => (
         <span key={note} class="line note">
           <Icon name="alert" /> {note}
         </span>
@@ -223,7 +225,7 @@ function PairPart({ known, onPaired }: { known: number; onPaired: () => void }) 
     if (known > before) onPaired();
   }, [known, before, onPaired]);
   if (!made.value) return <Problem text={problem.value} />;
-  const { code, link, qr, expires_in } = made.value;
+  const { code, link, qr, expires_in, scopes } = made.value;
   return (
     <>
       {qr ? (
@@ -239,7 +241,8 @@ function PairPart({ known, onPaired }: { known: number; onPaired: () => void }) 
       )}
       <Code text={link} label="Copy the link" />
       <p>
-        Or enter the code <b class="mono">{code}</b>. It works once, for {Math.round(expires_in / 60)} minutes.
+        Or enter the code <b class="mono">{code}</b>. It works once, for {Math.round(expires_in / 60)} minutes, and
+        gives a token with the scope {scopes.join(', ')}: it can be a device and nothing else.
       </p>
     </>
   );

@@ -50,6 +50,11 @@ export class Reply {
     this.response.end('data: [DONE]\n\n');
   }
 
+  /** Closes the connection in the middle. */
+  breakOff(): void {
+    this.response.destroy();
+  }
+
   #send(delta: object, finish_reason: string | null): void {
     const chunk = { id: '1', choices: [{ index: 0, delta, finish_reason }] };
     this.response.write(`data: ${JSON.stringify(chunk)}\n\n`);
@@ -65,6 +70,8 @@ export class Reply {
  */
 export class ModelServer {
   url = '';
+  /** Whether it refuses the key of every request. */
+  refuses = false;
   readonly #waiting: Reply[] = [];
   #wake: () => void = () => {};
 
@@ -75,7 +82,10 @@ export class ModelServer {
       request.on('data', (part) => {
         body += part;
       });
-      request.on('end', () => model.#add(new Reply(JSON.parse(body) as ModelRequest, response)));
+      request.on('end', () => {
+        if (model.refuses) response.writeHead(401).end('{"error": {"message": "That key is wrong."}}');
+        else model.#add(new Reply(JSON.parse(body) as ModelRequest, response));
+      });
     });
     await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
     onTestFinished(() => {

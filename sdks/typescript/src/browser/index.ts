@@ -6,7 +6,7 @@
  */
 export { type AskForGesture, afterGesture } from './after-gesture.js';
 export { type BrowserToolName, browserTools } from './all.js';
-export { askBrowser, type BrowserQuestion } from './ask-browser.js';
+export { askBrowser, type BrowserQuestion, needsPermission } from './ask-browser.js';
 export { type BrowserCode, type BrowserReason, BrowserToolError } from './browser-tool-error.js';
 export type { BrowserTool, CallContext, ObjectSchema } from './tool.js';
 export { battery } from './tools/battery.js';

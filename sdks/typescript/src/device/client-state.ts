@@ -46,6 +46,7 @@ export class ClientState {
   capabilities = new Set<string>();
   limits = DEFAULT_LIMITS;
   label = '';
+  notice = '';
   /** Tools that the gateway did not take, and why. */
   rejected: Record<string, string> = {};
   readonly chat = new ChatState();
@@ -111,6 +112,9 @@ export class ClientState {
         return this.#receiveConnected(frame);
       case 'tools_registered':
         for (const { name, reason } of frame.rejected ?? []) this.rejected[name] = reason;
+        return [];
+      case 'tools_withdrawn':
+        for (const { name, reason } of frame.tools) this.rejected[name] = reason;
         return [];
       default:
         return [...this.#questions.receive(frame), ...this.chat.receive(frame)];
@@ -203,6 +207,7 @@ export class ClientState {
     this.capabilities = new Set(frame.capabilities);
     this.limits = { ...DEFAULT_LIMITS, ...frame.limits };
     this.label = frame.label ?? '';
+    this.notice = frame.notice ?? '';
     this.#memory.resumeToken = frame.resume_token ?? '';
     const actions: Action[] = [{ do: 'save' }];
     // A gateway that does not know the old link asks again where it has to.

@@ -122,10 +122,10 @@ export class Connection implements LinkListener {
   async readRefusal(): Promise<string | undefined> {
     try {
       const headers = bearer(this.#options.token ?? '');
-      const { status } = await fetch(this.#address.http('/ws/chat'), { headers, signal: AbortSignal.timeout(10_000) });
-      if (status === 401) return 'The gateway does not know this token (401): pair this device anew.';
-      if (status === 403)
-        return 'The gateway does not take connections from here (403): add this origin to its settings.';
+      const answer = await fetch(this.#address.http('/ws/chat'), { headers, signal: AbortSignal.timeout(10_000) });
+      if (answer.status === 401) return 'The gateway does not know this token (401): pair this device anew.';
+      // The host, the origin or the scopes of the token: the gateway says which.
+      if (answer.status === 403) return `The gateway does not admit this device (403). ${await readReason(answer)}`;
     } catch {
       // No answer, or none for pages of this origin: the link is tried again.
     }
@@ -251,4 +251,10 @@ export class Connection implements LinkListener {
       return error ?? 'unknown';
     }
   }
+}
+
+/** The sentence with which the gateway refuses. */
+async function readReason(answer: Response): Promise<string> {
+  const { error } = (await answer.json()) as { error: string };
+  return error;
 }

@@ -40,7 +40,12 @@ export class Device {
     return this.#connection?.state.label ?? '';
   }
 
-  /** Tools that the gateway did not take, and why. */
+  /** Why the gateway knows this device by another label than the one that it asked for; empty if it does not. */
+  get notice(): string {
+    return this.#connection?.state.notice ?? '';
+  }
+
+  /** Tools that the gateway did not take, or has taken away, and why. */
   get rejected(): Readonly<Record<string, string>> {
     return this.#connection?.state.rejected ?? {};
   }

@@ -60,6 +60,8 @@ export interface Question {
   action?: QuestionAction | null | undefined;
   agent?: string | undefined;
   device?: string | undefined;
+  for_admin?: boolean | undefined;
+  parameters?: JsonObject | null | undefined;
 }
 
 /** What the person opens (`login`) or compares (`trust`) before the answer. */

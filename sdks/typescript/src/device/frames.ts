@@ -171,8 +171,12 @@ export type ServerFrame =
       label?: string;
       resume_token?: string;
       resumed?: boolean;
+      /** How the last turn of the session ended, if not with a whole answer. */
+      ended?: { reason: string; at: number; model?: string; text?: string; fault?: { of: string; code: string } };
+      notice?: string;
     }
   | { type: 'tools_registered'; rejected?: { name: string; reason: string }[] }
+  | { type: 'tools_withdrawn'; tools: { name: string; reason: string }[] }
   | { type: 'result_acknowledged'; id?: string; ids?: string[] }
   | { type: 'tool_cancel'; id: string; reason: string }
   | { type: 'login_start'; id: string; call_id: string }

@@ -17,6 +17,8 @@ export interface Meta {
 export interface RunConfig {
   thread_id?: string | undefined;
   agent?: string | undefined;
+  /** Answers the last message of the person in the thread again; the messages of the request are ignored. */
+  retry?: boolean | undefined;
   [more: string]: unknown;
 }
 

@@ -266,6 +266,7 @@ export interface Checkbox {
   refused: boolean;
   disabled_by: string | null;
   only_reads: boolean;
+  unusable: string;
 }
 
 /** The model that answers. */
@@ -322,11 +323,23 @@ export interface DeviceView {
   scopes: DeviceScope[];
   notes: string[];
   connected_as: string;
+  notice: string;
+  refused: RejectedTool[];
 }
 
 /** Whether everything works in the gateway, and what to do where it does not. */
 export interface Diagnosis {
   findings: Finding[];
+}
+
+/** How a turn ended that did not end with a whole answer. */
+export interface EndView {
+  after: number;
+  reason: 'aborted' | 'done' | 'error' | 'errors' | 'length' | 'limit' | 'pending' | 'refusal';
+  at: string;
+  model?: string | undefined;
+  text?: string | undefined;
+  fault?: TurnFault | undefined;
 }
 
 /** The body of every refusal. */
@@ -365,6 +378,8 @@ export interface ForgottenDevice {
   revoked: boolean;
   label: string;
   still_valid: string;
+  serves: string[];
+  token_id: string;
 }
 
 /** The rules of a tool are forgotten. The person is asked again. */
@@ -552,6 +567,7 @@ export interface MessageList {
   session_id: string;
   messages: MessageView[];
   session_persistence: boolean;
+  ends: EndView[];
 }
 
 /** One message, or with `full` one result of a call. */
@@ -662,6 +678,7 @@ export interface NewMcpServer {
   start_timeout?: number | undefined;
   idle_timeout?: number | null | undefined;
   concurrency?: number | undefined;
+  most_tools?: number | undefined;
 }
 
 /** What happens to a server of the same name. */
@@ -700,6 +717,7 @@ export interface NewToken {
   scopes?: ('admin' | 'chat' | 'device' | 'tools')[] | undefined;
   label?: string | undefined;
   agents?: string[] | undefined;
+  answers?: boolean | undefined;
 }
 
 /** All nodes that count as alive; none where the gateway is alone. */
@@ -821,6 +839,12 @@ export interface ReasonView {
   text: string;
 }
 
+/** A tool that was refused, and why. */
+export interface RejectedTool {
+  name: string;
+  reason: string;
+}
+
 /** The label that a person gave a device. */
 export interface Relabelled {
   label: string;
@@ -847,6 +871,14 @@ export interface RemovedModel {
 export interface Renamed {
   session_id: string;
   name: string;
+}
+
+/** How the turn ended that answers the last message again. */
+export interface RetriedTurn {
+  session_id: string;
+  reason: 'aborted' | 'done' | 'error' | 'errors' | 'length' | 'limit' | 'pending' | 'refusal';
+  text: string;
+  fault?: TurnFault | undefined;
 }
 
 /** The token is revoked, and its connections are closed. */
@@ -944,6 +976,7 @@ export interface SessionView {
   state: string;
   name?: string | undefined;
   persona?: string | undefined;
+  ended?: EndView | undefined;
 }
 
 /** One setting. */
@@ -1188,6 +1221,7 @@ export interface ToolView {
   internal: boolean;
   definition: 'agreed' | 'changed' | 'changed_blocked' | 'new';
   missing: string;
+  refused_to: string[];
 }
 
 /** A sum of known counts, and the number of replies without a count (SPEC M6). */
@@ -1200,6 +1234,12 @@ export interface Total {
 export interface TrustedTools {
   name: string;
   tools: string[];
+}
+
+/** Why a turn has failed, for programs; `Ended.text` is for people. */
+export interface TurnFault {
+  of: 'call' | 'inside' | 'model';
+  code: string;
 }
 
 /** The last message of the person is removed, and all that followed it. */
@@ -1340,6 +1380,7 @@ export interface Operations {
   'GET /api/sessions/{session_id}/messages/{seq}/files/{index}': { path: { session_id: string; seq: string; index: string }; query: undefined; body: undefined; answer: Blob };
   'GET /api/sessions/{session_id}/state': { path: { session_id: string }; query: undefined; body: undefined; answer: SessionStateView };
   'POST /api/sessions/{session_id}/undo': { path: { session_id: string }; query: undefined; body: undefined; answer: UndoneTurn };
+  'POST /api/sessions/{session_id}/retry': { path: { session_id: string }; query: undefined; body: undefined; answer: RetriedTurn };
   'POST /api/sessions/{session_id}/abort': { path: { session_id: string }; query: undefined; body: undefined; answer: AbortStatus };
   'GET /api/agents': { path: undefined; query: undefined; body: undefined; answer: AgentList };
   'POST /api/agents': { path: undefined; query: undefined; body: NewAgent; answer: AgentView };

@@ -146,11 +146,12 @@ describe('without a click right before', () => {
 
 test('a device is told what the browser would say, and where it can be changed', async () => {
   const page = await tabs.open(['camera']);
-  const ask = (tool: string, permission: string) =>
-    evaluate(page, `askBrowser({ tool: '${tool}', permission: '${permission}' })`);
+  const ask = (tool: string, permission: string, args = {}) =>
+    evaluate(page, `askBrowser(${JSON.stringify({ tool, permission, arguments: args })})`);
   const howToEnable = `the browser's site settings for ${tabs.site.url}`;
   expect(await ask('camera', 'camera')).toBe('allow');
   expect(await ask('contacts', 'contacts')).toBe('allow');
   expect(await ask('record_audio', 'microphone')).toEqual({ decision: 'deny_forever', howToEnable });
-  expect(await ask('sensors', 'geolocation')).toBe('allow');
+  expect(await ask('sensors', 'geolocation', { type: 'gps' })).toEqual({ decision: 'deny_forever', howToEnable });
+  expect(await ask('sensors', 'geolocation', { type: 'gyroscope' })).toBe('allow');
 });

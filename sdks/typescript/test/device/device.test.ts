@@ -298,11 +298,15 @@ describe('the link', () => {
       { label: 'My page' },
       tool('shell', () => 1),
     );
-    const link = await greeted(1, { label: 'my_page_2' });
+    const link = await greeted(1, { label: 'my_page_2', notice: 'It is called so here.' });
     link.send({ type: 'tools_registered', count: 1, registered: 0, rejected: [{ name: 'shell', reason: 'built in' }] });
     await link.settled();
     expect(one.device.label).toBe('my_page_2');
     expect(one.device.rejected).toEqual({ shell: 'built in' });
+    expect(one.device.notice).toBe('It is called so here.');
+    link.send({ type: 'tools_withdrawn', tools: [{ name: 'look', reason: 'of a plugin' }], registered: 0 });
+    await link.settled();
+    expect(one.device.rejected).toEqual({ shell: 'built in', look: 'of a plugin' });
   });
 });
 

@@ -1,6 +1,7 @@
 import { BrowserToolError } from '../browser-tool-error.js';
 import { readMotion } from '../motion.js';
 import { findPosition } from '../position.js';
+import { SENSOR_PERMISSIONS } from '../sensor-permissions.js';
 import { type BrowserTool, PERSON_SECONDS, READ_ONLY } from '../tool.js';
 
 type SensorType = 'accelerometer' | 'gyroscope' | 'gps';
@@ -14,7 +15,7 @@ export const sensors: BrowserTool<'sensors'> = {
     properties: { type: { type: 'string', enum: ['accelerometer', 'gyroscope', 'gps'] } },
     required: ['type'],
   },
-  permissions: ['accelerometer', 'gyroscope', 'geolocation'],
+  permissions: Object.values(SENSOR_PERMISSIONS),
   timeout: PERSON_SECONDS,
   annotations: READ_ONLY,
   handler: async ({ type }: { type: SensorType }, context) => {
