@@ -90,6 +90,9 @@ class _Only:
 
     async def open(self, url: str = "") -> None: ...
 
+    async def leave(self) -> None:
+        """There are no other nodes."""
+
     async def drain(self, seconds: float) -> None: ...
 
     async def close(self) -> None: ...

@@ -23,5 +23,7 @@ async def gateway(tmp_path: Path) -> AsyncIterator[RunningGateway]:
 def desk(tmp_path: Path) -> Iterator[Desk]:
     """A desk without apps."""
     run_folder = Path(tempfile.mkdtemp(prefix="cetp"))  # addresses of sockets are short
-    yield Desk(tmp_path / "home", run_folder)
+    desk = Desk(tmp_path / "home", run_folder)
+    yield desk
+    desk.end_programs()
     shutil.rmtree(run_folder)

@@ -1,6 +1,9 @@
 """A person's computer with apps, and a bridge that runs on it."""
 
 import asyncio
+import contextlib
+import os
+import signal
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -14,6 +17,7 @@ from handspan.bridge.memory import AppSwitches
 from handspan.bridge.transport import Transport
 from handspan.client import Backoff
 from handspan.core.principals import OPERATOR
+from handspan.core.question_rights import person
 from handspan.core.questions import Answer, Question
 from handspan.core.results import Failure, Success
 from handspan.provider.manifests import install_manifest, remove_manifest
@@ -59,6 +63,22 @@ class Desk:
         socket = self.install(app_id)
         self.install(app_id, exec=[*argv, str(socket), *tools])
         return [*argv, str(socket), *tools]
+
+    def processes(self, app_id: str = "") -> list[int]:
+        """The processes of this app, or of all apps: their commands name a socket of this desk."""
+        begin = f"{self.environment['XDG_RUNTIME_DIR']}/handspan/{app_id}".encode()
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if any(word.startswith(begin) for word in (folder / "cmdline").read_bytes().split(b"\0")):
+                    found.append(int(folder.name))
+        return found
+
+    def end_programs(self) -> None:
+        """Kill the apps that run on after their bridge."""
+        for pid in self.processes():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     @asynccontextmanager
     async def bridged(
@@ -125,7 +145,7 @@ async def question(gateway: RunningGateway, kind: str) -> Question:
 async def answer(gateway: RunningGateway, kind: str, decision: Any) -> Question:
     """Answer the one open question."""
     asked = await question(gateway, kind)
-    assert await gateway.gateway.questions.answer(asked.id, Answer(decision), owner=OPERATOR.owner)
+    assert await gateway.gateway.questions.answer(asked.id, Answer(decision), person(OPERATOR))
     return asked
 
 

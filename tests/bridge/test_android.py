@@ -13,6 +13,8 @@ import pytest
 
 from handspan.bridge import AndroidTransport
 from handspan.bridge.adb import INSTALL
+from handspan.core.principals import OPERATOR
+from handspan.core.question_rights import person
 from handspan.testing import RunningGateway
 from handspan.wire.cetp import CetpError, CetpSuccess
 from tests.bridge.adb_server import AdbServer, adb_server
@@ -291,7 +293,7 @@ async def test_a_login_starts_the_app_s_own_screen_and_the_call_runs_then(
         asked = await question(gateway, "login")
         assert asked.action is not None and asked.action.intent == "com.example.ALLOW"
         assert asked.action.hint.startswith("Open the app (Through adb the caller is the shell user")
-        assert await gateway.gateway.questions.start_login(asked.id, owner="operator")
+        assert await gateway.gateway.questions.start_login(asked.id, person(OPERATOR))
         await until(lambda: phone.started)
         assert phone.started == [["-a", "com.example.ALLOW", "-p", FINANCE]]
         allowed.set()

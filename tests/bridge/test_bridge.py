@@ -1,7 +1,7 @@
 """Other apps' tools at a real gateway (SPEC D; cetp.md 8): found, called, refreshed, and what goes wrong with them."""
 
 import asyncio
-import contextlib
+import logging
 import os
 import signal
 from collections import Counter
@@ -16,12 +16,16 @@ import pytest
 from handspan.bridge import DesktopTransport, InProcessTransport, desktop
 from handspan.bridge.memory import AppSwitches
 from handspan.bridge.transport import ProviderApp
+from handspan.config.settings import McpServer
 from handspan.core.errors import ErrorCode
+from handspan.core.principals import OPERATOR
+from handspan.core.question_rights import person
 from handspan.core.questions import Answer
 from handspan.core.values import JsonObject
+from handspan.provider.connection import ProviderSocket
 from handspan.provider.launch import wait_until_listening
 from handspan.testing import RunningGateway
-from handspan.wire.cetp import CetpResponse, success, unanswered
+from handspan.wire.cetp import CetpResponse, CetpSuccess, execute_request, success, unanswered
 from tests.bridge.desk import Desk, answer, devices, failure, offered, question, value
 from tests.waiting import soon, until
 
@@ -38,7 +42,8 @@ CODES: dict[str, ErrorCode] = {
     "odd_code": "internal_error",
     "not_json": "internal_error",
 }
-UNANSWERED = ("cut_off", "cut_in_half", "not_http", "http_500", "says_more", "endless_head", "flood", "drip")
+UNANSWERED = ("cut_off", "cut_in_half", "not_http", "http_500", "says_more", "endless_head")
+TOO_LARGE = ("flood", "drip")
 
 
 def names(label: str, *tools: str) -> list[str]:
@@ -74,13 +79,13 @@ async def test_a_call_without_an_answer_is_tried_three_times_under_one_id(gatewa
 
 async def test_an_app_that_lies_floods_or_hangs_hurts_its_own_calls_alone(gateway: RunningGateway, desk: Desk) -> None:
     async with (
-        desk.provider("org.example.bad", ("echo", "hang", *UNANSWERED)),
+        desk.provider("org.example.bad", ("echo", "hang", *UNANSWERED, *TOO_LARGE)),
         desk.provider("org.example.good", ("echo",)),
         desk.bridged(gateway),
     ):
-        await offered(gateway, *names("bad", "echo", "hang", *UNANSWERED), "good__echo")
+        await offered(gateway, *names("bad", "echo", "hang", *UNANSWERED, *TOO_LARGE), "good__echo")
         hanging = asyncio.create_task(failure(gateway, "bad__hang"))
-        for tool in UNANSWERED:
+        for tool in (*UNANSWERED, *TOO_LARGE):
             assert (await failure(gateway, f"bad__{tool}")).code == "internal_error"
             assert await value(gateway, "good__echo", tool=tool) == {"tool": tool}
         assert await value(gateway, "bad__echo") == {}
@@ -90,27 +95,17 @@ async def test_an_app_that_lies_floods_or_hangs_hurts_its_own_calls_alone(gatewa
 async def test_an_app_that_is_killed_or_frozen_in_mid_call_hurts_its_own_calls_alone(
     gateway: RunningGateway, desk: Desk
 ) -> None:
-    *_, socket, _, _ = desk.process("org.example.bad", "echo", "die")
+    desk.process("org.example.bad", "echo", "die")
     async with desk.provider("org.example.good", ("echo",)), desk.bridged(gateway):
         await offered(gateway, "bad__echo", "bad__die", "good__echo")
         assert (await failure(gateway, "bad__die")).code == "internal_error"
         assert await value(gateway, "bad__echo", n=1) == {"n": 1}, "it is started again"
-        (process,) = processes_with(socket)
+        (process,) = desk.processes("org.example.bad")
         os.kill(process, signal.SIGSTOP)
         frozen = asyncio.create_task(value(gateway, "bad__echo", n=2))
         assert await value(gateway, "good__echo", n=3) == {"n": 3}
         os.kill(process, signal.SIGCONT)
         assert await soon(frozen) == {"n": 2}
-
-
-def processes_with(word: str) -> list[int]:
-    """The processes whose command has this word."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if word.encode() in (folder / "cmdline").read_bytes().split(b"\0"):
-                found.append(int(folder.name))
-    return found
 
 
 async def test_apps_come_change_and_go_while_calls_run(gateway: RunningGateway, desk: Desk) -> None:
@@ -166,6 +161,45 @@ async def test_only_tools_that_read_are_bridged_and_people_see_what_is_left_out(
         assert spec.spec.annotations.read_only
 
 
+@pytest.mark.parametrize("tool", TOO_LARGE)
+async def test_an_answer_that_is_too_large_is_fetched_once(gateway: RunningGateway, desk: Desk, tool: str) -> None:
+    async with desk.provider(FINANCE, (tool,)) as provider, desk.bridged(gateway):
+        await offered(gateway, f"finance__{tool}")
+        failed = await failure(gateway, f"finance__{tool}")
+        assert failed.code == "internal_error" and "its answer has more than 8,388,608 bytes" in failed.message
+        assert len(provider.calls(tool)) == 1
+
+
+async def test_an_app_whose_tools_can_not_be_listed_again_keeps_them_and_people_see_why(
+    gateway: RunningGateway, desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    why = "Its tools could not be listed again, and stay as they were: [RATE_LIMITED] As the test wants: no list"
+
+    async def notes() -> list[str]:
+        found: list[str] = (await devices(gateway))["finance"]["notes"]
+        return found
+
+    async with desk.provider(FINANCE, ("echo",)) as provider, desk.bridged(gateway):
+        await offered(gateway, "finance__echo")
+        provider.list_error = "RATE_LIMITED"
+        await gateway.restart()
+        await until(lambda: f"{FINANCE}: {why}" in caplog.messages)
+        await offered(gateway, "finance__echo")
+
+        async def is_told() -> bool:
+            return await notes() == [why]
+
+        await until(is_told)
+        assert await value(gateway, "finance__echo", n=1) == {"n": 1}
+        provider.list_error = ""
+        await gateway.restart()
+
+        async def is_right() -> bool:
+            return "finance" in await devices(gateway) and await notes() == []
+
+        await until(is_right)
+
+
 async def test_an_app_can_be_disabled_alone(gateway: RunningGateway, desk: Desk) -> None:
     async with (
         desk.provider(FINANCE, ("echo",)),
@@ -196,6 +230,22 @@ async def test_labels_that_clash_get_a_suffix_that_stays(gateway: RunningGateway
             await offered(gateway, "notes__echo", "notes_2__words", "app_9_lives__echo")
 
 
+async def test_an_app_with_the_name_of_an_mcp_server_is_bridged_under_another_label_that_stays(
+    gateway: RunningGateway, desk: Desk
+) -> None:
+    servers = gateway.gateway.app.mcp
+    async with desk.provider("org.a.notes", ("echo",)), desk.provider("org.b.mail", ("echo",)):
+        async with desk.bridged(gateway):
+            await offered(gateway, "notes__echo", "mail__echo")
+            await servers.add("notes", McpServer(command="no-such-program-for-tests"))
+            await offered(gateway, "notes_2__echo", "mail__echo")
+        await servers.add("mail", McpServer(command="no-such-program-for-tests"))
+        for _ in range(2):
+            async with desk.bridged(gateway):
+                await offered(gateway, "notes_2__echo", "mail_2__echo")
+        await servers.forget("mail")
+
+
 async def test_fifty_apps_are_bridged_at_once(gateway: RunningGateway, desk: Desk) -> None:
     ids = [f"org.example.app{number}" for number in range(50)]
     async with AsyncExitStack() as stack:
@@ -223,6 +273,7 @@ async def test_an_app_is_started_when_the_person_trusts_it_and_that_is_remembere
         await offered(gateway, "finance__echo", "finance__die")
         assert (await failure(gateway, "finance__die")).code == "internal_error"  # started anew, and died, three times
         assert await value(gateway, "finance__echo", n=1) == {"n": 1}
+    desk.end_programs()
     async with desk.bridged(gateway, trusts_all=False):
         await offered(gateway, "finance__echo", "finance__die")
         assert await gateway.gateway.questions.open_for(owner="operator") == []
@@ -234,7 +285,34 @@ async def test_an_app_is_started_when_the_person_trusts_it_and_that_is_remembere
         )
 
 
-async def test_an_app_that_starts_slowly_is_started_once_and_ends_with_the_bridge(
+async def test_apps_that_the_bridge_has_started_run_on_when_it_ends(
+    gateway: RunningGateway, desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "handspan.bridge")
+    socket = desk.install(FINANCE)
+    desk.process(FINANCE, "echo", "hang")
+    other = ProviderSocket(FINANCE, socket)
+    async with desk.bridged(gateway):
+        await offered(gateway, "finance__echo", "finance__hang")
+        hanging = asyncio.create_task(other.call(execute_request("hang", {})))  # another consumer uses it, too
+    (pid,) = desk.processes(FINANCE)
+    assert f"{FINANCE} runs on: it ends by itself, or with `kill {pid}`" in caplog.messages
+    assert isinstance(await soon(other.call(execute_request("echo", {"n": 1}))), CetpSuccess)
+    assert not hanging.done()
+    hanging.cancel()
+    await asyncio.gather(hanging, return_exceptions=True)
+    other.close()
+
+
+async def test_nobody_is_asked_about_a_program_that_does_not_exist(gateway: RunningGateway, desk: Desk) -> None:
+    desk.install(FINANCE, exec=["/usr/bin/no-such-finance", "serve"])
+    async with desk.bridged(gateway, trusts_all=False) as bridge:
+        await until(lambda: FINANCE in bridge.apps and "does not exist" in bridge.apps[FINANCE].state)
+        assert "'/usr/bin/no-such-finance', which does not exist: install the app again" in bridge.apps[FINANCE].state
+        assert await gateway.gateway.questions.open_for(owner="operator") == []
+
+
+async def test_an_app_that_starts_slowly_is_started_once_and_one_that_never_listens_ends_with_the_bridge(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(desktop, "wait_until_listening", partial(wait_until_listening, seconds=1.0))
@@ -274,7 +352,7 @@ async def test_a_yes_to_one_command_does_not_start_another_that_took_its_place(
         await until(both)
         for one in await opened(owner="operator"):
             if one.action is not None and one.action.new is not None and one.action.new["starts"] == first:
-                assert await gateway.gateway.questions.answer(one.id, Answer("allow"), owner="operator")
+                assert await gateway.gateway.questions.answer(one.id, Answer("allow"), person(OPERATOR))
         (left,) = await opened(owner="operator")
         assert left.action is not None and left.action.new == {"app": FINANCE, "starts": second}
         assert "finance__words" not in {entry.spec.name for entry in gateway.gateway.app.registry}
@@ -362,7 +440,7 @@ async def test_a_login_is_started_for_the_person_and_the_call_runs_then(gateway:
         asked = await question(gateway, "login")
         assert asked.action is not None
         assert (asked.action.intent, asked.action.hint) == ("org.example.fake.ALLOW", "Open the app")
-        assert await gateway.gateway.questions.start_login(asked.id, owner="operator")
+        assert await gateway.gateway.questions.start_login(asked.id, person(OPERATOR))
         await until(marker.exists)
         provider.is_authorized = True
         await answer(gateway, "login", "allow")
@@ -383,7 +461,7 @@ async def test_a_login_that_fails_leaves_its_last_words_in_the_log(
         await offered(gateway, "finance__login")
         calling = asyncio.create_task(failure(gateway, "finance__login"))
         asked = await question(gateway, "login")
-        assert await gateway.gateway.questions.start_login(asked.id, owner="operator")
+        assert await gateway.gateway.questions.start_login(asked.id, person(OPERATOR))
         said = f"The login of {FINANCE} ended with exit code 3: There is no window: run this with --yes."
         await until(lambda: said in caplog.messages)
         await answer(gateway, "login", "deny")

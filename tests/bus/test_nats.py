@@ -14,6 +14,7 @@ from handspan.core.bus import BusEvent, DeviceChanged, TokenRevoked, ToolsChange
 from handspan.core.errors import ConfigError
 from handspan.core.events import TextArrived
 from handspan.core.nodes import LinkDown, NoSuchNode
+from tests.bus.rows import NEW, NodeRows
 from tests.bus.test_bus import EVENTS
 from tests.nats_engine import NatsEngine, need_server
 from tests.waiting import soon, until
@@ -25,12 +26,14 @@ KEY = b"k" * 32
 class Node:
     """One node of a test: its link, its bus, and what arrived."""
 
-    def __init__(self, name: str, url: str) -> None:
+    def __init__(self, name: str, url: str, rows: NodeRows) -> None:
         self.name = name
         self.messages: list[tuple[str, bytes]] = []
         self.events: list[BusEvent] = []
         self.remote: list[bool] = []
-        self.link = NatsLink(LinkOptions((url,)), self._respond)
+        rows.nodes.setdefault(name, NEW)
+        self.senders = rows.senders()
+        self.link = NatsLink(LinkOptions((url,)), self._respond, self.senders)
         self.bus = NatsBus(strict=True)
         for kind in get_args(BusEvent):
             self.bus.subscribe(kind, self._hear)
@@ -45,9 +48,10 @@ class Node:
 
 
 @asynccontextmanager
-async def open_node(name: str, url: str, key: bytes = KEY) -> AsyncIterator[Node]:
+async def open_node(name: str, url: str, rows: NodeRows, key: bytes = KEY) -> AsyncIterator[Node]:
     """A node that follows the owner ann and the session s."""
-    node = Node(name, url)
+    node = Node(name, url, rows)
+    await node.senders.look()
     node.bus.follow_owner("ann")
     node.bus.follow_session("s")
     await node.link.open(key, name)
@@ -60,12 +64,13 @@ async def open_node(name: str, url: str, key: bytes = KEY) -> AsyncIterator[Node
 
 
 @asynccontextmanager
-async def open_two(url: str) -> AsyncIterator[tuple[Node, Node]]:
-    """Two nodes."""
+async def open_two(url: str, rows: NodeRows | None = None) -> AsyncIterator[tuple[Node, Node]]:
+    """Two nodes. The second one's row is new to the first."""
+    rows = rows or NodeRows()
     async with AsyncExitStack() as stack:
         yield (
-            await stack.enter_async_context(open_node("a" * 32, url)),
-            await stack.enter_async_context(open_node("b" * 32, url)),
+            await stack.enter_async_context(open_node("a" * 32, url, rows)),
+            await stack.enter_async_context(open_node("b" * 32, url, rows)),
         )
 
 
@@ -117,7 +122,10 @@ async def test_a_node_that_follows_no_longer_gets_no_more_events(engine: NatsEng
 
 
 async def test_a_message_without_the_signature_of_a_node_changes_nothing(engine: NatsEngine) -> None:
-    async with open_two(engine.url) as (one, other), open_node("c" * 32, engine.url, b"another key") as stranger:
+    async with (
+        open_two(engine.url) as (one, other),
+        open_node("c" * 32, engine.url, NodeRows(), b"another key") as stranger,
+    ):
         stranger.bus.publish(ToolsChanged("ann"))
         stranger.link.send(other.name, "frame", b"do it")
         client = await nats.connect(engine.url)
@@ -224,15 +232,15 @@ async def test_the_link_comes_back_by_itself_when_the_server_has_closed_it_for_g
 
 async def test_a_server_that_is_not_there_or_refuses_the_user_is_named_with_the_remedy() -> None:
     need_server()
-    link = NatsLink(LinkOptions(("nats://127.0.0.1:1",)), lambda kind, body: None)
+    link = NatsLink(LinkOptions(("nats://127.0.0.1:1",)), lambda kind, body: None, NodeRows().senders())
     with pytest.raises(ConfigError, match=r"cluster\.url: no connection to NATS"):
         await link.open(KEY, "n")
     with NatsEngine("--user", "ann", "--pass", "secret") as server:
-        wrong = NatsLink(LinkOptions((server.url,), "ann", "wrong"), lambda kind, body: None)
+        wrong = NatsLink(LinkOptions((server.url,), "ann", "wrong"), lambda kind, body: None, NodeRows().senders())
         with pytest.raises(ConfigError, match="credentials") as refused:
             await wrong.open(KEY, "n")
         assert "wrong" not in str(refused.value)
-        right = NatsLink(LinkOptions((server.url,), "ann", "secret"), lambda kind, body: None)
+        right = NatsLink(LinkOptions((server.url,), "ann", "secret"), lambda kind, body: None, NodeRows().senders())
         await right.open(KEY, "n")
         assert right.is_up
         await right.close()

@@ -8,6 +8,7 @@ import pytest
 
 from handspan.bus.link import LinkOptions, NatsLink
 from handspan.core.errors import ConfigError
+from tests.bus.rows import NodeRows
 from tests.nats_engine import NatsEngine, need_server
 
 pytestmark = pytest.mark.anyio
@@ -15,7 +16,8 @@ pytestmark = pytest.mark.anyio
 
 def link(**options: object) -> NatsLink:
     """A link that answers nothing."""
-    return NatsLink(LinkOptions(**options), lambda kind, body: None)  # type: ignore[arg-type] # names of a test
+    given = LinkOptions(**options)  # type: ignore[arg-type] # names of a test
+    return NatsLink(given, lambda kind, body: None, NodeRows().senders())
 
 
 def make_certificate(certificate: Path, key: Path) -> None:

@@ -65,7 +65,7 @@ def test_a_walk_through_everything_breaks_nothing() -> None:
 
 
 def test_an_answer_of_somebody_else_that_counts_is_found(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
-    def anybody(self: Connection, peer: Any, frame: Any) -> None:
+    def anybody(self: Connection, peer: Any, frame: Any, size: int) -> None:
         assert [one.calls.receive_answer(frame) for one in self._doors.peers]
 
     monkeypatch.setattr(Connection, "_take_result", anybody)

@@ -195,3 +195,16 @@ def test_a_call_shows_what_its_tool_reports_unless_it_shall_be_quiet(run: Shell,
             assert terminal.ended() == 0
         assert "one" not in shown
         assert run("call", "count").stderr.count("one") == 0, "a script sees the result alone"
+
+
+def test_the_limit_of_requests_holds_only_where_there_is_a_request_and_its_setting_is_named(run: Shell) -> None:
+    args = {"path": "large.txt", "content": "x" * 1_300_000}
+    line = json.dumps({"tool": "write_file", "args": args})
+    inside = run("call", "write_file", "-", given=json.dumps(args))
+    assert inside.returncode == 0 and json.loads(inside.stdout)["status"] == "success", inside.stdout[:300]
+    assert json.loads(run("call", "--batch", given=line).stdout)["status"] == "success"
+    with serving(run):
+        for words, given in ((("write_file", "-"), json.dumps(args)), (("--batch",), line)):
+            done = run("call", *words, given=given)
+            assert done.returncode == 1 and "the limit of the setting gateway.request_bytes" in done.stdout, done.stdout
+        assert run("call", "write_file", "-", "--embedded", given=json.dumps(args)).returncode == 0

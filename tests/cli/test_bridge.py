@@ -75,7 +75,7 @@ def test_an_agent_answers_from_the_data_of_an_app(run: Shell, run_folder: str) -
         bridge.until(r"may it be started\? Answer on the page; or `handspan questions`")
         done = run("questions", "answer", tour.question("trust"), "allow")
         assert done.returncode == 0, done.stderr
-        bridge.until(r"1 tools as finance__")
+        bridge.until(r"1 tool as finance__")
         assert "finance__get_holdings" in listed(run)
         with run.at_terminal("chat", "get the holdings of my portfolio") as chat:
             chat.until(r"Are you logged in\?")

@@ -67,7 +67,7 @@ def test_what_is_not_there_is_told_in_words_and_exits_with_1(run: Shell, words: 
     assert said in done.stderr and "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("words", [("",), ("  ",), ("a", "b"), ("--nope",)])
+@pytest.mark.parametrize("words", [("",), ("  ",), ("", " "), ("--nope",)])
 def test_wrong_usage_exits_with_2(run: Shell, words: tuple[str, ...]) -> None:
     assert run("chat", *words).returncode == 2
 
@@ -113,6 +113,13 @@ def test_the_time_in_tokyo_is_really_looked_up(run: Shell) -> None:
     assert done.returncode == 0
     assert re.search(r"^\[get_current_time: ok, [\d.]+ ms\]$", done.stdout, re.MULTILINE)
     assert "(UTC+09:00)" in done.stdout and "stand-in" in done.stdout
+
+
+def test_words_without_quotes_are_one_question_and_options_between_them_still_count(run: Shell) -> None:
+    done = run("chat", "--json", "What", "time", "is", "--agent", "General", "it", "in", "Tokyo?")
+    assert done.returncode == 0, done.stderr
+    assert '"get_current_time"' in done.stdout
+    assert run("chat", "6", "-", "2").returncode == 0  # a lone minus is standard input only at the end
 
 
 def test_a_file_is_really_written_and_then_read(run: Shell) -> None:
@@ -501,6 +508,43 @@ async def test_an_answer_is_shown_while_it_arrives_and_what_arrived_is_kept(run:
     assert isinstance(first, AssistantMessage) and first.stop == "aborted"
     assert first.text.startswith("Once upon a time")
     assert "Once upon a time" in str(server.asked[-1].body)
+
+
+@pytest.mark.anyio
+async def test_an_answer_that_comes_without_pieces_is_printed(run: Shell) -> None:
+    async with FakeModelServer([Turn(text="All at once.", delta=0)]) as server:
+        use(run, server, "openai-responses")
+        done = await asyncio.to_thread(run, "chat", "hi")
+    assert done.stdout == "All at once.\n"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("api", APIS)
+async def test_how_a_turn_ended_is_shown_later_and_retry_begins_it_again(run: Shell, api: Api) -> None:
+    story = Turn(text="Once upon a time there was a king who lived in a castle far away from here.", fault="cut")
+    async with FakeModelServer([Turn(fault="auth"), story, Turn(text="They lived happily.")]) as server:
+        use(run, server, api)
+        first = await asyncio.to_thread(run, "chat", "tell me a story")
+        shown = (await asyncio.to_thread(run, "sessions", "show", "last")).stdout
+        assert first.returncode == 1 and shown.startswith("# tell me a story\n")
+        [end] = [line for line in shown.splitlines() if line.startswith("**The model can't answer: ")]
+        assert api in end and "[20" in end
+
+        again = await asyncio.to_thread(run, "chat", "--session", "last", given="/retry\n")
+        assert "last turn: The model can't answer" in again.stdout
+        assert "Once upon" in again.stdout and "The answer broke off" in again.stdout
+        assert "chunked" not in again.stdout
+        messages = json.loads((await asyncio.to_thread(run, "sessions", "show", "last", "--json")).stdout)
+        assert messages[1]["content"].startswith("Once upon")
+        ended = messages[1]["ended"]
+        assert (ended["reason"], ended["fault"]) == ("error", {"of": "model", "code": "cut"})
+        exported = json.loads((await asyncio.to_thread(run, "sessions", "export", "last", "--json")).stdout)
+        assert exported["ends"] == [ended]
+
+        last = await asyncio.to_thread(run, "chat", "--session", "last", given="/retry\n")
+        assert "They lived happily." in last.stdout
+        shown = (await asyncio.to_thread(run, "sessions", "show", "last")).stdout
+    assert "broke off" not in shown and "Once upon" not in shown and "They lived happily." in shown
 
 
 @pytest.mark.anyio

@@ -75,6 +75,19 @@ async def test_markdown_is_rendered_and_line_breaks_stay() -> None:
     assert "x = 1" in lines[6]
 
 
+async def test_tags_of_html_are_shown_as_they_are_written() -> None:
+    block = "<div align='left'>\n<p>Whole lines</p>\n</div>"
+    answer = f"Use <b>bold</b> and<br>a **break**.\n\n{block}\n\n- item <kbd>Esc</kbd>\n\n  <hr>\n"
+    assert await shown([TextArrived(answer), Ended("done", "")]) == [
+        "Use <b>bold</b> and<br>a break.",
+        "<div align='left'>",
+        "<p>Whole lines</p>",
+        "</div>",
+        " • item <kbd>Esc</kbd>",
+        "   <hr>",
+    ]
+
+
 async def test_on_a_wide_terminal_words_stay_readable_and_code_and_tables_have_its_width() -> None:
     words, code, cell = "word " * 60, "x" * 150, "cell " * 30
     answer = f"{words}\n\n- {words}\n\n---\n\n```\n{code}\n```\n\n| a |\n|---|\n| {cell} |\n"
@@ -183,6 +196,21 @@ async def test_other_notes_are_lines_of_their_own() -> None:
     )
     assert lines[0].startswith("Waiting for your answer on the device 'phone'")
     assert lines[-2:] == ["(Busy; trying again in 3 s)", "why"]
+
+
+async def test_a_note_beside_a_single_answer_begins_a_line_of_its_own() -> None:
+    made = console()
+    beside = Console(file=made.file, force_terminal=True, width=80, height=24, highlight=False, no_color=True)
+    screen = RichScreen(made, beside, once=True)
+    screen(RoundBegan(1))
+    screen(RetryComing("Look at the port.", 3.0))
+    screen(Ended("error", "why"))
+    assert last_lines(made) == ["(Look at the port; trying again in 3 s)", "why"]
+
+
+async def test_an_answer_that_came_while_the_link_was_down_is_shown_at_the_end_and_only_once() -> None:
+    assert await shown([RoundBegan(1), Ended("done", "It rains.")]) == ["It rains."]
+    assert await shown([RoundBegan(1), TextArrived("It rains."), Ended("done", "It rains.")]) == ["It rains."]
 
 
 async def test_a_message_of_an_agent_is_a_line_of_its_own() -> None:

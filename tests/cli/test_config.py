@@ -1,7 +1,10 @@
 """`handspan config` (SPEC U2, U4)."""
 
 import json
+import os
 from typing import Any
+
+import pytest
 
 from tests.cli.shell import Shell
 
@@ -47,6 +50,38 @@ def test_no_secret_is_shown(run: Shell) -> None:
 def test_settings_that_can_not_be_used_are_told(run: Shell) -> None:
     done = run("config", HANDSPAN_NOPE="1")
     assert done.returncode == 1 and "HANDSPAN_NOPE" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ('model = "openai:gpt-5"\n', "model: there is no key for openai-responses. Set OPENAI_API_KEY"),
+        ('[models.m]\napi = "openai-chat"\nkey = "env:NOPE"\n', "models.m.key: the environment variable 'NOPE'"),
+        ('[agents.a]\nmodel = "openai:gpt-5"\n', "agents.a.model: there is no key for openai-responses"),
+        ('state = "/proc/nope"\n', "state: '/proc/nope' can't be used: No such file or directory"),
+        ('workspace = "/proc/nope"\n', "workspace: '/proc/nope' can't be used: No such file or directory"),
+        ('[agents.a]\ntools = ["raed_file"]\n', "agents.a.tools: 'raed_file' matches no tool that is here now"),
+        (
+            '[tools.mcp_servers.x]\ncommand = "true"\nurl = "http://127.0.0.1:1/"\n',
+            "tools.mcp_servers.x: it has a 'command' and a 'url': keep one.",
+        ),
+    ],
+    ids=["model", "key", "agent", "state", "workspace", "tools", "server"],
+)
+def test_a_check_finds_what_a_start_and_the_doctor_find(run: Shell, content: str, problem: str) -> None:
+    run.config(content)
+    done = run("config", "check", PATH=os.environ["PATH"])
+    assert done.returncode == 1 and problem in done.stderr, done.stderr
+    assert not run.state.exists() and "Traceback" not in done.stderr
+    assert "FAIL" in run("doctor", "--embedded").stdout
+
+
+def test_a_check_of_good_settings_leaves_nothing_behind(run: Shell) -> None:
+    run.config(f'state = "{run.home}/st"\nworkspace = "{run.home}/ws"\n[agents.a]\ntools = ["read_*", "phone__x"]\n')
+    before = sorted(run.home.rglob("*"))
+    done = run("config", "check")
+    assert (done.returncode, "no error." in done.stdout) == (0, True), done.stderr
+    assert sorted(run.home.rglob("*")) == before
 
 
 def test_a_check_refuses_hooks_and_models_that_do_not_exist(run: Shell) -> None:

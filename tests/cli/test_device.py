@@ -107,6 +107,25 @@ def test_a_tool_that_the_gateway_does_not_take_is_told(run: Shell) -> None:
         assert "Tools: laptop__device_info. " in told
 
 
+def test_a_device_that_is_called_like_an_mcp_server_is_told_its_other_label_and_people_see_why(run: Shell) -> None:
+    why = "Names that begin with 'laptop__' are for the MCP server 'laptop'. This device is called 'laptop_2' here."
+    with serving(run), device(run) as laptop:
+        run("mcp", "add", "laptop", "http://127.0.0.1:9/mcp")
+        laptop.until(r"as 'laptop_2'. Tools: laptop_2__device_info")
+        assert why in " ".join(laptop.until(r"is called 'laptop_2'\s+here\.").split())
+        assert f"laptop_2: {why}" in " ".join(run("devices").stdout.split())
+        said = " ".join(run("tools", "why", "laptop__device_info").stdout.split())
+        assert "The name is reserved for the MCP server 'laptop'." in said
+
+
+def test_a_device_is_told_its_other_label_once(run: Shell) -> None:
+    with serving(run):
+        run("mcp", "add", "laptop", "http://127.0.0.1:9/mcp")
+        with run.at_terminal("device", "--label", "laptop") as laptop:
+            shown = laptop.until(r"(?s)Connected to .*is called 'laptop_2'\s+here\.")
+            assert shown.count("Names that begin with") == 1
+
+
 # What it is for.
 
 

@@ -19,7 +19,7 @@ from mcp import Client as McpClient
 from mcp import MCPError, StdioServerParameters
 from tests.cli.gateways import address, program, serving
 from tests.cli.shell import Shell
-from tests.gateway.mcp.test_door import ERAS, PIXEL, add_blocking_tool, codes, names, phone, texts
+from tests.gateway.mcp.test_door import ANSWERS, ERAS, PIXEL, add_blocking_tool, codes, names, phone, texts
 from tests.gateway.mcp.test_fast_calls import Route
 from tests.waiting import until
 
@@ -62,7 +62,7 @@ async def test_a_program_gets_the_tools_of_a_running_gateway_over_standard_input
     options: dict[str, Any] = {"message_handler": hear, "elicitation_callback": elicit}
     agents = {"Careful": {"mode": "ask_always"}}
     async with (
-        running_gateway(tmp_path / "gateway", agents=agents) as gateway,
+        running_gateway(tmp_path / "gateway", agents=agents, mcp=ANSWERS) as gateway,
         stdio_client(tmp_path, gateway, mode, ("--agent", "Careful"), **options) as client,
     ):
         gateway.gateway.app.registry.register(Route())
@@ -76,7 +76,7 @@ async def test_a_program_gets_the_tools_of_a_running_gateway_over_standard_input
             photo = await client.call_tool("phone__camera", {}, progress_callback=report)
             images = [block for block in photo.content if isinstance(block, types.ImageContent)]
             assert [base64.b64decode(image.data) for image in images] == [PIXEL]
-            assert any("Waiting for a person" in str(text) for text in reports)
+            assert any("Waiting for your answer" in str(text) for text in reports)
         began = add_blocking_tool(gateway)
         calling = asyncio.create_task(client.call_tool("block", {}))
         await until(began.is_set)
@@ -227,6 +227,27 @@ def test_a_file_of_this_folder_is_added_with_its_full_path(run: Shell, monkeypat
     assert f"'server.py' becomes {path!r}: the program runs in the workspace" in done.stderr
     kept = json.loads((run.home / ".config" / "handspan" / "mcp.json").read_text(encoding="utf-8"))
     assert kept["mcpServers"]["weather"]["args"] == [path]
+
+
+def test_folders_of_this_folder_are_added_with_their_full_paths(run: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = run.home / "project"
+    (here / "docs").mkdir(parents=True)
+    (here / "served").mkdir()
+    monkeypatch.chdir(here)
+    words = ("true", ".", "..", "docs", "./new.db", "--root=docs", "--log=./log", "--level=info", "-m", "served")
+    done = run.started("mcp", "add", "files", "--env", "ROOT=./docs", "--env", "MODE=docs", "--", *words)
+    assert f"'.' becomes {str(here)!r}: the program runs in the workspace" in done.stderr
+    run.started("mcp", "add", "fetched", "--", "uvx", "--from", "./docs", "docs", "served")
+    file = run.home / ".config" / "handspan" / "mcp.json"
+    kept = json.loads(file.read_text(encoding="utf-8"))["mcpServers"]
+    docs = str(here / "docs")
+    paths = [str(here), str(run.home), docs, str(here / "new.db"), f"--root={docs}", f"--log={here / 'log'}"]
+    assert kept["files"]["args"] == [*paths, "--level=info", "-m", "served"], "a module has a name, not a path"
+    assert kept["files"]["env"] == {"ROOT": docs, "MODE": "docs"}
+    assert kept["fetched"]["args"] == ["--from", docs, "docs", str(here / "served")], "so has a package"
+    (here / ".mcp.json").write_text(json.dumps({"mcpServers": {"imported": {"command": "true", "args": ["."]}}}))
+    imported = run("mcp", "import", str(here / ".mcp.json"))
+    assert "imported: the program runs in the workspace, so this is a path there: '.'" in imported.stderr
 
 
 def test_a_program_that_the_gateway_would_not_find_is_added_with_its_full_path(run: Shell) -> None:

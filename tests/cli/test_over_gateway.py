@@ -659,3 +659,17 @@ def test_a_connected_device_is_renamed_from_its_next_connection_on(run: Shell, g
         assert said.startswith("The device 'laptop' is called 'desk' from its next connection on. Until then its tools")
         assert "connected as laptop" in run("devices").stdout
         assert "Call 'laptop__device_info' until then." in run("call", "desk__device_info").stdout
+
+
+def test_a_token_that_lets_in_another_device_is_revoked_when_the_person_says_so(run: Shell, gateway: Terminal) -> None:
+    made = json.loads(run("tokens", "new", "lamp", "--scope", "device", "--json").stdout)["token"]
+    for label in ("lamp", "desk"):
+        with device(run, "--url", address(run), "--token", made, label=label):
+            pass
+    with run.at_terminal("devices", "forget", "lamp") as terminal:
+        terminal.until(r"Revoke it, and end desk, too\?")
+        terminal.type("y\n")
+        assert terminal.ended() == 0
+        assert "It also lets in 'desk'" in terminal.seen and "The token is revoked." in terminal.seen
+    refused = run("device", "--url", address(run), "--token", made, "--label", "desk")
+    assert refused.returncode == 1

@@ -69,7 +69,8 @@ def test_a_device_pairs_with_the_code_once(run: Shell) -> None:
         done = run("pair")
         assert done.returncode == 0 and address(run) in done.stdout and done.stderr == ""
         assert re.search(rf"pairs at {re.escape(address(run))} with the code {CODE}\n", done.stdout)
-        assert re.search(rf"once, {UNTIL.format(5)}; its scopes: chat, device\n", done.stdout)
+        assert re.search(rf"once, {UNTIL.format(5)}; its scopes: device\n", done.stdout)
+        assert "needs another code: --scope chat --scope device\n" in done.stdout
         assert "phones can't reach this address: start the gateway with --lan --tls" in done.stdout
         (code,) = set(re.findall(CODE, done.stdout))
         with device(run, "--url", address(run), "--pair", code) as laptop:
@@ -78,13 +79,23 @@ def test_a_device_pairs_with_the_code_once(run: Shell) -> None:
         assert again.returncode == 1 and "wrong, used or too old" in again.stderr
 
 
+def test_the_code_of_a_link_gives_a_device_and_nothing_else(run: Shell) -> None:
+    with serving(run):
+        code = json.loads(run("pair", "--json").stdout)["code"]
+        with asking(run) as remote:
+            paired = remote.change("POST", "/pair", dict[str, object], {"code": code})
+        assert str(paired["message"]).endswith("It may do what its scopes say: device.")
+        with asking(run, str(paired["token"])) as remote, pytest.raises(RemoteRefused, match="lacks the scope"):
+            remote.get("/api/sessions", JsonObject)
+
+
 def test_programs_get_the_code_with_its_end_and_where_it_is_good(run: Shell) -> None:
     with serving(run):
         before = datetime.now().astimezone()
-        done = run("pair", "--json", "--scope", "device", "--scope", "device")
+        done = run("pair", "--json", "--scope", "chat", "--scope", "device", "--scope", "device")
         assert (done.returncode, done.stderr) == (0, "")
         told = json.loads(done.stdout)
-        assert told["scopes"] == ["device"] and told["expires_in"] == 300 and told["url"] == address(run)
+        assert told["scopes"] == ["chat", "device"] and told["expires_in"] == 300 and told["url"] == address(run)
         assert told["link"] == f"{address(run)}/device#code={told['code']}" and told["reachable_by_others"] is False
         assert datetime.fromisoformat(told["expires"]) - before >= timedelta(seconds=299)
         with asking(run) as remote:

@@ -136,6 +136,18 @@ def test_the_check_names_what_is_wrong_with_its_clause(run: Shell, runtime: Path
     assert wrong == {("1.6", "wrong"), ("3.4", "warning"), ("6.6", "warning"), ("6.6", "wrong")}
 
 
+def test_the_check_blames_a_login_before_the_list_and_no_unknown_field(run: Shell, runtime: Path) -> None:
+    async def check_while_it_runs() -> subprocess.CompletedProcess[str]:
+        async with FakeProvider(runtime / "fake.sock", ["echo"]) as provider:
+            provider.list_error = "AUTH_REQUIRED"
+            return await asyncio.to_thread(run, "provider", "check", str(provider.path), "--json")
+
+    results = json.loads(asyncio.run(check_while_it_runs()).stdout)["results"]
+    wrong = {one["clause"]: one["text"] for one in results if one["verdict"] == "wrong"}
+    assert wrong["5.4"].startswith("list_tools failed: it is called when no person is there, so it needs no login")
+    assert "1.1" not in wrong
+
+
 def test_every_command_has_its_help(run: Shell) -> None:
     done = run("provider", "--help")
     assert done.returncode == 0

@@ -99,6 +99,16 @@ def test_a_retry_is_told_with_its_reason() -> None:
     queued = "(100 requests to m run already; this one waits for its turn)\n"
     assert shown(RequestQueued("m", 100)) == queued
     assert shown(RetryComing("Too many requests", 3.2)) == "(Too many requests; trying again in 3 s)\n"
+    assert shown(RetryComing("Look at the port.", 3.2)) == "(Look at the port; trying again in 3 s)\n"
+
+
+def test_an_answer_that_came_while_the_link_was_down_is_shown_at_the_end_and_only_once() -> None:
+    call = "[look: ok, 12 ms]\n"
+    assert shown(RoundBegan(1), STARTED, FINISHED, Ended("done", "It rains.")) == f"{call}It rains.\n"
+    assert shown(RoundBegan(1), TextArrived("It "), Ended("done", "It rains.")) == "It rains.\n"
+    assert shown(RoundBegan(1), TextArrived("It rains."), Ended("done", "It rains.")) == "It rains.\n"
+    assert shown(TextArrived("It rains."), RoundBegan(2), Ended("done", "It rains.")) == "It rains.\n"
+    assert shown(RoundBegan(1), Ended("aborted", "It")) == "(aborted)\n"
 
 
 def test_at_a_terminal_what_runs_stands_in_a_last_line_that_goes() -> None:

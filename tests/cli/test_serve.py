@@ -149,7 +149,7 @@ def test_at_a_terminal_it_shows_a_link_and_a_code(run: Shell) -> None:
     with run.at_terminal("serve", "--port", "0", "--model", "offline") as terminal:
         shown = terminal.until("State ")
         assert re.search(r"Page     http://127.0.0.1:\d+/signin\?code=\S{43}\s", shown)
-        assert re.search(r"the code \d{4}-\d{4}-\d{4} within 5 minutes", shown)
+        assert re.search(r"the code \d{4}-\d{4}-\d{4} within 5 minutes;\s+its scopes: chat, device\s", shown)
         assert "/signin?code=" in refused_at_terminal(run)
         assert "code=" not in run("serve", "--port", "0").stderr
 

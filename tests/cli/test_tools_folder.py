@@ -30,6 +30,28 @@ def test_a_tool_that_is_written_beside_a_running_gateway_works_at_once(run: Shel
         assert (done.returncode, done.stdout) == (0, "The tools folder has 1 tool.\n")
 
 
+def test_a_tool_that_other_users_can_write_is_not_run_and_doctor_says_what_to_type(run: Shell) -> None:
+    run.tool("dice", DICE)
+    file = run.home / ".config" / "handspan" / "tools" / "dice.py"
+    file.chmod(0o666)
+    refused = run("call", "roll_dice", '{"count": 3}')
+    assert refused.returncode == 1 and '"code":"tool_not_found"' in refused.stdout
+    found = run("doctor", "--embedded")
+    assert found.returncode == 1 and f"chmod o-w {file}" in found.stdout
+    file.chmod(0o644)
+    assert run("call", "roll_dice", '{"count": 3}').returncode == 0
+
+
+def test_settings_that_other_users_can_write_start_nothing(run: Shell) -> None:
+    file = run.home / ".config" / "handspan" / "config.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text("", encoding="utf-8")
+    file.chmod(0o666)
+    for words in (("serve", "--port", "0"), ("config", "check"), ("doctor",), ("call", "current_time")):
+        done = run(*words)
+        assert done.returncode in (1, 2) and f"chmod o-w {file}" in done.stdout + done.stderr, words
+
+
 def test_an_isolated_tool_that_changes_is_run_in_its_new_version(run: Shell) -> None:
     code = "from handspan import tool\n\n@tool(isolated=True)\ndef version() -> int:\n    'Say it.'\n    return {}\n"
     with serving(run):

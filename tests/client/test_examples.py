@@ -1,14 +1,17 @@
 """The stories of `examples/`: each runs against a real gateway and checks itself."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from handspan.testing import RunningGateway, running_gateway
+from tests.waiting import WAIT, until
 
 pytestmark = pytest.mark.anyio
 
@@ -85,20 +88,57 @@ lamp.run_sync()
 """
 
 
-async def test_a_program_shows_its_link_and_ends_with_ctrl_c_without_a_traceback(tmp_path: Path) -> None:
+@contextlib.asynccontextmanager
+async def lamp(
+    gateway: RunningGateway, token: str | None = None
+) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
+    """A program with a device, and the first line that it shows."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", DEVICE, gateway.url, token or gateway.token, stderr=asyncio.subprocess.PIPE
+    )
+    assert process.stderr is not None
+    try:
+        yield process, (await asyncio.wait_for(process.stderr.readline(), WAIT)).decode()
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.stderr.read()  # to its end: a loop that ends before would leave the pipe open
+        await process.wait()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_a_program_shows_its_link_and_a_signal_ends_it_with_a_goodbye_and_without_a_traceback(
+    tmp_path: Path, number: signal.Signals
+) -> None:
     async with running_gateway(tmp_path) as gateway:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", DEVICE, gateway.url, gateway.token, stderr=asyncio.subprocess.PIPE
-        )
-        assert process.stderr is not None
-        try:
-            first = (await asyncio.wait_for(process.stderr.readline(), 60)).decode()
-            process.send_signal(signal.SIGINT)
-            rest = (await asyncio.wait_for(process.stderr.read(), 60)).decode()
-            await asyncio.wait_for(process.wait(), 60)
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
+        async with lamp(gateway) as (process, first):
+            process.send_signal(number)
+            assert process.stderr is not None
+            rest = (await asyncio.wait_for(process.stderr.read(), WAIT)).decode()
+            await asyncio.wait_for(process.wait(), WAIT)
+        await until(lambda: len(gateway.gateway.peers) == 0)
     assert first.endswith(f"connected to {gateway.url} as 'lamp'\n"), (first, rest)
     assert (process.returncode, rest) == (0, "")
+
+
+async def test_a_device_that_was_killed_and_starts_again_has_its_label_again(tmp_path: Path) -> None:
+    async with running_gateway(tmp_path) as gateway:
+        async with lamp(gateway) as (process, _):
+            process.kill()
+            await process.wait()
+        (peer,) = gateway.gateway.peers
+        await until(lambda: peer.socket is None)
+        async with lamp(gateway) as (_, first):
+            assert first.endswith("as 'lamp'\n")
+            async with lamp(gateway) as (_, second):  # two at once stay apart
+                assert second.endswith("as 'lamp_2'\n")
+
+
+async def test_a_refused_program_ends_with_the_sentence_and_a_short_traceback(tmp_path: Path) -> None:
+    async with running_gateway(tmp_path) as gateway, lamp(gateway, "wrong") as (process, first):
+        assert process.stderr is not None
+        rest = (await asyncio.wait_for(process.stderr.read(), WAIT)).decode()
+        await asyncio.wait_for(process.wait(), WAIT)
+    lines = (first + rest).splitlines()
+    assert "GatewayRefused: " in lines[-1] and "refused the token" in lines[-1]
+    assert len(lines) < 8, lines

@@ -14,18 +14,21 @@ from handspan.client import (
     GatewayRefused,
     Image,
     PermissionQuestion,
+    ToolSpec,
 )
+from handspan.config.settings import McpServer
 from handspan.core.context import ToolContext
 from handspan.core.errors import InvalidAnswer
 from handspan.core.events import CallFinished, CallProgress, CallStarted, Ended, QuestionAsked, TextArrived
-from handspan.core.principals import Origin
+from handspan.core.principals import OPERATOR, Origin
+from handspan.core.question_rights import person
 from handspan.core.questions import Answer, Question, QuestionAction
 from handspan.core.results import Failure, Success
-from handspan.core.tool import ToolSpec
+from handspan.core.values import Arguments
 from handspan.models.model import ModelError
 from handspan.models.scripted import Scripted, call
 from handspan.testing import FaultProxy, running_gateway
-from tests.waiting import WAIT
+from tests.waiting import WAIT, until
 
 pytestmark = pytest.mark.anyio
 
@@ -36,6 +39,14 @@ async def test_a_wrong_token_is_refused_with_what_to_do(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as gateway:
         with pytest.raises(GatewayRefused, match="refused the token"):
             await Client(gateway.url, "wrong", backoff=SOON).run()
+
+
+async def test_a_client_that_asks_for_an_unknown_host_is_told_that_and_not_of_its_token(tmp_path: Path) -> None:
+    async with running_gateway(tmp_path) as gateway:
+        address = gateway.url.replace("127.0.0.1", "127.1")  # the same address, and another name
+        with pytest.raises(GatewayRefused, match=r"not known as '127\.1.*add that to `gateway\.hosts`") as refused:
+            await asyncio.wait_for(Client(address, gateway.token, backoff=SOON).run(), WAIT)
+        assert "token" not in str(refused.value)
 
 
 async def test_a_device_whose_token_is_revoked_ends_with_what_to_do(tmp_path: Path) -> None:
@@ -55,6 +66,33 @@ async def test_a_device_that_was_closed_and_starts_again_has_its_label_again(tmp
         for _ in range(3):
             async with Client(gateway.url, gateway.token, label="phone", backoff=SOON) as client:
                 assert client.label == "phone"
+
+
+async def test_a_device_is_told_that_its_label_or_the_name_of_its_tool_belongs_to_the_gateways_own_tools(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running_gateway(tmp_path) as gateway:
+        app = gateway.gateway.app
+        device = Client(gateway.url, gateway.token, label="files", backoff=SOON, prefix=False)
+        device.register(ToolSpec("look", "Looks.", {"type": "object"}), lambda arguments, ctx: "mine")
+        with caplog.at_level("INFO"):
+            async with device:
+                assert (device.label, device.notice, device.rejected) == ("files", "", {})
+                await app.mcp.add("files", McpServer(url="http://127.0.0.1:9/mcp"))
+                await until(lambda: device.label == "files_2")
+                assert "are for the MCP server 'files'" in device.notice and device.notice in caplog.text
+                await until(lambda: app.caller().box.knows("look"))
+                app.registry.register(Look(), Origin("plugin", "eyes"))
+                await until(lambda: device.rejected)
+        assert "the plugin or tools file 'eyes'" in device.rejected["look"]
+        assert "the gateway has taken the tool 'look' away" in caplog.text
+
+
+class Look:
+    spec = ToolSpec("look", "Looks.", {"type": "object"})
+
+    async def run(self, arguments: Arguments, ctx: ToolContext) -> str:
+        return "ours"
 
 
 async def test_a_devices_tools_are_called_with_progress_images_and_large_results(tmp_path: Path) -> None:
@@ -320,7 +358,7 @@ async def test_on_question_answers_and_ends_when_another_client_does(tmp_path: P
             turning = asyncio.create_task(turn())
             first = await asyncio.wait_for(asked.get(), WAIT)
             assert (first.tool, first.agent) == ("pay", "General")
-            await gateway.gateway.questions.answer(first.id, Answer("deny"), owner=first.owner)  # another client
+            await gateway.gateway.questions.answer(first.id, Answer("deny"), person(OPERATOR))  # another client
             await asyncio.wait_for(ended.wait(), WAIT)
             events = await asyncio.wait_for(turning, WAIT)
     finished = [event.envelope for event in events if isinstance(event, CallFinished)]

@@ -44,7 +44,7 @@ def refusing(status: int, times: int = 1_000_000, body: bytes = b"no", **headers
             r"refused the token \(HTTP 401\): pair this device anew.*`handspan tokens new LABEL .*makes one\)\.$",
         ),
         (401, "", r"wants a token \(HTTP 401\)"),
-        (403, "secret", r"HTTP 403.* no$"),
+        (403, "secret", r"does not admit this client \(HTTP 403\)\. no$"),
         (404, "secret", r"There is no gateway at ws://127.*\(HTTP 404\): check the address"),
     ],
 )

@@ -202,7 +202,7 @@ async def _call_twice(
     with tempfile.TemporaryDirectory() as folder:
         async with open_http_link("suite", url, {}, guard, _SECONDS, auth) as link:
             for _ in range(2):
-                for tool in (await link.offer()).tools:
+                for tool in (await link.offer(1000)).tools:
                     try:
                         await link.call(tool.name, {}, _context(Path(folder)))
                     except ScopeMissing as missing:  # as a call of the product: one login, one more try

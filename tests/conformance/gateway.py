@@ -57,7 +57,7 @@ class OpenGateway:
 
     def __init__(self, gateway: Gateway) -> None:
         self.gateway = gateway
-        self.open, self.drain, self.close = gateway.open, gateway.drain, gateway.close
+        self.open, self.leave, self.drain, self.close = gateway.open, gateway.leave, gateway.drain, gateway.close
 
     @property
     def asgi(self) -> ASGIApp:

@@ -56,7 +56,12 @@ def test_the_tree_in_the_docstring_is_the_tree_of_the_classes() -> None:
         if isinstance(thing, type) and issubclass(thing, HandspanError) and thing.__module__ == errors.__name__
     }
     assert names == real
-    below = {"StoreError": ToolError, "NotYours": ToolError, "NameTaken": errors.DefinitionError}
+    below = {
+        "StoreError": ToolError,
+        "NotYours": ToolError,
+        "TakenOver": ToolError,
+        "NameTaken": errors.DefinitionError,
+    }
     for name in real - {"HandspanError"}:
         assert getattr(errors, name).__bases__ == (below.get(name, HandspanError),)
 

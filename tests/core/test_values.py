@@ -1,6 +1,8 @@
-"""Texts from outside, without what no reader can see (SPEC S4)."""
+"""Texts from outside, without what no reader can see (SPEC S4); times as people read them."""
 
-from handspan.core.values import JsonObject, strip_schema
+import pytest
+
+from handspan.core.values import JsonObject, round_seconds, strip_schema
 
 HIDDEN = "a\u202e\U000e0041b"
 
@@ -30,3 +32,18 @@ def test_what_arguments_have_to_match_stays_as_it_is() -> None:
         "pattern": HIDDEN,
     }
     assert strip_schema(schema) == schema
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (0.99997, "1 s"),
+        (29.99998, "30 s"),
+        (1800, "1800 s"),
+        (604800.0, "604800 s"),
+        (0.05, "0.05 s"),
+        (2.25, "2.25 s"),
+    ],
+)
+def test_a_limit_of_time_is_rounded(seconds: float, shown: str) -> None:
+    assert round_seconds(seconds) == shown

@@ -113,8 +113,23 @@ def test_pods_are_probed_drained_and_taken_one_at_a_time() -> None:
     assert found["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"] == pod["metadata"]["labels"]
     assert found["PodDisruptionBudget"]["spec"]["maxUnavailable"] == 1
     program, pause = gateway["lifecycle"]["preStop"]["exec"]["command"]
-    longest = 12  # seconds from the signal to the end of a gateway
+    longest = 23  # seconds from the signal to the end of a node
     assert program == "sleep" and pod["spec"]["terminationGracePeriodSeconds"] > int(pause) + longest
+
+
+def test_the_image_has_a_tag_and_a_pod_asks_for_the_memory_that_the_page_names() -> None:
+    gateway, page = container(), (DEPLOY.parent / "docs/scale.md").read_text(encoding="utf-8")
+    image, _, tag = gateway["image"].rpartition(":")
+    assert re.fullmatch(r"\d+\.\d+\.\d+", tag) and f"--tag {image}:{tag} " in read("kubernetes.yaml")
+    (section,) = re.findall(r'docs/scale\.md, "([^"]+)"', read("kubernetes.yaml"))
+    assert f"## {section}\n" in page
+    (megabytes,) = re.findall(r"edge processes of (\d+) MB, with half as much again", page)
+    assert int(gateway["resources"]["requests"]["memory"].removesuffix("Mi")) >= int(megabytes) * 1.5
+
+
+def test_the_page_names_every_file_of_the_folder() -> None:
+    page = (DEPLOY.parent / "docs/scale.md").read_text(encoding="utf-8")
+    assert [file.name for file in CLUSTER.iterdir() if file.is_file() and file.name not in page] == []
 
 
 def test_the_secret_that_pods_need_is_the_one_that_the_command_makes() -> None:

@@ -105,13 +105,14 @@ async def test_no_arguments_are_an_empty_object(kit: EngineKit, nothing: Any) ->
         (b'{"a": 1.5}', "must be of type integer"),
         ({"a": float("nan")}, "'a'"),
         ({"a": object()}, "can't be read"),
+        (b'{"a": 1]', "(character 7)."),
     ],
 )
 async def test_arguments_that_do_not_fit_are_refused_with_what_is_wrong(kit: EngineKit, raw: Any, said: str) -> None:
     kit.add(add)
     failure = await kit.failure("add", raw)
     assert failure.code == "invalid_arguments"
-    assert said in failure.message
+    assert said in failure.message and not failure.message.endswith("..")
     assert kit.last().result == failure
 
 

@@ -83,7 +83,7 @@ async def test_whatever_a_tool_raises_is_a_result(
     kit.add(place(error))
     failure = await kit.failure("crash")
     assert failure.code == "execution_failed"
-    assert failure.message.startswith("Tool 'crash' failed: ") and said in failure.message
+    assert failure.message.startswith(f"Tool 'crash' failed: {said}")
     assert encode_envelope(failure)
     assert kit.last().result == failure
 

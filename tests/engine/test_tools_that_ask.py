@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from handspan.core.context import Deadline, ToolContext
-from handspan.core.errors import InvalidAnswer
+from handspan.core.errors import InvalidAnswer, ToolError
 from handspan.core.function_tool import tool
 from handspan.core.questions import Answer, Question, QuestionAction
-from handspan.core.results import Failure
-from handspan.engine.questions import OpenQuestions, RuleAnswers
+from handspan.core.results import Failure, Pending
+from handspan.engine.questions import AnswerComesLater, OpenQuestions, RuleAnswers
 from tests.engine.conftest import MakeKit
 from tests.engine.engine_kit import EngineKit, outcome_of
 from tests.waiting import until
@@ -271,3 +271,28 @@ async def test_a_tool_in_a_process_of_its_own_can_not_ask(make_kit: MakeKit) -> 
 async def ask_from_afar(ctx: ToolContext) -> str:
     """Ask."""
     return (await ctx.ask("input", "Which?", schema=COLOUR)).decision
+
+
+class LaterQuestions(OpenQuestions):
+    """Questions of a gateway that stops: the answers come to the next process."""
+
+    async def ask(self, question: Question) -> Answer:
+        await asyncio.sleep(0)
+        raise AnswerComesLater
+
+
+@pytest.mark.parametrize("end", ["value", "refusal", "fault"])
+async def test_a_call_that_is_left_stays_open_whatever_its_tool_does_then(make_kit: MakeKit, end: str) -> None:
+    kit = make_kit(questions=LaterQuestions())
+
+    async def look(ctx: ToolContext) -> Any:
+        try:
+            return (await ctx.ask("input", "Which colour?", schema=COLOUR)).value
+        except asyncio.CancelledError:
+            if end == "value":
+                return "no colour"
+            raise (ToolError("cancelled", "no colour") if end == "refusal" else RuntimeError("no colour")) from None
+
+    kit.add(look, timeout=5.0)
+    (outcome,) = await outcome_of([kit.start("look", call_id="c1")])
+    assert isinstance(outcome, Pending)

@@ -2,14 +2,19 @@
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from handspan import Agent, Answer, Handspan, Question, Success, ToolContext, tool
 from handspan.core.events import QuestionAsked
+from handspan.core.principals import OPERATOR
 from handspan.core.results import Failure
+from handspan.front.answers import AskFailed
 from handspan.models.scripted import Scripted, call
+from tests.stores import open_store
+from tests.waiting import soon
 
 pytestmark = pytest.mark.anyio
 
@@ -104,3 +109,24 @@ async def test_a_stream_shows_the_question_that_its_call_waits_for() -> None:
                 assert event.question.subject == "camera"
                 is_shown.set()
     assert is_shown.is_set()
+
+
+async def test_a_callback_that_has_not_answered_ends_with_its_program_and_the_session_goes_on(tmp_path: Path) -> None:
+    is_asked = asyncio.Event()
+
+    async def never(question: Question) -> bool:
+        is_asked.set()
+        await asyncio.Event().wait()
+        return True
+
+    model = Scripted([call("take_photo"), "The second answer."])
+    async with Handspan(tools=[take_photo], model=model, questions=never, state=tmp_path) as hands:
+        asking = asyncio.create_task(hands.ask("a photo", session="s"))
+        await soon(is_asked.wait())
+    with pytest.raises(AskFailed):  # only a gateway keeps its questions: this one can't wait without its program
+        await soon(asking)
+    async with open_store(tmp_path) as store:
+        [record], _ = await store.ledger.page(owner=OPERATOR.owner)
+        assert isinstance(record.result, Failure) and record.result.code == "cancelled"
+    async with Handspan(tools=[take_photo], model=model, questions=never, state=tmp_path) as hands:
+        assert (await hands.ask("again", session="s")).value == "The second answer."

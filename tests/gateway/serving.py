@@ -23,6 +23,8 @@ class Client:
 
     def __init__(self, socket: ClientConnection) -> None:
         self.socket = socket
+        self.start: dict[str, Any] = {}
+        """`session_start` and `connected`, as one."""
 
     async def send(self, kind: str, **fields: Any) -> None:
         await self.socket.send(msgspec.json.encode({"type": kind, **fields}), text=True)
@@ -46,7 +48,8 @@ class Client:
         start = await self.hears()
         assert start["type"] == "session_start"
         await self.send("connect", v=1, capabilities=list(capabilities), **fields)
-        return {**start, **await self.hears()}
+        self.start = {**start, **await self.hears()}
+        return self.start
 
     async def offers(self, *tools: Json) -> dict[str, Any]:
         await self.send("register_tools", tools=list(tools))
@@ -72,6 +75,12 @@ class Place:
         self.gateway = gateway
         self.url = server.url
         self.ws = server.url.replace("http", "ws", 1) + "/ws/chat"
+        self._device_token = ""
+
+    async def device_token(self) -> str:
+        """The operator's token that is good for devices and for nothing else: the same one each time."""
+        self._device_token = self._device_token or await self.gateway.auth.issue("operator", ("device",))
+        return self._device_token
 
     @contextlib.asynccontextmanager
     async def client(self, query: str = "", token: str | None = None) -> AsyncIterator[Client]:
@@ -82,7 +91,9 @@ class Place:
 
 
 @contextlib.asynccontextmanager
-async def running(folder: Path, model: str | Model = "offline", **gateway: Json) -> AsyncIterator[Place]:
+async def running(
+    folder: Path, model: str | Model = "offline", config_folder: Path | None = None, **gateway: Json
+) -> AsyncIterator[Place]:
     """A gateway over this folder; what it keeps stays there for the next one."""
     overrides: dict[str, Json] = {
         "workspace": str(folder / "workspace"),
@@ -90,7 +101,7 @@ async def running(folder: Path, model: str | Model = "offline", **gateway: Json)
         "gateway": {"port": 0, **gateway},
     }
     settings = load_settings(None, {"HOME": str(folder)}, overrides)
-    made = Gateway(settings, model=model)
+    made = Gateway(settings, config_folder, model=model)
     server = Server(made, settings.gateway)
     await asyncio.wait_for(server.open(), WAIT)
     try:

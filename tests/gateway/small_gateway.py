@@ -74,6 +74,9 @@ class SmallGateway:
                 await self._store.close()
         self.story.append("open")
 
+    async def leave(self) -> None:
+        """There are no other nodes."""
+
     async def drain(self, seconds: float) -> None:
         self.story.append("drain")
         self._draining.set()

@@ -14,7 +14,7 @@ from tests.sources.mcp.serving import server, until_status
 
 pytestmark = pytest.mark.anyio
 
-MANY = msgspec.to_builtins(server("--count", "2000"))
+MANY = msgspec.to_builtins(server("--count", "2000", most_tools=3000))
 
 
 def big_gateway(folder: Path, model: Model) -> Any:

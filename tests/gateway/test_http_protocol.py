@@ -261,6 +261,21 @@ async def test_an_upgrade_that_cannot_be_read_is_answered_and_ends_the_connectio
     assert code_of(answer) in ("bad_request", "too_large")
 
 
+@pytest.mark.parametrize("is_socket", [False, True], ids=["request", "socket"])
+async def test_the_host_of_a_whole_address_counts_as_the_header_does(gateway: RunningGateway, is_socket: bool) -> None:
+    host = gateway.url.removeprefix("http://").encode()
+    upgrade = (b"upgrade: websocket", b"connection: upgrade", b"sec-websocket-version: 13")
+    key = b"sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA=="
+    path, more = (b"/ws/chat", (*upgrade, key)) if is_socket else (b"/health", (b"connection: close",))
+    for other in (b"evil.example", b"me@" + host, host + b".evil.example", b"evil.example\\@" + host, b""):
+        answer = await said(gateway, request(gateway, b"http://" + other + path, *more))
+        assert answer.startswith(b"HTTP/1.1 400 ") and code_of(answer) == "bad_request", other
+    fits = await said(gateway, request(gateway, b"HTTP://" + host.upper() + path, *more))
+    assert fits.startswith(b"HTTP/1.1 404 " if is_socket else b"HTTP/1.1 200 "), "no client opens a socket this way"
+    unknown = b"GET http://evil.example/health HTTP/1.1\r\nhost: evil.example\r\nconnection: close\r\n\r\n"
+    assert (await said(gateway, unknown)).startswith(b"HTTP/1.1 403 ")
+
+
 async def test_below_a_prefix_it_is_the_path_behind_it_that_counts(tmp_path: Path) -> None:
     async with running_gateway(tmp_path, gateway={"path_prefix": "/here"}) as gateway:
         for path, code in (("/here/v1/threads", "VALIDATION_ERROR"), ("/here/v1x", "bad_request")):

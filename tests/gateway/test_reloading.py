@@ -101,7 +101,7 @@ def test_every_setting_is_either_reloaded_or_named_as_one_for_a_restart(tmp_path
 
 def test_a_new_section_of_the_settings_is_thought_of_here() -> None:
     reloaded = {"default_agent", "model", "models", "model_requests", "tools", "hooks", "agents"}
-    at_start = {"workspace", "state", "store", "journal_days", "gateway", "log", "channels", "cluster"}
+    at_start = {"workspace", "state", "store", "journal_days", "gateway", "log", "channels", "cluster", "mcp"}
     not_ours = {"bridge"}  # another process reads it
     assert {*Settings.__struct_fields__} == reloaded | at_start | not_ours, (
         "say in config/listing.py what a reload does"

@@ -33,7 +33,10 @@ async def test_a_pattern_that_matches_nothing_is_named_with_what_may_be_meant(tm
     assert "Did you mean 'exec_shell'" in found[0]
 
 
-async def test_a_model_that_an_agent_names_and_that_is_not_there_is_named(tmp_path: Path) -> None:
+async def test_a_model_that_an_agent_names_and_that_is_not_there_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "a-key")
     (note,) = await notes(tmp_path, agents={"writer": {"model": "offlin"}, "reader": {"model": "openai:gpt-5"}})
     assert note.startswith("agents.writer.model: there is no model 'offlin'. Did you mean 'offline'?")
 

@@ -64,8 +64,13 @@ REQUIREMENTS: Final = {
         ),
     ),
     "R2": Requirement(
-        "Names are unique per scope, built-in names reserved; an origin replaces only its own tools.",
+        "Names are unique per scope, names of the gateway's own tools reserved; an origin replaces only its own tools.",
         (
+            "registry/test_name_rights.py::test_a_name_of_the_gateways_own_tools_is_refused_to_every_client_and_its_owner_is_named",
+            "registry/test_name_rights.py::test_a_name_that_the_settings_allow_is_for_everyone_until_they_do_not",
+            "gateway/clients/test_names.py::test_names_of_servers_and_of_the_tools_folder_are_refused_to_clients_and_the_attempt_is_shown",
+            "gateway/clients/test_names.py::test_a_prefix_is_reserved_while_its_server_is_down_or_switched_off_and_free_when_it_is_removed",
+            "nodes/test_names.py::test_the_server_that_another_node_runs_gets_the_calls_and_no_device_gets_its_names",
             "registry/test_registry.py::test_register_refuses_a_taken_name_and_names_its_holder",
             "registry/test_registry.py::test_a_builtin_name_is_reserved_in_every_scope_for_everybody",
             "registry/test_registry.py::test_an_origin_replaces_only_its_own_tool_even_on_another_connection_of_the_same_session",
@@ -85,8 +90,13 @@ REQUIREMENTS: Final = {
         ),
     ),
     "R5": Requirement(
-        "Built-ins come first: nothing takes their names.",
-        ("registry/test_registry.py::test_a_reserved_name_is_refused_with_the_way_out",),
+        "Built-ins come first, then plugins, MCP servers and others, whoever was there first.",
+        (
+            "registry/test_registry.py::test_a_reserved_name_is_refused_with_the_way_out",
+            "registry/test_name_rights.py::no_name_of_a_higher_rank_leads_to_a_lower_one",
+            "registry/test_name_rights.py::test_a_tool_of_a_higher_rank_takes_the_name_from_clients_that_had_it_first",
+            "gateway/clients/test_names.py::test_a_file_in_the_tools_folder_takes_its_name_from_clients_that_had_it_first",
+        ),
     ),
     "R6": Requirement(
         "All built-in tools are registered at start.",
@@ -255,6 +265,16 @@ REQUIREMENTS: Final = {
             "gateway/clients/test_logins.py::test_a_login_outlives_a_gateway_that_dies",
         ),
     ),
+    "P7": Requirement(
+        "Who may answer: the person; an administrator; an MCP client for its own call, as far as it is allowed to.",
+        (
+            "gateway/test_question_rights.py::test_rest_and_the_graph_api_show_a_question_to_those_who_may_answer_it",
+            "gateway/test_question_rights.py::test_a_chat_is_asked_only_what_its_token_may_answer",
+            "gateway/test_question_rights.py::test_a_chat_of_a_channel_shows_no_question_for_an_administrator",
+            "gateway/test_question_rights.py::test_an_mcp_client_is_asked_only_what_it_may_answer_about_its_own_call",
+            "gateway/test_question_rights.py::test_a_device_that_asks_to_be_trusted_cannot_answer_itself",
+        ),
+    ),
     "B": Requirement(
         "The built-in tools do what their table says, and bad input gets a clear error.",
         (
@@ -385,9 +405,12 @@ REQUIREMENTS: Final = {
         ),
     ),
     "A2": Requirement(
-        "Nothing acknowledged is lost, and started calls are closed honestly.",
+        "Nothing acknowledged is lost, started calls are closed honestly, and what waits outlasts death and stop.",
         (
             "store/test_killed.py::test_nothing_acknowledged_is_lost_however_often_the_process_is_killed",
+            "gateway/test_stopping.py::test_a_turn_that_waits_for_a_person_goes_on_after_a_stop",
+            "gateway/test_stopping.py::test_a_question_is_answered_once_though_the_gateway_is_stopped_again_and_again",
+            "gateway/test_stopping.py::test_a_call_of_a_program_that_waits_for_a_person_stays_open_and_runs_after_the_start",
             "agent/test_loop.py::test_a_pending_call_pauses_the_turn_and_its_outcome_lets_it_go_on",
         ),
     ),
@@ -479,6 +502,17 @@ REQUIREMENTS: Final = {
             "bridge/test_android.py::test_an_agent_calls_apps_on_two_phones_and_changes_are_followed",
             "bridge/test_android.py::test_a_refused_shell_user_is_told_what_to_do",
             "wire/test_android_bundle.py::test_the_data_of_a_success_is_read_exactly",
+        ),
+    ),
+    "L7": Requirement(
+        "How a turn ended is part of its session, with what had arrived; it is shown later, and retry works on it.",
+        (
+            "store/test_turn_ends.py::test_an_end_is_found_after_its_last_message_until_the_turn_goes_on",
+            "store/test_turn_ends.py::test_a_turn_that_a_crash_cut_off_says_so_and_its_session_is_named",
+            "gateway/sessions/test_ends.py::test_the_text_of_a_broken_stream_is_kept_and_the_next_turn_can_follow",
+            "gateway/sessions/test_ends.py::test_a_turn_that_is_answered_again_has_its_new_end_alone",
+            "gateway/rest/test_sessions.py::test_a_session_shows_how_its_turns_ended_and_retry_answers_again",
+            "gateway/graph/test_failing_models.py::test_a_thread_says_how_its_runs_ended",
         ),
     ),
     "K1": Requirement(
@@ -610,6 +644,7 @@ REQUIREMENTS: Final = {
         (
             "gateway/clients/test_ws.py::test_a_call_survives_a_dropped_link",
             "gateway/clients/test_ws.py::test_a_call_survives_the_end_of_the_gateway",
+            "gateway/test_stopping.py::test_a_call_of_a_program_that_outlasts_the_grace_waits_for_the_device_after_the_start",
             "gateway/clients/test_ws.py::test_after_the_grace_time_a_sent_call_has_an_unknown_outcome",
             "gateway/clients/test_ws.py::test_a_late_result_is_kept_as_a_note",
             "gateway/clients/test_ws.py::test_a_turn_goes_on_while_its_client_is_away_and_events_are_told_again",
@@ -620,6 +655,8 @@ REQUIREMENTS: Final = {
         (
             "gateway/clients/test_ws.py::test_a_devices_tools_are_for_every_session_of_its_owner",
             "gateway/clients/test_ws.py::test_two_devices_of_one_label_are_told_apart",
+            "gateway/clients/test_names.py::test_a_device_that_labels_itself_like_an_mcp_server_gets_another_label_and_no_call_of_the_server",
+            "gateway/clients/test_names.py::test_a_server_that_is_added_takes_its_prefix_from_a_device_that_has_it_as_its_label",
             "gateway/clients/test_devices.py::test_presence_and_last_seen_follow_the_link",
         ),
     ),
@@ -629,6 +666,8 @@ REQUIREMENTS: Final = {
             "gateway/graph/test_setup.py::test_what_the_unmodified_client_sends_is_taken",
             "gateway/graph/test_runs.py::"
             "test_a_name_of_a_built_in_tool_is_shown_with_its_node_and_keeps_its_own_on_the_wire",
+            "gateway/graph/test_runs.py::"
+            "test_a_name_of_a_plugin_or_an_mcp_server_is_shown_with_its_node_and_keeps_its_own_on_the_wire",
             "gateway/graph/test_runs.py::test_the_limit_of_rounds_ends_the_run_over_all_its_requests",
         ),
     ),
@@ -701,6 +740,9 @@ REQUIREMENTS: Final = {
     ),
     "G3": Requirement(
         "A signal ends the gateway in order: calls get their results, clients are told, the exit code is 0.",
-        ("cli/test_serve.py::test_a_signal_ends_it_with_0_and_clients_are_told_to_come_back",),
+        (
+            "cli/test_serve.py::test_a_signal_ends_it_with_0_and_clients_are_told_to_come_back",
+            "gateway/test_stopping.py::test_a_call_that_runs_has_its_grace_and_the_question_beside_it_outlasts_the_stop",
+        ),
     ),
 }

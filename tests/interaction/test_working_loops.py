@@ -11,6 +11,7 @@ import pytest
 
 from handspan.core.messages import Message, ResultsMessage
 from handspan.core.principals import OPERATOR
+from handspan.core.question_rights import person
 from handspan.core.questions import Answer
 from handspan.core.values import JsonObject
 from handspan.models.scripted import PlainTurn, ScriptTurn, call
@@ -73,7 +74,7 @@ async def test_a_coding_agent_searches_reads_edits_runs_and_asks(tmp_path: Path)
         async with asyncio.timeout(WAIT):
             while not (asked := await kit.questions.open_for(owner=OPERATOR.owner)):
                 await asyncio.sleep(0.001)
-        assert await kit.questions.answer(asked[0].id, Answer("allow", value="keep"), owner=OPERATOR.owner)
+        assert await kit.questions.answer(asked[0].id, Answer("allow", value="keep"), person(OPERATOR))
         assert (await turn).text == "The person says: keep"
 
 

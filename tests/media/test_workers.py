@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from zlib import crc32
 
 import msgspec
 import pytest
@@ -68,6 +69,20 @@ class TestImages:
     async def test_16_bits_a_pixel_are_not_taken_for_white(self) -> None:
         grey = picture("PNG", (200, 200), colour="#000", mode="I;16")
         assert opened(await fit(grey)).convert("L").getpixel((0, 0)) == 0
+
+    async def test_a_wrong_checksum_of_an_ancillary_chunk_takes_only_that_chunk_away(self) -> None:
+        plain = picture("PNG", (20, 20))
+        head, rest = plain[:33], plain[33:]  # the signature and IHDR, and all other chunks
+        note = b"\x00\x00\x00\x05tEXta\x00bcd"
+        assert await fit(head + note + b"\x00\x00\x00\x00" + rest) == plain
+        whole = head + note + crc32(note[4:]).to_bytes(4) + rest
+        assert await fit(whole) == whole
+
+    async def test_a_wrong_checksum_of_the_pixels_is_a_damaged_image(self) -> None:
+        plain = bytearray(picture("PNG", (20, 20)))
+        plain[plain.index(b"IDAT") + 6] ^= 0xFF
+        with pytest.raises(ToolError, match=r"no JPEG, PNG|damaged"):
+            await fit(bytes(plain))
 
     @pytest.mark.parametrize(
         ("data", "code", "reason"),

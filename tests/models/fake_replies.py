@@ -57,7 +57,7 @@ class Turn(Struct, frozen=True):
     fault: Fault | None = None
     retry_after: str = ""
     delta: int = 8
-    """Characters of text or arguments in one event."""
+    """Characters of text or arguments in one event. 0: only whole items come, as of some servers of Responses."""
     chunk: int = 0
     """Bytes in one write; 0: an event a write. With 1 every character of UTF-8 is split."""
     ids: bool = True
@@ -79,7 +79,7 @@ def _json(value: object) -> str:
 
 
 def _pieces(text: str, size: int) -> list[str]:
-    return [text[start : start + size] for start in range(0, len(text), size)]
+    return [text[start : start + size] for start in range(0, len(text), size)] if size else []
 
 
 class Words:

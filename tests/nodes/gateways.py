@@ -54,9 +54,12 @@ class ThreeNodes(Struct, frozen=True):
 
 @asynccontextmanager
 async def nodes_here(
-    folder: Path, *roles: NodeRole, drain: float = 10.0, **settings: Any
+    folder: Path, *roles: NodeRole, drain: float = 10.0, cluster: JsonObject | None = None, **settings: Any
 ) -> AsyncIterator[Sequence[RunningGateway]]:
-    """Nodes of these roles, in this process: nothing of them can die alone, and they start faster."""
+    """Nodes of these roles, in this process: nothing of them can die alone, and they start faster.
+
+    `cluster`: more settings of this section.
+    """
     need_server()
     if find_programs() is None:
         pytest.skip(HOW_TO_INSTALL)
@@ -69,7 +72,13 @@ async def nodes_here(
                         folder / f"node{number}",
                         model=Spoken(),
                         store=store,
-                        cluster={"url": nats.url, "name": f"node{number}", "role": role, "drain": drain},
+                        cluster={
+                            "url": nats.url,
+                            "name": f"node{number}",
+                            "role": role,
+                            "drain": drain,
+                            **(cluster or {}),
+                        },
                         **settings,
                     )
                 )
@@ -164,10 +173,16 @@ async def chat_at(node: Reachable, session: str | None = None, **more: Any) -> A
 
 @asynccontextmanager
 async def device_at(
-    node: Reachable, *tools: Json, label: str = "phone", capabilities: tuple[str, ...] = ("resume",), **more: Any
+    node: Reachable,
+    *tools: Json,
+    label: str = "phone",
+    capabilities: tuple[str, ...] = ("resume",),
+    access: str = "",
+    **more: Any,
 ) -> AsyncIterator[FakeDevice]:
-    """A device with these tools."""
-    async with FakeDevice(node.url, node.token) as device:
+    """A device with these tools. `access`: the token that it came with the first time."""
+    made = {} if access else await ask(node, "POST", "/api/tokens", {"scopes": ["device"], "label": label})
+    async with FakeDevice(node.url, access or made["token"]) as device:
         await device.connect(role="device", label=label, capabilities=list(capabilities), **more)
         if tools:
             await device.register(*tools)

@@ -57,7 +57,7 @@ async def test_the_node_of_a_device_dies_in_the_middle_of_a_call_and_the_device_
         await chat.say("call phone__add {}\nthen\nIt is {results}")
         request = await phone.expect("tool_call_request", PATIENT)
         await nodes[0].kill()
-        async with device_at(nodes[2], ADD, resume=token) as again:
+        async with device_at(nodes[2], ADD, resume=token, access=phone.token) as again:
             repeated = await again.expect("tool_call_request", PATIENT, id=request["id"])
             assert repeated["again"] is True
             await again.answer(repeated, 42)
@@ -112,7 +112,7 @@ async def test_a_newer_connection_of_a_device_on_another_node_replaces_the_older
         token = resume_token(phone)
         await chat.say("call phone__add {}\nthen\nIt is {results}")
         request = await phone.expect("tool_call_request", PATIENT)
-        async with device_at(nodes[1], ADD, resume=token) as newer:
+        async with device_at(nodes[1], ADD, resume=token, access=phone.token) as newer:
             assert await phone.closed(PATIENT) == 4001
             repeated = await newer.expect("tool_call_request", PATIENT, id=request["id"])
             await newer.answer(repeated, 46)
@@ -120,6 +120,20 @@ async def test_a_newer_connection_of_a_device_on_another_node_replaces_the_older
             await listed(nodes, "phone__add")
             devices = (await ask(nodes[2], "GET", "/api/devices"))["devices"]
             assert [(one["label"], one["connected"]) for one in devices] == [("phone", True)]
+
+
+async def test_a_device_that_was_killed_and_starts_again_at_another_node_has_its_label_again(tmp_path: Path) -> None:
+    async with open_nodes(tmp_path, 2) as nodes, chat_at(nodes[0]) as chat:
+        async with device_at(nodes[0], ADD) as phone:
+            await listed(nodes, "phone__add", on=(0, 1))
+            await chat.say("call phone__add {}\nthen\nIt is {results}")
+            await phone.expect("tool_call_request", PATIENT)
+            await phone.drop()
+        await until(lambda: _is_gone(nodes))
+        async with device_at(nodes[1], ADD):  # the node where it was waits for it, and has its label
+            await listed(nodes, "phone__add", on=(0, 1))
+            async with device_at(nodes[0], ADD) as second:
+                assert next(one for one in second.heard if one["type"] == "connected")["label"] == "phone_2"
 
 
 async def test_a_node_that_stops_sends_its_clients_away_and_no_call_fails(tmp_path: Path) -> None:
@@ -139,7 +153,7 @@ async def test_a_node_that_stops_sends_its_clients_away_and_no_call_fails(tmp_pa
         assert "47" in await chat.answer()
         assert await phone.closed(PATIENT) == 1012
         assert await stopping == 0
-        async with device_at(nodes[1], ADD, resume=token):
+        async with device_at(nodes[1], ADD, resume=token, access=phone.token):
             await listed(nodes, "phone__add", on=(1,))
         assert [name for (name,) in nodes.rows("SELECT name FROM nodes")] == ["node1"]
 

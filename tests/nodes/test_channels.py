@@ -46,19 +46,17 @@ async def test_one_node_listens_to_telegram_and_another_one_goes_on_when_it_stop
                 request = await phone.expect("tool_call_request", PATIENT)
                 token, stopping = resume_token(phone), asyncio.create_task(first.terminate(PATIENT))
                 assert await listener(nodes, besides=first) is other
-                await phone.answer(request, 71)
+                assert await phone.closed(PATIENT) == 1012
+            async with device_at(other, ADD, resume=token, access=phone.token) as phone:
+                again = await phone.expect("tool_call_request", PATIENT)
+                assert again["id"] == request["id"]
+                await phone.answer(again, 71)
                 assert "71" in await telegram.until_sent(1)
                 assert await soon(stopping) == 0
-            await phone_comes_to(other, token, telegram)
+                telegram.write(ASK)
+                await phone.answer(await phone.expect("tool_call_request", PATIENT), 72)
+                assert "72" in await telegram.until_sent(2)
             assert len(telegram.sent) == 2
             # Telegram has the answer before the node knows that.
             await until(lambda: nodes.rows("SELECT DISTINCT state FROM channel_inbox") == [("done",)])
             await until(lambda: nodes.rows("SELECT name FROM named_leases WHERE name LIKE 'message %'") == [])
-
-
-async def phone_comes_to(node: GatewayProcess, token: str, telegram: TelegramServer) -> None:
-    """The device comes to this node, which answers the next message."""
-    async with device_at(node, ADD, resume=token) as phone:
-        telegram.write(ASK)
-        await phone.answer(await phone.expect("tool_call_request", PATIENT), 72)
-        assert "72" in await telegram.until_sent(2)

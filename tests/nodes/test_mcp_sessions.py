@@ -10,9 +10,9 @@ import pytest
 from mcp.client.session import ClientRequestContext
 
 from handspan.core.values import Json
-from handspan.testing import GatewayProcess, offer
+from handspan.testing import offer
 from tests.nodes.balancer import balanced_client
-from tests.nodes.gateways import LONG_LEASE, PATIENT, ThreeNodes, device_at, listed, open_nodes
+from tests.nodes.gateways import LONG_LEASE, PATIENT, Reachable, ThreeNodes, device_at, listed, open_nodes
 from tests.waiting import WAIT, soon
 
 pytestmark = pytest.mark.anyio
@@ -34,7 +34,7 @@ async def test_both_eras_work_when_each_request_goes_to_another_node(tmp_path: P
         asked.append(params.message)
         return types.ElicitResult(action="accept", content={"decision": "allow"})
 
-    async with open_nodes(tmp_path, 2, agents=agents, cluster__lease=LONG_LEASE) as nodes:
+    async with open_nodes(tmp_path, 2, agents=agents, mcp__answers=True, cluster__lease=LONG_LEASE) as nodes:
         for mode in ("legacy", "auto"):
             options: dict[str, Any] = {"message_handler": hear, "elicitation_callback": elicit}
             urls = [node.url for node in nodes.nodes]
@@ -73,9 +73,7 @@ async def _is_only_found_at_its_node(nodes: ThreeNodes) -> None:
     assert gone.status_code == 404 and "Begin anew" in gone.text
 
 
-async def post(
-    node: GatewayProcess, token: str, method: str, params: dict[str, Any], session: str = ""
-) -> httpx2.Response:
+async def post(node: Reachable, token: str, method: str, params: dict[str, Any], session: str = "") -> httpx2.Response:
     """The response to a message of the older era."""
     headers = {"authorization": f"Bearer {token}", "accept": "application/json, text/event-stream"}
     async with httpx2.AsyncClient(timeout=WAIT) as http:

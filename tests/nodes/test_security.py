@@ -17,7 +17,9 @@ from handspan.core.nodes import ClientNode
 from handspan.sources.nodes import messages
 from handspan.testing import FakeDevice, offer
 from handspan.testing.gateway import RunningGateway
-from tests.nodes.gateways import PATIENT, ask, nodes_here, tools_of
+from tests.bus.test_senders import recording
+from tests.nodes.gateways import PATIENT, ask, device_at, listed, nodes_here, tools_of
+from tests.nodes.test_mcp_sessions import post
 from tests.waiting import soon, until
 
 pytestmark = pytest.mark.anyio
@@ -90,6 +92,36 @@ async def publish_unsigned(node: RunningGateway, client: ClientNode, token: str)
         await until(lambda: cluster.link.forged >= len(forged) + 1)
     finally:
         await stranger.close()
+
+
+async def test_recorded_messages_that_are_sent_again_reach_no_device_and_no_session(tmp_path: Path) -> None:
+    async with (
+        nodes_here(tmp_path, "all", "all") as (here, there),
+        device_at(here, ADD) as phone,
+        recording(here.gateway.settings.cluster.url) as recorder,
+    ):
+        await listed((here, there), "phone__add", on=(0, 1))
+        path = "/api/tools/phone__add/call"
+        called = asyncio.create_task(ask(there, "POST", path, {"args": {}}))
+        await phone.answer(await phone.expect("tool_call_request", PATIENT), 81)
+        assert (await soon(called))["result"] == 81
+        # A session of the older era of MCP: its request is passed on to its node.
+        hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+        session = (await post(here, here.token, "initialize", hello)).headers["mcp-session-id"]
+        call = {"name": "phone__add", "arguments": {}}
+        passed_on = asyncio.create_task(post(there, here.token, "tools/call", call, session))
+        await phone.answer(await phone.expect("tool_call_request", PATIENT), 82)
+        assert "82" in (await soon(passed_on)).text
+        assert {"to", "from", "http", "http_part"} <= {one[0].rpartition(".")[2] for one in recorder.recorded}
+        links = [node.gateway.cluster.link for node in (here, there) if node.gateway.cluster is not None]
+        count = len(recorder.recorded)
+        to_nodes = [subject for subject, _, _ in recorder.recorded[:count] if subject.startswith(f"{PREFIX}.n.")]
+        await recorder.replay(count)
+        await until(lambda: sum(link.repeated for link in links) >= len(to_nodes))
+        called = asyncio.create_task(ask(there, "POST", path, {"args": {}}))
+        await phone.answer(await phone.expect("tool_call_request", PATIENT), 83)
+        assert (await soon(called))["result"] == 83
+        assert len([one for one in phone.heard if one["type"] == "tool_call_request"]) == 3
 
 
 async def test_a_revoked_token_is_dead_on_every_node_even_if_the_message_about_it_is_lost(

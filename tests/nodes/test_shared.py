@@ -8,7 +8,9 @@ from urllib.parse import quote
 import httpx2
 import pytest
 
+from handspan.core.errors import StoreError
 from handspan.core.values import Json
+from handspan.gateway.entry.operator_token import read_operator_token
 from handspan.testing import FakeDevice, GatewayProcess, offer
 from tests.nodes.gateways import (
     PATIENT,
@@ -74,6 +76,25 @@ async def _is_running(node: GatewayProcess, session: str) -> bool:
     return any(one["session_id"] == session for one in rows["sessions"])
 
 
+async def test_a_session_that_a_client_opened_before_its_first_message_is_the_same_on_every_node(
+    tmp_path: Path,
+) -> None:
+    async with (
+        nodes_here(tmp_path, "all", "all") as nodes,
+        chat_at(nodes[1], "s1"),
+        chat_at(nodes[0], "s1") as speaker,
+    ):
+        await speaker.say("hello")
+        await speaker.answer()
+        for node in nodes:
+            assert len((await ask(node, "GET", "/api/sessions/s1/messages"))["messages"]) == 2
+            assert [one["session_id"] for one in (await ask(node, "GET", "/api/sessions"))["sessions"]] == ["s1"]
+        await ask(nodes[1], "PUT", "/api/sessions/s1", {"name": "greeting"})
+        assert [(await ask(node, "GET", "/api/sessions/s1"))["name"] for node in nodes] == ["greeting"] * 2
+        await ask(nodes[1], "DELETE", "/api/sessions/s1")
+        assert (await ask(nodes[0], "GET", "/api/sessions/s1"))["code"] == "not_found"
+
+
 async def test_a_question_of_one_node_is_listed_and_answered_on_another(tmp_path: Path) -> None:
     camera = offer("camera", "Take a picture.", permissions=["CAMERA"])
     async with (
@@ -115,7 +136,7 @@ async def _questions(node: GatewayProcess) -> list[Any]:
 async def test_tokens_codes_and_switches_hold_on_every_node(tmp_path: Path) -> None:
     async with open_nodes(tmp_path, 2) as nodes:
         first, second = nodes.nodes
-        code = (await ask(first, "POST", "/api/pairing", {}))["code"]
+        code = (await ask(first, "POST", "/api/pairing", {"scopes": ["chat", "device"]}))["code"]
         paired = await ask(second, "POST", "/pair", {"code": code, "label": "phone"}, token="")
         token = paired["token"]
         assert (await ask(first, "POST", "/pair", {"code": code, "label": "again"}, token="")).get("token") is None
@@ -150,6 +171,48 @@ async def _is_on(node: GatewayProcess, tool: str) -> bool:
 async def _is_locked_out(nodes: ThreeNodes) -> bool:
     found = await asyncio.gather(*(status_of(node, "/api/tools", "wrong") for node in nodes.nodes))
     return set(found) == {429}
+
+
+async def test_a_code_for_a_new_client_is_told_only_when_every_node_knows_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with nodes_here(tmp_path, "all", "all") as (here, there):
+        made = await ask(here, "POST", "/api/pairing", {})
+        paired = await ask(there, "POST", "/pair", {"code": made["code"]})
+        assert paired["paired"]
+
+        async def fail(*_: object) -> None:
+            raise StoreError("the database is away")
+
+        assert here.gateway.store.nodes is not None
+        monkeypatch.setattr(type(here.gateway.store.nodes.codes), "add", fail)
+        for path in ("/api/pairing", "/api/signin"):
+            refused = await ask(here, "POST", path, {} if path == "/api/pairing" else None)
+            assert "the database is away" in refused["error"]
+
+
+async def operator_tokens(node: Reachable) -> dict[str, bool]:
+    """The labels of the operator's tokens, and whether each is valid."""
+    tokens = (await ask(node, "GET", "/api/tokens"))["tokens"]
+    return {one["label"]: one["revoked"] is None for one in tokens if one["label"].startswith("operator")}
+
+
+async def test_each_node_names_its_operators_token_and_revokes_it_when_it_stops(tmp_path: Path) -> None:
+    async with nodes_here(tmp_path, "all", "all") as (here, there):
+        assert await operator_tokens(there) == {"operator of node0": True, "operator of node1": True}
+        assert "tools" in await ask(there, "GET", "/api/tools", token=here.token)
+        await here.close(0.1)
+        assert await operator_tokens(there) == {"operator of node0": False, "operator of node1": True}
+        assert (await ask(there, "GET", "/api/tools", token=here.token))["code"] == "unauthorized"
+
+
+async def test_nodes_with_one_operators_token_of_the_settings_make_none_of_their_own(tmp_path: Path) -> None:
+    shared = "of-all-nodes-0123456789abcdef0123456789"
+    async with nodes_here(tmp_path, "all", "all", cluster={"operator_token": shared}) as (here, there):
+        assert here.token == there.token == shared
+        await here.close(0.1)
+        assert await operator_tokens(there) == {"operator": True}
+        assert read_operator_token(there.gateway.settings.state) == shared  # for commands beside the node
 
 
 async def test_a_message_of_an_agent_reaches_clients_and_pages_of_every_node(tmp_path: Path) -> None:

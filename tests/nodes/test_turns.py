@@ -1,8 +1,11 @@
 """Turns of a node that stops go on at another one, and a node for devices runs none (SPEC K3, K6)."""
 
 import asyncio
+import os
+import signal
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx2
 import pytest
@@ -16,6 +19,9 @@ from tests.waiting import WAIT, soon, until
 pytestmark = pytest.mark.anyio
 
 ADD = offer("add", "Add two numbers.", timeout=60)
+AN_HOUR = 3600.0
+"""A stop that takes so long is waited for in vain: each test gives up before."""
+ASKING = 'call ask_user {"question": "Which?", "options": ["red", "blue"]}\nthen\nIt is {results}'
 TWO_CALLS = "call phone__add {}\nthen\ncall phone__add {}\nthen\nIt is {results}"
 
 
@@ -117,6 +123,75 @@ async def test_a_device_call_that_takes_longer_than_the_drain_stays_open_and_ano
         ]
 
 
+async def test_a_client_without_events_that_comes_back_on_another_node_is_sent_the_end_of_its_turn_once(
+    tmp_path: Path,
+) -> None:
+    one_call = "call phone__add {}\nthen\nIt is {results}"
+    async with nodes_here(tmp_path, "all", "all") as nodes, device_at(nodes[0], ADD) as phone:
+        await listed(nodes, "phone__add", on=(0, 1))
+        async with chat_at(nodes[0], "s1", capabilities=["resume"]) as speaker:
+            await speaker.say(one_call, id="m1")
+            request = await phone.expect("tool_call_request", PATIENT)
+        async with chat_at(nodes[1], "s1", capabilities=["resume"]) as again:
+            await again.say(one_call, id="m1")
+            await again.device.expect("message_accepted", PATIENT)
+            await phone.answer(request, 71)
+            assert "71" in await again.answer()
+            await again.say("hello", id="m2")
+            assert "hello" in await again.answer()
+            await again.say(one_call, id="m1")  # it is known, and the client has its end
+            await again.device.expect("message_accepted", PATIENT)
+            await again.say("bye", id="m3")
+            assert "bye" in await again.answer()
+
+
+async def is_idle(nodes: ThreeNodes, session: str) -> bool:
+    """Whether the turn of this session is over."""
+    return nodes.rows(f"SELECT state FROM sessions WHERE id = '{session}'") == [("idle",)]
+
+
+@pytest.mark.parametrize("capability", ["events", "resume"])
+async def test_a_turn_that_another_node_took_over_from_a_frozen_one_ends_once_and_as_it_did_there(
+    tmp_path: Path, capability: str
+) -> None:
+    one_call = "call phone__add {}\nthen\nIt is {results}"
+    async with (
+        open_nodes(tmp_path, 2) as nodes,
+        device_at(nodes[1], ADD) as phone,
+        chat_at(nodes[0], "s1", capabilities=[capability]) as speaker,
+        chat_at(nodes[1], "s1", capabilities=["events"]) as watcher,
+    ):
+        await listed(nodes, "phone__add", on=(0, 1))
+        program = asyncio.create_task(
+            ask(nodes[0], "POST", "/webhook", {"message": one_call}, extra_headers={"X-Session-Id": "s2"})
+        )
+        of_program = await phone.expect("tool_call_request", PATIENT)
+        await speaker.say(one_call)
+        of_chat = await phone.expect("tool_call_request", PATIENT)
+        os.kill(nodes[0].pid, signal.SIGSTOP)
+        try:
+            await until(lambda: nodes.rows("SELECT name FROM nodes") == [("node1",)])
+            await phone.answer(of_chat, 72)
+            await phone.answer(of_program, 73)
+            ended = await watcher.event("ended")
+            assert ended["reason"] == "done" and "72" in str(ended)
+            await until(lambda: is_idle(nodes, "s2"))
+        finally:
+            os.kill(nodes[0].pid, signal.SIGCONT)
+        if capability == "events":
+            assert await speaker.event("ended") == ended
+        else:
+            assert await speaker.answer() == ended["text"]
+        assert "73" in str((await soon(program))["response"])
+        await speaker.say("hello")
+        await until(lambda: "hello" in str(speaker.device.heard[-3:]) and is_idle(nodes, "s1"))
+        for chat in (speaker, watcher):
+            heard = [one for one in chat.device.heard if str(of_chat["id"]) in str(one)]
+            results = [one for one in heard if "call_finished" in str(one) or one["type"] == "tool_result"]
+            assert len(results) == 1
+            assert not [one for one in chat.device.heard if one["type"] == "error" or "'error'" in str(one)]
+
+
 async def test_a_request_with_a_key_is_done_once_and_answered_alike_on_every_node(tmp_path: Path) -> None:
     one_call = "call phone__add {}\nthen\nIt is {results}"
     async with nodes_here(tmp_path, "all", "all") as nodes, device_at(nodes[0], ADD) as phone:
@@ -164,3 +239,63 @@ async def stream_of(node: Reachable, run: JsonObject, token: str) -> str:
     async with httpx2.AsyncClient(timeout=WAIT) as client:
         headers = {"Authorization": f"Bearer {token}", "Idempotency-Key": "stream"}
         return (await client.post(f"{node.url}/v1/graph/stream", json=run, headers=headers)).text
+
+
+async def test_a_turn_that_waits_for_a_person_delays_no_stop_and_goes_on_at_another_node(tmp_path: Path) -> None:
+    async with nodes_here(tmp_path, "all", "all", drain=AN_HOUR) as nodes:
+        async with chat_at(nodes[0], "s1", capabilities=["events", "resume"]) as speaker:
+            await speaker.say(ASKING, id="m1")
+            program = asyncio.create_task(
+                ask(nodes[0], "POST", "/webhook", {"message": ASKING}, extra_headers={"X-Session-Id": "s2"})
+            )
+            await until(lambda: _are_open(nodes[1], 2))
+            await soon(nodes[0].close(AN_HOUR))
+            assert await speaker.device.closed(PATIENT) == 1012
+            assert "the turn is not over" in (await soon(program))["error"]
+        async with chat_at(nodes[1], "s1", capabilities=["events", "resume"]) as again:
+            await _answer_all(nodes[1])
+            assert "blue" in str((await again.event("ended"))["text"])
+        await until(lambda: _is_idle(nodes[1], "s2"))
+
+
+async def test_a_person_need_not_wait_until_the_node_that_asked_has_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lost_nodes, "_RECOVER_SECONDS", AN_HOUR)
+    async with (
+        nodes_here(tmp_path, "all", "all", drain=AN_HOUR) as nodes,
+        device_at(nodes[1], ADD) as phone,
+        chat_at(nodes[0], "s1", capabilities=["resume"]) as asked,
+        chat_at(nodes[0], "s2", capabilities=["resume"]) as working,
+    ):
+        await listed(nodes, "phone__add", on=(0, 1))
+        await asked.say(ASKING, id="m1")
+        await working.say("call phone__add {}\nthen\nIt is {results}", id="m2")
+        request = await phone.expect("tool_call_request", PATIENT)
+        await until(lambda: _are_open(nodes[1], 1))
+        stopping = asyncio.create_task(nodes[0].close(AN_HOUR))
+        await until(lambda: _has_state(nodes[1], "s1", "waiting"))
+        await _answer_all(nodes[1])
+        await until(lambda: _is_idle(nodes[1], "s1"))
+        assert not stopping.done()
+        await phone.answer(request, 61)
+        await soon(stopping)
+        await until(lambda: _is_idle(nodes[1], "s2"))
+
+
+async def _answer_all(node: Reachable) -> None:
+    for question in (await ask(node, "GET", "/api/questions"))["questions"]:
+        path = f"/api/questions/{quote(question['id'], safe='')}/answer"
+        await ask(node, "POST", path, {"decision": "allow", "value": "blue"})
+
+
+async def _are_open(node: Reachable, count: int) -> bool:
+    return len((await ask(node, "GET", "/api/questions"))["questions"]) == count
+
+
+async def _is_idle(node: Reachable, session: str) -> bool:
+    return await _has_state(node, session, "idle")
+
+
+async def _has_state(node: Reachable, session: str, state: str) -> bool:
+    return bool((await ask(node, "GET", f"/api/sessions/{session}/state"))["state"] == state)

@@ -1,6 +1,5 @@
 """A provider's own command line: installed, started on demand, authorized, ended when idle (cetp.md 6.8)."""
 
-import asyncio
 import json
 import signal
 import subprocess
@@ -16,11 +15,11 @@ from handspan.provider import Access, Provider
 from handspan.provider.access import Grants, grants_path
 from handspan.provider.command import run_command
 from handspan.provider.connection import ProviderSocket
-from handspan.provider.launch import start_program, wait_until_listening
+from handspan.provider.launch import StartedProgram, start_program, wait_until_listening
 from handspan.provider.manifests import find_manifests
 from handspan.provider.server import ProviderServer
 from handspan.wire.cetp import CetpError, CetpSuccess, execute_request, read_data
-from tests.waiting import soon
+from tests.waiting import WAIT, soon
 
 PROGRAM: Final = '''
 from handspan.provider import Access, Provider
@@ -53,18 +52,14 @@ def run(program: Path, environment: dict[str, str], *arguments: str) -> subproce
 
 
 @asynccontextmanager
-async def running(
-    argv: list[str], path: Path, environment: dict[str, str]
-) -> AsyncIterator[asyncio.subprocess.Process]:
+async def running(argv: list[str], path: Path, environment: dict[str, str]) -> AsyncIterator[StartedProgram]:
     """A provider in a process of its own."""
     process = await start_program(argv, path, environment)
     try:
         await wait_until_listening(path, process, 60)
         yield process
     finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+        await process.end(WAIT)
 
 
 @pytest.mark.anyio

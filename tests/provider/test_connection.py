@@ -23,7 +23,7 @@ from handspan.wire.cetp import (
 from tests.waiting import soon
 
 pytestmark = pytest.mark.anyio
-UNANSWERED = ("cut_off", "cut_in_half", "flood", "drip", "not_http", "http_500", "says_more", "endless_head")
+UNANSWERED = ("cut_off", "cut_in_half", "not_http", "http_500", "says_more", "endless_head")
 
 
 async def ask(provider: FakeProvider, tool: str, timeout: float | None = None) -> CetpResponse:
@@ -80,7 +80,7 @@ async def test_a_provider_without_a_proper_answer_fails_that_call_alone(fault: s
         assert isinstance(await ask(provider, "echo"), CetpSuccess)
 
 
-@pytest.mark.parametrize("fault", ["not_json", "odd_status", "odd_code", "says_less"])
+@pytest.mark.parametrize("fault", ["not_json", "odd_status", "odd_code", "says_less", "flood", "drip"])
 async def test_an_answer_of_another_form_counts_as_an_internal_error(fault: str, path: Path) -> None:
     async with FakeProvider(path) as provider:
         answer = await ask(provider, fault)
@@ -125,7 +125,7 @@ async def test_a_request_that_is_too_large_is_not_sent(path: Path) -> None:
     async with FakeProvider(path) as provider:
         socket = ProviderSocket("org.example.fake", path)
         answer = await socket.call(execute_request("echo", {"a": "x" * 2_000_000}))
-        assert isinstance(answer, CetpError) and answer.is_unanswered
+        assert isinstance(answer, CetpError) and answer.error_code == "INVALID_ARGS"
         assert provider.requests == []
 
 

@@ -121,6 +121,13 @@ async def test_what_is_no_request_is_refused_with_its_status(
     assert status_and_code(await served.send(data)) == (status, code)
 
 
+async def test_neither_the_host_nor_the_type_of_the_body_matters(served: Served) -> None:
+    good = msgspec.json.encode(CetpRequest("list_tools"))
+    request = post(good, b"Content-Type: text/plain\r\n").replace(b"localhost", b"else.where")
+    answer = await served.send(request)
+    assert isinstance(read_response(answer.partition(b"\r\n\r\n")[2]), CetpSuccess)
+
+
 async def test_a_chunked_body_is_bounded_too(served: Served) -> None:
     head = b"POST /cetp HTTP/1.1\r\nHost: localhost\r\ntransfer-encoding: chunked\r\n\r\n"
     chunk = b"10000\r\n%s\r\n" % (b"x" * 0x10000)
@@ -178,6 +185,17 @@ async def test_a_file_that_is_no_socket_is_not_removed(run_folder: Path) -> None
     with pytest.raises(OSError):
         await ProviderServer(Provider("a"), path).__aenter__()
     assert path.read_text(encoding="utf-8") == "precious"
+
+
+async def test_a_link_in_place_of_the_socket_is_followed_by_consumers_alone(served: Served) -> None:
+    link = served.path.with_name("link.sock")
+    link.symlink_to(served.path)
+    calls = ProviderSocket("org.example.served", link)
+    assert isinstance(await calls.call(CetpRequest("list_tools")), CetpSuccess)
+    calls.close()
+    with pytest.raises(OSError):
+        await ProviderServer(Provider("a"), link).__aenter__()
+    assert link.is_symlink() and served.path.exists()
 
 
 async def test_a_call_that_runs_at_the_end_is_answered_and_no_new_one_is_taken(run_folder: Path) -> None:

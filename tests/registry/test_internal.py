@@ -6,6 +6,7 @@ from handspan.core.agents import GENERAL, Agent, SkillTools
 from handspan.core.principals import GLOBAL
 from handspan.core.tool import Handling
 from handspan.registry.registry import Registry
+from handspan.registry.selection import why_unusable
 from handspan.registry.toolbox import Toolbox
 from tests.registry.class_tools import ADA, GIT, ClassTool
 
@@ -54,3 +55,8 @@ def test_a_skill_shows_those_that_its_globs_match(registry: Registry) -> None:
 def test_the_deny_list_wins_over_a_skill(registry: Registry) -> None:
     box = registry.toolbox(Agent(deny=("*push",)), ADA, skill_tools=SkillTools(("logs",), ("git__*",)))
     assert names(box) == ["git__log"]
+
+
+def test_an_internal_tool_says_why_no_agent_can_use_it(registry: Registry) -> None:
+    (entry,) = [one for one in registry if one.spec.name == "git__log"]
+    assert why_unusable(entry) == "it is internal, and hidden until a skill that is on names it"

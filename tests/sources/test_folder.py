@@ -179,3 +179,57 @@ async def test_while_the_folder_can_not_be_read_its_tools_stay(
     aside.rename(opened.path)
     await opened.source.refresh()
     assert (opened.tools, opened.problems) == (["first"], [])
+
+
+async def test_a_file_that_other_users_can_write_is_not_run_until_that_is_repaired(opened: Opened) -> None:
+    opened.write("one", "first")
+    await until(lambda: opened.tools == ["first"])
+    file = opened.path / "one.py"
+    for path, bad, good in ((file, 0o666, 0o644), (opened.path, 0o777, 0o755), (opened.path, 0o1777, 0o755)):
+        path.chmod(bad)
+        await until(lambda: opened.tools == [])
+        (problem,) = opened.problems
+        assert problem.startswith("is not run: ") and problem.endswith(f"Type: chmod o-w {path}")
+        opened.write("one", "first")  # a save runs it no more than before
+        await opened.source.refresh()
+        assert opened.tools == []
+        path.chmod(good)
+        await until(lambda: opened.tools == ["first"])
+
+
+async def test_a_link_that_leads_out_of_the_folder_is_not_run(opened: Opened, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere.py"
+    elsewhere.write_text(GOOD.format(name="first"), encoding="utf-8")
+    opened.path.mkdir()
+    (opened.path / "linked.py").symlink_to(elsewhere)
+    await until(lambda: opened.problems != [])
+    expected = f"cp --remove-destination {elsewhere} {opened.path / 'linked.py'}"
+    assert opened.tools == [] and opened.problems == [f"is a link that leads out of this folder. Type: {expected}"]
+    (opened.path / "linked.py").unlink()
+    opened.write("one", "second")
+    (opened.path / "inside.py").symlink_to("one.py")
+    await until(lambda: opened.tools == ["second"])
+
+
+async def test_a_file_that_could_not_be_checked_is_not_run_though_it_is_replaced_before_it_is_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, scan = Opened(tmp_path / "tools"), folder._scan
+
+    def scan_and_replace(path: Path) -> object:
+        found = scan(path)
+        (path / "swapped.py").unlink()  # as another user does who can write the folder
+        made.write("swapped", "swapped")
+        return found
+
+    made.path.mkdir()
+    made.path.chmod(0o777)
+    (made.path / "swapped.py").symlink_to("swapped.py")
+    monkeypatch.setattr(folder, "_scan", scan_and_replace)
+    monkeypatch.setattr(folder, "_SCAN_SECONDS", 3600.0)
+    await made.source.open()
+    try:
+        (problem,) = made.problems
+        assert made.tools == [] and problem == "can't be read: Too many levels of symbolic links. Repair or remove it."
+    finally:
+        await made.source.close()

@@ -25,6 +25,10 @@ class ReadFile:
         return ""
 
 
+class Bank(ReadFile):
+    spec = ToolSpec("my_bank", "Asks the bank.", {"type": "object", "properties": {}})
+
+
 @pytest.fixture
 def registry() -> Registry:
     registry = Registry()
@@ -81,6 +85,26 @@ class TestLending:
 
     def test_a_taken_name_gets_its_node_in_front(self, tools: GraphTools) -> None:
         assert self.register(tools, tools.make(offered("read_file", "page"))) == {"page__read_file": "read_file"}
+
+    def test_names_of_plugins_and_of_mcp_servers_are_taken_as_those_of_built_in_tools_are(
+        self, registry: Registry, tools: GraphTools
+    ) -> None:
+        registry.register(Bank(), Origin("plugin", "bank"))
+        registry.reserve("mcp", {"rug__": Origin("mcp", "rug")})
+        made = [tools.make(offered(name, "page")) for name in ("my_bank", "rug__stay", "look")]
+        assert self.register(tools, *made) == {
+            "page__my_bank": "my_bank",
+            "page__rug__stay": "rug__stay",
+            "look": "look",
+        }
+
+    @pytest.mark.parametrize("node", ["rug", "Rug", "rug__x", "page_rug", "rug!"])
+    def test_a_node_that_is_called_like_an_mcp_server_does_not_bring_a_tool_into_its_names(
+        self, registry: Registry, tools: GraphTools, node: str
+    ) -> None:
+        registry.reserve("mcp", {f"{name}__": Origin("mcp", name) for name in ("rug", "page_rug")})
+        ((shown, own),) = self.register(tools, tools.make(offered("read_file", node))).items()
+        assert own == "read_file" and shown.startswith("page_") and registry.rights.find_owner(shown) is None
 
     def test_a_node_that_can_not_be_in_a_name_gets_one_that_can(self, tools: GraphTools) -> None:
         ((shown, own),) = self.register(tools, tools.make(offered("read_file", "my page!"))).items()

@@ -3,6 +3,7 @@
 import pytest
 
 from handspan.core.errors import StoreError
+from handspan.core.events import TurnEnd
 from handspan.core.records import SessionRecord
 from handspan.core.store import Store
 from handspan.store.tables.database import TableConnection, Work, join_unit
@@ -37,10 +38,10 @@ async def test_the_end_is_stored_without_what_did_not_fit(store: Store, session:
     assert (await store.conversations.get(session.id, owner="ann")).state == "waiting"
 
 
-async def test_an_end_that_is_refused_twice_is_stored_with_the_next_chance(
-    store: Store, session: SessionRecord, monkeypatch: pytest.MonkeyPatch
+async def end_in_vain(
+    store: Store, session: SessionRecord, monkeypatch: pytest.MonkeyPatch, end: TurnEnd | None = None
 ) -> None:
-    await store.conversations.begin_turn(session.id, owner="ann")
+    """End a turn while the database takes nothing."""
     assert isinstance(store, TableStore)
     write = store.database.write
 
@@ -50,7 +51,14 @@ async def test_an_end_that_is_refused_twice_is_stored_with_the_next_chance(
     with monkeypatch.context() as patch:
         patch.setattr(store.database, "write", refuse_all)
         with pytest.raises(StoreError, match="make room"):
-            await store.conversations.end_turn(session.id, owner="ann")
+            await store.conversations.end_turn(session.id, owner="ann", end=end)
+
+
+async def test_an_end_that_is_refused_twice_is_stored_with_the_next_chance(
+    store: Store, session: SessionRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.conversations.begin_turn(session.id, owner="ann")
+    await end_in_vain(store, session, monkeypatch)
     assert (await store.conversations.get(session.id, owner="ann")).state == "running"
     await soon(store.expire())
     assert (await store.conversations.get(session.id, owner="ann")).state == "idle"

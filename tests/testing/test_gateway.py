@@ -72,9 +72,9 @@ async def test_work_that_runs_may_end_before_the_gateway_does(tmp_path: Path) ->
 
     async with (
         running_gateway(tmp_path, model=Scripted([call("phone__work"), "It was."])) as gateway,
-        DeviceLogic(gateway.url, gateway.token, answer, tools=[offer("work")], label="phone"),
+        DeviceLogic(gateway.url, gateway.token, answer, tools=[offer("work")], label="phone", capabilities=()),
         FakeDevice(gateway.url, gateway.token) as chat,
-    ):
+    ):  # the device can't come back: the turn waits for it
         await chat.connect(role="chat")
         await chat.send({"type": "message", "content": "Work!"})
         await asyncio.wait_for(asked.wait(), 60)

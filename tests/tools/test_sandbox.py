@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from handspan.tools import memory_group
 from handspan.tools.processes import ChildResult, Launch, run_child
 from handspan.tools.sandbox import SANDBOX_UID, CommandLimits, Sandbox, SandboxReport, create_workspace
 from handspan.tools.seccomp import system_call_filter
@@ -154,7 +155,8 @@ async def test_elsewhere_than_on_linux_it_is_off(folder: Path, monkeypatch: pyte
 
 async def test_an_active_one_says_so_and_has_nothing_to_warn_of(sandbox: Sandbox) -> None:
     assert sandbox.active
-    assert str(sandbox.report) == "sandbox: on (bubblewrap, tested)"
+    assert str(sandbox.report).startswith("sandbox: on (bubblewrap, tested; memory")
+    assert sandbox.report.warning == ""
 
 
 @as_root_only
@@ -644,3 +646,55 @@ def no_descriptor_is_lost() -> Iterator[None]:
     before = len(os.listdir("/proc/self/fd"))
     yield
     assert len(os.listdir("/proc/self/fd")) <= before + 2  # the event loop of the test may still be open
+
+
+# Memory of all processes together
+
+EAT = """
+import subprocess, sys
+eat = "import sys; block = bytearray(b'x') * int(sys.argv[1]); print('full', flush=True); sys.stdin.read()"
+each = [subprocess.Popen([sys.executable, "-c", eat, sys.argv[1]], stdin=-1, stdout=-1) for _ in range(4)]
+print(sum(one.stdout.readline() == b"full\\n" for one in each))
+"""
+
+
+async def eaten(sandbox: Sandbox, megabytes: int) -> str:
+    """How many of four processes of one command could take so much memory each."""
+    with sandbox.launch(("python3", "-c", EAT, str(megabytes * 1024**2))) as launch:
+        return (await run_child(launch, timeout=LIMIT)).stdout.strip()
+
+
+async def test_all_processes_of_commands_together_have_a_bound_on_memory(folder: Path) -> None:
+    sandbox = await probed(folder, limits=CommandLimits(all_memory=400 * 1024**2))
+    if "memory of all commands" not in sandbox.report.reason:
+        pytest.skip(f"no control group can be made here: {sandbox.report.reason}")
+    assert "memory of all commands: 400 MiB" in sandbox.report.reason
+    assert await eaten(sandbox, 40) == "4"
+    assert await eaten(sandbox, 300) in ("0", "1", ""), "each alone may have so much, and all together may not"
+    assert (await within(sandbox, "echo works")).stdout == "works\n"
+
+
+async def test_without_a_control_group_that_is_said_and_commands_are_ended_first(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory_group, "_ROOT", folder / "missing")
+    sandbox = await probed(folder)
+    assert "no bound for all (no control group); they are ended first" in sandbox.report.reason
+    shown = await within(
+        sandbox, "cat /proc/1/oom_score_adj /proc/self/oom_score_adj; sh -c 'cat /proc/$$/oom_score_adj'"
+    )
+    assert shown.stdout.split() == ["1000"] * 3
+
+
+async def test_a_control_group_goes_with_its_sandbox_and_one_of_a_killed_gateway_with_the_next(folder: Path) -> None:
+    group = memory_group.open_memory_group(1024**3)
+    if group is None:
+        pytest.skip("no control group can be made here")
+    parent = group._folder.parent
+    old = parent / "handspan-4194305-0"  # no process has such an id
+    old.mkdir()
+    again = memory_group.open_memory_group(0)
+    assert again is not None and again.limit > 0 and not old.exists() and group._folder.exists()
+    for one in (group, again):
+        one.close()
+        assert not one._folder.exists()

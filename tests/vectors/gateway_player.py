@@ -8,7 +8,8 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from handspan.core.calls import new_call_id
-from handspan.core.principals import OPERATOR
+from handspan.core.principals import OPERATOR, Principal
+from handspan.core.question_rights import person
 from handspan.core.questions import Answer, Question
 from handspan.core.results import Failure, Success, ToolResult
 from handspan.testing import RunningGateway
@@ -26,6 +27,7 @@ class GatewayPlayer:
         self._matching = FramePatterns()
         self._opened: dict[str, Any] = {}
         self._socket: ClientConnection | None = None
+        self._tokens: dict[str, str] = {}
         self._session = ""
         self._refusal = 0
         self._has_begun = False
@@ -114,10 +116,18 @@ class GatewayPlayer:
         self._session = first.get("session_id", "")
 
     async def _token(self, named: str) -> str:
+        """Return the token of this name. A client that comes back comes with the token that it had (ws.md 6.1)."""
+        if named not in self._tokens:
+            self._tokens[named] = await self._new_token(named)
+        return self._tokens[named]
+
+    async def _new_token(self, named: str) -> str:
         auth = self._gateway.gateway.auth
         match named:
             case "chat" | "device":
                 return await auth.issue(OPERATOR.owner, (named,))
+            case "admin":
+                return await auth.issue(OPERATOR.owner, ("chat", "admin"))
             case "other":
                 return await auth.issue("somebody", ("chat",))
             case "wrong":
@@ -196,10 +206,10 @@ class GatewayPlayer:
         await until(asked)
         (question_id,) = await asked()
         if decision == "start":
-            assert await questions.start_login(question_id, owner=owner)
+            assert await questions.start_login(question_id, person(Principal(owner, ("admin",))))
         else:
             answer = Answer("allow" if decision == "allow" else "deny")
-            assert await questions.answer(question_id, answer, owner=owner)
+            assert await questions.answer(question_id, answer, person(Principal(owner, ("admin",))))
 
     def _ask(self, asked: dict[str, Any]) -> None:
         """Ask the person of this session, by no call."""

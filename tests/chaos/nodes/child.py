@@ -136,12 +136,16 @@ def _lose(lost: float, doubled: float, chance: random.Random) -> None:
 
 def _add_fields() -> None:
     """Add a field to whatever is signed: messages are arrays, and events in them are objects."""
-    sign = NatsLink._sign
+    sign, sign_message = NatsLink._sign, NatsLink._sign_message
 
     def newer(self: NatsLink, subject: str, body: bytes) -> bytes:
         return sign(self, subject, add_unknown_fields(body))
 
+    def newer_message(self: NatsLink, subject: str, body: bytes) -> bytes:
+        return sign_message(self, subject, add_unknown_fields(body))
+
     NatsLink._sign = newer  # type: ignore[method-assign]
+    NatsLink._sign_message = newer_message  # type: ignore[method-assign]
 
 
 def add_unknown_fields(body: bytes) -> bytes:

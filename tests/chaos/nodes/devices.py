@@ -84,7 +84,7 @@ async def _be_there_twice(drill: Drill, number: int) -> list[Figure]:
     fleet, label, calls = drill.fleet, f"twin{number}", 20
     older, newer = fleet.nodes[0], fleet.nodes[1]
     drill.done["devices that were there twice"] += 1
-    async with FakeDevice(older.url, older.token) as first, FakeDevice(newer.url, newer.token) as second:
+    async with FakeDevice(older.url, fleet.token) as first, FakeDevice(newer.url, fleet.token) as second:
         await first.connect(role="device", label=label, capabilities=["resume"])
         await first.register(_LIFT)
         await second.connect(role="device", label=label, capabilities=["resume"], resume=resume_token(first))
@@ -116,7 +116,7 @@ async def _lose_owner(drill: Drill, kind: str, number: int) -> list[Figure]:
     owner, other = fleet.nodes[_OWNER], fleet.nodes[_OWNER + 1]
     drill.done[f"owners {kind} in mid-call"] += 1
     async with (
-        FakeDevice(owner.url, owner.token) as device,
+        FakeDevice(owner.url, other.token) as device,
         FakeDevice(other.url, other.token) as again,
         httpx2.AsyncClient(timeout=30, trust_env=False) as requests,
     ):

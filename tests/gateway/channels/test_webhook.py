@@ -95,6 +95,36 @@ async def test_a_message_is_taken_once_and_its_answer_is_posted_signed(tmp_path:
         assert other.seen == []
 
 
+async def test_the_ids_of_messages_count_for_one_sender_in_one_chat(tmp_path: Path) -> None:
+    async with receiver() as site, gateway_with(tmp_path, hook(site, allow=["*"]), ["One.", "Two.", "Three."]) as place:
+        for number, (sender, chat) in enumerate((("ada", "room"), ("bob", "room"), ("ada", "hall")), 1):
+            body = {"sender_id": sender, "chat_id": chat, "content": "hi", "id": "m1"}
+            assert await post(place, body) == (202, {"status": "accepted", "id": "m1", "text": ""}), (sender, chat)
+            await until(lambda number=number: len(site.seen) == number)  # type: ignore[misc] # mypy wants no default
+            answer = said(site.seen[-1])
+            assert answer["content"] == ["One.", "Two.", "Three."][number - 1] and answer["reply_to"] == "m1"
+            status, again = await post(place, body, at=int(time.time()) + 1)
+            assert (status, again["status"], again["id"]) == (200, "duplicate", "m1")
+        assert len({one.headers["x-handspan-id"] for one in site.seen}) == 3
+
+
+@pytest.mark.parametrize(
+    ("sender", "shown"),
+    [
+        ("a;reboot", "handspan channels pair hook 'a;reboot'"),
+        ("a b", "handspan channels pair hook 'a b'"),
+        ("-x", "handspan channels pair hook -- -x"),
+        ("a\x1b[2Jb", "It is too long, or has characters that can't be shown"),
+        ("a\nhandspan tokens", "It is too long, or has characters that can't be shown"),
+    ],
+)
+async def test_the_line_that_lets_a_sender_in_is_quoted_and_clean(tmp_path: Path, sender: str, shown: str) -> None:
+    async with receiver() as site, gateway_with(tmp_path, hook(site, allow=[])) as place:
+        status, answer = await post(place, {"sender_id": sender, "content": "hi"})
+        assert status == 403 and shown in answer["error"] and "\x1b" not in answer["error"]
+        assert answer["error"].count("\n") == ("handspan channels pair" in answer["error"])
+
+
 async def test_a_sender_who_is_not_paired_is_refused_and_told_how(tmp_path: Path) -> None:
     async with receiver() as site, gateway_with(tmp_path, hook(site, allow=[])) as place:
         body = {"sender_id": "ada", "content": "hi"}

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from handspan.core.calls import new_call_id
+from handspan.core.principals import OPERATOR
+from handspan.core.question_rights import person
 from handspan.core.questions import Answer, Question
 from handspan.core.results import Failure, Success, ToolResult
 from handspan.core.values import JsonObject
@@ -21,6 +23,7 @@ pytestmark = pytest.mark.anyio
 CAN = ("resume", "login", "cancel", "deadline", "progress")
 HOLDINGS = offer("get_holdings", annotations={"read_only": True})
 OWNER = "operator"
+ME = person(OPERATOR)
 
 
 @pytest.fixture
@@ -60,7 +63,7 @@ class Login:
 
     async def answer(self, decision: Any) -> None:
         question = await self.question()
-        assert await self.gateway.gateway.questions.answer(question.id, Answer(decision), owner=OWNER)
+        assert await self.gateway.gateway.questions.answer(question.id, Answer(decision), ME)
 
     async def result(self) -> ToolResult:
         return await soon(self.calling)
@@ -119,7 +122,7 @@ async def test_after_the_login_the_call_runs_again_and_the_persons_time_does_not
     await login.begin()
     began = time.monotonic()
     question = await login.question()
-    assert await gateway.gateway.questions.start_login(question.id, owner=OWNER)
+    assert await gateway.gateway.questions.start_login(question.id, ME)
     await login.device.expect("login_start", id=question.id, call_id=login.request["id"])
     person_takes = 0.2
     await asyncio.sleep(person_takes)
@@ -159,7 +162,7 @@ async def test_a_login_outlives_a_dropped_link(gateway: RunningGateway) -> None:
     await login.begin()
     question = await login.question()
     await login.device.drop()
-    assert await gateway.gateway.questions.start_login(question.id, owner=OWNER)
+    assert await gateway.gateway.questions.start_login(question.id, ME)
     await login.come_back()
     await login.refuse()  # it was not acknowledged
     await login.device.expect("login_start", id=question.id)
@@ -197,8 +200,8 @@ async def test_a_call_that_is_given_up_ends_its_login(gateway: RunningGateway) -
     question = await login.question()
     login.calling.cancel()
     await login.device.expect("result_acknowledged", id=login.request["id"])
-    assert not await gateway.gateway.questions.answer(question.id, Answer("allow"), owner=OWNER)
-    assert not await gateway.gateway.questions.start_login(question.id, owner=OWNER)
+    assert not await gateway.gateway.questions.answer(question.id, Answer("allow"), ME)
+    assert not await gateway.gateway.questions.start_login(question.id, ME)
 
 
 @pytest.mark.parametrize("decision", ["allow", "deny"])
@@ -215,7 +218,7 @@ async def test_a_login_outlives_a_gateway_that_dies(tmp_path: Path, decision: st
         await login.come_back()
         await login.refuse()
         await login.device.register(HOLDINGS)
-        assert await gateway.gateway.questions.start_login(before.id, owner=OWNER)
+        assert await gateway.gateway.questions.start_login(before.id, ME)
         await login.device.expect("login_start", id=before.id)
         await login.answer(decision)
         if decision == "allow":

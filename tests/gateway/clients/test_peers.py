@@ -252,3 +252,69 @@ async def test_a_ping_is_answered_once_the_client_has_said_who_it_is(place: Plac
         await page.hears()
         await page.send("ping")
         assert await page.hears() == {"type": "pong"}
+
+
+# Started again.
+
+
+async def gone(client: Client, place: Place) -> None:
+    """Drop the client's link, and wait until the gateway knows it."""
+    connected = [peer for peer in place.gateway.peers if peer.socket is not None]
+    client.drop()
+    await until(lambda: any(peer.socket is None for peer in connected))
+
+
+async def test_a_device_that_is_started_in_place_of_another_has_its_label_and_the_others_calls_end(
+    place: Place,
+) -> None:
+    phone = Phone(place, place.gateway.operator_token)
+    async with place.client() as client:
+        await client.connected("resume", role="device", label="phone", device_name="pixel")
+        await client.offers(INFO)
+        phone.calls_tool("info")
+        assert (await client.hears())["type"] == "tool_call_request"
+        await gone(client, place)
+    async with place.client() as client:
+        connected = await client.connected("resume", role="device", label="phone", device_name="pixel")
+        assert (connected["label"], connected["resumed"]) == ("phone", False)
+        assert await phone.codes() == ["unknown_outcome"]
+    assert "phone_2" not in await connected_devices(place)
+
+
+@pytest.mark.parametrize("other", [{"device_name": "nexus"}, {"resume": "phone"}])
+async def test_a_device_that_may_come_back_keeps_its_label_against_a_device_that_is_another(
+    place: Place, other: dict[str, Any]
+) -> None:
+    about = {"role": "device", "label": "phone", "device_name": "pixel"}
+    token = await place.gateway.auth.issue("operator", ("device",), "phone")
+    async with place.client(token=token) as client, place.client(token=token) as second:
+        mine = await client.connected("resume", **about)
+        if "resume" in other:  # another one whose link was closed comes back: it is not started anew
+            other = {"resume": (await second.connected("resume", **about))["resume_token"]}
+            await gone(second, place)
+        await gone(client, place)
+        async with place.client(token=token) as third:
+            assert (await third.connected("resume", **{**about, **other}))["label"] == "phone_2"
+        async with place.client(token=token) as third:
+            again = await third.connected("resume", **about, resume=mine["resume_token"])
+            assert (again["label"], again["resumed"]) == ("phone", True)
+
+
+async def test_a_device_with_another_token_does_not_take_the_label_of_one_that_may_come_back(place: Place) -> None:
+    about = {"role": "device", "label": "phone", "device_name": "pixel"}
+    async with place.client() as client:
+        await client.connected("resume", **about)
+        await gone(client, place)
+    token = await place.gateway.auth.issue("operator", ("device",), "phone")
+    async with place.client(token=token) as client:
+        assert (await client.connected("resume", **about))["label"] == "phone_2"
+
+
+async def test_two_devices_with_one_name_that_were_killed_have_their_labels_again(place: Place) -> None:
+    about = {"role": "device", "label": "phone", "device_name": "pixel"}
+    for _ in range(2):
+        async with place.client() as first, place.client() as second:
+            labels = [(await client.connected("resume", **about))["label"] for client in (first, second)]
+            assert labels == ["phone", "phone_2"]
+            await gone(first, place)
+            await gone(second, place)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from handspan.core.principals import Principal
+from handspan.core.question_rights import person
 from handspan.core.questions import Answer, Decision, Question
 from handspan.gateway.clients import trust
 from handspan.testing import FakeDevice, RunningGateway, running_gateway
@@ -46,7 +48,7 @@ async def question_of(gateway: RunningGateway, owner: str) -> Question:
 
 async def answer(gateway: RunningGateway, owner: str, decision: Decision) -> str:
     question = await question_of(gateway, owner)
-    assert await gateway.gateway.questions.answer(question.id, Answer(decision), owner=owner)
+    assert await gateway.gateway.questions.answer(question.id, Answer(decision), person(Principal(owner, ("admin",))))
     return question.subject
 
 

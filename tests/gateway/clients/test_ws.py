@@ -10,16 +10,17 @@ import httpx2
 import msgspec
 import pytest
 from websockets.asyncio.client import connect
-from websockets.exceptions import InvalidStatus
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from handspan import tool
 from handspan.core.agents import GENERAL
 from handspan.core.calls import ToolCall, new_call_id
 from handspan.core.messages import ResultsMessage
 from handspan.core.principals import OPERATOR, Origin
-from handspan.core.results import Failure
+from handspan.core.results import Failure, Success
 from handspan.core.values import Json
 from handspan.engine.caller import Caller
+from handspan.models.model import ModelError
 from handspan.models.scripted import Scripted, call
 from tests.gateway.serving import Client, Place, running
 from tests.waiting import WAIT, until
@@ -184,6 +185,59 @@ async def test_a_message_above_the_limit_closes_with_1009(tmp_path: Path) -> Non
         assert await client.closed() == 1009
 
 
+PHOTO: dict[str, Any] = {"name": "photo", "description": "Take a photo.", "parameters": {"type": "object"}}
+
+
+@contextlib.asynccontextmanager
+async def photographing(folder: Path, *can: str) -> AsyncIterator[tuple[Place, Client, str]]:
+    """An old client with a call that waits for its answer, and the call's id."""
+    model = scripted([call("photo")], "A nice photo.")
+    async with running(folder, model) as place, place.client() as client:
+        await client.connected(*can)
+        await client.offers(PHOTO)
+        await client.send("message", content="Take one")
+        yield place, client, (await client.hears_of("tool_call_request"))["id"]
+
+
+@pytest.mark.parametrize("fragments", [1, 5])
+async def test_a_client_that_knows_no_parts_may_answer_an_open_call_with_16_mib(tmp_path: Path, fragments: int) -> None:
+    async with photographing(tmp_path) as (place, client, asked):
+        big = msgspec.json.encode({"type": "tool_result", "id": asked, "output": "x" * 15_000_000, "success": True})
+        part = len(big) // fragments + 1
+        pieces = [big[at : at + part].decode() for at in range(0, len(big), part)]
+        await client.socket.send(pieces[0] if fragments == 1 else pieces)
+        done = await client.hears_of("done")
+        assert done["full_response"] == "A nice photo."
+        record = await place.gateway.store.ledger.get(asked, owner="operator")
+        assert isinstance(record.result, Success)
+        await client.send("get_registered_tools")
+        assert len((await client.hears_of("registered_tools"))["tools"]) == 1
+        await client.send("tool_result", id=asked, output="x" * 1_100_000, success=True)  # no call waits any more
+        assert await client.closed() == 1009
+
+
+@pytest.mark.parametrize("can", [(), ("parts",)])
+@pytest.mark.parametrize(
+    "unasked",
+    [
+        {"type": "message", "content": "x" * 2_000_000},
+        {"type": "tool_result", "id": "another", "output": "x" * 2_000_000},
+        "x" * 2_000_000,
+        {"type": "tool_result", "id": "", "output": "x" * 17_000_000},
+    ],
+)
+async def test_a_large_message_that_no_call_waits_for_closes_with_1009_also_while_a_call_is_open(
+    tmp_path: Path, unasked: Any, can: tuple[str, ...]
+) -> None:
+    async with photographing(tmp_path, *can) as (_, client, asked):
+        if isinstance(unasked, dict) and unasked.get("id") == "":
+            unasked = {**unasked, "id": asked}
+        data = unasked if isinstance(unasked, str) else msgspec.json.encode(unasked).decode()
+        with contextlib.suppress(ConnectionClosed):  # it may be closed before all is sent
+            await client.socket.send(data)
+        assert await client.closed() == 1009
+
+
 async def test_who_floods_is_read_more_slowly_and_disturbs_nobody(tmp_path: Path) -> None:
     async with (
         running(tmp_path, limits={"messages_per_second": 20}) as place,
@@ -330,6 +384,27 @@ async def test_a_failing_model_is_an_error_and_the_next_turn_works(tmp_path: Pat
         await client.send("message", content="two")
         error = await client.hears_of("error")
         assert error["code"] in ("PROVIDER_ERROR", "AGENT_ERROR")
+
+
+async def test_a_client_that_connects_later_is_told_how_the_last_turn_ended(tmp_path: Path) -> None:
+    model = Scripted([ModelError("auth", "The key is wrong."), "fine"])
+    async with running(tmp_path, model) as place:
+        async with place.client("?session_id=s") as client:
+            assert "ended" not in await client.connected("events")
+            await client.send("message", content="one")
+            await client.hears_of("title_updated")
+        async with place.client("?session_id=s") as old:
+            assert "ended" not in await old.connected("cancel")
+        async with place.client("?session_id=s") as client:
+            ended = (await client.connected("events"))["ended"]
+            assert ended.pop("at") > 1_700_000_000
+            fault = {"of": "model", "code": "auth"}
+            assert ended == {"reason": "error", "model": model.name, "text": "The key is wrong.", "fault": fault}
+            await client.send("regenerate")
+            while (await client.hears_of("event"))["event"]["type"] != "ended":
+                pass
+        async with place.client("?session_id=s") as client:
+            assert "ended" not in await client.connected("events")
 
 
 async def test_a_closed_socket_cancels_its_turn_and_what_was_sent_has_an_unknown_outcome(tmp_path: Path) -> None:
@@ -745,6 +820,18 @@ async def test_a_resume_token_is_worth_nothing_to_another_owner(place: Place) ->
             connected = await thief.connected("resume", role="device", label="phone", resume=token)
             assert connected["resumed"] is False
         await phone.offers(INFO)
+
+
+async def test_a_resume_token_is_worth_nothing_with_another_access_token_of_its_owner(place: Place) -> None:
+    own, other = [await place.gateway.auth.issue("operator", ("device",)) for _ in range(2)]
+    async with place.client(token=own) as phone:
+        token = (await phone.connected("resume", role="device", label="phone"))["resume_token"]
+        async with place.client(token=other) as thief:
+            connected = await thief.connected("resume", role="device", label="phone", resume=token)
+            assert connected["resumed"] is False and connected["label"] == "phone_2"
+        await phone.offers(INFO)
+    async with place.client(token=own) as phone:
+        assert (await phone.connected("resume", role="device", label="phone", resume=token))["resumed"] is True
 
 
 async def test_a_resume_token_is_worth_nothing_in_another_role(place: Place) -> None:

@@ -17,7 +17,7 @@ from handspan.core.bus import TokenRevoked
 from handspan.core.errors import ConfigError
 from handspan.core.principals import OPERATOR, Principal
 from handspan.core.store import Store
-from handspan.gateway.entry.auth import Admitted, Auth, is_open
+from handspan.gateway.entry.auth import Admitted, Auth, is_open, log_refusal
 from handspan.gateway.entry.operator_token import read_operator_token
 from handspan.gateway.entry.rate_limit import TryLimit
 from handspan.gateway.entry.tokens import PAGE_SECONDS, hash_of
@@ -102,6 +102,14 @@ class TestTokens:
         good = f"Bearer {auth.operator_token}"
         assert (await refusal(auth, scope(host="evil.example", authorization=good))).code == "unknown_host"
         assert (await refusal(auth, scope(origin="http://evil.example", authorization=good))).code == "unknown_origin"
+
+    async def test_the_log_names_an_origin_that_is_not_known(
+        self, auth: Auth, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        caplog.set_level(logging.INFO)
+        asked = scope(origin="http://evil.example")
+        log_refusal(await refusal(auth, asked), asked)
+        assert "refused: 403 unknown_origin, origin 'http://evil.example'" in caplog.messages[0]
 
     async def test_scopes_are_required_and_admin_has_them_all(self) -> None:
         device = Admitted(Principal("ann", ("device",)), "h", "header")

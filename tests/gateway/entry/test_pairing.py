@@ -64,21 +64,24 @@ class TestCodes:
     async def test_a_code_lets_one_device_in_with_the_scopes_that_were_given(
         self, auth: Auth, pairing: Pairing, store: Store
     ) -> None:
-        made = pairing.new_code(Principal("ann", ("admin",)))
+        made = await pairing.new_code(Principal("ann", ("admin",)))
         assert re.fullmatch(r"\d{4}-\d{4}-\d{4}", made.code) and made.expires_in == 300
         assert made.code not in repr(made)
-        token = await soon(pairing.pair(made.code, "Ann's phone", PHONE))
-        admitted = await soon(auth.admit(scope(authorization=f"Bearer {token}")))
-        assert admitted.who == Principal("ann", ("chat", "device"))
+        paired = await soon(pairing.pair(made.code, "Ann's phone", PHONE))
+        assert paired.token not in repr(paired)
+        admitted = await soon(auth.admit(scope(authorization=f"Bearer {paired.token}")))
+        assert admitted.who == Principal("ann", ("device",)) and paired.scopes == made.scopes == ("device",)
         assert [kept.label for kept in await soon(store.tokens.all(owner="ann"))] == ["Ann's phone"]
         assert (await refusal(pairing, made.code)).code == "wrong_code"
 
     async def test_a_code_may_be_typed_without_its_dashes(self, pairing: Pairing) -> None:
-        assert await soon(pairing.pair(f" {pairing.new_code(OPERATOR).code.replace('-', ' ')} ", "", PHONE))
-        assert await soon(pairing.pair(pairing.new_code(OPERATOR).code.replace("-", ""), "", PHONE))
+        assert (
+            await soon(pairing.pair(f" {(await pairing.new_code(OPERATOR)).code.replace('-', ' ')} ", "", PHONE))
+        ).token
+        assert (await soon(pairing.pair((await pairing.new_code(OPERATOR)).code.replace("-", ""), "", PHONE))).token
 
     async def test_a_code_that_is_too_old_is_as_good_as_a_wrong_one(self, pairing: Pairing, clock: Clock) -> None:
-        made = pairing.new_code(OPERATOR)
+        made = await pairing.new_code(OPERATOR)
         clock.now += 300
         late = await refusal(pairing, made.code)
         wrong = await refusal(pairing, WRONG)
@@ -86,13 +89,13 @@ class TestCodes:
         assert late.status == 403
 
     async def test_five_wrong_tries_end_a_code_wherever_they_come_from(self, pairing: Pairing) -> None:
-        made = pairing.new_code(OPERATOR)
+        made = await pairing.new_code(OPERATOR)
         for number in range(5):
             assert (await refusal(pairing, WRONG, f"192.168.1.{number}")).status == 403
         assert (await refusal(pairing, made.code)).status == 403
 
     async def test_four_wrong_tries_do_not(self, pairing: Pairing) -> None:
-        made = pairing.new_code(OPERATOR)
+        made = await pairing.new_code(OPERATOR)
         for code in (
             WRONG,
             WRONG,
@@ -104,16 +107,16 @@ class TestCodes:
             "١٢٣٤-٥٦٧٨-٩٠١٢",
         ):  # what is no code is no guess
             await refusal(pairing, code)
-        assert await soon(pairing.pair(made.code, "", PHONE))
+        assert (await soon(pairing.pair(made.code, "", PHONE))).token
 
     async def test_an_address_may_try_ten_times_a_minute(self, pairing: Pairing, clock: Clock) -> None:
         for _ in range(10):
             assert (await refusal(pairing, "no code")).status == 403
-        made = pairing.new_code(OPERATOR)
+        made = await pairing.new_code(OPERATOR)
         refused = await refusal(pairing, made.code)
         assert (refused.status, refused.retry_after) == (429, 60)
         assert msgspec.json.decode(refused.body()).keys() == {"error", "code", "retry_after"}
-        assert await soon(pairing.pair(made.code, "", "192.168.1.99"))
+        assert (await soon(pairing.pair(made.code, "", "192.168.1.99"))).token
         clock.now += 60
         assert (await refusal(pairing, "no code")).status == 403
 
@@ -124,22 +127,22 @@ class TestCodes:
             (OPERATOR, (), 422),
         ):
             with pytest.raises(Refusal) as refused:
-                pairing.new_code(who, scopes)
+                await pairing.new_code(who, scopes)
             assert refused.value.status == status
-        assert pairing.new_code(Principal("ann", ("admin",)), ("admin",)).scopes == ("admin",)
+        assert (await pairing.new_code(Principal("ann", ("admin",)), ("admin",))).scopes == ("admin",)
 
     async def test_so_many_codes_may_be_open_and_the_oldest_goes_first(self, pairing: Pairing, clock: Clock) -> None:
-        codes = [pairing.new_code(OPERATOR).code for _ in range(17)]
-        assert await soon(pairing.pair(codes[1], "", PHONE))
+        codes = [(await pairing.new_code(OPERATOR)).code for _ in range(17)]
+        assert (await soon(pairing.pair(codes[1], "", PHONE))).token
         assert (await refusal(pairing, codes[0])).status == 403
 
 
 class TestLinks:
     async def test_a_link_signs_one_browser_in_and_not_for_ever(self, pairing: Pairing, clock: Clock) -> None:
-        code = pairing.new_link(OPERATOR)
+        code = await pairing.new_link(OPERATOR)
         assert (await soon(pairing.sign_in(code)) or "").startswith("page.")
         assert await soon(pairing.sign_in(code)) is None
-        late = pairing.new_link(OPERATOR)
+        late = await pairing.new_link(OPERATOR)
         clock.now += 600
         assert await soon(pairing.sign_in(late)) is None
         for wrong in ("", "x", "\ud800"):
@@ -148,9 +151,9 @@ class TestLinks:
     async def test_a_link_is_no_pairing_code_and_neither_is_the_operators_token(
         self, auth: Auth, pairing: Pairing
     ) -> None:
-        assert pairing.new_link(OPERATOR) != auth.operator_token
+        assert (await pairing.new_link(OPERATOR)) != auth.operator_token
         assert await soon(pairing.sign_in(auth.operator_token)) is None
-        assert (await refusal(pairing, pairing.new_link(OPERATOR))).status == 403
+        assert (await refusal(pairing, (await pairing.new_link(OPERATOR)))).status == 403
 
 
 class TestAddresses:
@@ -166,10 +169,10 @@ class TestAddresses:
 
 
 async def test_a_client_gets_only_the_scopes_of_the_code_that_it_needs(pairing: Pairing, auth: Auth) -> None:
-    code = pairing.new_code(OPERATOR, ("chat", "device")).code
-    token = await soon(pairing.pair(code, "", PHONE, ("device", "admin")))
-    admitted = await soon(auth.identify(scope(authorization=f"Bearer {token}")))
+    code = (await pairing.new_code(OPERATOR, ("chat", "device"))).code
+    paired = await soon(pairing.pair(code, "", PHONE, ("device", "admin")))
+    admitted = await soon(auth.identify(scope(authorization=f"Bearer {paired.token}")))
     assert admitted.who.scopes == ("device",)
     with pytest.raises(Refusal) as refused:
-        await soon(pairing.pair(pairing.new_code(OPERATOR, ("chat",)).code, "", PHONE, ("device",)))
+        await soon(pairing.pair((await pairing.new_code(OPERATOR, ("chat",))).code, "", PHONE, ("device",)))
     assert refused.value.status == 403

@@ -81,8 +81,65 @@ async def test_a_model_that_fails_is_500_with_its_reason_and_the_thread_goes_on(
         failed = await page.say("fail", "t")
         assert (failed.status, failed.error["code"]) == (500, "GRAPH_ERROR")
         assert failed.error["message"] == "The model is overloaded: try again later."
-        assert await roles(page, "t") == ["user"]
+        assert await roles(page, "t") == ["user", "assistant"], "what had arrived is kept"
         assert (await page.say("Hello again", "t")).words == "Hello again"
+
+
+async def test_a_thread_says_how_its_runs_ended(tmp_path: Path) -> None:
+    async with moody(tmp_path) as (there, _):
+        page = there.page
+        await page.say("fail", "t")
+        [asked, cut] = (await page.ask("GET", "/v1/threads/t/messages")).messages
+        assert cut["content"][0]["text"] == "Well, " and "ended" not in asked["metadata"]
+        ended = cut["metadata"]["ended"]
+        assert ended.pop("at") > 1_700_000_000
+        fault = {"of": "model", "code": "overloaded"}
+        text = "The model is overloaded: try again later."
+        assert ended == {"reason": "error", "model": "moody", "text": text, "fault": fault}
+        state = await page.ask("GET", "/v1/threads/t/state")
+        assert state.data["state"]["execution_meta"]["status"] == "error"
+        assert state.data["state"]["context"][-1]["metadata"]["ended"]["reason"] == "error"
+        assert (await page.ask("GET", "/v1/threads/t")).data["thread_data"]["thread"]["thread_name"] == "fail"
+        await page.say("Hello", "t")
+        state = await page.ask("GET", "/v1/threads/t/state")
+        assert state.data["state"]["execution_meta"]["status"] == "completed"
+
+
+@pytest.mark.parametrize("way", ["invoke", "stream"])
+async def test_a_run_that_failed_is_begun_again_with_the_tools_of_the_page(tmp_path: Path, way: str) -> None:
+    async with moody(tmp_path) as (there, model):
+        page = there.page
+        await page.set_up(ECHO)
+        model.is_down = True
+        assert (await page.say("call echo", "t")).status == 500
+        model.is_down = False
+        config = {"thread_id": "t", "retry": True}
+        if way == "invoke":
+            again = await page.ask("POST", "/v1/graph/invoke", {"messages": [said("ignored")], "config": config})
+            assert again.meta["status"] == "interrupted" and again.messages[0]["content"][0]["text"] == "call echo"
+            ids = [message["message_id"] for message in again.messages]
+        else:
+            again = await page.stream([said("ignored")], config=config)
+            ids = [chunk["message"]["message_id"] for chunk in again.chunks if chunk["event"] == "message"]
+        assert await roles(page, "t") == ["user", "assistant"]
+        listed = [one["message_id"] for one in (await page.ask("GET", "/v1/threads/t/messages")).messages]
+        assert set(listed) <= set(ids)
+        state = (await page.ask("GET", "/v1/threads/t/state")).data["state"]["execution_meta"]
+        [call] = state["interrupt_data"]["open_calls"]
+        busy = await page.ask("POST", "/v1/graph/invoke", {"messages": [said("x")], "config": config})
+        assert busy.status == 409, "the run waits for the page"
+        await page.answer(result(call["id"], "done"))
+        await page.say("fail", "t")
+        assert (await page.ask("POST", "/v1/graph/invoke", {"messages": [said("x")], "config": config})).status == 500
+        assert await roles(page, "t") == ["user", "assistant", "tool", "assistant", "user", "assistant"]
+
+
+async def test_what_can_not_be_begun_again_is_refused(tmp_path: Path) -> None:
+    async with moody(tmp_path) as (there, _):
+        page = there.page
+        for config, status in (({"thread_id": "t", "retry": True}, 404), ({"retry": True}, 404), ({"retry": 1}, 422)):
+            refused = await page.ask("POST", "/v1/graph/invoke", {"messages": [said("x")], "config": config})
+            assert refused.status == status
 
 
 async def test_a_model_that_fails_when_results_came_leaves_them_in_the_thread(tmp_path: Path) -> None:

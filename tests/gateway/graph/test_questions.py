@@ -9,8 +9,13 @@ from typing import Any
 
 import pytest
 
-from tests.gateway.graph.pages import ECHO, Graph, graph_gateway, said
+from handspan.core.principals import OPERATOR
+from handspan.core.question_rights import person
+from handspan.core.questions import Answer
+from handspan.testing import RunningGateway
+from tests.gateway.graph.pages import ECHO, Graph, graph_gateway, result, said
 from tests.gateway.graph.test_stream import socket
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -96,3 +101,56 @@ async def test_a_flag_that_is_none_is_refused_with_its_place(tmp_path: Path, fla
     async with careful(tmp_path) as there:
         refused = await there.page.invoke([said("hi")], questions=flag)
         assert refused.error["details"][0]["loc"] == ["body", "questions"]
+
+
+async def test_a_run_that_waits_for_a_person_goes_on_after_a_stop(tmp_path: Path) -> None:
+    script = 'call write_file {"path": "a.txt", "content": "x"}\nthen\n{results}'
+    async with careful(tmp_path) as there:
+        running = asyncio.create_task(there.page.say(script, "t", tools=[ECHO]))
+        question = await open_question(there.gateway)
+        await there.gateway.close(3600)
+        refused = await running
+        assert refused.status == 503 and "the turn is not over" in refused.error["message"]
+        await there.gateway.open()
+        assert await open_question(there.gateway) == question
+        assert await there.gateway.gateway.questions.answer(question, Answer("allow"), person(OPERATOR))
+        await ends_with(there.gateway, "Successfully wrote")
+
+
+async def test_a_page_gets_its_call_though_the_gateway_stops_while_a_person_is_asked_in_the_same_round(
+    tmp_path: Path,
+) -> None:
+    script = 'call echo {"a": 1}\ncall ask_user {"question": "Which?"}\nthen\n{results}'
+    async with asyncio.timeout(60), graph_gateway(tmp_path) as there:
+        running = asyncio.create_task(there.page.say(script, "t", tools=[ECHO]))
+        question = await open_question(there.gateway)
+        await there.gateway.close(3600)
+        [called] = (await running).calls
+        await there.gateway.open()
+        await there.page.answer(result(called["id"], "echoed"))
+        assert await open_question(there.gateway) == question
+        given = Answer("allow", value="blue")
+        assert await there.gateway.gateway.questions.answer(question, given, person(OPERATOR))
+        await ends_with(there.gateway, "echoed", "blue")
+
+
+async def open_question(gateway: RunningGateway) -> str:
+    """The id of the question, once it is open."""
+
+    async def is_open() -> bool:
+        return bool(await gateway.gateway.questions.open_for(owner=OPERATOR.owner))
+
+    await until(is_open)
+    return (await gateway.gateway.questions.open_for(owner=OPERATOR.owner))[0].id
+
+
+async def ends_with(gateway: RunningGateway, *words: str) -> None:
+    """Wait until the run is over. Its last message has these words."""
+    conversations = gateway.gateway.store.conversations
+
+    async def is_over() -> bool:
+        return (await conversations.get("t", owner=OPERATOR.owner)).state == "idle"
+
+    await until(is_over)
+    last = (await conversations.load("t", owner=OPERATOR.owner))[-1]
+    assert all(word in getattr(last, "text", "") for word in words), last

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from handspan.config.settings import McpServer
 from handspan.core.bus import QuestionOpened
 from handspan.core.images import ImageReader
 from handspan.core.principals import OPERATOR
+from handspan.core.question_rights import person
 from handspan.core.questions import Answer, Decision, Question
 from handspan.core.results import Failure
 from handspan.core.tool import ToolSpec
@@ -359,12 +361,14 @@ class TestWhoseToolsTheyAre:
         names = json.loads((await page.answer(result(first.calls[0]["id"]))).words)
         assert {"read_file", "page__read_file"} <= set(names)
 
-    async def test_a_name_of_another_tool_of_the_gateway_is_the_clients_in_its_runs(
+    async def test_a_name_of_a_plugin_or_an_mcp_server_is_shown_with_its_node_and_keeps_its_own_on_the_wire(
         self, there: Graph, page: Page
     ) -> None:
         there.let_it_hold()  # a plugin's
-        (call,) = (await page.say("call hold", tools=[tool("hold")])).calls
-        assert call["name"] == "hold"
+        await there.gateway.gateway.app.mcp.add("rug", McpServer(command="no-such-program-for-tests"))
+        offered = [tool("hold", node="page"), tool("rug__stay", node="page")]
+        answer = await page.say("call page__hold\ncall page__rug__stay", tools=offered)
+        assert [call["name"] for call in answer.calls] == ["hold", "rug__stay"]
 
     async def test_an_agent_has_the_tools_of_its_nodes(self, tmp_path: Path) -> None:
         async with graph_gateway(tmp_path, agents={"General": {}, "Searcher": {"nodes": ["search"]}}) as there:
@@ -431,7 +435,7 @@ class TestTheSameEngine:
                 question = await asked.get()
                 decision: Decision = "deny" if question.arguments == {"x": 2} else "allow"
                 answer = Answer(decision, arguments={"x": 7} if decision == "allow" else None)
-                assert await questions.answer(question.id, answer, owner=OPERATOR.owner)
+                assert await questions.answer(question.id, answer, person(OPERATOR))
             first = await running
             assert [call["args"] for call in first.calls] == [{"x": 7}]
             last = await there.page.answer(result(first.calls[0]["id"], "done"))

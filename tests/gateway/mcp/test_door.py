@@ -21,6 +21,7 @@ from handspan.core.calls import CallRecord
 from handspan.core.context import ToolContext
 from handspan.core.function_tool import tool
 from handspan.core.principals import OPERATOR
+from handspan.core.question_rights import person
 from handspan.core.questions import Answer
 from handspan.core.results import Attachment, Failure, Success
 from handspan.core.tool import READ_ONLY
@@ -32,6 +33,8 @@ from tests.waiting import WAIT, soon, until
 pytestmark = pytest.mark.anyio
 
 ERAS = ("legacy", "auto")
+ANSWERS = {"answers": True}
+"""Settings by which clients may answer for their persons."""
 PIXEL = b"\x89PNG\r\n\x1a\n"
 
 
@@ -206,7 +209,7 @@ async def test_a_token_of_the_scope_tools_lists_and_calls_and_may_be_bound_to_ag
 
 @pytest.mark.parametrize("mode", ERAS)
 @pytest.mark.parametrize(("decision", "is_error"), [("allow", False), ("deny", True)])
-async def test_a_person_at_the_client_is_asked_where_the_client_can(
+async def test_a_person_at_the_client_is_asked_where_the_client_can_and_may(
     tmp_path: Path, decision: str, is_error: bool, mode: str
 ) -> None:
     asked: list[str] = []
@@ -217,7 +220,7 @@ async def test_a_person_at_the_client_is_asked_where_the_client_can(
 
     agents = {"Careful": {"mode": "ask_always"}}
     async with (
-        running_gateway(tmp_path, agents=agents) as gateway,
+        running_gateway(tmp_path, agents=agents, mcp=ANSWERS) as gateway,
         mcp_client(gateway, mode, "/mcp/Careful", elicitation_callback=elicit) as client,
     ):
         written = await client.call_tool("write_file", {"path": "a.txt", "content": "x"})
@@ -239,7 +242,7 @@ async def test_a_client_reads_that_a_person_changed_the_arguments_of_its_call(tm
         await until(is_asked)
         [question] = await questions.open_for(owner=OPERATOR.owner)
         edited = Answer("allow", arguments={"path": "b.txt", "content": "x"})
-        await questions.answer(question.id, edited, owner=OPERATOR.owner)
+        await questions.answer(question.id, edited, person(OPERATOR))
         assert "changed" in (said := texts(await calling)) and "b.txt" in said
 
 
@@ -256,7 +259,7 @@ async def never(context: ClientRequestContext, params: types.ElicitRequestParams
 async def test_a_question_as_an_answer_can_be_answered_elsewhere_and_its_state_holds_once(tmp_path: Path) -> None:
     agents = {"Careful": {"mode": "ask_always"}}
     async with (
-        running_gateway(tmp_path, agents=agents) as gateway,
+        running_gateway(tmp_path, agents=agents, mcp=ANSWERS) as gateway,
         mcp_client(gateway, path="/mcp/Careful", elicitation_callback=never) as client,
     ):
         asked = await ask_for_a_file(client)
@@ -277,7 +280,7 @@ async def test_a_question_as_an_answer_can_be_answered_elsewhere_and_its_state_h
 
 async def test_the_state_of_another_client_is_as_good_as_none(tmp_path: Path) -> None:
     agents = {"Careful": {"mode": "ask_always"}}
-    async with running_gateway(tmp_path, agents=agents) as gateway:
+    async with running_gateway(tmp_path, agents=agents, mcp=ANSWERS) as gateway:
         other = await gateway.gateway.auth.issue(OPERATOR.owner, ("tools",), "other")
         async with (
             mcp_client(gateway, path="/mcp/Careful", elicitation_callback=never) as client,

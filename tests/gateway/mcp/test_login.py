@@ -14,6 +14,7 @@ import pytest
 
 from handspan.config.settings import McpServer
 from handspan.core.principals import OPERATOR
+from handspan.core.question_rights import person
 from handspan.core.questions import Answer, Question
 from handspan.core.results import Success
 from handspan.sources.mcp.logins.login import Redirected
@@ -235,6 +236,20 @@ ELSEWHERE: Final[list[tuple[str, dict[str, Any], str]]] = [
     (RESOURCE, {"authorization_servers": ["https://169.254.169.254"]}, "169.254.169.254"),
     (RESOURCE, {"resource": "https://evil.example/mcp"}, "does not match"),
 ]
+WITHOUT_PKCE: Final[list[Any]] = [None, [], ["plain"], ["s256"]]
+
+
+@pytest.mark.parametrize("methods", WITHOUT_PKCE)
+async def test_a_login_whose_metadata_does_not_name_s256_is_refused_before_we_register(
+    tmp_path: Path, methods: list[str] | None
+) -> None:
+    async with oauth_site() as site, running_gateway(tmp_path) as gateway:
+        true = (await visit(f"{site.url}{AUTH}")).json()
+        site.answers = {AUTH: (200, json.dumps({**true, "code_challenge_methods_supported": methods}).encode())}
+        await _add(gateway, site)
+        answer = await ask(gateway, "login")
+        assert answer.status_code == 409 and "code_challenge_methods_supported" in answer.json()["error"], answer.text
+        assert "POST /register" not in site.log and not await questions(gateway)
 
 
 async def test_metadata_that_leads_elsewhere_is_refused(tmp_path: Path) -> None:
@@ -318,7 +333,7 @@ async def test_a_person_who_says_no_is_not_asked_again(tmp_path: Path) -> None:
         back = await agree(address_of(question))
         login = gateway.gateway.app.mcp.logins.find(NAME)
         assert login is not None
-        await gateway.gateway.questions.answer(question.id, Answer("deny"), owner=OPERATOR.owner)
+        await gateway.gateway.questions.answer(question.id, Answer("deny"), person(OPERATOR))
         await login.ended
         assert (await visit(back)).status_code == 403
         await ask(gateway, "test")

@@ -11,6 +11,7 @@ from pydantic import AnyUrl
 
 from handspan.core.calls import ToolCall, new_call_id
 from handspan.core.principals import OPERATOR, Principal
+from handspan.core.question_rights import person
 from handspan.core.questions import Answer
 from handspan.core.results import Failure, Success, ToolResult
 from handspan.testing.gateway import RunningGateway, running_gateway
@@ -167,7 +168,7 @@ async def test_a_person_who_refuses_the_wider_scope_ends_the_call_and_keeps_the_
         await finish_login(gateway)
         erasing = asyncio.create_task(gateway.call(f"{NAME}__erase"))
         question = await asked(gateway)
-        await gateway.gateway.questions.answer(question.id, Answer("deny"), owner=OPERATOR.owner)
+        await gateway.gateway.questions.answer(question.id, Answer("deny"), person(OPERATOR))
         result = await erasing
         assert isinstance(result, Failure) and result.code == "permission_denied"
         assert "'admin'" in result.message and f"handspan mcp login {NAME}" in result.message

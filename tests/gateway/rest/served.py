@@ -102,6 +102,9 @@ class Rest:
     async def _forget_device(self, label: str, owner: str) -> ForgottenDevice | None:
         return ForgottenDevice(True, label) if await self.devices.forget(label, owner) else None
 
+    async def leave(self) -> None:
+        """There are no other nodes."""
+
     async def drain(self, seconds: float) -> None:
         await self.parts.drain(0)
         await self.sessions.drain(seconds)

@@ -108,6 +108,16 @@ async def test_ticks_at_the_same_time_are_all_kept(client: RestClient) -> None:
     assert sorted(agent["deny"]) == sorted(names) and agent["instructions"] == "Be kind."
 
 
+async def test_tools_that_no_agent_can_use_now_say_why_and_the_others_are_those_that_are_counted(
+    client: RestClient,
+) -> None:
+    tools = (await client.get("/api/agents/General/tools")).json()["tools"]
+    why = {one["name"]: one["unusable"] for one in tools if one["unusable"]}
+    assert why["web_search"].startswith("no search API is set")
+    assert why["search_tools"].startswith("it is there when the agent has more tools than a model is sent")
+    assert len(tools) - len(why) == (await client.get("/api/agents/General")).json()["tool_count"]
+
+
 async def test_tools_are_ticked_and_unticked(client: RestClient) -> None:
     await client.post("/api/agents", {"name": "A", "mode": "ask_destructive"})
 

@@ -172,6 +172,21 @@ async def test_an_upload_goes_with_its_session(client: RestClient, rest: Rest) -
     assert is_error(await client.get(f"/api/artifacts/{made.json()['id']}"), 404, "not_found")
 
 
+@pytest.mark.parametrize(
+    "kind", ["text/javascript", "application/javascript", "application/x-ecmascript", "text/jscript", "text/css"]
+)
+async def test_a_script_that_somebody_uploads_is_none_for_a_page(client: RestClient, kind: str) -> None:
+    made = (await client.post("/api/artifacts", content=b"alert(1)", headers={"content-type": kind})).json()
+    for answer in (
+        await client.get(f"/api/artifacts/{made['id']}"),
+        await client.ask("HEAD", f"/api/artifacts/{made['id']}"),
+    ):
+        assert answer.headers["content-type"].startswith("text/plain")
+        assert answer.headers["x-content-type-options"] == "nosniff"
+    (listed,) = (await client.get("/api/artifacts")).json()["artifacts"]
+    assert listed["media_type"] == kind, "a list says what it is"
+
+
 async def test_html_that_somebody_uploads_can_not_run(client: RestClient) -> None:
     made = await client.post(
         "/api/artifacts?name=x.html", content=b"<script>1</script>", headers={"content-type": "text/html; charset=x"}

@@ -54,7 +54,7 @@ async def test_a_device_is_shown_looked_at_renamed_and_forgotten(client: RestCli
     renamed = await client.ask("PUT", "/api/devices/old_phone", {"label": "old_phone"})
     assert renamed.json() == {"label": "old_phone", "connected_as": ""}
     gone = await client.ask("DELETE", "/api/devices/old_phone")
-    assert gone.json() == {"revoked": True, "label": "old_phone", "still_valid": ""}
+    assert gone.json() == {"revoked": True, "label": "old_phone", "still_valid": "", "serves": [], "token_id": ""}
     assert (await client.get("/api/devices")).json() == {"devices": []}
 
 

@@ -8,13 +8,13 @@ import httpx2
 import pytest
 from msgspec import structs
 
-from handspan.core.principals import DEVICE_SCOPES, OPERATOR
+from handspan.core.principals import CLIENT_SCOPES, DEVICE_SCOPES, OPERATOR
 from handspan.testing import FakeDevice, RunningGateway, running_gateway
 from tests.waiting import WAIT, until
 
 pytestmark = pytest.mark.anyio
 
-FORGOTTEN = {"revoked": True, "label": "phone", "still_valid": ""}
+FORGOTTEN = {"revoked": True, "label": "phone", "still_valid": "", "serves": [], "token_id": ""}
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ async def forget(gateway: RunningGateway, label: str = "phone") -> Any:
     return answer.json()
 
 
-@pytest.mark.parametrize("scopes", [("device",), DEVICE_SCOPES])
+@pytest.mark.parametrize("scopes", [DEVICE_SCOPES, CLIENT_SCOPES])
 async def test_the_token_of_a_device_that_is_away_is_revoked(gateway: RunningGateway, scopes: tuple[str, ...]) -> None:
     token = await gateway.gateway.auth.issue(OPERATOR.owner, scopes)
     await connect_and_leave(gateway, token)
@@ -81,6 +81,22 @@ async def test_a_token_that_was_revoked_before_is_not_valid_any_more(gateway: Ru
     [known] = [one for one in await gateway.gateway.store.tokens.all(owner=OPERATOR.owner) if "admin" not in one.scopes]
     assert await gateway.gateway.auth.revoke(known.hash, OPERATOR.owner)
     assert await forget(gateway) == FORGOTTEN
+
+
+async def test_a_token_that_lets_in_another_device_is_spared_and_both_are_named(gateway: RunningGateway) -> None:
+    token = await gateway.gateway.auth.issue(OPERATOR.owner, ("device",))
+    async with FakeDevice(gateway.url, token) as phone, FakeDevice(gateway.url, token) as kitchen:
+        await phone.connect(label="phone")
+        await kitchen.connect(label="kitchen")
+        forgotten = await forget(gateway)
+        assert forgotten["revoked"] is False and forgotten["serves"] == ["kitchen"]
+        assert (
+            f"'kitchen', so the device can come back. `handspan tokens revoke {forgotten['token_id']}`"
+            in (forgotten["still_valid"])
+        )
+        assert await phone.closed() == 1008 and kitchen.close_code is None
+        assert (await forget(gateway, "kitchen"))["revoked"] is True, "no other device is known to use it now"
+        assert await kitchen.closed() == 1008
 
 
 async def test_an_admin_token_stays_valid_and_the_answer_says_so(gateway: RunningGateway) -> None:

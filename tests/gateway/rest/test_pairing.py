@@ -86,7 +86,7 @@ class TestPairRoute:
     async def test_the_code_stands_in_the_header_as_clawseed_sends_it(
         self, ask: Browser, auth: Auth, pairing: Pairing
     ) -> None:
-        code = pairing.new_code(OPERATOR).code
+        code = (await pairing.new_code(OPERATOR)).code
         answered = await ask("/pair", method="POST", x_pairing_code=code)
         told = msgspec.json.decode(answered.body)
         assert (answered.status, answered.headers["cache-control"]) == (200, "no-store")
@@ -95,7 +95,7 @@ class TestPairRoute:
         await soon(auth.admit(scope(authorization=f"Bearer {told['token']}")))
 
     async def test_the_code_and_a_label_stand_in_the_body(self, ask: Browser, pairing: Pairing, store: Store) -> None:
-        body = msgspec.json.encode({"code": pairing.new_code(OPERATOR).code, "label": "kitchen"})
+        body = msgspec.json.encode({"code": (await pairing.new_code(OPERATOR)).code, "label": "kitchen"})
         assert (await ask("/pair", body, method="POST")).status == 200
         assert "kitchen" in {token.label for token in await soon(store.tokens.all(owner="operator"))}
 
@@ -121,9 +121,9 @@ class TestPairRoute:
 
     async def test_what_else_stands_in_the_body_is_passed_over(self, ask: Browser, pairing: Pairing) -> None:
         for more in ({"label": None}, {"label": 5}, {"device": {"os": "x"}}):
-            body = msgspec.json.encode({"code": pairing.new_code(OPERATOR).code, **more})
+            body = msgspec.json.encode({"code": (await pairing.new_code(OPERATOR)).code, **more})
             assert (await ask("/pair", body, method="POST", content_type="text/plain")).status == 200
-        code = pairing.new_code(OPERATOR).code
+        code = (await pairing.new_code(OPERATOR)).code
         assert (await ask("/pair", b"{", method="POST", x_pairing_code=f" {code} ")).status == 200
 
     async def test_a_body_that_does_not_come_is_not_waited_for_long(self, rest: Rest) -> None:
@@ -141,7 +141,7 @@ class TestPairRoute:
         assert msgspec.json.decode(answer.body)["code"] == "too_slow"
 
     async def test_pages_of_others_cannot_pair(self, ask: Browser, pairing: Pairing) -> None:
-        code = pairing.new_code(OPERATOR).code
+        code = (await pairing.new_code(OPERATOR)).code
         answered = await ask("/pair", method="POST", x_pairing_code=code, origin="https://evil.example")
         assert answered.status == 403
         assert (await ask("/pair", method="POST", x_pairing_code=code)).status == 200
@@ -152,12 +152,14 @@ class TestPairRoute:
         for _ in range(11):
             with pytest.raises(Refusal):
                 await soon(auth.admit(scope(client=PHONE, authorization="Bearer old")))
-        answered = await ask("/pair", method="POST", client=PHONE, x_pairing_code=pairing.new_code(OPERATOR).code)
+        answered = await ask(
+            "/pair", method="POST", client=PHONE, x_pairing_code=(await pairing.new_code(OPERATOR)).code
+        )
         token = msgspec.json.decode(answered.body)["token"]
         await soon(auth.admit(scope(client=PHONE, authorization=f"Bearer {token}")))
 
     async def test_a_store_that_is_gone_is_no_wrong_code(self, ask: Browser, pairing: Pairing, store: Store) -> None:
-        code = pairing.new_code(OPERATOR).code
+        code = (await pairing.new_code(OPERATOR)).code
         await soon(store.close())
         assert (await ask("/pair", method="POST", x_pairing_code=code)).status == 503
 
@@ -166,7 +168,7 @@ class TestPairRoute:
     ) -> None:
         assert (await ask("/pair/code")).status == 401
         empty = (await ask("/device")).body
-        pairing.new_code(OPERATOR)
+        await pairing.new_code(OPERATOR)
         assert (await ask("/device")).body == empty and b"<script" not in empty
 
     async def test_the_address_of_older_links_leads_to_the_page(self, ask: Browser) -> None:
@@ -182,7 +184,7 @@ class TestSignInRoute:
     async def test_the_link_becomes_a_cookie_and_leads_to_the_page(
         self, ask: Browser, auth: Auth, pairing: Pairing
     ) -> None:
-        code = pairing.new_link(OPERATOR)
+        code = await pairing.new_link(OPERATOR)
         answered = await ask("/signin", query=f"code={code}")
         assert (answered.status, answered.headers["location"]) == (303, "/")
         cookie, *kept = answered.headers["set-cookie"].split("; ")
@@ -196,19 +198,19 @@ class TestSignInRoute:
         assert (stranger.status, "set-cookie" in stranger.headers) == (403, False)
 
     async def test_with_tls_and_a_prefix_the_cookie_is_for_them(self, below: Rest) -> None:
-        ask, code = Browser(below), below.parts.pairing.new_link(OPERATOR)
+        ask, code = Browser(below), await below.parts.pairing.new_link(OPERATOR)
         answered = await ask("/signin", query=f"code={code}", scheme="https")
         assert answered.headers["location"] == "/hs/"
         assert "; Path=/hs; " in answered.headers["set-cookie"] and "; Secure" in answered.headers["set-cookie"]
 
     async def test_a_browser_that_looks_ahead_does_not_use_the_link_up(self, ask: Browser, pairing: Pairing) -> None:
-        query = f"code={pairing.new_link(OPERATOR)}"
+        query = f"code={(await pairing.new_link(OPERATOR))}"
         assert (await ask("/signin", query=query, method="HEAD")).status == 503
         assert (await ask("/signin", query=query, sec_purpose="prefetch;prerender")).status == 503
         assert (await ask("/signin", query=query)).status == 303
 
     async def test_a_store_that_is_gone_signs_nobody_in(self, ask: Browser, pairing: Pairing, store: Store) -> None:
-        query = f"code={pairing.new_link(OPERATOR)}"
+        query = f"code={(await pairing.new_link(OPERATOR))}"
         await soon(store.close())
         assert (await ask("/signin", query=query)).status == 503
 

@@ -1,14 +1,19 @@
 """Sessions over REST, in the words that ClawSeed's clients read."""
 
 import asyncio
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from handspan.core.images import ImageReader
 from handspan.core.messages import AssistantMessage, CallPart, CallResult, ResultsMessage, Text, UserMessage
 from handspan.core.principals import OPERATOR
+from handspan.core.tool import ToolSpec
 from handspan.models.choice import Choice
+from handspan.models.kept_messages import KeptMessages
+from handspan.models.model import ModelError, ModelEvent, Projection, Replied, TextDelta
 from handspan.models.scripted import call
 from tests.gateway.rest.served import STRANGER, Counting, Rest, RestClient, is_error, session_of
 
@@ -32,6 +37,7 @@ TALK = (
         ("DELETE", "", None),
         ("POST", "/abort", None),
         ("POST", "/undo", None),
+        ("POST", "/retry", None),
     ],
 )
 async def test_somebody_elses_session_is_one_that_never_was(
@@ -202,3 +208,70 @@ async def test_a_look_at_the_skills_of_a_session_as_another_agent_changes_nothin
     assert (await client.get(f"/api/sessions/{session}")).json() == before
     own = (await client.get(f"/api/sessions/{session}/skills")).json()
     assert len(own["tools"]) > 1
+
+
+class FailingModel:
+    """A model that says some words and fails, until it is mended."""
+
+    name = "moody"
+
+    def __init__(self) -> None:
+        self.is_mended = False
+
+    def projection(self, instructions: str = "") -> KeptMessages:
+        return KeptMessages(instructions)
+
+    async def reply(
+        self, projection: Projection, specs: Sequence[ToolSpec], artifacts: ImageReader | None = None
+    ) -> AsyncIterator[ModelEvent]:
+        yield TextDelta("Once")
+        if not self.is_mended:
+            raise ModelError("cut", "The answer broke off. Try again.")
+        yield Replied(AssistantMessage((Text("Once upon a time"),), "end", "moody"))
+
+
+async def test_a_session_shows_how_its_turns_ended_and_retry_answers_again(
+    client: RestClient, rest: Rest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = FailingModel()
+
+    async def choose(_: str) -> Choice:
+        return Choice(model, "for a test")
+
+    monkeypatch.setattr(rest.sessions, "_choose_model", choose)
+    failed = await client.post("/webhook", {"message": "Tell me a story"}, headers={"x-session-id": "s"})
+    assert failed.status_code == 500
+    shown = (await client.get("/api/sessions/s")).json()
+    ended = shown["ended"]
+    assert shown["name"] == "Tell me a story"
+    assert datetime.fromisoformat(ended["at"]).year >= 2026
+    assert {**ended, "at": ""} == {
+        "after": 2,
+        "reason": "error",
+        "at": "",
+        "model": "moody",
+        "text": "The answer broke off. Try again.",
+        "fault": {"of": "model", "code": "cut"},
+    }
+    answer = (await client.get("/api/sessions/s/messages")).json()
+    assert [one["content"] for one in answer["messages"]] == ["Tell me a story", "Once"] and answer["ends"] == [ended]
+    assert (await client.get("/api/sessions/s/messages?after=2")).json()["ends"] == [ended]
+    assert "ended" not in (await client.get("/api/sessions")).json()["sessions"][0]
+
+    again = (await client.post("/api/sessions/s/retry")).json()
+    assert (again["reason"], again["fault"]["code"]) == ("error", "cut")
+    model.is_mended = True
+    retried = await client.post("/api/sessions/s/retry")
+    assert (retried.status_code, retried.json()) == (
+        200,
+        {"session_id": "s", "reason": "done", "text": "Once upon a time"},
+    )
+    answer = (await client.get("/api/sessions/s/messages")).json()
+    assert [one["content"] for one in answer["messages"]] == ["Tell me a story", "Once upon a time"]
+    assert answer["ends"] == [] and "ended" not in (await client.get("/api/sessions/s")).json()
+
+
+async def test_a_session_without_a_message_has_nothing_to_retry(client: RestClient, rest: Rest) -> None:
+    session = await session_of(rest)
+    assert is_error(await client.post(f"/api/sessions/{session}/retry"), 409, "no_user_message")
+    assert is_error(await client.post("/api/sessions/nowhere/retry"), 404, "not_found")

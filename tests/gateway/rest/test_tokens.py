@@ -43,11 +43,13 @@ async def test_a_token_is_made_shown_once_used_and_revoked(client: RestClient) -
 
 
 async def test_a_pairing_code_becomes_a_token(client: RestClient) -> None:
-    made = await client.post("/api/pairing", {"scopes": ["device"]})
+    made = await client.post("/api/pairing", {})
     assert made.status_code == 201 and made.json()["scopes"] == ["device"] and made.json()["expires_in"] == 300
     assert made.json()["url"] is None  # nobody else reaches a gateway that listens to this computer alone
     assert made.json()["link"] == f"{client.url}/device#code={made.json()['code']}" and made.json()["qr"] is None
-    token = await client.rest.parts.pairing.pair(made.json()["code"], "phone", "127.0.0.1")
+    paired = (await client.post("/pair", {"code": made.json()["code"], "label": "phone"})).json()
+    token = paired["token"]
+    assert paired["message"].endswith("It may do what its scopes say: device.")
     assert (await client.post("/api/artifacts", content=b"x", token=token)).status_code == 201
     assert is_error(await client.get("/api/sessions", token=token), 403, "forbidden")
 

@@ -18,6 +18,7 @@ from handspan.core.calls import ToolCall, new_call_id
 from handspan.core.errors import DefinitionError, InvalidAnswer, StoreError
 from handspan.core.events import CallFinished, CallProgress, Ended, QuestionAsked
 from handspan.core.principals import OPERATOR, Origin
+from handspan.core.question_rights import person
 from handspan.core.questions import Answer, Question, QuestionAction
 from handspan.core.records import Recovery
 from handspan.core.results import Failure, Success
@@ -32,6 +33,7 @@ pytestmark = pytest.mark.anyio
 
 ALLOW, DENY = Answer("allow"), Answer("deny")
 OWNER = OPERATOR.owner
+ME = person(OPERATOR)
 ROOT = Path(__file__).parents[3]
 OUTSIDE = Origin("mcp", "outside")
 FETCHING = "---\nname: fetching\ndescription: Fetches.\nallowed-tools: [outside__fetch]\n---\nFetch.\n"
@@ -62,7 +64,7 @@ async def asked(kit: SessionKit, count: int = 1) -> list[Question]:
 
 
 async def answered(kit: SessionKit, question: Question, answer: Answer = ALLOW, **more: Any) -> bool:
-    return await soon(kit.questions.answer(question.id, answer, owner=OWNER, **more))
+    return await soon(kit.questions.answer(question.id, answer, ME, **more))
 
 
 async def write(kit: SessionKit, sql: str) -> None:
@@ -80,8 +82,8 @@ def a_question(call_id: str = "c", expires_in: float = 20.0) -> Question:
 async def test_nobody_else_can_answer_and_the_first_answer_wins(kit: SessionKit) -> None:
     turn = kit.start("note it", agent="Careful")
     (question,) = await asked(kit)
-    assert not await soon(kit.questions.answer(question.id, ALLOW, owner=STRANGER.owner))
-    assert not await soon(kit.questions.answer("nonsense", ALLOW, owner=OWNER))
+    assert not await soon(kit.questions.answer(question.id, ALLOW, person(STRANGER)))
+    assert not await soon(kit.questions.answer("nonsense", ALLOW, ME))
     assert not await answered(kit, question, Answer("expired"))
     assert await answered(kit, question, DENY)
     assert not await answered(kit, question, ALLOW)
@@ -94,7 +96,7 @@ async def test_silence_is_a_no(kit: SessionKit) -> None:
     kit.bus.subscribe(QuestionEnded, lambda event: told.append((event.decision, event.by)))
     assert await soon(kit.questions.ask(a_question(expires_in=0.02))) == Answer("expired")
     assert told == [("expired", "")]
-    assert not await soon(kit.questions.answer(a_question().id, ALLOW, owner=OWNER))
+    assert not await soon(kit.questions.answer(a_question().id, ALLOW, ME))
 
 
 async def test_a_turn_that_is_aborted_asks_nobody_any_more(kit: SessionKit) -> None:
@@ -120,7 +122,7 @@ async def test_a_store_that_can_not_keep_a_question_fails_the_call(
     listener = RecordingListener()
     assert (await kit.say("note it", listener, agent="Careful")).reason == "done"
     assert [event.status for event in listener.of(CallFinished)] == ["interrupted"]
-    assert not await soon(kit.questions.answer("x", ALLOW, owner=OWNER))
+    assert not await soon(kit.questions.answer("x", ALLOW, ME))
 
 
 # Asking and answering.

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from handspan.agent.stored_turns import make_title, shorten
 from handspan.core.errors import StoreError
 from handspan.core.events import Titled
 from handspan.core.messages import Media, Message, UserMessage
 from handspan.core.principals import OPERATOR
 from handspan.core.results import Attachment
+from handspan.core.titles import make_title, shorten
 from tests.gateway.sessions.session_kit import RecordingListener, SessionKit, said
 from tests.waiting import soon
 

@@ -105,9 +105,9 @@ def test_stream_without_an_end_is_cut_and_gives_no_call() -> None:
 
 
 def test_stream_without_anything_is_cut() -> None:
-    with pytest.raises(ModelError, match="cut off"):
+    with pytest.raises(ModelError, match="broke off"):
         read()
-    with pytest.raises(ModelError, match="cut off"):
+    with pytest.raises(ModelError, match="broke off"):
         read(done=False)
 
 

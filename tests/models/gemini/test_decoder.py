@@ -132,6 +132,9 @@ def test_answer_that_ended_badly_after_some_words_keeps_them() -> None:
 @pytest.mark.parametrize("finish", ["SAFETY", "RECITATION", "PROHIBITED_CONTENT", "BLOCKLIST", "SPII", "MODEL_ARMOR"])
 def test_answer_that_was_stopped_for_its_content_is_a_refusal(finish: str) -> None:
     assert decode(piece({"text": "so"}, finish=finish)).stop == "refusal"
+    wordless: JsonObject = {"candidates": [{"finishReason": finish}]}
+    for message in (decode(wordless), read_stream(wordless)[0]):
+        assert (message.stop, message.parts) == ("refusal", ())
 
 
 def test_prompt_that_was_blocked_is_a_refusal() -> None:
@@ -142,6 +145,15 @@ def test_prompt_that_was_blocked_is_a_refusal() -> None:
     for message in (decode(body), read_stream(body)[0]):
         assert (message.parts, message.stop, message.native) == ((), "refusal", None)
         assert message.usage == Usage(input=8)
+
+
+def test_prompt_that_was_blocked_is_a_refusal_also_beside_an_empty_candidate() -> None:
+    feedback: JsonObject = {"promptFeedback": {"blockReason": "MODEL_ARMOR"}}
+    for message in (
+        decode({**feedback, "candidates": [{"finishReason": "OTHER"}]}),
+        read_stream(feedback, {"candidates": [{"finishReason": "OTHER"}]})[0],
+    ):
+        assert (message.stop, message.parts) == ("refusal", ())
 
 
 def test_feedback_without_a_reason_blocks_nothing() -> None:

@@ -21,6 +21,7 @@ from handspan.core.questions import Answer, Question
 from handspan.core.results import Failure, Success
 from handspan.core.values import Json
 from handspan.sources.mcp import connection as connection_module
+from handspan.sources.mcp import memory_release
 from handspan.sources.mcp import process as process_module
 from handspan.sources.mcp.opening import describe_failure
 from handspan.sources.mcp.process import Cleaner, ServerProcess
@@ -66,7 +67,7 @@ async def test_content_of_all_kinds_reaches_the_caller(tmp_path: Path) -> None:
         result = await call(app, "bad__rich")
         assert isinstance(result, Success)
         links: list[Json] = [{"name": "file", "uri": "file:///a.txt"}]
-        assert result.value == {"result": {"n": 1}, "resource_links": links}
+        assert result.value == {"result": {"n": 1}, "text": "see", "resource_links": links}
         assert [(one.kind, one.media_type) for one in result.attachments] == [("image", "image/png")]
         assert await call(app, "bad__fail") == Failure("execution_failed", "It went wrong.")
 
@@ -191,10 +192,47 @@ async def test_a_server_that_says_after_each_list_that_it_has_changed_is_not_ask
         assert log.read_text().count("tools/list") == 2
 
 
-async def test_two_thousand_tools_are_listed(tmp_path: Path) -> None:
-    async with app_with(tmp_path, bad=server("--count", "2000")) as app:
+async def test_two_thousand_tools_are_listed_where_the_settings_allow_them(tmp_path: Path) -> None:
+    async with app_with(tmp_path, bad=server("--count", "2000", most_tools=3000)) as app:
         await ready(app)
-        assert connection(app).state.tools == 2015
+        assert connection(app).state.tools == 2015 and not connection(app).state.broken
+
+
+@pytest.mark.parametrize("count", [20, 20_000])
+async def test_of_too_many_tools_the_first_are_used_and_the_state_says_so(tmp_path: Path, count: int) -> None:
+    async with app_with(tmp_path, bad=server("--count", str(count), most_tools=17)) as app:
+        await ready(app)
+        state = connection(app).state
+        assert state.tools == 17 and [broken.where for broken in state.broken] == ["all tools after the first 17"]
+        assert "`most_tools`" in state.broken[0].problem
+        assert isinstance(await call(app, "bad__tool_1", text="x"), Success)
+        assert app.registry.holder("bad__tool_2") is None
+
+
+async def test_a_tool_that_is_listed_twice_is_offered_once_with_a_note(tmp_path: Path) -> None:
+    tools = tmp_path / "tools.json"
+    about = {"inputSchema": {"type": "object"}}
+    twice = [{"name": "echo", "description": text, **about} for text in ("First.", "Second.", "Third.")]
+    tools.write_text(json.dumps([*twice, {"name": "steps", **about}]))
+    async with app_with(tmp_path, bad=server("--tools", str(tools))) as app:
+        await ready(app)
+        listed = {entry.spec.name: entry.spec.description for entry in app.registry if entry.origin.kind == "mcp"}
+        assert listed == {"bad__echo": "First.", "bad__steps": "The tool steps of bad."}
+        (note,) = connection(app).state.broken
+        assert (note.where, "more than once" in note.problem) == ("echo", True)
+
+
+async def test_memory_is_given_back_after_a_very_large_result(tmp_path: Path) -> None:
+    given: list[str] = []
+    async with app_with(tmp_path, bad=server()) as app:
+        await ready(app)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(memory_release.MemoryRelease, "_release", lambda self: given.append("back"))
+            patch.setattr(memory_release, "_SECONDS", 0.0)
+            assert isinstance(await call(app, "bad__echo", text="x"), Success)
+            assert not given
+            await call(app, "bad__echo", text="x" * (2 * 1024 * 1024))
+            await until(lambda: given == ["back"])
 
 
 async def test_nothing_of_a_server_stays_when_it_is_closed(tmp_path: Path) -> None:

@@ -174,7 +174,7 @@ def test_both_databases_have_the_same_steps_and_what_only_one_needs_is_empty_in_
     alone = [step for step, other in zip(MIGRATIONS, SQLITE_MIGRATIONS, strict=True) if not other]
     made = [" ".join(step.split()[:3]) for step in alone]
     tables = ["CREATE TABLE artifacts", "CREATE TABLE nodes", "CREATE TABLE named_leases"]
-    assert made == [*tables, "CREATE UNIQUE INDEX", "ALTER TABLE clients", "DELETE FROM clients"]
+    assert made == [*tables, "CREATE UNIQUE INDEX", "ALTER TABLE clients", "DELETE FROM clients", "ALTER TABLE nodes"]
 
 
 async def test_a_database_of_a_newer_version_is_refused_with_words(state: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from handspan.core.errors import StoreError
+from handspan.core.events import TurnEnd
 from handspan.core.results import succeed
 from handspan.store.bodies import PIECE
 from handspan.store.postgres import move
@@ -39,6 +40,7 @@ async def fill(folder: Path) -> str:
         await finished(store.ledger, record, succeed("kept"))
         await store.conversations.append(session, answers(record.id), says("Done."), user(), owner="ann")
         await store.threads.remove(session, 5, owner="ann")
+        await store.conversations.end_turn(session, owner="ann", end=TurnEnd("limit", 1.5, "m"))
         await store.ledger.note(record.id, "late")
         await store.questions.ask(question())
         await store.switches.switch_off("web_*")
@@ -65,6 +67,7 @@ async def test_everything_is_there_afterwards_and_again(tmp_path: Path, state: P
     async with store_at(schema_url(state), state) as store:
         assert await soon(store.conversations.load(session, owner="ann")) == messages
         assert await soon(store.conversations.get(session, owner="ann")) == record
+        assert await soon(store.conversations.ends(session, owner="ann")) == {4: TurnEnd("limit", 1.5, "m")}
         assert await soon(store.idempotency.call_id("ann", "k")) == key
         assert await store.switches.off() == ["web_*"]
         [stored] = await store.artifacts.all(owner="ann")
