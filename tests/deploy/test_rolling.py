@@ -110,4 +110,5 @@ async def test_no_request_fails_while_a_node_stops_behind_our_proxies(
                     assert await node.terminate(PATIENT) == 0
                     await callers.ask_more(CALLS)
                     await node.start()
-            assert callers.failed == []
+            log = proxy / "error.log"
+            assert callers.failed == [], log.read_text() if log.exists() else ""

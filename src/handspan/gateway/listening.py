@@ -3,12 +3,24 @@
 import errno
 import socket
 import ssl
+import struct
+import sys
 from contextlib import ExitStack
 from ipaddress import ip_address
 from typing import Final
 
 from handspan.config.settings import GatewaySettings, Settings
 from handspan.core.errors import ConfigError
+
+_SO_ATTACH_FILTER: Final = 26
+"""The number of the option in `asm/socket.h`."""
+_DROP_SYN: Final = (
+    (0x30, 0, 0, 13),  # load the byte of the TCP flags
+    (0x45, 0, 1, 0x02),  # SYN, which begins a connection?
+    (0x06, 0, 0, 0),  # then drop it
+    (0x06, 0, 0, 0xFFFFFFFF),  # else take all of it
+)
+"""A packet filter, as `linux/filter.h` has it."""
 
 
 def listen(settings: GatewaySettings) -> list[socket.socket]:
@@ -179,5 +191,25 @@ def _is_address(host: str) -> bool:
     try:
         ip_address(host)
     except ValueError:
+        return False
+    return True
+
+
+def drop_new_connections(listener: socket.socket) -> bool:
+    """Let the system drop what begins a new connection to this listener; connections that have begun are completed.
+
+    The client's system tries again after a second: it is refused if the listener is closed by then. Return False where
+    the system can't do that.
+    """
+    if sys.platform != "linux":
+        return False
+    import ctypes  # noqa: PLC0415 - slow to load, and only a node that stops needs it
+
+    program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in _DROP_SYN))
+    try:
+        listener.setsockopt(
+            socket.SOL_SOCKET, _SO_ATTACH_FILTER, struct.pack("HP", len(_DROP_SYN), ctypes.addressof(program))
+        )
+    except OSError:  # a sandbox may forbid it
         return False
     return True

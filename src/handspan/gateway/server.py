@@ -22,7 +22,7 @@ from handspan.core.errors import ConfigError
 from handspan.core.fast import IS_FAST
 from handspan.gateway.http_protocol import Answering, HttpProtocol
 from handspan.gateway.idle_connections import IdleConnections
-from handspan.gateway.listening import TlsFiles, listen, url_of
+from handspan.gateway.listening import TlsFiles, drop_new_connections, listen, url_of
 from handspan.gateway.protocol_config import ProtocolConfig, SharedState
 from handspan.gateway.reading_turns import ReadingTurns
 from handspan.gateway.tls_listener import TlsListener
@@ -36,6 +36,8 @@ _SAME_REQUEST_SECONDS: Final = 0.5
 """A second SIGTERM within this time is the same request to stop."""
 _IDLE_SECONDS: Final = 1.0
 """Seconds after which idle connections are closed, once no new ones are taken."""
+_HANDSHAKE_SECONDS: Final = 0.25
+"""The time in which connections that have begun before a listener closes are completed."""
 _CLOSE_SECONDS: Final = 0.5
 """The time for connections to end, and again for their requests after the connections were cut off."""
 _LAST_WORD_SECONDS: Final = 0.1
@@ -199,7 +201,13 @@ class Server:
                 connection.shutdown()
 
     async def _stop_listening(self) -> None:
-        """Close the listeners. Connections that the system has taken for them by then are still used."""
+        """Close the listeners. Connections that the system has taken for them by then are still used.
+
+        A connection that is complete, and not accepted when its listener closes, is reset: a proxy has sent its request
+        by then, and can't send it to another node. So no connection begins in the moment before.
+        """
+        if all(drop_new_connections(bound) for bound in self._sockets):
+            await asyncio.sleep(_HANDSHAKE_SECONDS)
         waiting: list[socket.socket] = []
         for bound, listener in zip(self._sockets, self._listeners, strict=True):
             if isinstance(listener, asyncio.AbstractServer):
@@ -354,7 +362,9 @@ class Stopping:
     def __init__(self, on_reload: Callable[[], None] | None = None, leaving_seconds: float = 0.0) -> None:
         """`leaving_seconds`: what a stop may take before it ends the gateway's own work, as `Servable` says."""
         self.asked = asyncio.Event()
-        self._longest = _END_SECONDS + (leaving_seconds + _IDLE_SECONDS if leaving_seconds else 0.0)
+        self._longest = _END_SECONDS + (
+            leaving_seconds + _HANDSHAKE_SECONDS + _IDLE_SECONDS if leaving_seconds else 0.0
+        )
         self._asked_at = 0.0
         self._on_reload = on_reload
         self._streams = _streams_at_terminal()
