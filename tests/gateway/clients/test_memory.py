@@ -12,6 +12,8 @@ from tests.waiting import until
 pytestmark = pytest.mark.anyio
 
 TURNS = 30
+WINDOWS = 3
+"""How often the growth is measured. A leak is in each of them; a table of the process that grows is in one."""
 MOST_PER_TURN = 4096
 """Bytes. Measured: 2,900 alone, 3,340 after other tests. 2,600 of them are the answer's 840 characters, which are not
 all ASCII: two bytes each, and its UTF-8 form, which Python keeps."""
@@ -31,12 +33,18 @@ async def test_a_turn_leaves_nothing_in_memory_but_its_messages(tmp_path: Path) 
         tracemalloc.start()
         try:
             await take_turns(client)
-            before, _ = tracemalloc.get_traced_memory()
-            await take_turns(client)
-            after, _ = tracemalloc.get_traced_memory()
+            grown = [await measure_growth(client) for _ in range(WINDOWS)]
         finally:
             tracemalloc.stop()
-    assert (after - before) / TURNS < MOST_PER_TURN
+    assert min(grown) / TURNS < MOST_PER_TURN
+
+
+async def measure_growth(client: Client) -> int:
+    """The bytes that some turns have left."""
+    before, _ = tracemalloc.get_traced_memory()
+    await take_turns(client)
+    after, _ = tracemalloc.get_traced_memory()
+    return after - before
 
 
 def find_own_garbage() -> set[str]:
