@@ -20,7 +20,7 @@ from handspan.sources.nodes.mirrors import Mirrors
 from handspan.sources.nodes.relay import Relay
 from handspan.sources.offers import OfferRules, SchemaCache
 from handspan.sources.ws.calls import LostCall, RemoteCall, RemoteCalls
-from handspan.sources.ws.questions import RemoteQuestions
+from handspan.sources.ws.tools import Waiting
 from handspan.wire.ws_frames import FailureFrame, ProgressFrame, ResultFrame
 from tests.stores import open_artifacts
 from tests.waiting import soon, until
@@ -100,8 +100,8 @@ class Pair:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def take_waiting(self, record: ClientRecord) -> tuple[RemoteCalls | None, RemoteQuestions | None]:
-        return None, None
+    def take_waiting(self, record: ClientRecord) -> Waiting:
+        return Waiting()
 
     def appear(self, mirror: Mirror) -> None: ...
 

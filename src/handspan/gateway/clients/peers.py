@@ -19,7 +19,7 @@ from handspan.registry.registry import Registry
 from handspan.sources.offers import OfferRules, SchemaCache, SessionOffers
 from handspan.sources.ws.calls import RemoteCalls
 from handspan.sources.ws.questions import RemoteQuestions
-from handspan.sources.ws.tools import RemoteTools
+from handspan.sources.ws.tools import RemoteTools, Waiting
 from handspan.wire.ws import encode, shared_capabilities
 from handspan.wire.ws_frames import (
     Abort,
@@ -43,6 +43,8 @@ NORMAL_CLOSES: Final = frozenset((1000, 1001))
 _log = logging.getLogger(__name__)
 _DROPPED: Final = 1006
 _COME_BACK: Final = 1012
+_OFFER_SECONDS: Final = 5.0
+"""The time in which a client that comes from another node offers its tools again."""
 _REPLACED: Final = 4001
 """The close code for the older of two connections of a client: it must not be opened again (ws.md 9.2)."""
 
@@ -138,6 +140,7 @@ class Peer:
         "former",
         "grace",
         "id",
+        "is_moving",
         "label",
         "questions",
         "relay",
@@ -165,6 +168,8 @@ class Peer:
         self.chat: PeerChat | None = None
         self.grace: asyncio.TimerHandle | None = None
         """Ends a client that does not come back; None while it is connected."""
+        self.is_moving = False
+        """Whether this node has sent the client to another node, where it is expected: its tools stay meanwhile."""
         self.calls: RemoteCalls
         self.questions: RemoteQuestions | None = None
         self.relay: Relayed | None = None
@@ -205,9 +210,10 @@ class Peer:
             self.questions.open_link(socket.send_text)
 
     def down(self) -> None:
-        """Note that the link is gone: the tools are unregistered at once, the calls wait (ws.md 4.5)."""
+        """Note that the link is gone: the calls wait, the tools go at once unless the client moves (ws.md 4.5)."""
         self.socket = None
-        self.tools.close()
+        if not self.is_moving:
+            self.tools.close()
         self.calls.drop_link()
         if self.questions is not None:
             self.questions.drop_link()
@@ -228,8 +234,8 @@ class Peer:
 class OtherNodes(Protocol):
     """The other nodes of a gateway of several. Each node knows the clients of all."""
 
-    def take_calls(self, peer_id: str) -> tuple[RemoteCalls, RemoteQuestions | None] | None:
-        """Return the calls and questions here for a client that was connected to another node; None without any."""
+    def take(self, peer_id: str) -> Waiting:
+        """Return what is here of a client that was connected to another node: its calls, questions and tools."""
         ...
 
     def arrive(self, peer: Peer, frame: Connect) -> None:
@@ -343,8 +349,10 @@ class Peers:
         if peer.socket is not socket:  # a newer connection took over, or the peer was dismissed
             return
         has_left = code in NORMAL_CLOSES and not peer.is_awaited
+        comes_back = "resume" in peer.can and self.is_open and not has_left
+        peer.is_moving = peer.is_moving and comes_back
         self._take_down(peer)
-        if "resume" in peer.can and self.is_open and not has_left:
+        if comes_back:
             self._begin_grace(peer)
         else:
             self.end(peer, GONE)
@@ -356,12 +364,22 @@ class Peers:
             del self._peers[peer.id]
             if peer.role == "device":
                 self._devices.end(peer.who.owner, peer.label)
+            peer.is_moving = False
             peer.end(why)
             if self.others is not None:
                 self.others.end(peer, why)
 
+    def move(self, peer: Peer) -> None:
+        """Send a client to another node, which takes it. Its tools stay until it is there, or has not come in time."""
+        if peer.socket is not None:
+            peer.is_moving = "resume" in peer.can and len(peer.tools) > 0
+            peer.socket.close(_COME_BACK, "this node stops: connect again")
+
     def replace(self, peer: Peer) -> None:
-        """Let go of a peer that has a newer connection on another node: its calls go on there."""
+        """Let go of a peer that has a newer connection on another node: its calls go on there.
+
+        The tools of a peer that was sent there stay in the registry, for the caller.
+        """
         socket = peer.socket
         if socket is not None:
             self._take_down(peer)
@@ -509,14 +527,14 @@ class Peers:
     def _new(self, peer_id: str, frame: Connect, can: frozenset[str], who: Principal, token: str, session: str) -> Peer:
         """Make a peer for a client that is new here. Calls that other nodes know of it go on."""
         is_device = frame.role == "device"
-        before = None if self.others is None else self.others.take_calls(peer_id)  # first: this frees its label
+        before = Waiting() if self.others is None else self.others.take(peer_id)  # first: this frees its label
         label = ""
         if is_device:
             label = self._devices.connect(who.owner, frame.label or "", frame.device_name or "", token)
         peer = self._peers[peer_id] = Peer(peer_id, who, token, frame.role, label, session, _key(frame, who, token))
-        peer.calls, questions = before or (RemoteCalls(can), None)
+        peer.calls = before.calls or RemoteCalls(can)
         peer.calls.capabilities = can
-        peer.questions = questions or (RemoteQuestions() if "permissions" in can else None)
+        peer.questions = before.questions or (RemoteQuestions() if "permissions" in can else None)
         peer.tools = RemoteTools(
             self._registry,
             self._schemas,
@@ -528,9 +546,17 @@ class Peers:
             label if is_device and frame.prefix else "",
             None if is_device else self._offers,
         )
+        if before.tools is not None:
+            peer.tools.take_over(before.tools)
+            asyncio.get_running_loop().call_later(_OFFER_SECONDS, self._drop_unconfirmed, peer)
         if is_device:
             self._bus.publish(DeviceChanged(who.owner))
         return peer
+
+    def _drop_unconfirmed(self, peer: Peer) -> None:
+        """Remove the tools of the connection before that the peer has not offered again."""
+        if peer.tools.drop_unconfirmed():
+            self.publish_tools(peer)
 
 
 def _key(frame: Connect, who: Principal, token: str) -> FormerKey:

@@ -68,6 +68,8 @@ class ClientRows:
         self.written: Callable[[str], None] = lambda owner: None
         """Is called with the owner of a client whose row has changed: other nodes can read the row now."""
         self._clients: dict[str, _Client] = {}
+        self._moving: dict[str, int] = {}
+        """The epochs of clients that were sent to another node. Their rows stay, so that the others wait for them."""
         self._leaving: list[tuple[str, int]] = []
         """Connections that are gone and whose rows have to be removed: client and epoch."""
         self._has_work = asyncio.Event()
@@ -119,16 +121,19 @@ class ClientRows:
 
     def leave(self, peer: Peer, *, is_over: bool = False, why: str = "") -> None:
         """Note that the connection of this client is gone. `is_over`: the client can't come back, because of `why`."""
-        client = self._clients.pop(peer.id, None)
+        client, epoch = self._clients.pop(peer.id, None), self._moving.pop(peer.id, 0)
         peer.relay = None
-        if client is None:
-            return
-        client.is_here = False
-        if client.relay.epoch:
-            self._leaving.append((peer.id, client.relay.epoch))
+        if client is not None:
+            client.is_here = False
+            epoch = client.relay.epoch
+        is_moving = peer.is_moving and epoch > 0
+        if is_moving:
+            self._moving[peer.id] = epoch
+        elif epoch:
+            self._leaving.append((peer.id, epoch))
             self._has_work.set()
-        gone = encode(ClientLost(peer.who.owner, peer.id, client.relay.epoch, is_over, why))
-        for node in client.callers:
+        gone = encode(ClientLost(peer.who.owner, peer.id, epoch, is_over, why, is_moving=is_moving))
+        for node in () if client is None else client.callers:
             self.link.send(node, GONE, gone)
 
     def add_all_again(self) -> None:
@@ -137,6 +142,7 @@ class ClientRows:
             client.is_entered = False
             client.relay.epoch = 0
         self._leaving.clear()
+        self._moving.clear()
         self._has_work.set()
 
     # Messages of other nodes.
@@ -145,7 +151,8 @@ class ClientRows:
         """Give a frame of another node to its client."""
         client = self._clients.get(message.peer)
         if client is None or client.relay.epoch != message.epoch or client.peer.who.owner != message.owner:
-            gone = ClientLost(message.owner, message.peer, message.epoch)
+            is_moving = self._moving.get(message.peer) == message.epoch
+            gone = ClientLost(message.owner, message.peer, message.epoch, is_moving=is_moving)
             self.link.send(message.sender, GONE, encode(gone))
             return
         client.callers.add(message.sender)
@@ -163,15 +170,16 @@ class ClientRows:
         """Return which of these calls this node does not know. Send known answers once more."""
         unknown: list[ProbedClient] = []
         gone: list[str] = []
+        moving: list[str] = []
         for one in asked.clients:
             client = self._clients.get(one.peer)
             if client is None or client.relay.epoch != one.epoch:
-                gone.append(one.peer)
+                (moving if self._moving.get(one.peer) == one.epoch else gone).append(one.peer)
                 continue
             missing = tuple(call for call in one.calls if not client.relay.knows(call, asked.sender))
             if missing:
                 unknown.append(ProbedClient(one.peer, one.epoch, missing))
-        return Probed(tuple(unknown), tuple(gone))
+        return Probed(tuple(unknown), tuple(gone), tuple(moving))
 
     def release_calls(self, peer: Peer, records: Sequence[CallRecord]) -> None:
         """Let calls of a lost node, which this node took over, get their answers from this client of this node.
@@ -201,6 +209,7 @@ class ClientRows:
         peer = self._peers().find(moved.peer)
         if peer is not None:
             self._peers().replace(peer)
+        self._moving.pop(moved.peer, None)
         return peer
 
     def _move_on(self, moved: ClientMoved) -> None:

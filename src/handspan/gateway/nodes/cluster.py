@@ -42,8 +42,7 @@ from handspan.sources.nodes.mirror import Mirror
 from handspan.sources.nodes.mirrors import Mirrors
 from handspan.sources.nodes.probes import Probes
 from handspan.sources.offers import OfferRules, SchemaCache
-from handspan.sources.ws.calls import RemoteCalls
-from handspan.sources.ws.questions import RemoteQuestions
+from handspan.sources.ws.tools import Waiting
 from handspan.wire.ws_frames import Connect, FailureFrame, ResultFrame
 
 _ROLES: Final = {"all": ("chat", "device"), "edge": ("device",), "agent": ("chat",)}
@@ -240,13 +239,9 @@ class Cluster:
 
     # Clients of this node: `OtherNodes`.
 
-    def take_calls(self, peer_id: str) -> tuple[RemoteCalls, RemoteQuestions | None] | None:
-        """Return the calls and questions that wait on this node for a client of another node; None without any."""
-        mirror = self.mirrors.find(peer_id)
-        if mirror is None:
-            return None
-        self.mirrors.take(peer_id)
-        return mirror.calls, mirror.questions
+    def take(self, peer_id: str) -> Waiting:
+        """Return what is here of a client that was connected to another node: its calls, questions and tools."""
+        return self.mirrors.take(peer_id)
 
     def arrive(self, peer: Peer, frame: Connect) -> None:
         """Tell the other nodes that this client is connected to this node now."""
@@ -267,18 +262,18 @@ class Cluster:
 
     # Clients of other nodes: `MirrorHost`.
 
-    def take_waiting(self, record: ClientRecord) -> tuple[RemoteCalls | None, RemoteQuestions | None] | None:
-        """Return the calls and questions of a client that was connected to this node before.
+    def take_waiting(self, record: ClientRecord) -> Waiting | None:
+        """Return what is left here of a client that was connected to this node before.
 
         Return None when the client's connection to this node is newer than this record.
         """
         peer = self._parts.peers.find(record.peer)
         if peer is None:
-            return None, None
+            return Waiting()
         if peer.relay is not None and not self.client_rows.is_older(record):
             return None
         self._parts.peers.replace(peer)
-        return peer.calls, peer.questions
+        return _waiting_of(peer)
 
     def appear(self, mirror: Mirror) -> None:
         """Make a client of another node known to this node."""
@@ -390,8 +385,9 @@ class Cluster:
     def move(self, moved: messages.ClientMoved) -> None:
         """Let a client go that has a newer connection to another node. Its calls wait for their answers from there."""
         peer = self.client_rows.move(moved)
-        if peer is not None and (peer.calls.open or (peer.questions is not None and peer.questions.is_open)):
-            self.mirrors.take_over(_record_of(peer), peer.calls, peer.questions)
+        is_asked = peer is not None and peer.questions is not None and peer.questions.is_open
+        if peer is not None and (peer.is_moving or peer.calls.open or is_asked):
+            self.mirrors.take_over(_record_of(peer), _waiting_of(peer))
 
     def dismiss_here(self, dismissed: messages.ClientDismissed) -> None:
         """Send a device away that was forgotten on another node, and revoke its token."""
@@ -495,6 +491,11 @@ def _options(settings: ClusterSettings) -> LinkOptions:
         settings.tls_cert,
         settings.tls_key,
     )
+
+
+def _waiting_of(peer: Peer) -> Waiting:
+    """Return what is left here of a client that has connected to another node."""
+    return Waiting(peer.calls, peer.questions, peer.tools if peer.is_moving else None)
 
 
 def _record_of(peer: Peer) -> ClientRecord:

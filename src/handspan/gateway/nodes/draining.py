@@ -2,6 +2,7 @@
 
 A turn is handed over between two steps: its row loses its lease, and the node with the fewest turns is told. A client's
 connection is closed with the code 1012, and the client connects to another node. Clients that a call waits for go last.
+Until a client is there, its tools stay on all nodes and their calls wait: no call fails because its device moves.
 """
 
 import asyncio
@@ -18,6 +19,8 @@ from handspan.gateway.nodes.events import ClusterParts
 from handspan.sources.nodes import messages
 
 _TICK_SECONDS: Final = 0.1
+_ASKED_PART: Final = 0.75
+"""The part of the time in which all clients are asked to go. In the rest, the last ones come to other nodes."""
 _log = logging.getLogger(__name__)
 
 
@@ -30,19 +33,36 @@ class Draining:
         self._parts = parts
 
     async def run(self, seconds: float) -> None:
-        """Hand over turns and clients. Return when none is left, or after so many seconds."""
-        await self._leave_turns()
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            connected = [peer for peer in self._parts.peers if peer.socket is not None]
-            idle = [peer for peer in connected if not peer.is_awaited]
-            is_over = not self._parts.sessions.is_leaving and not _is_relaying(connected)
-            if not connected or (not idle and is_over):
+        """Hand over turns and clients. Return when all are at other nodes, or after so many seconds."""
+        nodes = await self._other_nodes()
+        if any(runs_turns(one.role) for one in nodes):
+            self._parts.sessions.leave()
+        began = time.monotonic()
+        while time.monotonic() - began < seconds:
+            if self._is_over():
                 return
-            for peer in idle[: max(1, int(len(idle) * _TICK_SECONDS / max(end - time.monotonic(), _TICK_SECONDS)))]:
-                if peer.socket is not None:
-                    peer.socket.close(1012, "this node stops: connect again")
+            self._send_away(began + seconds * _ASKED_PART - time.monotonic(), has_successors=bool(nodes))
             await asyncio.sleep(_TICK_SECONDS)
+
+    def _is_over(self) -> bool:
+        """Whether no client is left that can go now, or that is expected at another node."""
+        if any(peer.is_moving for peer in self._parts.peers):
+            return False
+        connected = self._connected()
+        is_working = self._parts.sessions.is_leaving or _is_relaying(connected)
+        return not connected or (not is_working and all(peer.is_awaited for peer in connected))
+
+    def _send_away(self, seconds: float, *, has_successors: bool) -> None:
+        """Send away so many of the idle clients that all of them have been sent after these seconds."""
+        idle = [peer for peer in self._connected() if not peer.is_awaited]
+        for peer in idle[: max(1, int(len(idle) * _TICK_SECONDS / max(seconds, _TICK_SECONDS)))]:
+            if has_successors:
+                self._parts.peers.move(peer)
+            elif peer.socket is not None:
+                peer.socket.close(1012, "this node stops: connect again")
+
+    def _connected(self) -> list[Peer]:
+        return [peer for peer in self._parts.peers if peer.socket is not None and not peer.is_moving]
 
     async def offer_turn(self, session: str, owner: str) -> None:
         """Tell the node with the fewest turns that it can go on with the turn of this session."""
@@ -54,20 +74,20 @@ class Draining:
             least = min(nodes, key=lambda one: (one.load.get("turns", 0.0), random.random()))
             self._link.send(least.id, messages.TURN, messages.encode(messages.TurnOffered(owner, session)))
 
-    async def _leave_turns(self) -> None:
-        """Let other nodes go on with the turns of this node, if a node can."""
+    async def _turn_nodes(self) -> list[NodeRecord]:
+        """Return the other nodes that run turns and do not stop. Raises `StoreError`."""
+        return [one for one in await self._book.nodes() if self._is_successor(one) and runs_turns(one.role)]
+
+    async def _other_nodes(self) -> list[NodeRecord]:
+        """Return the other nodes that do not stop; none while the database is away."""
         try:
-            has_successors = bool(await self._turn_nodes())
+            return [one for one in await self._book.nodes() if self._is_successor(one)]
         except StoreError as error:
             _log.warning("The turns of this node are not handed over: %s", error)
-            return
-        if has_successors:
-            self._parts.sessions.leave()
+            return []
 
-    async def _turn_nodes(self) -> list[NodeRecord]:
-        """Return the other nodes that run turns and do not stop."""
-        found = await self._book.nodes()
-        return [one for one in found if one.id != self._book.own and not one.is_draining and runs_turns(one.role)]
+    def _is_successor(self, node: NodeRecord) -> bool:
+        return node.id != self._book.own and not node.is_draining
 
 
 def runs_turns(role: str) -> bool:

@@ -66,6 +66,8 @@ class ClientLost(Struct, frozen=True, array_like=True):
     why: str = ""
     not_run: str = ""
     """A call that came too late to an MCP server: this node has not run it, and another node may run it."""
+    is_moving: bool = False
+    """Whether this node has sent the client to another node: its tools stay, and its calls wait for it."""
 
 
 class ClientMoved(Struct, frozen=True, array_like=True):
@@ -112,6 +114,8 @@ class Probed(Struct, frozen=True, array_like=True):
     """Calls that never came over the connections of the probe."""
     gone: tuple[str, ...]
     """Clients whose connection of the probe is gone, with all of its calls."""
+    moving: tuple[str, ...] = ()
+    """Clients that the node has sent to another node."""
 
 
 class CallQuestion(Struct, frozen=True, array_like=True):

@@ -17,7 +17,7 @@ from handspan.sources.nodes.messages import TO_CLIENT, LargeFrames, ToClient, en
 from handspan.sources.offers import OfferRules, SchemaCache
 from handspan.sources.ws.calls import RemoteCalls
 from handspan.sources.ws.questions import RemoteQuestions
-from handspan.sources.ws.tools import RemoteTools
+from handspan.sources.ws.tools import RemoteTools, Waiting
 from handspan.wire.ws_frames import FailureFrame, PermissionAnswer, ProgressFrame, ResultFrame
 
 GONE: Final = "The client disconnected from its node"
@@ -48,8 +48,8 @@ class MirrorHost(Protocol):
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Do this work in a task of its own."""
 
-    def take_waiting(self, record: ClientRecord) -> tuple[RemoteCalls | None, RemoteQuestions | None] | None:
-        """Return the calls and questions of a client that was connected to this node before.
+    def take_waiting(self, record: ClientRecord) -> Waiting | None:
+        """Return what is left here of a client that was connected to this node before.
 
         Return None when the client's connection to this node is newer than this record.
         """
@@ -67,21 +67,17 @@ class MirrorHost(Protocol):
 class Mirror:
     """One client of another node: its tools and calls on this node."""
 
-    __slots__ = ("_answered", "_grace", "_host", "calls", "is_up", "questions", "record", "tools")
+    __slots__ = ("_answered", "_grace", "_host", "calls", "is_moving", "is_up", "questions", "record", "tools")
 
-    def __init__(
-        self,
-        record: ClientRecord,
-        host: MirrorHost,
-        calls: RemoteCalls | None = None,
-        questions: RemoteQuestions | None = None,
-    ) -> None:
-        """`calls` and `questions`: those that the client left when it was connected to this node before."""
+    def __init__(self, record: ClientRecord, host: MirrorHost, waiting: Waiting) -> None:
+        """`waiting`: what the client left when it was connected to this node before."""
         self.record = record
-        self.calls = calls or RemoteCalls(frozenset(record.capabilities))
-        self.questions = questions
-        self.tools: RemoteTools | None = None
+        self.calls = waiting.calls or RemoteCalls(frozenset(record.capabilities))
+        self.questions = waiting.questions
+        self.tools = waiting.tools
         self.is_up = False
+        self.is_moving = waiting.tools is not None
+        """Whether the client was sent to another node, where it is expected: its tools stay meanwhile."""
         self._host = host
         self._grace: asyncio.TimerHandle | None = None
         self._answered: OrderedDict[str, None] = OrderedDict()
@@ -181,16 +177,25 @@ class Mirror:
             self.is_up = False
             self._host.disappear(self)
 
+    def pause(self) -> None:
+        """Note that the client was sent to another node: the tools stay, the calls wait."""
+        if self.is_up:
+            self._drop_link()
+            self.is_moving = True
+
     def close_link(self) -> None:
         """Note that there is no connection: the tools go at once, the calls wait."""
-        if self.is_up:
-            self.is_up = False
+        if self.is_up or self.is_moving:
+            self._drop_link()
             if self.tools is not None:
                 self.tools.close()
-            self.calls.drop_link()
-            if self.questions is not None:
-                self.questions.drop_link()
             self._host.disappear(self)
+
+    def _drop_link(self) -> None:
+        self.is_up = self.is_moving = False
+        self.calls.drop_link()
+        if self.questions is not None:
+            self.questions.drop_link()
 
     def wait(self, then: Callable[[str], None]) -> None:
         """Call `then` with a reason if the client does not come back within the grace time."""
@@ -206,11 +211,13 @@ class Mirror:
         if self.questions is not None:
             self.questions.end()
 
-    def release(self) -> RemoteCalls:
-        """Close the link and return the calls: the client is connected to this node now."""
+    def release(self) -> Waiting:
+        """Close the link, and return what goes on with the client: it is connected to this node now."""
         self._stop_grace()
+        waiting = Waiting(self.calls, self.questions, self.tools)
+        self.tools = None
         self.close_link()
-        return self.calls
+        return waiting
 
     def _stop_grace(self) -> None:
         if self._grace is not None:

@@ -24,8 +24,8 @@ from handspan.sources.nodes.messages import (
     read_head,
 )
 from handspan.sources.nodes.mirror import GONE, Mirror, MirrorHost
-from handspan.sources.ws.calls import LostCall, RemoteCalls
-from handspan.sources.ws.questions import RemoteQuestions
+from handspan.sources.ws.calls import LostCall
+from handspan.sources.ws.tools import Waiting
 from handspan.wire.ws import decode_client
 from handspan.wire.ws_frames import FailureFrame
 
@@ -98,19 +98,19 @@ class Mirrors:
         self._hinted.update(self._followed if not owner else (owner,) if owner in self._followed else ())
         self._has_hint.set()
 
-    def take(self, peer: str) -> RemoteCalls | None:
-        """End the mirror of a client that is connected to this node now. Return its calls; None without a mirror."""
+    def take(self, peer: str) -> Waiting:
+        """End the mirror of a client that is connected to this node now. Return what goes on with the client."""
         mirror = self._mirrors.pop(peer, None)
-        return None if mirror is None else mirror.release()
+        return Waiting() if mirror is None else mirror.release()
 
-    def take_over(self, record: ClientRecord, calls: RemoteCalls, questions: RemoteQuestions | None = None) -> None:
+    def take_over(self, record: ClientRecord, waiting: Waiting) -> None:
         """Let the calls of a client that left this node go on at the node to which the client connects next.
 
         The client's mirror waits until the rows name that node. After the grace time the calls are lost.
         """
         earlier = self._mirrors.get(record.peer)
-        if earlier is None or earlier.calls is not calls:  # else the rows were faster than the message
-            mirror = self._mirrors[record.peer] = Mirror(record, self._host, calls, questions)
+        if earlier is None or earlier.calls is not waiting.calls:  # else the rows were faster than the message
+            mirror = self._mirrors[record.peer] = Mirror(record, self._host, waiting)
             mirror.wait(partial(self._end, mirror))
         self._followed.setdefault(record.owner, time.monotonic())
         self.hint(record.owner)
@@ -147,13 +147,15 @@ class Mirrors:
                 mirror.take(FailureFrame(id=read_head(frame).id, error=text))
 
     def lose(self, message: ClientLost) -> None:
-        """Note that a client's connection is gone, or that its node has not run one call."""
+        """Note that a client's connection is gone, that it moves, or that its node has not run one call."""
         mirror = self._mirrors.get(message.peer)
         if mirror is None or mirror.record.owner != message.owner or mirror.record.epoch > message.epoch:
             return
         call = mirror.calls.open.get(message.not_run) if message.not_run else None
         if message.not_run and call is not None:
             call.end(LostCall(False, GONE))
+        elif message.is_moving:
+            mirror.pause()
         elif not message.not_run:
             self._disconnect(mirror, message.why if message.is_over else "")
         self.hint(message.owner)
@@ -211,6 +213,8 @@ class Mirrors:
 
     def _is_gone(self, mirror: Mirror, rows: Mapping[str, ClientNode]) -> bool:
         row = rows.get(mirror.id)
+        if row is not None and mirror.is_moving:  # its row may still be the one of before
+            return False
         return row is None or row.node == self._host.book.own
 
     async def _leave_servers(self, mirrors: list[Mirror]) -> None:
@@ -231,6 +235,8 @@ class Mirrors:
         mirror = self._mirrors.get(row.peer)
         if row.node == self._host.book.own:
             return False
+        if mirror is not None and mirror.is_moving:  # its node would only say once more that the client moves
+            return mirror.record.epoch != row.epoch
         if mirror is None or not mirror.is_up:
             return True
         return (mirror.record.epoch, mirror.record.version) != (row.epoch, row.version)
@@ -242,7 +248,7 @@ class Mirrors:
             left = self._host.take_waiting(record)
             if left is None:
                 return  # the client's connection to this node is newer
-            mirror = self._mirrors[record.peer] = Mirror(record, self._host, *left)
+            mirror = self._mirrors[record.peer] = Mirror(record, self._host, left)
         elif record.epoch < mirror.record.epoch:
             return
         try:

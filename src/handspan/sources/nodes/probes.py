@@ -95,8 +95,10 @@ class Probes:
                 mirror.calls.ask_again(call)  # type: ignore[union-attr] # the loop is empty without a mirror
         for client in asked:
             mirror = self._mirrors.find(client.peer)
-            if client.peer in probed.gone and mirror is not None:
-                self._mirrors.lose(ClientLost(mirror.record.owner, client.peer, client.epoch))
+            is_moving = client.peer in probed.moving
+            if mirror is not None and (is_moving or client.peer in probed.gone):
+                lost = ClientLost(mirror.record.owner, client.peer, client.epoch, is_moving=is_moving)
+                self._mirrors.lose(lost)
 
     async def _count_miss(self, node: str) -> None:
         """Note that no node listens under this id. At the second time in a row, the node counts as lost."""

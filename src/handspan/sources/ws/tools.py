@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from handspan.core.context import ToolContext
 from handspan.core.errors import DefinitionError, HandspanError, NameTaken
@@ -27,6 +27,7 @@ from handspan.sources.offers import OfferedSchema, OfferRules, SchemaCache, Sess
 from handspan.sources.ws.calls import Outcome, RemoteCall, RemoteCalls
 from handspan.sources.ws.logins import await_login
 from handspan.sources.ws.outcome import read_outcome
+from handspan.sources.ws.questions import RemoteQuestions
 from handspan.wire.ws import offered_name, read_offer
 from handspan.wire.ws_frames import FailureFrame, Offer, RejectedTool, ResultFrame, ToolsRegistered
 
@@ -95,6 +96,7 @@ class RemoteTools:
         "_registry",
         "_schemas",
         "_tools",
+        "_unconfirmed",
         "calls",
         "namespace",
         "origin",
@@ -129,6 +131,8 @@ class RemoteTools:
         self._schemas = schemas
         self._tools: dict[str, RemoteTool] = {}
         """The tools by the client's own names."""
+        self._unconfirmed: set[str] = set()
+        """The tools of the connection before, which the client has not offered again yet."""
         self.rejected: dict[str, str] = {}
         """The tools that this client does not have, because they were rejected or have lost their names, and why."""
         self.rules = rules
@@ -162,6 +166,19 @@ class RemoteTools:
                 rejected.append(RejectedTool(name, str(error)))
         self._note_rejected(rejected)
         return ToolsRegistered(len(offered), len(self._tools), rejected)
+
+    def take_over(self, earlier: "RemoteTools") -> None:
+        """Keep the tools that the client had at another node, until it has offered them again (ws.md 4.5)."""
+        if (earlier.origin, earlier.scope, earlier.namespace) != (self.origin, self.scope, self.namespace):
+            earlier.close()
+            return
+        self._tools, earlier._tools = earlier._tools, {}
+        self._unconfirmed = set(self._tools)
+
+    def drop_unconfirmed(self) -> int:
+        """Remove the tools that the client had before and has not offered again. Return how many there were."""
+        names, self._unconfirmed = self._unconfirmed, set()
+        return self.unregister(list(names))
 
     def drop(self, displaced: Iterable[DisplacedTool]) -> list[RejectedTool]:
         """Forget tools that have lost their names in the registry. Return them, by the client's own names."""
@@ -210,6 +227,7 @@ class RemoteTools:
     def close(self) -> int:
         """Remove all tools from the registry at once (SPEC W4). Return how many there were."""
         self._tools.clear()
+        self._unconfirmed.clear()
         self.rejected.clear()
         return self._registry.unregister_by_source(self.origin)
 
@@ -235,6 +253,7 @@ class RemoteTools:
         self._check_free(spec.name)
         entry = self._registry.register_or_replace(tool, self.origin, self.scope, self._handling(spec, schema))
         self._tools[offer.name] = tool
+        self._unconfirmed.discard(offer.name)
         before = None if self._earlier is None else self._earlier.compare(self.scope.id, spec)
         if before is not None:
             _log.info("The definition of the tool %r in the session %s has changed.", spec.name, self.scope.id)
@@ -271,6 +290,15 @@ class RemoteTools:
         """Return the origin of another client that has a tool of this name in the same scope; None if there is none."""
         holder = self._registry.holder(name, self.scope)
         return None if holder == self.origin else holder
+
+
+class Waiting(Struct, frozen=True):
+    """What waits on this node for a client that connects to another node, or comes from there."""
+
+    calls: RemoteCalls | None = None
+    questions: RemoteQuestions | None = None
+    tools: RemoteTools | None = None
+    """Its tools, still in the registry; None if they went with its connection."""
 
 
 def _offer_of(own_name: str, spec: ToolSpec) -> dict[str, Json]:
