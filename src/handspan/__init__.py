@@ -1,8 +1,10 @@
 """Handspan gives an AI agent hands, wherever they are.
 
 The words that a tool is written with, and `Handspan`, an agent with tools inside a program (`docs/embedding.md`).
-Everything else is imported from its room: `handspan.registry`, `handspan.engine`, `handspan.gateway.app` and so on;
-ARCHITECTURE.md is the map.
+
+Public are the names of `__all__` here and in `handspan.client`, `handspan.provider`, `handspan.mcp` and
+`handspan.testing`, the protocols, REST and the settings. All other rooms are the house's own and may change at any time;
+ARCHITECTURE.md is their map.
 """
 
 import importlib
