@@ -3,7 +3,7 @@
 The words that a tool is written with, and `Handspan`, an agent with tools inside a program (`docs/embedding.md`).
 
 Public are the names of `__all__` here and in `handspan.client`, `handspan.provider`, `handspan.mcp` and
-`handspan.testing`, the protocols, REST and the settings. All other rooms are the house's own and may change at any time;
+`handspan.testing`, the protocols, REST and the settings. All other rooms are internal and may change at any time;
 ARCHITECTURE.md is their map.
 """
 
