@@ -15,7 +15,7 @@ import uvicorn
 
 from handspan.config.load import load_settings
 from handspan.gateway.clients.transport import EXTENSION, Socket
-from handspan.gateway.server import Server
+from handspan.gateway.serving.server import Server
 
 ARGUMENTS = {"text": "x" * 150}
 MESSAGE = msgspec.json.encode(

@@ -31,7 +31,7 @@ from handspan.core.values import Json
 from handspan.engine.caller import Caller
 from handspan.engine.engine import Engine
 from handspan.gateway.gateway import Gateway
-from handspan.gateway.server import Server, tune_garbage_collection
+from handspan.gateway.serving.server import Server, tune_garbage_collection
 from handspan.store.artifacts import FolderArtifacts
 
 ROUNDS = 7

@@ -19,7 +19,7 @@ from handspan.cli.http_request import ask
 from handspan.cli.running import ServingGateway, StateInUse, announce, claim_state, find_running, write_ready
 from handspan.config.settings import GatewaySettings, Settings
 from handspan.core.errors import ConfigError
-from handspan.gateway.server import Server
+from handspan.gateway.serving.server import Server
 from tests.gateway.small_gateway import SmallGateway
 
 HOLDS = "import sys, time; from pathlib import Path; from handspan.cli.running import claim_state\n"

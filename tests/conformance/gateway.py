@@ -21,7 +21,7 @@ from handspan.core.results import Failure, Success
 from handspan.core.tool import READ_ONLY, ToolSpec
 from handspan.core.values import Arguments, JsonObject
 from handspan.gateway.gateway import Gateway
-from handspan.gateway.server import Server
+from handspan.gateway.serving.server import Server
 from handspan.mcp.offer import ClientRequest
 from tests.conformance.offer import FIXTURE_TOOLS
 

@@ -32,7 +32,7 @@ from tests.docs.repository import SOURCE, modules
         ("limit wrong tokens", "gateway/entry/rate_limit.py"),
         ("hides secrets log", "gateway/log/secrets.py"),
         ("failed request sent again", "models/retry.py"),
-        ("first signal stops", "gateway/server.py"),
+        ("first signal stops", "gateway/serving/server.py"),
         ("paths workspace refused outside", "tools/paths.py"),
         ("node stops turns clients", "gateway/nodes/draining.py"),
         ("call needs approval", "engine/policy.py"),

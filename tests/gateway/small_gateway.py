@@ -18,7 +18,7 @@ from handspan.gateway.clients.transport import EXTENSION
 from handspan.gateway.entry.auth import Auth
 from handspan.gateway.http.refusals import Refusal, send_refusal, send_whole
 from handspan.gateway.paths import PathPrefix
-from handspan.gateway.server import find_uvloop, serve
+from handspan.gateway.serving.server import find_uvloop, serve
 from tests.gateway.entry.entering import Guarded
 from tests.stores import open_store
 

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from handspan.config.settings import Settings
-from handspan.gateway.listening import ROOT_FILE, TLS_FOLDER
+from handspan.gateway.serving.listening import ROOT_FILE, TLS_FOLDER
 
 if TYPE_CHECKING:
     from http.client import HTTPConnection

@@ -23,14 +23,14 @@ from handspan.core.errors import ConfigError
 from handspan.core.principals import CLIENT_SCOPES, DEVICE_SCOPES, OPERATOR
 from handspan.core.version import VERSION
 from handspan.gateway.entry.pairing import pairing_url, qr_text, sign_in_url
-from handspan.gateway.listening import TLS_FOLDER, has_own_root, url_for_others
 from handspan.gateway.log.events import EventLog
 from handspan.gateway.log.setup import open_log
-from handspan.gateway.server import DRAIN_SECONDS, find_uvloop, serve, use_one_heap
+from handspan.gateway.serving.listening import TLS_FOLDER, has_own_root, url_for_others
+from handspan.gateway.serving.server import DRAIN_SECONDS, find_uvloop, serve, use_one_heap
 
 if TYPE_CHECKING:
     from handspan.gateway.gateway import Gateway
-    from handspan.gateway.lan_certificates import LanCertificates
+    from handspan.gateway.serving.lan_certificates import LanCertificates
 
 _RENEW_SECONDS: Final = 30.0
 _log = logging.getLogger(__name__)
@@ -113,7 +113,7 @@ def _with_certificate(loaded: LoadedSettings) -> LoadedSettings:
     settings = loaded.settings
     if not settings.gateway.tls or settings.gateway.tls_cert is not None:
         return loaded
-    from handspan.gateway.lan_certificates import LanCertificates  # it loads a library that nothing else needs
+    from handspan.gateway.serving.lan_certificates import LanCertificates  # it loads a library that nothing else needs
 
     certificates = LanCertificates(settings.state / TLS_FOLDER)
     certificates.renew()
@@ -129,7 +129,7 @@ def _own_certificates(settings: Settings) -> "LanCertificates | None":
     """Return our own certificates; None when the gateway uses none, or one of the person's."""
     if not has_own_root(settings):
         return None
-    from handspan.gateway.lan_certificates import LanCertificates
+    from handspan.gateway.serving.lan_certificates import LanCertificates
 
     return LanCertificates(settings.state / TLS_FOLDER)
 

@@ -19,7 +19,7 @@ HOW_TO_TRUST: Final = (
 )
 _BEGIN: Final = b"-----BEGIN CERTIFICATE-----"
 _OWN_ROOT: Final = "Handspan of "
-"""How the name of a root certificate begins that `serve --tls` made (gateway/lan_certificates.py)."""
+"""How the name of a root certificate begins that `serve --tls` made (gateway/serving/lan_certificates.py)."""
 
 
 def read_certificate(file: str) -> str:

@@ -38,7 +38,7 @@ from handspan.engine.concurrency import SlotsByOrigin
 from handspan.engine.engine import Engine
 from handspan.engine.hooks import Hooks
 from handspan.gateway.channels.delivery import ChannelDelivery
-from handspan.gateway.listening import browser_url
+from handspan.gateway.serving.listening import browser_url
 from handspan.gateway.setting_notes import setting_notes
 from handspan.gateway.setting_problems import agent_problems, check_settings
 from handspan.media.attachments import OwnerImages

@@ -20,7 +20,7 @@ from handspan.config.private_files import replace_private
 from handspan.config.settings import Settings
 from handspan.core.values import Json
 from handspan.gateway.gateway import Gateway
-from handspan.gateway.server import find_uvloop, serve, use_one_heap
+from handspan.gateway.serving.server import find_uvloop, serve, use_one_heap
 from handspan.testing.spoken import Spoken
 
 

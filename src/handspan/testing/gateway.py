@@ -21,7 +21,7 @@ from handspan.core.principals import OPERATOR
 from handspan.core.results import Failure, Pending, Success, ToolResult
 from handspan.core.values import Json
 from handspan.gateway.gateway import Gateway
-from handspan.gateway.server import Server
+from handspan.gateway.serving.server import Server
 from handspan.models.model import Model
 from handspan.testing.device import socket_url
 

@@ -9,10 +9,10 @@ from typing import Any
 from handspan.config.load import load_settings
 from handspan.core.values import Json
 from handspan.gateway.gateway import Gateway
-from handspan.gateway.server import Server
+from handspan.gateway.serving.server import Server
 from handspan.models.scripted import Scripted
 from tests.channels.telegram_server import TOKEN, TelegramServer
-from tests.gateway.serving import Place
+from tests.gateway.raw_clients import Place
 from tests.waiting import WAIT
 
 SECRET = "a secret of more than sixteen"

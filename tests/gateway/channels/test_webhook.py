@@ -14,7 +14,7 @@ from handspan.core.results import Success
 from handspan.models.scripted import call
 from tests.channels.telegram_server import TelegramServer
 from tests.gateway.channels.place import SECRET, gateway_with, telegram_settings
-from tests.gateway.serving import Place
+from tests.gateway.raw_clients import Place
 from tests.net.site import Seen, Site, response
 from tests.waiting import soon, until
 

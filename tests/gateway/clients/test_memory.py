@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateway.serving import Client, running
+from tests.gateway.raw_clients import Client, running
 from tests.waiting import until
 
 pytestmark = pytest.mark.anyio

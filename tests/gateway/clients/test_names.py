@@ -17,7 +17,7 @@ from handspan.core.calls import ToolCall, new_call_id
 from handspan.core.results import Success
 from handspan.core.values import Json
 from handspan.registry.registry import RegistryRules
-from tests.gateway.serving import Client, Place, running
+from tests.gateway.raw_clients import Client, Place, running
 from tests.sources.mcp.serving import ready, server
 from tests.waiting import WAIT, until
 

@@ -15,7 +15,7 @@ from handspan.core.values import Json
 from handspan.engine.caller import Caller
 from handspan.gateway.rest.door import forget_device
 from handspan.models.scripted import Scripted, call
-from tests.gateway.serving import Client, Place, running
+from tests.gateway.raw_clients import Client, Place, running
 from tests.waiting import WAIT, until
 
 pytestmark = pytest.mark.anyio

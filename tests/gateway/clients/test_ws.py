@@ -22,7 +22,7 @@ from handspan.core.values import Json
 from handspan.engine.caller import Caller
 from handspan.models.model import ModelError
 from handspan.models.scripted import Scripted, call
-from tests.gateway.serving import Client, Place, running
+from tests.gateway.raw_clients import Client, Place, running
 from tests.waiting import WAIT, until
 
 pytestmark = pytest.mark.anyio

@@ -26,7 +26,7 @@ from handspan.gateway.live import Live
 from handspan.gateway.metrics import Metrics
 from handspan.gateway.rest.door import router
 from handspan.gateway.rest.parts import BodyLimits, RestParts
-from handspan.gateway.server import Server
+from handspan.gateway.serving.server import Server
 from handspan.gateway.sessions.questions import AwaitedQuestions
 from handspan.gateway.sessions.resumable_calls import ResumableCalls
 from handspan.models.choice import Choice

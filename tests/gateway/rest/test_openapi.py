@@ -14,8 +14,8 @@ from handspan.gateway.paths import OPEN_ANSWERS
 from handspan.gateway.rest.door import RestRouter, operations, router
 from handspan.gateway.rest.openapi import document
 from tests.gateway.entry.entering import scope
+from tests.gateway.raw_clients import running
 from tests.gateway.rest.served import Rest, RestClient, serving, settings
-from tests.gateway.serving import running
 from tests.thoroughness import IS_DEEP, examples
 
 pytestmark = pytest.mark.anyio

@@ -10,7 +10,7 @@ from handspan.core.agents import Agent
 from handspan.core.messages import AssistantMessage, Text, UserMessage
 from handspan.models.model import ModelError
 from handspan.models.scripted import Scripted, call
-from tests.gateway.serving import Client, Place, running
+from tests.gateway.raw_clients import Client, Place, running
 from tests.waiting import WAIT
 
 pytestmark = pytest.mark.anyio

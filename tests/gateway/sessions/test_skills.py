@@ -17,7 +17,7 @@ from handspan.gateway.app import App
 from handspan.models.choice import Choice
 from handspan.models.model import ModelError
 from handspan.models.scripted import Scripted, ScriptTurn, call
-from tests.gateway.serving import running
+from tests.gateway.raw_clients import running
 
 pytestmark = pytest.mark.anyio
 

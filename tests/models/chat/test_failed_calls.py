@@ -13,7 +13,7 @@ from handspan.models.chat.failed_calls import read_failed_call
 from handspan.models.http import HttpModel
 from handspan.models.model import ModelError
 from handspan.net.guard import NetGuard
-from tests.gateway.serving import running
+from tests.gateway.raw_clients import running
 from tests.net.site import Site, response
 
 pytestmark = pytest.mark.anyio

@@ -23,7 +23,7 @@ from websockets.protocol import State
 
 from handspan.config.settings import ConnectionLimits
 from handspan.gateway.clients.transport import EXTENSION, Receiver
-from handspan.gateway.fast_uvicorn import annotations_left_out
+from handspan.gateway.serving.fast_uvicorn import annotations_left_out
 from handspan.wire.frame_splitter import FrameSplitter
 from handspan.wire.ws import is_utf8
 

@@ -6,9 +6,9 @@ Holds:   `door.py` with the table of modules (read it first); `route.py`, how a 
          `calling.py` runs a tool (`call_events.py`: its stream), `calls.py` has the journal, `pairing.py` gives access,
          `observe.py` has live updates and metrics, `doctor.py` has what works here and what does not.
          The types are in `wire/rest/`.
-Imports: gateway.app, gateway.channels, gateway.clients, gateway.entry, gateway.http, gateway.lan_certificates,
-         gateway.listening, gateway.live, gateway.metrics, gateway.parts, gateway.paths, gateway.sessions, agent,
-         engine, sources, channels, skills, registry, tools, models, wire, config, core.
+Imports: gateway.app, gateway.channels, gateway.clients, gateway.entry, gateway.http, gateway.live, gateway.metrics,
+         gateway.parts, gateway.paths, gateway.serving, gateway.sessions, agent, engine, sources, channels, skills,
+         registry, tools, models, wire, config, core.
 To add:  a function with typed `query`, `body` and answer under `family.get(…)` or its like; decoding, refusals and the
          OpenAPI document follow from that. A new family: its file, and its lines in the tables of `door.py`.
 """

@@ -17,10 +17,10 @@ from handspan.gateway.entry.tokens import TOKEN_ID_LENGTH, hash_of, page_cookie
 from handspan.gateway.http.message import AsgiResponse
 from handspan.gateway.http.refusals import Refusal
 from handspan.gateway.http.routing import PRIVATE, moment
-from handspan.gateway.listening import TLS_FOLDER, has_own_root, is_loopback, url_for_others
 from handspan.gateway.rest.agents import find_agent
 from handspan.gateway.rest.errors import not_found
 from handspan.gateway.rest.route import HTML, Family, RestRequest
+from handspan.gateway.serving.listening import TLS_FOLDER, has_own_root, is_loopback, url_for_others
 from handspan.wire.rest.tokens import (
     MadeCode,
     MadeToken,
@@ -38,7 +38,7 @@ from handspan.wire.rest.tokens import (
 )
 
 if TYPE_CHECKING:
-    from handspan.gateway.lan_certificates import LanCertificates
+    from handspan.gateway.serving.lan_certificates import LanCertificates
 
 family: Final = Family("pairing")
 _ROOT_TYPE: Final = "application/x-x509-ca-cert"
@@ -232,7 +232,7 @@ async def _agent_scopes(request: RestRequest, body: NewToken) -> tuple[str, ...]
 
 def _certificates(request: RestRequest) -> "LanCertificates":
     """Return our own certificates. Raises `Refusal` when the gateway has none."""
-    from handspan.gateway.lan_certificates import LanCertificates  # noqa: PLC0415 - its library is only needed for this
+    from handspan.gateway.serving.lan_certificates import LanCertificates  # noqa: PLC0415 - its library is only needed for this
 
     settings = request.parts.app.settings
     if not has_own_root(settings):

@@ -13,8 +13,8 @@ from cryptography import x509
 
 from handspan.config.settings import GatewaySettings
 from handspan.core.errors import ConfigError
-from handspan.gateway.lan_certificates import LanCertificates, local_names
-from handspan.gateway.server import Server
+from handspan.gateway.serving.lan_certificates import LanCertificates, local_names
+from handspan.gateway.serving.server import Server
 from tests.gateway.small_gateway import SmallGateway
 from tests.waiting import WAIT
 

@@ -5,11 +5,8 @@ import contextlib
 import gc
 import importlib
 import logging
-import os
-import signal
 import socket
 import sys
-import threading
 import time
 from collections.abc import Callable
 from functools import partial
@@ -20,20 +17,17 @@ from starlette.types import ASGIApp
 from handspan.config.settings import ConnectionLimits, GatewaySettings
 from handspan.core.errors import ConfigError
 from handspan.core.fast import IS_FAST
-from handspan.gateway.http_protocol import Answering, HttpProtocol
-from handspan.gateway.idle_connections import IdleConnections
-from handspan.gateway.listening import TlsFiles, drop_new_connections, listen, url_of
-from handspan.gateway.protocol_config import ProtocolConfig, SharedState
-from handspan.gateway.reading_turns import ReadingTurns
-from handspan.gateway.tls_listener import TlsListener
+from handspan.gateway.serving.http_protocol import Answering, HttpProtocol
+from handspan.gateway.serving.idle_connections import IdleConnections
+from handspan.gateway.serving.listening import TlsFiles, drop_new_connections, listen, url_of
+from handspan.gateway.serving.protocol_config import ProtocolConfig, SharedState
+from handspan.gateway.serving.reading_turns import ReadingTurns
+from handspan.gateway.serving.stopping import Stopping
+from handspan.gateway.serving.tls_listener import TlsListener
 
 DRAIN_SECONDS: Final = 10.0
-_END_SECONDS: Final = 11.8
-"""From the first signal to the end of the process, even if something hangs: the limit is 12 s. A node has more."""
 _LEAVE_SECONDS: Final = 0.25
 """The time in which a stop leaves what can wait, before it says what it waits for."""
-_SAME_REQUEST_SECONDS: Final = 0.5
-"""A second SIGTERM within this time is the same request to stop."""
 _IDLE_SECONDS: Final = 1.0
 """Seconds after which idle connections are closed, once no new ones are taken."""
 _HANDSHAKE_SECONDS: Final = 0.25
@@ -50,7 +44,6 @@ _TURNS_TO_ACCEPT: Final = 5
 """After so many turns of the event loop, uvicorn knows every connection that the kernel has accepted."""
 _M_ARENA_MAX: Final = -8
 """The number of the option M_ARENA_MAX in `malloc.h`."""
-_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _SOCKET: Final = (
     ("handspan.gateway.clients.fast_socket", "FastSocketProtocol")
     if IS_FAST
@@ -314,7 +307,8 @@ async def serve(
     `on_ready` gets the address once requests are answered; `on_stopping` is called a moment after the signal, when only
     the work that the stop waits for is left; `on_reload` when SIGHUP asks for new settings.
     """
-    server, stopping = Server(gateway, settings), Stopping(on_reload, gateway.leaving_seconds)
+    server, leaving = Server(gateway, settings), gateway.leaving_seconds
+    stopping = Stopping(on_reload, leaving + _HANDSHAKE_SECONDS + _IDLE_SECONDS if leaving else 0.0)
     stopping.open()
     if not await _open_unless_asked(server, stopping):
         return
@@ -332,7 +326,7 @@ async def serve(
             await closing
 
 
-async def _open_unless_asked(server: Server, stopping: "Stopping") -> bool:
+async def _open_unless_asked(server: Server, stopping: Stopping) -> bool:
     """Open the server. Return False, with nothing left open, when a signal has come meanwhile."""
     opening = asyncio.create_task(server.open())
     asked = asyncio.create_task(stopping.asked.wait())
@@ -347,74 +341,6 @@ async def _open_unless_asked(server: Server, stopping: "Stopping") -> bool:
         return False
     await opening
     return True
-
-
-class Stopping:
-    """Listens for SIGTERM and SIGINT: the first one sets `asked`, the second one ends the process.
-
-    A second SIGTERM that comes at once is the same request: `timeout` sends it to the process, and then to the whole
-    group. A second Ctrl-C always counts.
-
-    SIGHUP has two meanings. A person or a service manager asks for new settings with it; and the system sends it when
-    the terminal of the process is closed, which is a request to end. `nohup` takes that second meaning away.
-    """
-
-    def __init__(self, on_reload: Callable[[], None] | None = None, leaving_seconds: float = 0.0) -> None:
-        """`leaving_seconds`: what a stop may take before it ends the gateway's own work, as `Servable` says."""
-        self.asked = asyncio.Event()
-        self._longest = _END_SECONDS + (
-            leaving_seconds + _HANDSHAKE_SECONDS + _IDLE_SECONDS if leaving_seconds else 0.0
-        )
-        self._asked_at = 0.0
-        self._on_reload = on_reload
-        self._streams = _streams_at_terminal()
-        """The standard streams that were at a terminal at the start."""
-        is_heard = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
-        self._had_terminal = is_heard and (_has_terminal() or bool(self._streams))
-
-    def open(self) -> None:
-        """Listen for signals until the process ends, so that a second one always counts."""
-        loop = asyncio.get_running_loop()
-        for number in _SIGNALS:
-            loop.add_signal_handler(number, self._on_signal, number)
-        if self._on_reload is not None:
-            loop.add_signal_handler(signal.SIGHUP, self._on_hangup)
-
-    def _on_hangup(self) -> None:
-        """End if the terminal was closed; else ask for new settings."""
-        is_closed = not _has_terminal() or self._streams != _streams_at_terminal()
-        if self._had_terminal and is_closed:
-            if not self.asked.is_set():  # a shell sends it to its jobs a second time: that does not ask for haste
-                self._on_signal(signal.SIGHUP)
-        elif self._on_reload is not None:
-            self._on_reload()
-
-    def _on_signal(self, number: signal.Signals) -> None:
-        """Ask for the stop at the first signal, end the process at the second."""
-        now = time.monotonic()
-        if self.asked.is_set():
-            if number != signal.SIGTERM or now - self._asked_at > _SAME_REQUEST_SECONDS:
-                os._exit(1)
-            return
-        self.asked.set()
-        self._asked_at = now
-        last = threading.Timer(self._longest, os._exit, (1,))  # a thread: the event loop may hang
-        last.daemon = True
-        last.start()
-
-
-def _has_terminal() -> bool:
-    """Whether the process has a terminal that controls it, and it is still open."""
-    try:
-        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC | os.O_NONBLOCK))
-    except OSError:
-        return False
-    return True
-
-
-def _streams_at_terminal() -> list[int]:
-    """Return which of the standard streams are at a terminal that is open."""
-    return [stream for stream in (0, 1, 2) if os.isatty(stream)]
 
 
 def find_uvloop() -> Callable[[], asyncio.AbstractEventLoop] | None:

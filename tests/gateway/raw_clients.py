@@ -13,7 +13,7 @@ from websockets.exceptions import ConnectionClosed
 from handspan.config.load import load_settings
 from handspan.core.values import Json
 from handspan.gateway.gateway import Gateway
-from handspan.gateway.server import Server
+from handspan.gateway.serving.server import Server
 from handspan.models.model import Model
 from tests.waiting import WAIT
 

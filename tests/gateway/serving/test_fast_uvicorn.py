@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from handspan.core.fast import FAST_VARIABLE
-from handspan.gateway.fast_uvicorn import put_off
+from handspan.gateway.serving.fast_uvicorn import put_off
 from tests.waiting import WAIT
 
 LATE = (
@@ -25,7 +25,7 @@ import asyncio, sys
 import handspan.cli.main, handspan.cli.serve
 from handspan.config.load import load_settings
 from handspan.gateway.gateway import Gateway
-from handspan.gateway.server import Server
+from handspan.gateway.serving.server import Server
 
 async def answered():
     folders = {"state": sys.argv[1] + "/state", "workspace": sys.argv[1] + "/ws", "gateway.port": 0}
@@ -44,7 +44,7 @@ asyncio.run(answered())
 WHOLE = """
 import sys
 from typing import Any
-import handspan.gateway.server
+import handspan.gateway.serving.server
 print("uvicorn.main" in sys.modules, "logging.config" in sys.modules)
 import handspan.gateway.clients.socket
 print("logging.config" in sys.modules)

@@ -1,6 +1,6 @@
 """So many connections a second have their turn to be read; the others wait in order (SPEC S7)."""
 
-from handspan.gateway.reading_turns import ReadingTurns
+from handspan.gateway.serving.reading_turns import ReadingTurns
 from tests.gateway.manual_loop import ManualLoop
 
 

@@ -20,8 +20,8 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from handspan.config.settings import ConnectionLimits, GatewaySettings, RemoteLimits
 from handspan.core.errors import ConfigError
-from handspan.gateway.listening import listen, url_for_others, url_of
-from handspan.gateway.server import Server, find_uvloop
+from handspan.gateway.serving.listening import listen, url_for_others, url_of
+from handspan.gateway.serving.server import Server, find_uvloop
 from tests.gateway.small_gateway import SmallGateway
 from tests.waiting import WAIT
 

@@ -82,7 +82,7 @@ def _why_not_bound(error: OSError, address: str, port: int) -> str:
 
 
 TLS_FOLDER: Final = "tls"
-"""The folder of our own certificates, in the state folder (`gateway/lan_certificates.py`)."""
+"""The folder of our own certificates, in the state folder (`gateway/serving/lan_certificates.py`)."""
 ROOT_FILE: Final = "root.crt"
 CERTIFICATE_FILE: Final = "gateway.pem"
 

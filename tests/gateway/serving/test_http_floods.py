@@ -15,14 +15,14 @@ from websockets.server import ServerProtocol
 
 from handspan.config.settings import ConnectionLimits
 from handspan.gateway.clients.socket import SocketProtocol
-from handspan.gateway.fast_uvicorn import RequestResponseCycle
-from handspan.gateway.http_protocol import HttpProtocol
-from handspan.gateway.idle_connections import IdleConnections
-from handspan.gateway.reading_turns import ReadingTurns
-from handspan.gateway.server import Server
+from handspan.gateway.serving.fast_uvicorn import RequestResponseCycle
+from handspan.gateway.serving.http_protocol import HttpProtocol
+from handspan.gateway.serving.idle_connections import IdleConnections
+from handspan.gateway.serving.reading_turns import ReadingTurns
+from handspan.gateway.serving.server import Server
 from tests.gateway.manual_loop import ManualLoop
+from tests.gateway.serving.test_server import ask, served
 from tests.gateway.small_gateway import SmallGateway
-from tests.gateway.test_server import ask, served
 from tests.thoroughness import share
 from tests.waiting import WAIT, until
 
@@ -60,7 +60,7 @@ def requests_in_memory() -> int:
 def loop(monkeypatch: pytest.MonkeyPatch) -> ManualLoop:
     """A loop that gives the turns of a server, in place of the clock."""
     manual = ManualLoop()
-    monkeypatch.setattr("handspan.gateway.server.ReadingTurns", partial(ReadingTurns, loop=manual.as_loop))
+    monkeypatch.setattr("handspan.gateway.serving.server.ReadingTurns", partial(ReadingTurns, loop=manual.as_loop))
     return manual
 
 

@@ -39,7 +39,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from handspan.config.private_files import make_private, replace_private
 from handspan.core.errors import ConfigError
-from handspan.gateway.listening import CERTIFICATE_FILE, ROOT_FILE
+from handspan.gateway.serving.listening import CERTIFICATE_FILE, ROOT_FILE
 
 _ROOT_KEY: Final = "root.key"
 _ROOT_DAYS: Final = 3650

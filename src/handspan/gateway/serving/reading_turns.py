@@ -8,7 +8,7 @@ thread that writes the database waits for the interpreter (SPEC S7).
 import asyncio
 from typing import Protocol
 
-from handspan.gateway.fast_uvicorn import FlowControl
+from handspan.gateway.serving.fast_uvicorn import FlowControl
 
 
 class WaitingConnection(Protocol):

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from handspan.gateway.protocol_config import ProtocolConfig
-from handspan.gateway.request_heads import MAX_ADDRESS_BYTES, MAX_HEAD_BYTES, MAX_HEADERS, MAX_LIST_BYTES
+from handspan.gateway.serving.protocol_config import ProtocolConfig
+from handspan.gateway.serving.request_heads import MAX_ADDRESS_BYTES, MAX_HEAD_BYTES, MAX_HEADERS, MAX_LIST_BYTES
 from handspan.testing.gateway import RunningGateway, running_gateway
-from tests.gateway.test_server import ask, served
+from tests.gateway.serving.test_server import ask, served
 
 pytestmark = pytest.mark.anyio
 

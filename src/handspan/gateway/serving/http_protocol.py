@@ -17,11 +17,17 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from handspan.config.settings import ConnectionLimits
 from handspan.gateway.entry.auth import is_let_in
 from handspan.gateway.entry.host_policy import address_of, is_local
-from handspan.gateway.fast_uvicorn import HttpToolsProtocol, RequestResponseCycle
 from handspan.gateway.http.refusals import Refusal, body_of, raw_headers, send_refusal
-from handspan.gateway.idle_connections import IdleConnections
-from handspan.gateway.reading_turns import ReadingFlow, ReadingTurns
-from handspan.gateway.request_heads import MAX_HEAD_BYTES, MAX_HEADERS, TOO_MANY_HEADERS, find_fault, find_length
+from handspan.gateway.serving.fast_uvicorn import HttpToolsProtocol, RequestResponseCycle
+from handspan.gateway.serving.idle_connections import IdleConnections
+from handspan.gateway.serving.reading_turns import ReadingFlow, ReadingTurns
+from handspan.gateway.serving.request_heads import (
+    MAX_HEAD_BYTES,
+    MAX_HEADERS,
+    TOO_MANY_HEADERS,
+    find_fault,
+    find_length,
+)
 
 if TYPE_CHECKING:
     from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 from handspan.gateway.entry.host_policy import address_of, is_local
-from handspan.gateway.idle_connections import IdleConnections
+from handspan.gateway.serving.idle_connections import IdleConnections
 
 _PAUSE: Final = 1.0
 """Seconds before the next try, when the process has no descriptor left."""

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from handspan.gateway.listening import drop_new_connections
+from handspan.gateway.serving.listening import drop_new_connections
 from tests.waiting import WAIT
 
 
