@@ -77,11 +77,11 @@ conformance: setup ## the MCP conformance suite against our MCP server and our M
 	@$(ROOT)scripts/node-parts
 	@cd $(ROOT) && $(BIN)/python -m tests.conformance
 
-check: setup ## format, lint, types, import contracts; then the longest files and functions, as a mirror
+check: setup ## format, lint, types, import contracts; then the longest files and functions and the counts of composition, as a mirror
 	@cd $(ROOT) && $(BIN)/ruff format --check -q . && $(BIN)/ruff check -q . && echo "ruff: clean"
 	@cd $(ROOT) && $(BIN)/mypy
 	@cd $(ROOT) && $(BIN)/lint-imports --no-logo
-	@cd $(ROOT) && $(BIN)/python scripts/longest.py
+	@cd $(ROOT) && $(BIN)/python scripts/longest.py && $(BIN)/python scripts/composition.py
 
 format: setup ## put every file in the house's form
 	@cd $(ROOT) && $(BIN)/ruff check -q --fix . ; $(BIN)/ruff format -q .
