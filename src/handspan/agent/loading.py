@@ -11,7 +11,6 @@ from handspan.agent.conversation import Conversation, StoredLog, open_calls
 from handspan.agent.instructions import DefaultInstructions
 from handspan.agent.limits import TurnLimits
 from handspan.agent.loop import Loop
-from handspan.agent.queue import Tasks
 from handspan.agent.session import Session
 from handspan.agent.stored_turns import WAIT_SECONDS, StoredTurns
 from handspan.core.agents import Agent, SkillTools, agent_in_session
@@ -23,6 +22,7 @@ from handspan.core.messages import AssistantMessage, Message
 from handspan.core.principals import OPERATOR, Principal
 from handspan.core.records import SessionRecord, Total, UsageSum
 from handspan.core.store import Store
+from handspan.core.tasks import Tasks
 from handspan.engine.caller import Caller
 from handspan.engine.engine import Engine
 from handspan.models.choice import Choice

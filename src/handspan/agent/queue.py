@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Final, Protocol, TypeAlias, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol, TypeAlias, TypeVar
 from weakref import WeakMethod
 
 from handspan.agent.refusals import GatewayStops, NoTurnsHere, SessionBusy, TurnMoved, TurnRefused
@@ -11,6 +11,7 @@ from handspan.agent.turn import Handle, Turn
 from handspan.agent.turn_events import failed_end
 from handspan.core.errors import HandspanError, TakenOver, ToolError
 from handspan.core.events import Ended
+from handspan.core.tasks import Tasks
 
 Work: TypeAlias = Callable[[Turn], Awaitable[Ended]]
 """The work of a turn, done when the turns before it are over."""
@@ -20,29 +21,6 @@ MAX_WAITING: Final = 8
 
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
-
-
-class Tasks:
-    """Tasks that run to their end even if their caller is cancelled; `left` are those that still run."""
-
-    def __init__(self) -> None:
-        self.left: set[asyncio.Task[Any]] = set()
-
-    def start(self, work: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
-        """Return a new task that does this work."""
-        task = asyncio.create_task(work)
-        self.add(task)
-        return task
-
-    def add(self, task: asyncio.Task[Any]) -> None:
-        """Hold this task until it is done."""
-        self.left.add(task)
-        task.add_done_callback(self._remove)
-
-    def _remove(self, task: asyncio.Task[Any]) -> None:
-        self.left.discard(task)
-        if not task.cancelled():
-            task.exception()  # marks the error as read: if the caller was cancelled, asyncio would log it
 
 
 class TurnHost(Protocol):
@@ -126,7 +104,7 @@ class TurnQueue:
     def follow(self, turn: Turn, task: asyncio.Task[Ended], *, raises: tuple[type[ToolError], ...] = ()) -> Handle:
         """Return the handle of a turn. `task` runs the turn, which leaves the queue when the task is done."""
         turn.task = task
-        self._host.tasks.add(task)
+        self._host.tasks.hold(task)
         task.add_done_callback(lambda _: self._leave(turn))
         return Handle(turn, raises=raises)
 

@@ -17,7 +17,6 @@ from msgspec import Struct, structs
 from handspan.agent.agents import Agents
 from handspan.agent.conversation import Conversation, open_calls
 from handspan.agent.loading import ConversationLoader
-from handspan.agent.queue import Tasks
 from handspan.agent.refusals import GatewayStops, SessionRefused, TurnRefused
 from handspan.agent.session import Session
 from handspan.agent.stored_turns import WAIT_SECONDS
@@ -29,6 +28,7 @@ from handspan.core.events import QuestionAsked, TurnEnd
 from handspan.core.principals import Principal
 from handspan.core.records import SessionRecord
 from handspan.core.store import Conversations
+from handspan.core.tasks import Tasks
 from handspan.core.titles import shorten
 from handspan.models.choice import Choice
 
@@ -398,7 +398,7 @@ class Sessions:
 
     def beside(self, work: Coroutine[Any, Any, None]) -> None:
         """Do this work in a task beside the turns; `drain` ends the task, too. Errors of the work are logged."""
-        self.tasks.start(work).add_done_callback(_log_failure)
+        self.tasks.start(work)
 
     def leave(self) -> None:
         """Let other nodes go on with the turns of this node, each after the step that runs. This node stops."""
@@ -415,12 +415,12 @@ class Sessions:
         for session in self._sessions.values():
             for turn in session.turns:
                 turn.may_begin.set()  # waiting turns see that `is_open` is False
-        if self.tasks.left:
-            await asyncio.wait(self.tasks.left, timeout=seconds)
+        if len(self.tasks):
+            await asyncio.wait(set(self.tasks), timeout=seconds)
         if self.is_leaving or self.loop.is_leaving:
             for session in self._sessions.values():
                 session.stop_turns()
-        left = set(self.tasks.left)
+        left = set(self.tasks)
         for task in left:
             if not task.cancelling():
                 task.cancel()
@@ -438,8 +438,3 @@ def _running_in(session: Session) -> RunningTurn:
     """Return the turn that runs in this session, which must have one."""
     turn = session.turns[0]
     return RunningTurn(session.id, turn.id, turn.requested_at, len(session.turns) - 1)
-
-
-def _log_failure(done: asyncio.Task[None]) -> None:
-    if not done.cancelled() and (error := done.exception()):
-        _log.error("Work beside the turns failed: %s", error, exc_info=error)

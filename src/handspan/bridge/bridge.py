@@ -13,6 +13,7 @@ from handspan.client.address import Locate
 from handspan.client.builder import Callbacks
 from handspan.client.connection import State
 from handspan.client.ws import Backoff, OpenLink
+from handspan.core.tasks import Tasks
 from handspan.core.values import JsonObject
 from handspan.wire.ws_frames import Connected, DeviceNotes, ServerFrame, ToolsRegistered, TrustRequest
 
@@ -64,6 +65,7 @@ class Bridge:
         """Apps that are not bridged, and why."""
         self._asking: dict[tuple[str, ...], asyncio.Task[bool]] = {}
         """Open questions, by the app and the command that the person is asked about."""
+        self._tasks = Tasks()
         self._scan_wanted = asyncio.Event()
         self._client = self._new_client(_LABEL, _LABEL, "Bridge to apps", None, self._on_own_frame, self._on_state)
 
@@ -83,15 +85,15 @@ class Bridge:
 
     async def run(self) -> None:
         """Bridge until `close`. Raises `GatewayRefused` when the gateway does not accept this bridge."""
-        watching = [asyncio.create_task(self._watch(transport)) for transport in self._transports]
-        watching += [asyncio.create_task(self._watch_switches()), asyncio.create_task(self._scan_when_wanted())]
+        for transport in self._transports:
+            self._tasks.start(self._watch(transport))
+        self._tasks.start(self._watch_switches())
+        self._tasks.start(self._scan_when_wanted())
         self._scan_wanted.set()
         try:
             await self._client.run()
         finally:
-            for task in (*watching, *self._asking.values()):
-                task.cancel()
-            await asyncio.gather(*watching, *self._asking.values(), return_exceptions=True)
+            await self._tasks.close()
             await asyncio.gather(*(app.close() for app in self._apps.values()))
             self._apps.clear()
             await asyncio.gather(*(transport.close() for transport in self._transports))
@@ -221,7 +223,7 @@ class Bridge:
             return rule.decision == "allow"
         asked = (app.id, *argv)
         if asked not in self._asking:
-            task = self._asking[asked] = asyncio.create_task(self._ask_start(app, list(argv)))
+            task = self._asking[asked] = self._tasks.start(self._ask_start(app, list(argv)))
             task.add_done_callback(lambda _: self._asking.pop(asked, None))
         return await asyncio.shield(self._asking[asked])
 

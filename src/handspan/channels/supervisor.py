@@ -12,6 +12,7 @@ from typing import Final
 from handspan.channels.bus import ChannelQueue, Listening, MessageBus, Unsent
 from handspan.core.channels import ChannelNodes, Inbox
 from handspan.core.errors import StoreError, ToolError
+from handspan.core.tasks import Tasks
 
 _FIRST_SECONDS: Final = 1.0
 _MOST_SECONDS: Final = 60.0
@@ -37,23 +38,21 @@ class ChannelSupervisor:
         self._nodes = nodes
         self._inbox = inbox
         self._first_seconds = first_seconds
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks = Tasks()
 
     def open(self) -> None:
         """Begin to listen."""
         for queue in self._bus:
-            self._tasks.append(asyncio.create_task(self._check(queue)))
+            self._tasks.start(self._check(queue))
             if queue.listener is not None:
                 queue.status, queue.reason = "retrying", "It has not answered yet."
-                self._tasks.append(asyncio.create_task(self._listen(queue, queue.listener)))
+                self._tasks.start(self._listen(queue, queue.listener))
 
     async def close(self) -> None:
         """Listen no more, and let another node do it."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        tasks, self._tasks = self._tasks, []
-        if self._nodes is not None and tasks:
+        was_open = len(self._tasks) > 0
+        await self._tasks.close()
+        if self._nodes is not None and was_open:
             for queue in self._bus:
                 with contextlib.suppress(StoreError):  # then it goes with this node
                     await self._nodes.leave_work(_lease_of(queue))

@@ -19,6 +19,7 @@ from handspan.core.errors import HandspanError
 from handspan.core.events import Ended, Event, QuestionAsked
 from handspan.core.question_checks import check_answer
 from handspan.core.questions import Answer, Question
+from handspan.core.tasks import Tasks
 from handspan.core.values import Json, JsonObject, round_seconds
 from handspan.wire.ws_frames import (
     Abort,
@@ -111,7 +112,7 @@ class Chat:
         """`capabilities` are those of every client; a chat has some more."""
         self._options = options
         self._on = listeners
-        self._asking: set[asyncio.Task[None]] = set()
+        self._asking = Tasks()
         self._chat_state = ChatState()
         self._chat_state.session_id = session
         self._agent = agent
@@ -193,9 +194,7 @@ class Chat:
         try:
             await self._serving
         finally:
-            for asking in self._asking:
-                asking.cancel()
-            await asyncio.gather(*self._asking, return_exceptions=True)
+            await self._asking.close()
 
     def send(
         self, text: str, *, join: bool = False, debug: bool = False, parts: Sequence[MediaPart] = ()
@@ -342,9 +341,7 @@ class Chat:
     def on_event(self, event: Event, is_own: bool) -> None:
         """An event has arrived. Events of other turns go only to streams made with `watch`."""
         if isinstance(event, QuestionAsked) and self._on.question is not None:
-            asking = asyncio.create_task(self._ask(event.question, self._on.question))
-            self._asking.add(asking)
-            asking.add_done_callback(self._asking.discard)
+            self._asking.start(self._ask(event.question, self._on.question))
         self._listeners = [
             listener for listener in self._listeners if not (is_own or listener.is_endless) or listener.put(event)
         ]
@@ -377,8 +374,7 @@ class Chat:
         for waiting in self._closing.values():
             waiting.set_result(False)
         self._closing.clear()
-        for asking in self._asking:
-            asking.cancel()
+        self._asking.cancel()
         for listener in self._listeners:
             listener.put(None)
         self._listeners.clear()

@@ -5,13 +5,14 @@ The outcome of a pending call comes from a browser or a person. The outcome may 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, final
 
 from msgspec import UnsetType, structs
 
 from handspan.core.calls import UNKNOWN_TOOL, CallRecord, ToolCall, ToolFacts
 from handspan.core.results import Failure, Pending, ToolResult
+from handspan.core.tasks import Tasks
 from handspan.core.values import Arguments, round_seconds
 from handspan.engine.caller import Caller
 from handspan.engine.hooks import Hooks
@@ -66,12 +67,12 @@ def take_over(found: CallRecord, hooks: Hooks | None) -> CallAtWork:
 class PendingCalls:
     """The calls of this process that wait for an outcome, each with its expiry."""
 
-    def __init__(self, settle: Callable[[str, ToolResult], Awaitable[Any]]) -> None:
+    def __init__(self, settle: Callable[[str, ToolResult], Coroutine[Any, Any, object]]) -> None:
         """`settle` gives a call that expires its outcome."""
         self._settle = settle
         self._waiting: dict[str, tuple[asyncio.Future[ToolResult | None], asyncio.TimerHandle | None]] = {}
         """For each call: the future of its result, and the timer of its expiry."""
-        self._expiring: set[asyncio.Task[Any]] = set()
+        self._expiring = Tasks()
 
     def add(self, call_id: str, pending: Pending) -> None:
         """Let this call wait until its outcome comes or it expires."""
@@ -110,12 +111,10 @@ class PendingCalls:
             if timer is not None:
                 timer.cancel()
         self._waiting.clear()
-        await asyncio.gather(*self._expiring)
+        await self._expiring.wait()
 
     def _expire(self, call_id: str, after: float) -> None:
         failure = Failure(
             "timeout", f"No outcome came within {round_seconds(after)}: the call does not wait any longer."
         )
-        task = asyncio.ensure_future(self._settle(call_id, failure))
-        self._expiring.add(task)
-        task.add_done_callback(self._expiring.discard)
+        self._expiring.start(self._settle(call_id, failure))

@@ -17,6 +17,7 @@ from starlette.types import Receive, Send
 
 from handspan.config.settings import Settings
 from handspan.core.principals import OPERATOR
+from handspan.core.tasks import Tasks
 from handspan.gateway.clients.transport import EXTENSION, Receiver
 from handspan.gateway.entry.auth import INSIDE, Admitted
 from handspan.gateway.gateway import Gateway
@@ -62,7 +63,7 @@ class InsideGateway:
         """`model`, if given, answers for every agent."""
         self._gateway = Gateway(settings, config_folder, model=model, is_inside=True)
         self._prefix = settings.gateway.path_prefix
-        self._connections: set[asyncio.Task[None]] = set()
+        self._connections = Tasks()
 
     async def open(self) -> None:
         """Make the gateway ready for requests."""
@@ -70,9 +71,7 @@ class InsideGateway:
 
     async def close(self) -> None:
         """End the connections, then the gateway."""
-        for task in self._connections:
-            task.cancel()
-        await asyncio.gather(*self._connections, return_exceptions=True)
+        await self._connections.close()
         await self._gateway.close()
 
     async def send(
@@ -118,9 +117,7 @@ class InsideGateway:
         end.is_accepted = asyncio.get_running_loop().create_future()
         scope = self._scope("websocket", f"{parts.path}?{parts.query}", {}) | {"scheme": "ws", "subprotocols": []}
         scope["extensions"][EXTENSION] = end
-        task = asyncio.create_task(self._serve(scope, end.receive, end.answer))
-        self._connections.add(task)
-        task.add_done_callback(self._connections.discard)
+        self._connections.start(self._serve(scope, end.receive, end.answer))
         await end.is_accepted
         return end.client
 

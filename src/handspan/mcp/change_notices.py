@@ -6,6 +6,8 @@ from typing import Final
 
 from mcp.server.session import ServerSession
 
+from handspan.core.tasks import Tasks
+
 _MAX_SESSIONS: Final = 1000
 
 
@@ -24,7 +26,7 @@ class ChangeNotices:
 
     def __init__(self) -> None:
         self._sessions: dict[str, _NotifiedSession] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
 
     def add(self, name: str, session: ServerSession) -> None:
         """Remember the session. The oldest ones are forgotten: the SDK does not say when a session ends."""
@@ -41,15 +43,11 @@ class ChangeNotices:
         for known in self._sessions.values():
             known.is_due = True
             if known.task is None:
-                known.task = asyncio.create_task(self._notify(known))
-                self._tasks.add(known.task)
-                known.task.add_done_callback(self._tasks.discard)
+                known.task = self._tasks.start(self._notify(known))
 
     async def close(self) -> None:
         """Stop telling: all sessions end."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.close()
 
     async def _notify(self, known: _NotifiedSession) -> None:
         while known.is_due:

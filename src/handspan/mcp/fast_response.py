@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
+from handspan.core.tasks import Tasks
 from handspan.mcp.shell import Send
 
 _WATCH_SECONDS: Final = 0.05
@@ -55,19 +56,18 @@ class ClientWatch:
         self._wait_for_end = wait_for_end
         self._leave = leave
         self.has_left = False
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks = Tasks()
         self._timer = asyncio.get_running_loop().call_later(_WATCH_SECONDS, self._begin)
 
     def end(self) -> None:
         """Stop: the call is over."""
         self._timer.cancel()
-        for task in self._tasks:
-            task.cancel()
+        self._tasks.cancel()
 
     def _begin(self) -> None:
-        self._tasks.append(asyncio.create_task(self._ping()))
+        self._tasks.start(self._ping())
         if self._wait_for_end is not None and self._leave is not None:
-            self._tasks.append(asyncio.create_task(self._watch(self._wait_for_end, self._leave)))
+            self._tasks.start(self._watch(self._wait_for_end, self._leave))
 
     async def _watch(self, wait_for_end: Callable[[], Coroutine[Any, Any, None]], leave: Callable[[], object]) -> None:
         await wait_for_end()

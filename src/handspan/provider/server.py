@@ -8,6 +8,7 @@ from typing import Final, Protocol
 import h11
 
 from handspan.core.errors import WireError
+from handspan.core.tasks import Tasks
 from handspan.provider.connection import PATH
 from handspan.provider.peer import Consumer, identify
 from handspan.provider.socket_file import ListeningSocket
@@ -56,7 +57,7 @@ class ProviderServer:
         self._provider = provider
         self._socket = ListeningSocket(path)
         self._server: asyncio.Server | None = None
-        self._connections: set[asyncio.Task[None]] = set()
+        self._connections = Tasks()
         self._busy: set[asyncio.Task[None]] = set()
         """The connections that have a request now."""
         self._used = asyncio.Event()
@@ -80,12 +81,9 @@ class ProviderServer:
             await asyncio.sleep(0)
         if self._server is not None:
             self._server.close()
-        open_tasks, busy = tuple(self._connections), set(self._busy)
-        if busy:
-            await asyncio.wait(busy, timeout=_REQUEST_SECONDS)
-        for task in open_tasks:
-            task.cancel()
-        await asyncio.gather(*open_tasks, return_exceptions=True)
+        if self._busy:
+            await asyncio.wait(self._busy, timeout=_REQUEST_SECONDS)
+        await self._connections.close()
 
     @property
     def connections(self) -> int:
@@ -104,9 +102,7 @@ class ProviderServer:
                     return
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.create_task(self._serve(_Exchange(reader, writer), writer))
-        self._connections.add(task)
-        task.add_done_callback(self._connections.discard)
+        task = self._connections.start(self._serve(_Exchange(reader, writer), writer))
         task.add_done_callback(lambda _: _close(writer))  # also when it was cancelled before it began
 
     async def _serve(self, exchange: "_Exchange", writer: asyncio.StreamWriter) -> None:

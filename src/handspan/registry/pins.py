@@ -4,7 +4,6 @@ The first list of an origin counts as agreed to. Later lists follow the policy o
 tool unavailable until a person accepts it, and asks before the first call of a new one; `records` only reports changes.
 """
 
-import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias
@@ -16,6 +15,7 @@ from handspan.core.errors import HandspanError
 from handspan.core.principals import Origin, ToolScope
 from handspan.core.records import Pin
 from handspan.core.store import Pins
+from handspan.core.tasks import Tasks
 from handspan.core.tool import ToolSpec
 from handspan.core.values import strip_schema
 
@@ -47,7 +47,7 @@ class PinnedSpecs:
         """Without a store all definitions last as long as the process."""
         self._store = store
         self._specs: dict[tuple[str, str], dict[str, ToolSpec]] = {}
-        self._writing: set[asyncio.Task[None]] = set()
+        self._writing = Tasks()
 
     async def open(self) -> None:
         """Read the stored definitions."""
@@ -57,7 +57,7 @@ class PinnedSpecs:
 
     async def close(self) -> None:
         """Wait until everything is written."""
-        await asyncio.gather(*self._writing)
+        await self._writing.wait()
 
     def compare(
         self, policy: PinPolicy, origin: Origin, scope: ToolScope, specs: Mapping[str, ToolSpec]
@@ -89,9 +89,7 @@ class PinnedSpecs:
             self._specs.setdefault((owner, source), {}).update((spec.name, spec) for spec in specs)
         if specs and self._store is not None:
             pins = [Pin(owner, source, spec.name, spec.fingerprint, msgspec.to_builtins(spec)) for spec in specs]
-            task = asyncio.create_task(_write(self._store, pins))
-            self._writing.add(task)
-            task.add_done_callback(self._writing.discard)
+            self._writing.start(_write(self._store, pins))
 
 
 def _identity(spec: ToolSpec) -> str:

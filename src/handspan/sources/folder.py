@@ -14,7 +14,7 @@ import os
 import shlex
 import sys
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Final, TypeAlias
@@ -22,6 +22,7 @@ from typing import Final, TypeAlias
 from handspan.config.other_writers import find_other_writer
 from handspan.core.principals import Origin
 from handspan.core.sources import Broken, SourceState, SourceStatus
+from handspan.core.tasks import Tasks
 from handspan.core.tool import Tool
 from handspan.registry.registry import Registry
 from handspan.sources.plugins import describe_problem, tools_in
@@ -58,7 +59,7 @@ class FolderTools:
         self._lock = asyncio.Lock()
         self._waiting: asyncio.Task[None] | None = None
         """A refresh that has not scanned the folder yet. Every request that comes until then waits for this refresh."""
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
 
     @property
     def state(self) -> SourceState:
@@ -70,15 +71,12 @@ class FolderTools:
         """Register the tools of all files that work, and begin to watch the folder."""
         await self._update(is_forced=False)
         self._status = "ready"
-        self._begin(self._watch())
+        self._tasks.start(self._watch())
 
     async def close(self) -> None:
         """Stop watching, and unregister the tools."""
         self._status = "closed"
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._tasks.close()
         self._waiting = None
         for path in list(self._stamps):
             self._forget(path)
@@ -98,14 +96,8 @@ class FolderTools:
             await self._update_and_report(is_forced=True)
             return
         if self._waiting is None:
-            self._waiting = self._begin(self._update_and_report())
+            self._waiting = self._tasks.start(self._update_and_report())
         await asyncio.wait((self._waiting,), timeout=_WAIT_SECONDS)
-
-    def _begin(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
 
     async def _watch(self) -> None:
         while True:

@@ -21,6 +21,7 @@ from typing import Final, Self
 
 import msgspec
 
+from handspan.core.tasks import Tasks
 from handspan.core.values import Json, JsonObject
 
 CODES: Final = (
@@ -74,7 +75,7 @@ class FakeProvider:
         """Set with each request of `execute_tool`; a test that waits for the next one clears it first."""
         self._released = asyncio.Event()
         self._server: asyncio.Server | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
 
     async def __aenter__(self) -> Self:
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -91,9 +92,7 @@ class FakeProvider:
             await asyncio.sleep(0)
         if self._server is not None:
             self._server.close()
-        for task in tuple(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.close()
 
     def release(self) -> None:
         """Let every call that hangs, now or later, get its answer."""
@@ -105,9 +104,7 @@ class FakeProvider:
         return [one for one in extras if isinstance(one, dict) and one.get("tool_name") == tool]
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.create_task(self._serve(reader, writer))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task = self._tasks.start(self._serve(reader, writer))
         task.add_done_callback(lambda _: writer.transport.abort())  # also when it was cancelled before it began
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

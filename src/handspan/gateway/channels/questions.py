@@ -1,6 +1,5 @@
 """Questions in chats: shown where the message came from, answered there by a button or a word (SPEC P5)."""
 
-import asyncio
 import logging
 from collections.abc import Coroutine, Sequence
 from typing import Any
@@ -13,6 +12,7 @@ from handspan.core.channels import IncomingMessage, OutgoingMessage
 from handspan.core.errors import HandspanError, InvalidAnswer, ToolError
 from handspan.core.question_rights import channel_person
 from handspan.core.questions import Answer, Question
+from handspan.core.tasks import Tasks
 from handspan.gateway.channels.answers import buttons_of, mark_of, read_press, read_words, render_question
 from handspan.gateway.sessions.questions import AwaitedQuestions
 
@@ -53,7 +53,7 @@ class ChannelQuestions:
         """The chats of the sessions that answer a message now."""
         self._shown: dict[str, _Shown | None] = {}
         """The questions that were shown in chats, by their ids; None while one is being sent."""
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
         bus.subscribe(QuestionOpened, lambda event: self._open(event.question))
         bus.subscribe(QuestionEnded, lambda event: self._end(event.id))
 
@@ -73,9 +73,7 @@ class ChannelQuestions:
 
     async def close(self) -> None:
         """Send nothing more."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.close()
 
     async def press(self, message: IncomingMessage, owner: str, session: str) -> str:
         """Answer the question whose button was pressed. Return what the person should read."""
@@ -147,9 +145,7 @@ class ChannelQuestions:
             await channel.remove_buttons(shown.place.chat_id, shown.reference)
 
     def _do(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(_log_failure(work))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.start(_log_failure(work))
 
 
 async def _log_failure(work: Coroutine[Any, Any, None]) -> None:

@@ -18,6 +18,7 @@ from handspan.core.events import Ended, QuestionAsked
 from handspan.core.messages import Media, Text, UserMessage
 from handspan.core.question_rights import person
 from handspan.core.questions import Answer
+from handspan.core.tasks import Tasks
 from handspan.gateway.clients.chat_frames import ChatFrames, EventFrames, error_frame
 from handspan.gateway.clients.peers import Peer
 from handspan.gateway.sessions.questions import AwaitedQuestions
@@ -92,7 +93,7 @@ class ChatConnection:
         self._bound = bound
         self._running: set[Handle] = set()
         """The turns that the client began and that have not ended."""
-        self._beside: set[asyncio.Task[None]] = set()
+        self._beside = Tasks()
         """The tasks of `_do`."""
         shows, all_kinds = "questions" in peer.can, "question_kinds" in peer.can
         self._gets_all = "events" in peer.can
@@ -356,9 +357,7 @@ class ChatConnection:
 
     def _do(self, work: Coroutine[Any, Any, None], message: Say | None = None) -> None:
         """Do this work to its end, even if the link goes down: the person's decision still counts."""
-        task = asyncio.create_task(self._send_failure(work, message))
-        self._beside.add(task)
-        task.add_done_callback(self._beside.discard)
+        self._beside.start(self._send_failure(work, message))
 
     async def _send_failure(self, work: Coroutine[Any, Any, None], message: Say | None) -> None:
         """Do the work. Send the client an error if it fails."""

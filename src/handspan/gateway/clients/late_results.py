@@ -1,6 +1,5 @@
 """Results that come when no call waits for them: after a timeout, a cancel, or a restart (ws.md 5.3, 5.4, 6.7 c, k)."""
 
-import asyncio
 import logging
 from collections.abc import Callable
 from typing import Protocol
@@ -10,6 +9,7 @@ import msgspec
 from handspan.core.calls import CallRecord
 from handspan.core.errors import HandspanError
 from handspan.core.store import Ledger
+from handspan.core.tasks import Tasks
 from handspan.gateway.clients.peers import Peer
 from handspan.sources.ws.calls import RemoteCalls
 from handspan.wire.ws_frames import FailureFrame, ResultFrame
@@ -44,7 +44,7 @@ class LateResults:
         self._ledger = ledger
         self._limit = limit
         self._count = count
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
 
     def take(self, client: LateClient, frame: ResultFrame | FailureFrame) -> None:
         """Acknowledge a result that no open call of the client waits for, and note it in the background."""
@@ -53,13 +53,11 @@ class LateResults:
         if not can_resume:
             client.calls.acknowledge(frame.call)
         if len(self._tasks) < self._limit:  # else a client with `resume` sends it again on its next link
-            task = asyncio.create_task(self._note(client, frame))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._tasks.start(self._note(client, frame))
 
     async def close(self) -> None:
         """Wait until all that was taken is noted."""
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.wait()
 
     async def _note(self, client: LateClient, frame: ResultFrame | FailureFrame) -> None:
         try:

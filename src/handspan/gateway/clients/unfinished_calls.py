@@ -6,7 +6,7 @@ The client of such a call can come back, or is an MCP server that another node r
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence, Set
+from collections.abc import Awaitable, Callable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ from handspan.core.principals import Principal
 from handspan.core.questions import Answer, Question, ToolQuestion
 from handspan.core.results import Failure, ToolResult
 from handspan.core.store import Store
+from handspan.core.tasks import Tasks
 from handspan.engine.engine import Engine
 from handspan.engine.questions import QUESTION_TIMEOUT
 from handspan.gateway.sessions.questions import AwaitedQuestions
@@ -60,7 +61,7 @@ class UnfinishedCalls:
         """For each peer its calls, each with the time when the call expires; by the peer's id."""
         self._taken_over: dict[str, RemoteCalls] = {}
         """For each call whose client is back, all calls of that client; by the id of the call."""
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
         self._in_login: set[asyncio.Task[Any] | None] = set()
         """The tasks that wait for a person."""
         self._timers: dict[str, asyncio.TimerHandle] = {}
@@ -83,7 +84,7 @@ class UnfinishedCalls:
             self._calls.setdefault(record.tool.origin.connection, []).append((call, record.expires_at))
             if record.id in logins:
                 call.is_in_login = True
-                self._start(self._await_earlier_login(call, record, logins[record.id]))
+                self._tasks.start(self._await_earlier_login(call, record, logins[record.id]))
             else:
                 call.was_sent = True  # only the earlier process knew: this one must assume it
                 self._set_deadline(call, left)
@@ -120,12 +121,7 @@ class UnfinishedCalls:
         for task in self._in_login:
             if task is not None:
                 task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        await self._tasks.wait()
 
     def _set_deadline(self, call: RemoteCall, seconds: float) -> Deadline:
         """End the call after this time, if it has no answer then."""
@@ -145,7 +141,7 @@ class UnfinishedCalls:
     def _on_outcome(self, call: RemoteCall, record: CallRecord, _: object) -> None:
         self._cancel_timer(call)
         if not call.outcome.cancelled():
-            self._start(self._settle(call, record))
+            self._tasks.start(self._settle(call, record))
 
     async def _settle(self, call: RemoteCall, record: CallRecord) -> None:
         try:

@@ -92,7 +92,7 @@ async def _answer(parts: GraphParts, client: GraphClient, run_request: RunReques
     """Begin a run and return its answer. The run goes on when the client disconnects or the answer takes too long."""
     out = CollectedMessages()
     running = asyncio.create_task(parts.runs.run(client, run_request, out))
-    parts.runs.keep(running)
+    parts.runs.hold(running)
     await asyncio.wait([running], timeout=ANSWER_SECONDS)
     if not running.done():
         text = "The run is still at work: look into its thread later (/v1/threads/…/messages), or stop it."

@@ -1,6 +1,5 @@
 """Runs of clients over HTTP: begun, suspended at calls of the client's tools, and resumed (graph.md 4, 5)."""
 
-import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
@@ -8,7 +7,6 @@ from typing import Final
 from msgspec import Struct, structs
 
 from handspan.agent.conversation import Conversation
-from handspan.agent.queue import Tasks
 from handspan.agent.refusals import SessionBusy
 from handspan.agent.session import GIVEN_UP, NOTHING_TO_DO, AddForTurn
 from handspan.agent.sessions import Sessions
@@ -20,6 +18,7 @@ from handspan.core.messages import UserMessage
 from handspan.core.principals import Principal
 from handspan.core.question_rights import person
 from handspan.core.store import Store
+from handspan.core.tasks import Tasks
 from handspan.core.titles import make_title
 from handspan.engine.engine import Engine
 from handspan.gateway.entry.auth import Admitted
@@ -38,6 +37,8 @@ _ID_LENGTH: Final = 16
 """Characters of a token's hash that make the client's id: enough to tell clients apart, and useless as a token."""
 _COMMIT_SECONDS: Final = 0.05
 """The person's message is on the disk after this time, however long the model takes."""
+_LAST_SECONDS: Final = 1.0
+"""How long work that is nearly done may take when the gateway is closed."""
 _STATUS: Final[dict[EndReason, RunStatus]] = {
     "pending": "interrupted",
     "limit": "limit",
@@ -87,17 +88,12 @@ class GraphRuns:
         self._tasks = Tasks()
         self.start = self._tasks.start
         """Starts work that goes on when its request ends."""
-        self.keep = self._tasks.add
+        self.hold = self._tasks.hold
         """Lets a task that has begun go on when its request ends."""
 
     async def close(self) -> None:
         """Wait a second for work that is nearly done, and cancel the rest."""
-        left = set(self._tasks.left)
-        if left:
-            _, left = await asyncio.wait(left, timeout=1.0)
-        for task in left:
-            task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
+        await self._tasks.close(_LAST_SECONDS)
 
     async def run(self, client: GraphClient, run_request: RunRequest, out: RunOutput) -> RunState:
         """Begin or resume a run, and send its messages to `out`. Return the state of the run.

@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from handspan.core.errors import StoreError
 from handspan.core.nodes import RequestClaim
+from handspan.core.tasks import Tasks
 from handspan.core.values import Json
 from handspan.gateway.http.refusals import Refusal
 
@@ -130,7 +131,7 @@ class Replays(Generic[_T]):
         self._answers: OrderedDict[tuple[str, str], _Answer[_T]] = OrderedDict()
         self._shared: SharedRequests | None = None
         self._codec: AnswerCodec[_T] | None = None
-        self._sharing: set[asyncio.Task[None]] = set()
+        self._sharing = Tasks()
 
     def share(self, shared: SharedRequests, codec: AnswerCodec[_T]) -> None:
         """Share the answers with the other nodes."""
@@ -154,9 +155,7 @@ class Replays(Generic[_T]):
             known = self._answers[owner, key] = _Answer(asked, future, whole, self._clock())
             whole.add_done_callback(partial(self._note_done, (owner, key), known))
             if self._shared is not None and self._codec is not None:
-                sharing = asyncio.create_task(self._share(self._shared, self._codec, (owner, key), known))
-                self._sharing.add(sharing)
-                sharing.add_done_callback(self._sharing.discard)
+                self._sharing.start(self._share(self._shared, self._codec, (owner, key), known))
             if len(self._answers) > self._limit:
                 self._forget_old()
         elif known.asked != asked:

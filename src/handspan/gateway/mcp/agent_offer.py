@@ -13,6 +13,7 @@ from handspan.core.errors import InvalidAnswer, ToolError
 from handspan.core.question_rights import AnsweringClient, mcp_client
 from handspan.core.questions import FIRST_KINDS, Answer, Question, waiting_text
 from handspan.core.results import Attachment, Failure, Pending, Success, ToolResult
+from handspan.core.tasks import Tasks
 from handspan.core.values import Arguments, Json, JsonObject, encode
 from handspan.engine.caller import Caller, QuestionListener, ignore_question
 from handspan.gateway.entry.auth import Admitted
@@ -106,7 +107,7 @@ class AgentOffer:
 
     async def call_tool(self, name: str, arguments: Arguments, request: ClientRequest) -> ToolResult:
         """Run a tool of the agent. The client waits while a person is asked, and sees where that is."""
-        asking: set[asyncio.Task[None]] = set()
+        asking = Tasks()
         call = ToolCall(name, arguments, new_call_id())
         may_approve = self._parts.app.settings.mcp.answers
         answerer = mcp_client(admitted_of(request).who, call.id, may_approve=may_approve)
@@ -114,16 +115,13 @@ class AgentOffer:
         def ask(question: Question) -> None:
             request.progress({"message": waiting_text(question)})
             if request.elicit is not None and answerer.may_answer(question):
-                task = asyncio.create_task(self._ask_client(request, question, answerer))
-                asking.add(task)
-                task.add_done_callback(asking.discard)
+                asking.start(self._ask_client(request, question, answerer))
 
         caller = self._caller(request, ask)
         try:
             result = await self.at_work.run(self._parts.app.engine.call(call, caller))
         finally:
-            for task in asking:
-                task.cancel()
+            asking.cancel()
         if isinstance(result, Pending):
             result = await self._failure_of_pending(call)
         return result if isinstance(result, Failure) else await self._with_images(result, caller)

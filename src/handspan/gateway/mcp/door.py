@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from handspan.core.agents import Agent
 from handspan.core.bus import ToolsChanged
 from handspan.core.errors import ConfigError
+from handspan.core.tasks import Tasks
 from handspan.core.values import JsonObject
 from handspan.core.version import VERSION
 from handspan.gateway.entry.auth import Admitted, check_agent
@@ -48,7 +49,9 @@ class McpDoor:
         self._server = ProtocolServer(self._offer, "handspan", VERSION, find_schema=self._find_schema, stamp=stamp)
         self._application: asyncio.Future[ASGIApp] = asyncio.get_running_loop().create_future()
         self._changed = asyncio.Event()
-        self._tasks = [asyncio.create_task(self._serve()), asyncio.create_task(self._tell_of_changes())]
+        self._tasks = Tasks()
+        self._tasks.start(self._serve())
+        self._tasks.start(self._tell_of_changes())
         parts.bus.subscribe(ToolsChanged, lambda _: self._changed.set())
 
     async def answer_here(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -78,9 +81,7 @@ class McpDoor:
 
     async def close(self) -> None:
         """End all sessions."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.close()
 
     async def _serve(self) -> None:
         """Own the protocol's sessions until the door is closed."""

@@ -12,6 +12,7 @@ from msgspec import Struct
 from handspan.core.calls import CallRecord
 from handspan.core.errors import StoreError
 from handspan.core.nodes import ClientRecord, NodeBook, NodeLink
+from handspan.core.tasks import Tasks
 from handspan.gateway.clients.peers import Peer, Peers
 from handspan.sources.nodes.messages import (
     GONE,
@@ -73,27 +74,20 @@ class ClientRows:
         self._leaving: list[tuple[str, int]] = []
         """Connections that are gone and whose rows have to be removed: client and epoch."""
         self._has_work = asyncio.Event()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._writing: asyncio.Task[None] | None = None
-        self._repeating: asyncio.Task[None] | None = None
+        self._tasks = Tasks()
 
     def open(self) -> None:
         """Begin to write rows, and to repeat answers."""
-        self._writing = asyncio.create_task(self._write())
-        self._repeating = asyncio.create_task(self._repeat())
+        self._tasks.start(self._write())
+        self._tasks.start(self._repeat())
 
     async def close(self) -> None:
         """Stop. The rows of this node are removed with its lease."""
-        tasks = [task for task in (self._writing, self._repeating, *self._tasks) if task is not None]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._tasks.close()
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Do this work in a task of its own."""
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.start(work)
 
     def __len__(self) -> int:
         return len(self._clients)
