@@ -284,3 +284,43 @@ async def test_a_connection_that_is_entered_late_does_not_replace_one_that_began
         assert again.epoch > newer.epoch
         newest = await book_of(one).add_client(client(one, "p1"))
         assert newest.epoch > again.epoch and newest.replaced == book_of(two).own
+
+
+async def test_rows_of_many_clients_are_written_in_one_statement_and_a_refused_one_harms_no_other(state: Path) -> None:
+    async with node_at(state, "one") as one, node_at(state, "two") as two:
+        here, count = book_of(one), 200
+        await book_of(two).add_client(client(two, "taken", "phone7"))
+        moved = await book_of(two).add_client(structs.replace(client(two, "p8", "phone8"), age=5.0))
+        devices = [client(one, f"p{number}", f"phone{number}") for number in range(count)]
+        before = one.database.commits
+        added = await asyncio.gather(*map(here.add_client, devices))
+        assert one.database.commits - before <= 3  # the statement, the refused one by itself, and a renewal
+        assert [place for place, found in enumerate(added) if not found.epoch] == [7]
+        assert added[8].replaced == book_of(two).own and added[8].epoch > moved.epoch
+        assert {found.replaced for place, found in enumerate(added) if place != 8} == {""}
+        before = one.database.commits
+        changes = [here.store_tools(f"p{place}", found.epoch, b"[]") for place, found in enumerate(added)]
+        await asyncio.gather(*changes, book_of(two).store_tools("p8", moved.epoch, b'["late"]'))
+        removed = [here.remove_client(f"p{place}", found.epoch) for place, found in enumerate(added[:100])]
+        await asyncio.gather(*removed, book_of(two).remove_client("p150", moved.epoch))
+        assert one.database.commits - before <= 3
+        rows = rows_in(state, "SELECT peer, convert_from(tools, 'UTF8'), version FROM clients WHERE peer <> 'taken'")
+        assert {row[0] for row in rows} == {f"p{place}" for place in range(100, count)}
+        assert {row[1:] for row in rows} == {("[]", 1)}
+
+
+async def test_writes_for_one_client_happen_in_their_order_also_in_one_transaction(state: Path) -> None:
+    async with node_at(state, "one") as one:
+        book = book_of(one)
+        first = (await book.add_client(client(one, "p1"))).epoch
+        again, other, *_ = await asyncio.gather(
+            book.add_client(client(one, "p1")),
+            book.add_client(client(one, "p2", "tablet")),
+            book.store_tools("p1", first, b"[]"),
+            book.remove_client("p1", first),
+        )
+        assert again.epoch > first
+        rows = {(row.peer, row.epoch) for row in await book.client_nodes(["ann"])}
+        assert rows == {("p1", again.epoch), ("p2", other.epoch)}
+        [record] = await book.clients(["p1"])
+        assert record.tools == b'[{"name":"add"}]'

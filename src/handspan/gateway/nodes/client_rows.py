@@ -3,8 +3,8 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -29,7 +29,10 @@ from handspan.sources.nodes.messages import (
 from handspan.sources.nodes.relay import Relay
 from handspan.wire.ws_frames import Connect
 
-_AT_ONCE: Final = 32
+_T = TypeVar("_T")
+
+_AT_ONCE: Final = 250
+"""Rows that are given to the database at once, which writes them in one statement."""
 _RETRY_SECONDS: Final = 1.0
 _REPEAT_SECONDS: Final = 3.0
 _log = logging.getLogger(__name__)
@@ -71,8 +74,10 @@ class ClientRows:
         self._clients: dict[str, _Client] = {}
         self._moving: dict[str, int] = {}
         """The epochs of clients that were sent to another node. Their rows stay, so that the others wait for them."""
-        self._leaving: list[tuple[str, int]] = []
+        self._leaving: set[tuple[str, int]] = set()
         """Connections that are gone and whose rows have to be removed: client and epoch."""
+        self._changed: set[str] = set()
+        """The owners of clients whose rows have changed, until `written` is called."""
         self._has_work = asyncio.Event()
         self._tasks = Tasks()
 
@@ -124,7 +129,7 @@ class ClientRows:
         if is_moving:
             self._moving[peer.id] = epoch
         elif epoch:
-            self._leaving.append((peer.id, epoch))
+            self._leaving.add((peer.id, epoch))
             self._has_work.set()
         gone = encode(ClientLost(peer.who.owner, peer.id, epoch, is_over, why, is_moving=is_moving))
         for node in () if client is None else client.callers:
@@ -228,23 +233,44 @@ class ClientRows:
                 self._has_work.set()
 
     async def _write_all(self) -> None:
-        while self._leaving:
-            left = self._leaving[-1]
-            await self._book.remove_client(*left)
-            if left in self._leaving:  # more may be in the list by now, or none, after a new incarnation
-                self._leaving.remove(left)
-        new = [client for client in self._clients.values() if not client.is_entered]
-        for begin in range(0, len(new), _AT_ONCE):
-            await asyncio.gather(*map(self._add_client, new[begin : begin + _AT_ONCE]))
-        for client in list(self._clients.values()):
-            if client.is_here and client.is_entered and client.has_new_tools:
-                client.has_new_tools = False
-                try:
-                    await self._book.store_tools(client.peer.id, client.relay.epoch, _tools_of(client.peer))
-                except StoreError:
-                    client.has_new_tools = True
-                    raise
-                self.written(client.peer.who.owner)
+        """Write what waits: first what is gone, then what is new, then what has changed, each in few statements.
+
+        Raises the first failure when all the others are written: a row that is refused keeps no other row away.
+        """
+        failures = await self._do_together(self._remove_row, self._leaving)
+        if not failures:  # else a new client may have the label of a client whose row is still there
+            new = [client for client in self._clients.values() if not client.is_entered]
+            failures += await self._do_together(self._add_client, new)
+            changed = [one for one in self._clients.values() if one.is_entered and one.has_new_tools]
+            failures += await self._do_together(self._store_tools, changed)
+        if failures:
+            raise failures[0]
+
+    async def _do_together(
+        self, write: Callable[[_T], Coroutine[Any, Any, None]], given: Iterable[_T]
+    ) -> list[BaseException]:
+        """Write a row for each of these, many at once. Tell whose rows have changed. Return the failures."""
+        waiting, failures = list(given), list[BaseException]()
+        while waiting:
+            some, waiting = waiting[:_AT_ONCE], waiting[_AT_ONCE:]
+            failures += filter(None, await asyncio.gather(*map(write, some), return_exceptions=True))
+            changed, self._changed = self._changed, set()
+            for owner in changed:
+                self.written(owner)
+        return failures
+
+    async def _remove_row(self, left: tuple[str, int]) -> None:
+        await self._book.remove_client(*left)
+        self._leaving.discard(left)
+
+    async def _store_tools(self, client: _Client) -> None:
+        client.has_new_tools = False
+        try:
+            await self._book.store_tools(client.peer.id, client.relay.epoch, _tools_of(client.peer))
+        except StoreError:
+            client.has_new_tools = True
+            raise
+        self._changed.add(client.peer.who.owner)
 
     async def _add_client(self, client: _Client) -> None:
         peer, frame, node = client.peer, client.frame, self._book.own
@@ -281,9 +307,9 @@ class ClientRows:
         if node != self._book.own:
             return  # this node has a new incarnation by now
         client.is_entered, client.relay.epoch = True, added.epoch
-        self.written(peer.who.owner)
+        self._changed.add(peer.who.owner)
         if not client.is_here:
-            self._leaving.append((peer.id, added.epoch))
+            self._leaving.add((peer.id, added.epoch))
             self._has_work.set()
         if added.replaced:
             self.link.send(added.replaced, MOVED, encode(ClientMoved(peer.id, added.epoch)))

@@ -11,8 +11,10 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from handspan.core.nodes import AddedClient
 from handspan.core.records import SessionRecord
 from handspan.core.values import sanitize
+from handspan.store.postgres.node_clients import ADDED, REPLACE, AddClient, RemoveClient, StoreTools
 from handspan.store.tables.conversations import SESSION, AppendMessages, BeginTurn, EndTurn
 from handspan.store.tables.database import Work, WriteJob
 from handspan.store.tables.ledger import FINISH, EnterCall, FinishCall, StartCall
@@ -97,6 +99,11 @@ _ENTER_COLUMNS: Final = {**_ENTRY_COLUMNS, "state": "text", "run": "text", "expi
 _FINISH_COLUMNS: Final = {"size": "bigint", **_OUTCOME_COLUMNS, "id": "text", "at": _FLOAT, "owner": "text"}
 _BEGIN_TURN_COLUMNS: Final = {"lease": "text", "at": _FLOAT, "session": "text", "owned_by": "text"}
 _END_TURN_COLUMNS: Final = {"state": "text", "session": "text", "owned_by": "text", "lease": "text"}
+_ADD_CLIENT_COLUMNS: Final = dict.fromkeys(ADDED.split(", "), "text") | {
+    "prefix": "boolean", "tools": "bytea", "since": _FLOAT
+}  # fmt: skip
+_STORE_TOOLS_COLUMNS: Final = {"peer": "text", "epoch": "bigint", "tools": "bytea"}
+_REMOVE_CLIENT_COLUMNS: Final = {"peer": "text", "epoch": "bigint"}
 
 _APPEND: Final = f"""
 WITH {_given(_APPEND_COLUMNS)}, fit AS (
@@ -145,6 +152,32 @@ UPDATE sessions SET state = given.state, run = NULL
 FROM given WHERE id = given.session AND owner = given.owned_by AND (given.lease IS NULL OR run = given.lease)
 RETURNING given.place
 """
+_ADD_CLIENT: Final = f"""
+WITH {_given(_ADD_CLIENT_COLUMNS)}, before AS (
+    SELECT peer, clients.node FROM clients JOIN given USING (peer) ORDER BY peer FOR UPDATE OF clients
+), fit AS (
+    SELECT given.*, before.node AS node_before FROM given LEFT JOIN before USING (peer)
+    WHERE role <> 'device' OR NOT EXISTS (
+        SELECT 1 FROM clients AS other WHERE other.owner = given.owner AND other.label = given.label
+            AND other.role = 'device' AND other.peer <> given.peer
+    )
+), added AS (
+    INSERT INTO clients ({ADDED}, epoch, version, since)
+    SELECT {ADDED}, nextval('client_epochs'), 0, to_timestamp(since) FROM fit {REPLACE} RETURNING peer, epoch
+) SELECT place, epoch, CASE WHEN node_before <> node THEN node_before ELSE '' END FROM added JOIN fit USING (peer)
+"""
+# A row of an older connection changes nothing, as for the work that runs alone: all of these works fit.
+_STORE_TOOLS: Final = f"""
+WITH {_given(_STORE_TOOLS_COLUMNS)}, stored AS (
+    UPDATE clients SET tools = given.tools, version = version + 1
+    FROM given WHERE clients.peer = given.peer AND clients.epoch = given.epoch
+) SELECT place FROM given
+"""
+_REMOVE_CLIENT: Final = f"""
+WITH {_given(_REMOVE_CLIENT_COLUMNS)}, removed AS (
+    DELETE FROM clients USING given WHERE clients.peer = given.peer AND clients.epoch = given.epoch
+) SELECT place FROM given
+"""
 
 _NO_USE: Final = (None,) * 7
 
@@ -159,6 +192,10 @@ def _session_key(work: AppendMessages | BeginTurn | EndTurn) -> str:
 
 def _call_key(work: EnterCall | StartCall) -> str:
     return f"call {work.call_id}"
+
+
+def _client_key(work: StoreTools | RemoveClient) -> str:
+    return f"client {work.peer}"
 
 
 _BATCHES: Final[dict[object, Batch]] = {
@@ -185,6 +222,17 @@ _BATCHES: Final[dict[object, Batch]] = {
         lambda work: (work.state, sanitize(work.session), sanitize(work.owner), work.lease),
         _session_key,
     ),
+    AddClient: Batch(
+        _ADD_CLIENT_COLUMNS,
+        _ADD_CLIENT,
+        lambda work: work.values,
+        lambda work: f"client {work.client.peer}",
+        lambda found: AddedClient(*found[1:]),
+    ),
+    StoreTools: Batch(
+        _STORE_TOOLS_COLUMNS, _STORE_TOOLS, lambda work: (work.peer, work.epoch, work.tools), _client_key
+    ),
+    RemoveClient: Batch(_REMOVE_CLIENT_COLUMNS, _REMOVE_CLIENT, lambda work: (work.peer, work.epoch), _client_key),
 }  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from handspan.core.nodes import (
 )
 from handspan.core.values import sanitize
 from handspan.store.postgres.database import PostgresDatabase
+from handspan.store.postgres.node_clients import AddClient, RemoveClient, StoreTools
 from handspan.store.postgres.node_leases import NodeLeases
 from handspan.store.tables.database import TableConnection
 from handspan.store.tables.rows import Row
@@ -28,16 +29,6 @@ _NODES: Final = (
     "SELECT nodes.id, name, address, nodes.version, role, EXTRACT(EPOCH FROM taken)::double precision,"
     " EXTRACT(EPOCH FROM clock_timestamp() - seen)::double precision, draining, load"
     " FROM nodes JOIN leases USING (id) ORDER BY name, nodes.id"
-)
-_HAS_LABEL: Final = "SELECT 1 FROM clients WHERE owner = ? AND label = ? AND role = 'device' AND peer <> ?"
-_ADD_CLIENT: Final = (
-    f"INSERT INTO clients ({_CLIENT}, since) VALUES (?, ?, ?, nextval('client_epochs'), ?, ?, ?, ?, ?, ?, ?, ?, 0,"
-    " to_timestamp(?/*double precision*/))"
-    " ON CONFLICT (peer) DO UPDATE SET node = excluded.node, epoch = excluded.epoch, label = excluded.label,"
-    " session = excluded.session, prefix = excluded.prefix, capabilities = excluded.capabilities,"
-    " name = excluded.name, token = excluded.token, tools = excluded.tools, version = clients.version + 1,"
-    " since = excluded.since WHERE clients.since <= excluded.since OR clients.node = excluded.node"
-    " RETURNING epoch"
 )
 _CLAIM_SERVER: Final = (
     f"INSERT INTO clients ({_CLIENT}) SELECT ?, ?, id, nextval('client_epochs'), ?, ?, '', FALSE, ?, ?, '', ?, 0"
@@ -134,7 +125,7 @@ class StoredNodes:
     async def add_client(self, client: ClientRecord) -> AddedClient:
         """Note that this client is connected to this node, unless it has connected to another node later."""
         since = self.leases.now() - client.age  # taken before the write, which may have to wait
-        return await self._database.write(partial(_add_client, client, since))
+        return await self._database.write(AddClient(client, since))
 
     async def claim_server(self, server: ClientRecord) -> int:
         """Let this node run an MCP server, unless another node runs it. Return the epoch; 0 if another node runs it."""
@@ -145,12 +136,11 @@ class StoredNodes:
 
     async def store_tools(self, peer: str, epoch: int, tools: bytes) -> None:
         """Store the tools of a client, unless a newer connection counts."""
-        sql = "UPDATE clients SET tools = ?, version = version + 1 WHERE peer = ? AND epoch = ?"
-        await self._database.execute(sql, (tools, peer, epoch))
+        await self._database.write(StoreTools(peer, epoch, tools))
 
     async def remove_client(self, peer: str, epoch: int) -> None:
         """Note that this connection of a client is gone. A newer connection stays."""
-        await self._database.execute("DELETE FROM clients WHERE peer = ? AND epoch = ?", (peer, epoch))
+        await self._database.write(RemoveClient(peer, epoch))
 
     async def client_nodes(self, owners: Sequence[str]) -> Sequence[ClientNode]:
         """Return the nodes to which the clients of these owners are connected."""
@@ -258,22 +248,6 @@ class StoredCodes:
 def _split(row: Row) -> Row:
     """Return the row of a client with its capabilities as a list."""
     return (*row[:8], row[8].split(), *row[9:])
-
-
-async def _add_client(client: ClientRecord, since: float, connection: TableConnection) -> AddedClient:
-    owner, label = sanitize(client.owner), client.label
-    if client.role == "device" and await connection.fetch_one(_HAS_LABEL, (owner, label, client.peer)):
-        return AddedClient(0)
-    find_row = "SELECT node, epoch FROM clients WHERE peer = ?"
-    before = await connection.fetch_one(f"{find_row} FOR UPDATE", (client.peer,))
-    about = (client.role, label, client.session, client.prefix, " ".join(client.capabilities))
-    values = (client.peer, owner, client.node, *about, sanitize(client.name), client.token, client.tools)
-    epoch = await connection.fetch_value(_ADD_CLIENT, (*values, since))
-    if epoch is None:  # this write comes late, as after an outage: the row of a later connection counts
-        newer = await connection.fetch_one(find_row, (client.peer,))
-        return AddedClient(0, newer=newer[1] if newer is not None else 0)
-    replaced = before[0] if before is not None and before[0] != client.node else ""
-    return AddedClient(epoch, replaced)
 
 
 async def _secret(name: str, connection: TableConnection) -> bytes:

@@ -176,7 +176,7 @@ class PostgresWriter:
                 self._put_back(waiting)
                 self._give_up(self._convert(error), self._address.timeout)
                 return False
-            if len(waiting) > 1:
+            if len(waiting) > 1 or (waiting[0].batch is not None and can_try_again(error)):
                 self._put_back(waiting, is_alone=True)
                 return True
             outcomes = [WriteOutcome(waiting[0].job.future, None, self._convert(error))]
