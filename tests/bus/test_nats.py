@@ -191,6 +191,18 @@ async def test_requests_get_their_response_and_a_node_that_is_not_there_is_known
             await one.link.request(other.name, "ask", b"this", 60)
 
 
+async def test_a_message_that_came_to_no_node_is_reported(engine: NatsEngine) -> None:
+    async with open_two(engine.url) as (one, other):
+        missed: list[str] = []
+        one.link.send(other.name, "to", b"hello", lambda: missed.append("other"))
+        one.link.send("c" * 32, "to", b"hello", lambda: missed.append("gone"))
+        await until(lambda: missed and other.messages)
+        assert missed == ["gone"] and other.messages == [("to", b"hello")]
+        await one.link.close()
+        one.link.send(other.name, "to", b"late", lambda: missed.append("closed"))
+        assert missed == ["gone", "closed"]
+
+
 async def test_the_link_comes_back_by_itself_when_the_server_was_killed() -> None:
     need_server()
     with NatsEngine() as server:

@@ -8,7 +8,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import nats
 import pytest
+from nats.errors import NoRespondersError
+from nats.errors import TimeoutError as NatsTimeout
 
 from handspan.core.values import Json
 from handspan.testing import GatewayProcess
@@ -95,6 +98,33 @@ async def test_a_cancelled_call_is_cancelled_at_the_server_on_another_node(tmp_p
         hanging.cancel()
         await asyncio.wait([hanging])
         await until(lambda: "notifications/cancelled" in log.read_text())
+
+
+async def test_calls_that_never_came_to_a_dead_node_run_once_at_the_next_one(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    async with open_nodes(tmp_path, 2, tools__mcp_servers={"bad": stdio(log)}) as nodes:
+        await listed(nodes, "bad__echo", on=(0, 1))
+        [(dead,)] = nodes.rows("SELECT node FROM clients WHERE role = 'server'")
+        owner, other = await owner_and_other(nodes)
+        await owner.kill()
+        await until(lambda: _is_deaf(nodes, dead))
+        results = await asyncio.gather(*(call(other, "bad__echo", text=f"{number}") for number in range(8)))
+        assert [one.get("result", one) for one in results] == [f"{number}" for number in range(8)]
+        assert _calls(log) == 8 and starts(log) == 2
+
+
+async def _is_deaf(nodes: ThreeNodes, node: str) -> bool:
+    """Whether NATS knows that no node listens under this id any more."""
+    client = await nats.connect(nodes.nats.url)
+    try:
+        await client.request(f"hs1.n.{node}.nothing", b"", timeout=0.1)
+    except NoRespondersError:
+        return True
+    except NatsTimeout:
+        return False
+    finally:
+        await client.close()
+    raise AssertionError("a message without a signature gets no response")
 
 
 @pytest.mark.parametrize("role", ["all", "edge"])

@@ -170,7 +170,7 @@ class PlayedLink:
         self.up_for = _SETTLED
         self.forged = self.lost = 0
 
-    def send(self, node: str, kind: str, body: bytes) -> None:
+    def send(self, node: str, kind: str, body: bytes, missed: Callable[[], None] | None = None) -> None:
         self._nats.carry(partial(self._deliver, node, kind, bytes(body)))
 
     def _deliver(self, node: str, kind: str, body: bytes) -> None:

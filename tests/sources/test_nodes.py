@@ -36,7 +36,10 @@ class Wire:
         self.ends: dict[str, Callable[[str, bytes], object]] = {}
         self.is_up, self.up_for = True, 100.0
 
-    def send(self, node: str, kind: str, body: bytes) -> None:
+    def send(self, node: str, kind: str, body: bytes, missed: Callable[[], None] | None = None) -> None:
+        if missed is not None and node not in self.ends:
+            asyncio.get_running_loop().call_soon(missed)
+            return
         for _ in range(self.disturb(kind)):
             asyncio.get_running_loop().call_soon(self.ends[node], kind, body)
 

@@ -24,6 +24,7 @@ from nats.errors import ConnectionClosedError, Error, NoRespondersError
 from nats.errors import TimeoutError as NatsTimeout
 
 from handspan.bus.senders import ReceivedNumbers, Senders
+from handspan.core.bounded import BoundedDict
 from handspan.core.errors import ConfigError
 from handspan.core.nodes import LinkDown, NoSuchNode
 
@@ -33,6 +34,10 @@ _SIGNATURE_BYTES: Final = 16
 _NUMBER_BYTES: Final = 8
 _NUMBERED: Final = b"numbered"
 """Keeps the signatures of messages with a number apart from those of messages and responses without."""
+_NO_LISTENER: Final = "503"
+"""The status that a NATS server sends back when it has passed a message on to no client."""
+_MAX_WATCHED: Final = 10_000
+"""Messages for which that status is awaited. It comes at once: the oldest ones have arrived, or are lost."""
 _MAX_WAITING: Final = 20_000
 """Messages that may wait to be sent, and messages of one subject that may wait to be read. Further ones are lost."""
 _PING_SECONDS: Final = 2
@@ -111,6 +116,10 @@ class NatsLink:
         """Who gets the messages of each subject. They stay when the connection is made anew."""
         self._subscriptions: dict[str, Any] = {}
         """The subscriptions of the present connection, by their subjects."""
+        self._watched = BoundedDict[str, Callable[[], None]](_MAX_WATCHED)
+        """What to call when a message came to no node, by the subject to which the server reports it."""
+        self._reports = ""
+        """The beginning of these subjects."""
         self._head = b""
         """The name of this node, as its messages begin with it."""
         self.sent = 0
@@ -128,6 +137,8 @@ class NatsLink:
         self._client = await self._connect(node)
         self._up_since = time.monotonic()
         self._working = asyncio.create_task(self._work())
+        self._reports = self._client.new_inbox()
+        await self._subscribe(f"{self._reports}.*", self._on_report)
         await self.listen(node)
 
     async def _connect(self, node: str) -> Client:
@@ -217,9 +228,29 @@ class NatsLink:
 
     # Messages to a node.
 
-    def send(self, node: str, kind: str, body: bytes) -> None:
-        """Send a message to a node. Never waits; while there is no connection, the message is lost."""
-        self.publish(f"{PREFIX}.n.{node}.{kind}", body)
+    def send(self, node: str, kind: str, body: bytes, missed: Callable[[], None] | None = None) -> None:
+        """Send a message to a node. Never waits; while there is no connection, the message is lost.
+
+        `missed` is called when the message certainly came to no node: no node listens, or there is no connection.
+        """
+        subject = f"{PREFIX}.n.{node}.{kind}"
+        if missed is None:
+            self.publish(subject, body)
+        elif not self._can_send():
+            missed()
+        else:
+            self._add_job(lambda: self._send_watched(subject, body, missed))
+
+    async def _send_watched(self, subject: str, body: bytes, missed: Callable[[], None]) -> None:
+        signed = self._sign_message(subject, body)
+        report = f"{self._reports}.{self.sent}"
+        self._watched[report] = missed
+        await self._client.publish(subject, signed, reply=report)
+
+    async def _on_report(self, message: Any) -> None:
+        missed = self._watched.pop(message.subject, None)
+        if missed is not None and (message.headers or {}).get("Status") == _NO_LISTENER:
+            missed()
 
     async def request(self, node: str, kind: str, body: bytes, seconds: float) -> bytes:
         """Return the node's response. Raises `NoSuchNode`, `LinkDown`, or `TimeoutError`."""
@@ -254,10 +285,8 @@ class NatsLink:
 
     def publish(self, subject: str, body: bytes) -> None:
         """Send this to every node that follows the subject. Never waits; without a connection the message is lost."""
-        if not self.is_up or len(self._jobs) >= _MAX_WAITING:
-            self.lost += 1
-            return
-        self._add_job(lambda: self._client.publish(subject, self._sign_message(subject, body)))
+        if self._can_send():
+            self._add_job(lambda: self._client.publish(subject, self._sign_message(subject, body)))
 
     def follow(self, subject: str, receive: Receive) -> None:
         """Pass every message of this subject to `receive`."""
@@ -295,6 +324,12 @@ class NatsLink:
         await done
 
     # Inside.
+
+    def _can_send(self) -> bool:
+        """Whether a message can be sent now. One that can't is counted as lost."""
+        can_send = self.is_up and len(self._jobs) < _MAX_WAITING
+        self.lost += not can_send
+        return can_send
 
     def _add_job(self, job: Callable[[], Awaitable[None]]) -> None:
         """Let `_work` do this job after all jobs before it."""

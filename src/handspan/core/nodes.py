@@ -234,8 +234,12 @@ class NodeLink(Protocol):
     def up_for(self) -> float:
         """Seconds since the connection came up; 0 while it is down."""
 
-    def send(self, node: str, kind: str, body: bytes) -> None:
-        """Send a message to a node. Never waits; while there is no connection, the message is lost."""
+    def send(self, node: str, kind: str, body: bytes, missed: Callable[[], None] | None = None) -> None:
+        """Send a message to a node. Never waits; while there is no connection, the message is lost.
+
+        `missed` is called when the message certainly came to no node: no node listens, or there is no connection. It
+        is not called for every message that is lost.
+        """
 
     async def request(self, node: str, kind: str, body: bytes, seconds: float) -> bytes:
         """Return the node's response. Raises `NoSuchNode`, `LinkDown`, or `TimeoutError`."""

@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -15,7 +16,7 @@ from handspan.core.values import Json
 from handspan.registry.registry import Registry
 from handspan.sources.nodes.messages import TO_CLIENT, LargeFrames, ToClient, encode, is_large, read_head
 from handspan.sources.offers import OfferRules, SchemaCache
-from handspan.sources.ws.calls import RemoteCalls
+from handspan.sources.ws.calls import RemoteCall, RemoteCalls
 from handspan.sources.ws.questions import RemoteQuestions
 from handspan.sources.ws.tools import RemoteTools, Waiting
 from handspan.wire.ws_frames import FailureFrame, PermissionAnswer, ProgressFrame, ResultFrame
@@ -67,7 +68,18 @@ class MirrorHost(Protocol):
 class Mirror:
     """One client of another node: its tools and calls on this node."""
 
-    __slots__ = ("_answered", "_grace", "_host", "calls", "is_moving", "is_up", "questions", "record", "tools")
+    __slots__ = (
+        "_answered",
+        "_grace",
+        "_host",
+        "_requests",
+        "calls",
+        "is_moving",
+        "is_up",
+        "questions",
+        "record",
+        "tools",
+    )
 
     def __init__(self, record: ClientRecord, host: MirrorHost, waiting: Waiting) -> None:
         """`waiting`: what the client left when it was connected to this node before."""
@@ -82,6 +94,8 @@ class Mirror:
         self._grace: asyncio.TimerHandle | None = None
         self._answered: OrderedDict[str, None] = OrderedDict()
         """Calls whose answer has come: an answer may come twice."""
+        self._requests = Counter[str]()
+        """For each call of a server, how many of its requests may have come to the node that runs the server."""
 
     @property
     def id(self) -> str:
@@ -235,10 +249,15 @@ class Mirror:
     def _send_message(self, whole: bytes, stored: str, frame: bytes) -> None:
         """Send a frame to the client's node. `whole`: the frame; `frame`: the same, or empty if it is `stored`."""
         record, host = self.record, self._host
-        call = self.calls.open.get(read_head(whole).id) if self.is_server else None
+        head = read_head(whole)
+        call = self.calls.open.get(head.id) if self.is_server else None
         caller = "" if call is None else call.owner
-        message = ToClient(host.book.own, record.owner, record.peer, record.epoch, frame, stored, caller)
-        host.link.send(record.node, TO_CLIENT, encode(message))
+        message = encode(ToClient(host.book.own, record.owner, record.peer, record.epoch, frame, stored, caller))
+        if call is not None and head.type == "tool_call_request":
+            self._requests[call.id] += 1
+            host.link.send(record.node, TO_CLIENT, message, partial(self._note_missed, call.id))
+        else:
+            host.link.send(record.node, TO_CLIENT, message)
 
     async def _send_stored(self, frame: bytes) -> None:
         record, host = self.record, self._host
@@ -249,6 +268,19 @@ class Mirror:
             self.take(FailureFrame(id=read_head(frame).id, error=text))
             return
         self._send_message(frame, stored, b"")
+
+    def _note_missed(self, call_id: str) -> None:
+        if call_id in self._requests:
+            self._requests[call_id] -= 1
+
+    def may_have_come(self, call_id: str) -> bool:
+        """Whether a request of this call may have come to the node that runs the server."""
+        return self._requests[call_id] > 0
+
+    def forget(self, call: RemoteCall) -> None:
+        """Remove a call that has ended."""
+        self.calls.forget(call)
+        self._requests.pop(call.id, None)
 
     def take(self, frame: object) -> None:
         """Pass a frame of the client to its call or question."""

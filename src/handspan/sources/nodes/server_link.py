@@ -1,8 +1,9 @@
 """An MCP server that another node runs, as this node uses it: calls, progress, cancel and questions (SPEC K2, P6).
 
 A call travels like a call to a device: it has one answer, which comes again until it is acknowledged, and the probes
-notice what was lost. When the node of the server is gone, the outcome of a call that was sent is unknown. When the node
-of the caller is gone, the call goes on: the node that takes it over asks for it under the same id.
+notice what was lost. When the node of the server is gone, the outcome of a call that may have come there is unknown; a
+call that certainly did not come there runs at the next node. When the node of the caller is gone, the call goes on: the
+node that takes it over asks for it under the same id.
 """
 
 import asyncio
@@ -73,6 +74,8 @@ class NodeServerLink:
         try:
             calls.ask(call)
             answer = await call.outcome
+            if isinstance(answer, LostCall) and not self.mirror.may_have_come(call.id):
+                raise NotRun("The call was not run.")
         except asyncio.CancelledError:
             if ctx.stays_open():
                 raise
@@ -83,7 +86,7 @@ class NodeServerLink:
             del self._contexts[call.id]
             for asking in self._asking.pop(call.id, ()):
                 asking.cancel()
-            calls.forget(call)
+            self.mirror.forget(call)
         return _read(answer, self.mirror.record.label)
 
     def resume_calls(self) -> None:
