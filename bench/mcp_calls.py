@@ -19,10 +19,18 @@ import httpx2
 from mcp.client.stdio import StdioServerParameters
 
 from bench.figures import Figure
-from handspan.config.settings import McpServer, Settings, ToolSettings
+from handspan.config.settings import McpServer, UrlPolicy
+from handspan.core.agents import Agent
 from handspan.core.calls import ToolCall, new_call_id
+from handspan.core.principals import OPERATOR
 from handspan.core.results import Success
-from handspan.gateway.app import App
+from handspan.engine.caller import Caller
+from handspan.engine.engine import Engine
+from handspan.net.guard import NetGuard
+from handspan.registry.registry import Registry
+from handspan.sources.mcp.logins.logins import McpLogins
+from handspan.sources.mcp.servers import McpServers
+from handspan.store.artifacts import FolderArtifacts
 from handspan.testing.gateway import running_gateway
 from mcp import Client
 
@@ -121,15 +129,21 @@ def _cpu(pid: int) -> float:
 
 
 async def client_call(folder: Path) -> Figure:
-    """`mcp_client_call`: one tool of a server over standard input and output, through our engine and source."""
+    """`mcp_client_call`: one tool of a server over standard input and output, through our engine and source.
+
+    Nothing is stored: the disk would be most of each call.
+    """
     arguments = {"text": "hi"}
     server = McpServer(command=sys.executable, args=("-I", "-S", str(PROGRAM)), internal_only=False)
     bare = StdioServerParameters(command=server.command, args=list(server.args))
-    async with _app(folder, {"bad": server}) as app, Client(bare, mode="legacy", cache=None) as client:
-        caller = app.caller()
+    registry = Registry()
+    engine = Engine(FolderArtifacts(folder / "artifacts"), folder / "workspace")
+    async with _servers(folder, registry, {"bad": server}), Client(bare, mode="legacy", cache=None) as client:
+        agent = Agent("bench")
+        caller = Caller(OPERATOR, agent, registry.toolbox(agent, OPERATOR))
 
         async def call_ours() -> None:
-            result = await app.engine.call(ToolCall("bad__echo", arguments, new_call_id()), caller)
+            result = await engine.call(ToolCall("bad__echo", arguments, new_call_id()), caller)
             assert isinstance(result, Success) and result.value == "hi"
 
         async def call_bare() -> None:
@@ -146,11 +160,17 @@ async def client_call(folder: Path) -> Figure:
 
 
 @contextlib.asynccontextmanager
-async def _app(folder: Path, servers: dict[str, McpServer]) -> AsyncIterator[App]:
-    settings = Settings(folder / "workspace", folder / "state", tools=ToolSettings(mcp_servers=servers))
-    async with App(settings) as app:
-        await app.mcp.settle(60)
-        yield app
+async def _servers(folder: Path, registry: Registry, servers: dict[str, McpServer]) -> AsyncIterator[None]:
+    guard = NetGuard(UrlPolicy())
+    logins = McpLogins(folder / "logins", guard, "http://127.0.0.1")
+    mcp = McpServers(servers, registry, guard, str, folder=folder / "workspace", logins=logins)
+    (folder / "workspace").mkdir(parents=True)
+    await mcp.open()
+    try:
+        await mcp.settle(60)
+        yield
+    finally:
+        await mcp.close()
 
 
 # Twenty servers.

@@ -21,12 +21,12 @@ pytestmark = pytest.mark.anyio
 
 def app_at(folder: Path, **more: Json) -> App:
     folders: dict[str, Json] = {"workspace": str(folder / "ws"), "state": str(folder / "st"), **more}
-    return App(load_settings(None, {"HOME": str(folder)}, folders), durable=True)
+    return App(load_settings(None, {"HOME": str(folder)}, folders))
 
 
 async def first_prompt(app: App, agent: Agent) -> str:
     model = Scripted(["hello"])
-    session = await app.loader().begin(agent, Choice(model, "for a test"))
+    session = await app.loader.begin(agent, Choice(model, "for a test"))
     await session.say(OPERATOR, UserMessage((Text("hi"),)), lambda *_: None).end()
     return model.requests[0].instructions
 
@@ -61,7 +61,7 @@ async def test_instructions_of_a_persons_own_replace_them(tmp_path: Path, agent:
 async def test_on_another_day_the_conversation_is_told_the_new_date(tmp_path: Path) -> None:
     async with app_at(tmp_path) as app:
         model = Scripted(["one", "two", "three"])
-        session = await app.loader().begin(GENERAL, Choice(model, "for a test"))
+        session = await app.loader.begin(GENERAL, Choice(model, "for a test"))
         conversation = conversation_of(session)
         for yesterday in (False, True, False):
             if yesterday:

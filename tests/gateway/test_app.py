@@ -32,6 +32,7 @@ BUILTINS = {
     "read_file",
     "search_files",
     "spawn",
+    "use_skill",
     "web_fetch",
     "write_file",
 }
@@ -52,7 +53,7 @@ async def test_all_built_in_tools_are_there_and_gone_after_close(tmp_path: Path)
     app = App(settings(tmp_path))
     async with app:
         assert {spec.name for spec in app.caller().box.specs()} == BUILTINS
-    assert len(app.registry) == 0
+    assert {entry.spec.name for entry in app.registry} == {"use_skill"}
 
 
 async def test_the_state_folder_is_out_of_reach_when_the_workspace_contains_it(tmp_path: Path) -> None:
@@ -93,7 +94,7 @@ async def test_the_description_of_the_shell_follows_what_the_test_of_the_sandbox
         assert "in a sandbox" in described(app, "exec_shell") and "in a sandbox" in described(app, "spawn")
         await app.sandbox.ready()
         assert "no sandbox here" in described(app, "exec_shell") and "no sandbox here" in described(app, "spawn")
-    assert len(app.registry) == 0
+    assert {entry.spec.name for entry in app.registry} == {"use_skill"}
 
 
 def described(app: App, name: str) -> str:
@@ -225,7 +226,7 @@ async def test_where_it_cant_be_known_what_is_switched_off_nothing_is_opened(tmp
     (tmp_path / "st").mkdir()
     (tmp_path / "st" / "disabled.json").write_text("{", encoding="utf-8")
     with pytest.raises(ConfigError, match="repair it, or remove it"):
-        await App(settings(tmp_path), durable=True).open()
+        await App(settings(tmp_path)).open()
     assert [file.name for file in (tmp_path / "st").iterdir()] == ["disabled.json"]
 
 

@@ -103,12 +103,11 @@ async def test_a_source_opens_in_the_background_tries_again_and_takes_its_tools_
         await server.until("ready")
         assert app.caller().box.find("git_log") is not None and reasons(app) == ""
     assert [source.state.status for source in app.sources] == ["closed"] * len(app.sources)
-    assert len(app.registry) == 0
+    assert {entry.spec.name for entry in app.registry} == {"use_skill"}
 
 
 async def test_every_built_in_schema_compiles_though_a_start_does_not_wait_for_it(tmp_path: Path) -> None:
-    async with App(settings(tmp_path), durable=True) as app:
-        app.loader()
+    async with App(settings(tmp_path)) as app:
         for entry in app.registry:
             Validator(entry.spec.parameters)
             assert "must be" in entry.validator.problems([])[0], entry.spec.name
@@ -116,8 +115,7 @@ async def test_every_built_in_schema_compiles_though_a_start_does_not_wait_for_i
 
 
 async def test_the_built_in_tools_leave_those_of_other_parts_alone_and_can_come_back(tmp_path: Path) -> None:
-    async with App(settings(tmp_path), durable=True) as app:
-        app.loader()
+    async with App(settings(tmp_path)) as app:
         app.registry.register(git_log)
         [builtin] = [source for source in app.sources if source.name == "builtin"]
         before = {entry.spec.name for entry in app.registry}
@@ -162,16 +160,16 @@ async def test_the_status_shows_the_sources_and_what_is_wrong_only_to_the_operat
 
 async def test_what_a_person_agreed_to_is_remembered_by_the_next_process(tmp_path: Path) -> None:
     changed = tool(name="git_log", description="Another.")(git_log)
-    async with App(settings(tmp_path), durable=True) as app:
+    async with App(settings(tmp_path)) as app:
         app.registry.replace(GIT, [git_log], pins="blocks")
-    async with App(settings(tmp_path), durable=True) as app:
+    async with App(settings(tmp_path)) as app:
         app.registry.replace(GIT, [git_log, git_push], pins="blocks")
         new = app.caller().box.find("git_push")
         assert new is not None and new.is_new
         app.registry.replace(GIT, [changed, git_push], pins="blocks")
         assert app.caller().box.find("git_log") is None
         assert app.registry.accept("git_log", changed.spec.fingerprint)
-    async with App(settings(tmp_path), durable=True) as app:
+    async with App(settings(tmp_path)) as app:
         app.registry.replace(GIT, [changed, git_push], pins="blocks")
         kept = app.caller().box.find("git_log")
         assert kept is not None and kept.change is None

@@ -41,6 +41,7 @@ from handspan.sources.offers import OfferRules
 from handspan.testing import offer
 from handspan.wire.ws import decode_client
 from handspan.wire.ws_frames import Connect, FailureFrame, ResultFrame
+from tests.gateway.clients.test_devices import BookOfNothing
 from tests.stores import open_artifacts
 
 GRACE: Final = 30.0
@@ -227,7 +228,7 @@ class PlayedNode:
         self.link = PlayedLink(nats, cluster._respond)
         bus = NatsBus(strict=True)
         registry = Registry()
-        self.devices = Devices(None)
+        self.devices = Devices(BookOfNothing())
         unfinished = SimpleNamespace(take_over=lambda peer, calls: None)
         self.peers = Peers(
             registry, OfferRules(), ResumeTokens(b"key"), self.devices, cast(Any, unfinished), GRACE, bus

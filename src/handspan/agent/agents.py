@@ -26,8 +26,8 @@ class KnownAgent(Struct, frozen=True):
 class Agents:
     """Finds and changes agents. An agent of the settings hides a stored one of the same name."""
 
-    def __init__(self, settings: Settings, book: AgentBook | None = None) -> None:
-        """Without a book, there are only the agents of the settings and the built-in agent."""
+    def __init__(self, settings: Settings, book: AgentBook) -> None:
+        """`book` has the agents that people made."""
         self._settings = settings
         self._book = book
 
@@ -48,7 +48,7 @@ class Agents:
 
     async def all(self, *, owner: str = _OWNER) -> Sequence[KnownAgent]:
         """Return every agent sorted by name, the built-in agent first."""
-        stored = {} if self._book is None else {agent.name: agent for agent in await self._book.all(owner=owner)}
+        stored = {agent.name: agent for agent in await self._book.all(owner=owner)}
         names = {*stored, *self._settings.agents} - {GENERAL.name}
         return [self._find_known(name, stored) for name in (GENERAL.name, *sorted(names))]
 
@@ -57,16 +57,14 @@ class Agents:
         wanted = name or self._settings.default_agent
         if self._is_of_settings(wanted):
             return KnownAgent(self.of_settings(wanted), True)
-        if self._book is None and wanted == GENERAL.name:
-            return KnownAgent(self.of_settings(wanted), False)
-        if self._book is not None and (stored := await self._book.find(wanted, owner=owner)) is not None:
+        if (stored := await self._book.find(wanted, owner=owner)) is not None:
             return KnownAgent(stored, False)
         raise _unknown(name, wanted, [one.agent.name for one in await self.all(owner=owner)])
 
     async def create(self, agent: Agent, *, owner: str = _OWNER) -> None:
         """Store a new agent. Its name must be free."""
         self._refuse_settings(agent.name)
-        await self._require_book().create(agent, owner=owner)
+        await self._book.create(agent, owner=owner)
 
     async def clone(self, name: str, new_name: str, *, owner: str = _OWNER) -> Agent:
         """Store a copy of any agent, even of one of the settings, under another name. Return the copy."""
@@ -87,13 +85,13 @@ class Agents:
             self._refuse_settings(changed.name)
             return changed
 
-        return await self._require_book().edit(name, checked, owner=owner)
+        return await self._book.edit(name, checked, owner=owner)
 
     async def delete(self, name: str, *, owner: str = _OWNER) -> int:
         """Remove the agent of this name. Return how many sessions moved to the built-in agent."""
         await self.find(name, owner=owner)
         self._refuse_settings(name)
-        return await self._require_book().delete(name, owner=owner)
+        return await self._book.delete(name, owner=owner)
 
     def _find_known(self, name: str, stored: dict[str, Agent]) -> KnownAgent:
         if self._is_of_settings(name) or name not in stored:
@@ -109,11 +107,6 @@ class Agents:
         """Raise `ConfigError` for an agent of the settings."""
         if self._is_of_settings(name):
             raise ConfigError(f"The agent {name!r} is from the settings: change it there (agents.{name}), or clone it.")
-
-    def _require_book(self) -> AgentBook:
-        if self._book is None:
-            raise ConfigError("Agents need a store: open App with durable=True.")
-        return self._book
 
 
 def selects(agent: Agent, tool: str) -> bool:

@@ -24,7 +24,7 @@ from handspan.config.load import LoadedSettings
 from handspan.config.private_files import make_private
 from handspan.core.errors import ConfigError, HandspanError
 from handspan.core.version import VERSION
-from handspan.gateway.app import copy_store
+from handspan.gateway.stores import copy_store
 
 _FORM: Final = 1
 """The version of the archive's format; an archive with a newer one is refused."""

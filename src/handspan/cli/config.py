@@ -14,7 +14,7 @@ from handspan.cli.render import print_done, print_json, print_rows
 from handspan.config.example import example_file
 from handspan.config.listing import setting_rows, shorten_keys
 from handspan.config.load import load_with_sources
-from handspan.config.settings import Settings
+from handspan.config.settings import Settings, StoreSettings
 from handspan.core.errors import ConfigError
 from handspan.core.values import Json
 from handspan.gateway.app import App
@@ -98,7 +98,9 @@ def example() -> None:
 async def _find_notes(settings: Settings, folder: Path) -> list[str]:
     """Return a sentence for each setting that names a tool that is not there. Nothing is left in any folder."""
     with tempfile.TemporaryDirectory() as place:
-        away = msgspec.structs.replace(settings, state=Path(place, "state"), workspace=Path(place, "workspace"))
+        away = msgspec.structs.replace(
+            settings, state=Path(place, "state"), workspace=Path(place, "workspace"), store=StoreSettings()
+        )
         async with App(away, config_folder=folder, starts_servers=False) as app:
             return app.setting_notes
 

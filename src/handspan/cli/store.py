@@ -9,7 +9,7 @@ from typing import TypeVar
 import click
 
 from handspan.cli.options import CommandGroup, read_client_settings, settings_options
-from handspan.gateway.app import check_store, move_store
+from handspan.gateway.stores import check_store, move_store
 
 T = TypeVar("T")
 

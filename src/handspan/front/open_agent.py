@@ -46,11 +46,10 @@ class OpenAgent:
         async with AsyncExitStack() as resources:
             settings, bus = resources.enter_context(options.open_settings()), MemoryBus()
             person = CallbackQuestions(answer_question, bus)
-            app = App(settings, person, durable=True, bus=bus, sources=options.sources)
+            app = App(settings, person, bus=bus, sources=options.sources)
             await resources.enter_async_context(app)
             choose = await _model_chooser(app, options.model)
-            assert app.store is not None
-            sessions = Sessions(app.store.conversations, app.loader(), app.agents, choose, bus, _WAIT_SECONDS)
+            sessions = Sessions(app.store.conversations, app.loader, app.agents, choose, bus, _WAIT_SECONDS)
             resources.push_async_callback(sessions.drain, 0)
             return cls(app, sessions, resources.pop_all())
 

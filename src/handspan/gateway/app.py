@@ -7,8 +7,8 @@ import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from types import ModuleType, TracebackType
-from typing import TYPE_CHECKING, Final, Protocol, Self, runtime_checkable
+from types import TracebackType
+from typing import Final, Protocol, Self, runtime_checkable
 
 from msgspec import structs
 
@@ -41,6 +41,7 @@ from handspan.gateway.channels.delivery import ChannelDelivery
 from handspan.gateway.serving.listening import browser_url
 from handspan.gateway.setting_notes import setting_notes
 from handspan.gateway.setting_problems import agent_problems, check_settings
+from handspan.gateway.stores import make_store
 from handspan.media.attachments import OwnerImages
 from handspan.media.workers import MediaWorkers
 from handspan.models.choice import CHOSEN_OFFLINE, NAMED_OFFLINE, Choice, choose, falls_back_to_offline, find_ollama
@@ -58,23 +59,12 @@ from handspan.sources.folder import FolderTools
 from handspan.sources.mcp.logins.logins import McpLogins
 from handspan.sources.mcp.servers import McpServers
 from handspan.sources.plugins import PluginTools
-from handspan.store.artifacts import ArtifactLimits, FolderArtifacts
-from handspan.store.sqlite.database import SqliteDatabase
-from handspan.store.sqlite.store import sqlite_store
-from handspan.store.switches import file_skill_switches, file_switches
 from handspan.tools.sandbox import CommandLimits, Sandbox, create_workspace
-
-if TYPE_CHECKING:
-    from handspan.store.postgres.move import MoveReport
-    from handspan.store.tables.check import StoreCheck
 
 _log = logging.getLogger(__name__)
 _OLLAMA_SECONDS: Final = 2.0
 _CHANNELS: Final = "handspan.channels.setup"
 """Loaded only with the setting `channels`."""
-_POSTGRES: Final = "handspan.store.postgres.store"
-_MOVE: Final = "handspan.store.postgres.move"
-"""Loaded only with the setting `store.url`."""
 
 
 @runtime_checkable
@@ -93,7 +83,6 @@ class App:
         questions: Questions | None = None,
         config_folder: Path | None = None,
         *,
-        durable: bool = False,
         alone: bool = False,
         bus: Bus | None = None,
         sources: "Callable[[App], Sequence[ToolSource]] | None" = None,
@@ -101,8 +90,7 @@ class App:
         loaded: LoadedSettings | None = None,
         show_message: ShowMessage = show_nowhere,
     ) -> None:
-        """`durable` stores calls and conversations; without it they end with the process. `alone`: no other
-        app with `alone` may use the same database server (SPEC K1).
+        """`alone`: no other app with `alone` may use the same database server (SPEC K1).
 
         `bus` gets an event for every call that has its result. `sources` makes the tool sources, in place of the
         built-in tools, the plugins and the person's own tools folder. `starts_servers`: MCP servers are started by
@@ -124,10 +112,10 @@ class App:
         )
         self.guard = NetGuard(settings.tools.url_policy)
         self.media = MediaWorkers(settings.tools.media)
-        self.store: Store | None = _make_store(settings, self.guard, alone) if durable else None
-        self.artifacts: ArtifactStore = self.store.artifacts if self.store else _folder_artifacts(settings)
-        self.switches: Switches = self.store.switches if self.store else file_switches(settings.state)
-        self._pinned = PinnedSpecs(self.store.pins if self.store else None)
+        self.store: Store = make_store(settings, self.guard, is_alone=alone)
+        self.artifacts: ArtifactStore = self.store.artifacts
+        self.switches: Switches = self.store.switches
+        self._pinned = PinnedSpecs(self.store.pins)
         self.registry = Registry(
             registry_rules(settings), self._pinned, partial(_publish_tools_changed, bus) if bus else None
         )
@@ -139,18 +127,26 @@ class App:
             questions=questions,
             question_timeout=settings.tools.question_timeout,
             hooks=hooks_of(settings),
-            ledger=self.store.ledger if self.store else None,
+            ledger=self.store.ledger,
             slots=SlotsByOrigin(settings.tools.concurrency),
             result_limit=settings.tools.result_limit,
             result_preview=settings.tools.result_preview,
             bus=bus,
         )
-        self.agents = Agents(settings, self.store.agents if self.store else None)
-        self.skills = skills_of(settings, config_folder, self.store.skill_switches if self.store else None)
-        self._loader: ConversationLoader | None = None
+        self.agents = Agents(settings, self.store.agents)
+        self.skills = _make_skills(settings, config_folder, self.store.skill_switches)
+        self.loader = ConversationLoader(
+            self.store,
+            self.engine,
+            self.registry,
+            self.skills,
+            DefaultInstructions(settings.workspace, self.describe_shell),
+            partial(OwnerImages, self.artifacts, self.media),
+        )
+        """Loads conversations."""
         self.messages = _make_message_bus(settings, self.guard, show_message)
         """The channels to people."""
-        self._delivery = ChannelDelivery(self.messages, self.store.channels if self.store else None)
+        self._delivery = ChannelDelivery(self.messages, self.store.channels)
         changed = partial(_publish_tools_changed, bus, "") if bus else None
         self._folder = FolderTools(self.registry, config_folder / "tools", changed) if config_folder else None
         self._models: list[_Closable] = []
@@ -179,7 +175,7 @@ class App:
 
     async def open(self) -> None:
         """Make the folders and register the tools. Raises `ConfigError` when a folder can't be used."""
-        has_files = not (self.store and self.settings.store.url)
+        has_files = not self.settings.store.url
         if has_files:
             await self._apply_switches()  # first: if the switches can't be read, nothing may be opened
         try:
@@ -189,8 +185,7 @@ class App:
             raise ConfigError(
                 f"The folder {error.filename!r} can't be made: {error.strerror}. Set another one."
             ) from None
-        if self.store:
-            await self.store.open()
+        await self.store.open()
         try:
             await self._open_parts(has_files=has_files)
         except BaseException:
@@ -198,11 +193,10 @@ class App:
             raise
 
     async def _open_parts(self, *, has_files: bool) -> None:
-        if self.store:
-            if not has_files:
-                await self._apply_switches()
-            if self.store.nodes is None or self.settings.cluster.role != "edge":  # other nodes recover for an edge
-                self.recovery = await self.store.recover()
+        if not has_files:
+            await self._apply_switches()
+        if self.store.nodes is None or self.settings.cluster.role != "edge":  # other nodes recover for an edge
+            self.recovery = await self.store.recover()
         await self._pinned.open()
         self.media.open()
         for source in self.sources:
@@ -237,8 +231,7 @@ class App:
             await source.close()
         await self.messages.close()
         await self._pinned.close()
-        if self.store:
-            await self.store.close()
+        await self.store.close()
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -327,18 +320,6 @@ class App:
             self._models.append(choice.model)
         return choice
 
-    def loader(self) -> ConversationLoader:
-        """Return the loader of conversations. Raises `ConfigError` when the app has no store."""
-        if self.store is None:
-            raise ConfigError("Conversations need a store: open App with durable=True.")
-        if self._loader is None:
-            instructions = DefaultInstructions(self.settings.workspace, self.describe_shell)
-            images_of = partial(OwnerImages, self.artifacts, self.media)
-            self._loader = ConversationLoader(
-                self.store, self.engine, self.registry, self.skills, instructions, images_of
-            )
-        return self._loader
-
     async def describe_shell(self) -> str:
         """Return a sentence for the model on where its commands run."""
         if self.sandbox.expected.active:  # the sandbox is not tested for this: every first answer would be slower
@@ -355,60 +336,6 @@ class App:
         """Return a caller for this agent. A name is looked up in the settings only: `find_agent` knows all agents."""
         acting = agent if isinstance(agent, Agent) else self.agents.of_settings(agent)
         return Caller(who, acting, self.registry.toolbox(acting, who, session), session, progress)
-
-
-async def check_store(settings: Settings) -> "StoreCheck":
-    """Return what the store of these settings holds, and what does not fit together."""
-    from handspan.store.tables.check import check_database  # noqa: PLC0415 - for one command alone
-
-    if not settings.store.url:
-        database = SqliteDatabase(settings.state)
-        if not database.file.exists():
-            missing = f"There is no database {str(database.file)!r}"
-            raise ConfigError(f"{missing}: name the right folder with --state, or PostgreSQL with `store.url`.")
-        return await check_database(database)
-    opener = _load_postgres(_POSTGRES)
-    checked = await check_database(opener.database_of(settings))
-    return checked
-
-
-def copy_store(settings: Settings, to: Path) -> None:
-    """Copy the database of the state folder, as it is at one moment, to a new file. A gateway may run meanwhile."""
-    from handspan.store.sqlite.snapshot import copy_database  # noqa: PLC0415 - for one command alone
-
-    copy_database(settings.state, to)
-
-
-async def move_store(settings: Settings, url: str, tell: Callable[[str], None]) -> "MoveReport":
-    """Return what was moved from the state folder's database into the PostgreSQL database at this address."""
-    opener, mover = _load_postgres(_POSTGRES), _load_postgres(_MOVE)
-    address = opener.address_of(structs.replace(settings.store, url=url))
-    objects = settings.store.objects
-    bucket = opener.bucket_of(objects, NetGuard(settings.tools.url_policy))
-    artifacts = mover.MovedArtifacts(settings.state / "artifacts", bucket, objects.above)
-    report: MoveReport = await mover.move_to_postgres(settings.state, address, tell, artifacts)
-    return report
-
-
-def _load_postgres(module: str) -> ModuleType:
-    """Return a module of PostgreSQL. Raises `ConfigError` when its library is missing."""
-    try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        text = f"store.url needs a library that is not installed ({error.name}): pip install 'handspan[postgres]'"
-        raise ConfigError(text) from None
-
-
-def _make_store(settings: Settings, guard: NetGuard, alone: bool) -> Store:
-    """Return the store that the settings choose. Raises `ConfigError` when its library is missing."""
-    if not settings.store.url:
-        return sqlite_store(settings.state, _folder_artifacts(settings), journal_days=settings.journal_days)
-    store: Store = _load_postgres(_POSTGRES).store_of(settings, guard, is_gateway=alone)
-    return store
-
-
-def _folder_artifacts(settings: Settings) -> FolderArtifacts:
-    return FolderArtifacts(settings.state / "artifacts", ArtifactLimits.of(settings.store.artifacts))
 
 
 def _make_message_bus(settings: Settings, guard: NetGuard, show: ShowMessage) -> MessageBus:
@@ -430,10 +357,10 @@ def hooks_of(settings: Settings) -> Hooks:
     return Hooks(make_hooks(settings.hooks.chain, settings.state))
 
 
-def skills_of(settings: Settings, config_folder: Path | None, switches: SkillSwitches | None = None) -> Skills:
-    """Return the skills that these settings lead to. Without `switches`, those in the state folder count."""
+def _make_skills(settings: Settings, config_folder: Path | None, switches: SkillSwitches) -> Skills:
+    """Return the skills that these settings lead to."""
     folders = skill_folders(settings.workspace, config_folder, [settings.state])
-    return Skills(folders, switches or file_skill_switches(settings.state))
+    return Skills(folders, switches)
 
 
 def _name_reasons(registry: Registry, box: Toolbox, name: str) -> list[Reason]:

@@ -33,7 +33,6 @@ from handspan.core.late_imports import LATE_IMPORTS
 from handspan.core.principals import OPERATOR
 from handspan.core.question_rights import person
 from handspan.core.questions import Answer, Decision
-from handspan.core.store import Store
 from handspan.gateway.app import App
 from handspan.gateway.clients.devices import Devices
 from handspan.gateway.clients.late_results import LateResults
@@ -111,7 +110,6 @@ class Gateway:
             settings,
             self.questions,
             config_folder,
-            durable=True,
             alone=not is_inside,
             bus=self.bus,
             starts_servers=not is_inside,
@@ -120,8 +118,7 @@ class Gateway:
         )
         if self.cluster is not None:
             self.app.mcp.share = self.cluster.servers.share
-        assert self.app.store is not None  # `durable` makes a store
-        self.store: Store = self.app.store
+        self.store = self.app.store
         self.auth = Auth(settings, self.store.tokens, settings.state, self.bus)
         self.pairing = Pairing(self.auth)
         self.devices = Devices(self.store.devices, keeper=self.app.registry.rights.find_keeper)
@@ -174,7 +171,7 @@ class Gateway:
         if isinstance(named, str) and named not in ("", OFFLINE):
             await self.model_choice()  # a wrong name must fail at the start; a local model is looked for later
         app, store = self.app, self.store
-        loader = app.loader()
+        loader = app.loader
         self.sessions = Sessions(store.conversations, loader, app.agents, self._model_named, self.bus)
         self._resumable = ResumableCalls(store, app.engine, loader, app.agents, self.sessions)
         self._unfinished = UnfinishedCalls(

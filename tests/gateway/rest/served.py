@@ -58,7 +58,7 @@ class Rest:
         self.settings = given
         self.bus = MemoryBus(strict=True)
         self.questions = AwaitedQuestions(self.bus)
-        self.app = App(given, questions=self.questions, durable=True, bus=self.bus)
+        self.app = App(given, questions=self.questions, bus=self.bus)
         self.script: list[ScriptTurn] = ["Hello."]
         self.parts: RestParts
         self.sessions: Sessions
@@ -69,13 +69,12 @@ class Rest:
         app = self.app
         await app.open()
         store = app.store
-        assert store is not None
         auth = Auth(self.settings, store.tokens, self.settings.state, self.bus)
         await auth.open()
-        self.sessions = Sessions(store.conversations, app.loader(), app.agents, self._choose, self.bus)
-        answered = ResumableCalls(store, app.engine, app.loader(), app.agents, self.sessions)
+        self.sessions = Sessions(store.conversations, app.loader, app.agents, self._choose, self.bus)
+        answered = ResumableCalls(store, app.engine, app.loader, app.agents, self.sessions)
         self.questions.open(store.questions, answered.resume_answered)
-        self.devices = Devices(None)
+        self.devices = Devices(store.devices)
         await self.devices.open()
         self.parts = RestParts(
             app=app,

@@ -100,13 +100,13 @@ class SessionKit:
         self.bus = MemoryBus(strict=True)
         self.questions = AwaitedQuestions(self.bus)
         settings = load_settings(None, {"HOME": str(folder)}, folders)
-        self.app = App(settings, self.questions, durable=True, bus=self.bus)
+        self.app = App(settings, self.questions, bus=self.bus)
         assert self.app.store is not None
         self.store: Store = self.app.store
         self.model: Model = Player(turns)
         self.chosen: list[str] = []
         """The names of the models that were asked for."""
-        loader, agents, kept = self.app.loader(), self.app.agents, self.store.conversations
+        loader, agents, kept = self.app.loader, self.app.agents, self.store.conversations
         self.sessions = Sessions(kept, loader, agents, self.choose_model, self.bus, wait_seconds)
         self.resumable = ResumableCalls(self.store, self.app.engine, loader, agents, self.sessions)
         self.questions.open(self.store.questions, self.resumable.resume_answered)

@@ -26,15 +26,14 @@ def settings(folder: Path, agents: JsonObject | None = None) -> Settings:
 
 
 @pytest.mark.anyio
-async def test_without_a_book_there_are_those_of_the_settings_and_nothing_can_be_kept(tmp_path: Path) -> None:
-    agents = Agents(settings(tmp_path, {"reader": {"tools": ["read_*"], "mode": "read_only"}}))
-    assert list(await agents.all()) == [KnownAgent(GENERAL, False), KnownAgent(READER, True)]
-    assert (await agents.find()).agent == GENERAL
-    with pytest.raises(ConfigError, match="durable=True"):
-        await agents.create(Agent("x"))
-    with pytest.raises(ConfigError, match="There is no agent 'xxxx") as caught:
-        await agents.find("x" * 5000)
-    assert len(str(caught.value)) < 200
+async def test_without_stored_agents_there_are_those_of_the_settings(tmp_path: Path) -> None:
+    async with open_store(tmp_path / "st") as store:
+        agents = Agents(settings(tmp_path, {"reader": {"tools": ["read_*"], "mode": "read_only"}}), store.agents)
+        assert list(await agents.all()) == [KnownAgent(GENERAL, False), KnownAgent(READER, True)]
+        assert (await agents.find()).agent == GENERAL
+        with pytest.raises(ConfigError, match="There is no agent 'xxxx") as caught:
+            await agents.find("x" * 5000)
+        assert len(str(caught.value)) < 200
 
 
 @pytest.mark.anyio

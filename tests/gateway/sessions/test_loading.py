@@ -15,7 +15,7 @@ from handspan.agent.turn_events import AnsweredBefore, SessionEvent
 from handspan.config.load import load_settings
 from handspan.config.settings import ModelPrice
 from handspan.core.agents import GENERAL, Agent
-from handspan.core.errors import ConfigError, ToolError
+from handspan.core.errors import ToolError
 from handspan.core.events import Ended, TurnFault
 from handspan.core.messages import (
     AssistantMessage,
@@ -47,7 +47,7 @@ async def app(tmp_path: Path) -> AsyncIterator[App]:
 
 def make(folder: Path) -> App:
     folders = {"workspace": str(folder / "ws"), "state": str(folder / "st")}
-    return App(load_settings(None, {"HOME": str(folder)}, folders), durable=True)
+    return App(load_settings(None, {"HOME": str(folder)}, folders))
 
 
 def playing(turns: Sequence[ScriptTurn], price: ModelPrice | None = None) -> Choice:
@@ -72,7 +72,7 @@ async def kept(app: App, session: Session) -> list[Message]:
 
 async def go_on(app: App, session: Session, turns: Sequence[ScriptTurn], agent: Agent = GENERAL) -> Session:
     """The same session as another client opens it."""
-    return await app.loader().begin(agent, playing(turns), await app.loader().find(session.id))
+    return await app.loader.begin(agent, playing(turns), await app.loader.find(session.id))
 
 
 def requests(session: Session) -> Any:
@@ -84,14 +84,8 @@ def requests(session: Session) -> Any:
 # What is not there, or somebody else's.
 
 
-async def test_a_house_that_keeps_nothing_has_no_conversations(tmp_path: Path) -> None:
-    async with App(load_settings(None, {"HOME": str(tmp_path)})) as app:
-        with pytest.raises(ConfigError, match="durable=True"):
-            app.loader()
-
-
 async def test_a_session_of_somebody_else_is_as_if_it_never_was(app: App) -> None:
-    loader = app.loader()
+    loader = app.loader
     with pytest.raises(ToolError, match="no session yet"):
         await loader.find(LAST)
     session = await loader.begin(GENERAL, playing(["hi"]))
@@ -105,7 +99,7 @@ async def test_a_session_of_somebody_else_is_as_if_it_never_was(app: App) -> Non
 
 
 async def test_calls_that_a_cut_off_turn_left_open_are_closed_when_the_session_is_opened(app: App) -> None:
-    session = await app.loader().begin(GENERAL, playing([]))
+    session = await app.loader.begin(GENERAL, playing([]))
     conversation = conversation_of(session)
     await conversation.append(said("go"))
     lost = CallPart("lost-1", "write_file", '{"path": "a", "content": "b"}')
@@ -119,7 +113,7 @@ async def test_calls_that_a_cut_off_turn_left_open_are_closed_when_the_session_i
 
 
 async def test_a_turn_that_fails_lets_the_session_go(app: App) -> None:
-    session = await app.loader().begin(GENERAL, playing([ModelError("auth", "No key."), RuntimeError("bug"), "hi"]))
+    session = await app.loader.begin(GENERAL, playing([ModelError("auth", "No key."), RuntimeError("bug"), "hi"]))
     assert await say(app, session) == Ended("error", "No key.", TurnFault("model", "auth"))
     assert (await say(app, session)).fault == TurnFault("inside", "RuntimeError")
     assert (await say(app, session)).reason == "done"
@@ -135,7 +129,7 @@ async def test_a_turn_that_is_aborted_lets_the_session_go_and_what_arrived_is_ke
         await asyncio.Event().wait()
 
     app.registry.register(hang, Origin("plugin", "test"))
-    session = await app.loader().begin(GENERAL, playing([["wait", call("hang")], "again"]))
+    session = await app.loader.begin(GENERAL, playing([["wait", call("hang")], "again"]))
     turn = asyncio.create_task(say(app, session))
     async with asyncio.timeout(60):
         await reached.wait()
@@ -160,7 +154,7 @@ async def test_a_session_that_runs_is_busy_for_others_and_they_disturb_nothing(a
         return "done"
 
     app.registry.register(slow, Origin("plugin", "test"))
-    session = await app.loader().begin(GENERAL, playing([call("slow"), "first"]))
+    session = await app.loader.begin(GENERAL, playing([call("slow"), "first"]))
     turn = asyncio.create_task(say(app, session))
     async with asyncio.timeout(60):
         await reached.wait()
@@ -176,7 +170,7 @@ async def test_a_session_that_runs_is_busy_for_others_and_they_disturb_nothing(a
 
 
 async def test_what_was_said_elsewhere_meanwhile_is_heard_before_the_next_turn(app: App) -> None:
-    first = await app.loader().begin(GENERAL, playing(["one", "three"]))
+    first = await app.loader.begin(GENERAL, playing(["one", "three"]))
     await say(app, first, "1")
     second = await go_on(app, first, ["two"])
     await say(app, second, "2")
@@ -187,7 +181,7 @@ async def test_what_was_said_elsewhere_meanwhile_is_heard_before_the_next_turn(a
 
 
 async def test_a_message_that_two_nodes_got_is_stored_and_answered_once(app: App) -> None:
-    first = await app.loader().begin(GENERAL, playing(["zero", "one"]))
+    first = await app.loader.begin(GENERAL, playing(["zero", "one"]))
     await say(app, first, "0")
     second = await go_on(app, first, ["never"])  # it knows the session, and not what is said next
     message = UserMessage((Text("1"),), id="m1")
@@ -209,7 +203,7 @@ async def test_a_session_that_waits_tells_so_and_goes_on_when_the_outcome_is_the
         return Pending()
 
     app.registry.register(browser, Origin("plugin", "test"))
-    session = await app.loader().begin(GENERAL, playing([call("browser")]))
+    session = await app.loader.begin(GENERAL, playing([call("browser")]))
     assert (await say(app, session)).reason == "pending"
     again = await go_on(app, session, ["clicked, then", "and more"])
     with pytest.raises(SessionBusy, match="waits for the outcome of browser"):
@@ -233,7 +227,7 @@ async def test_a_session_that_waits_still_does_when_its_turn_is_given_up_before_
         return Pending()
 
     app.registry.register(browser, Origin("plugin", "test"))
-    session = await app.loader().begin(GENERAL, playing([call("browser"), "clicked"]))
+    session = await app.loader.begin(GENERAL, playing([call("browser"), "clicked"]))
     assert (await say(app, session)).reason == "pending"
 
     async def resume() -> None:
@@ -245,7 +239,7 @@ async def test_a_session_that_waits_still_does_when_its_turn_is_given_up_before_
             await asyncio.sleep(0.0005)
         going_on.cancel()
         await asyncio.wait([going_on], timeout=10)
-        assert (await app.loader().find(session.id)).state == "waiting"
+        assert (await app.loader.find(session.id)).state == "waiting"
     assert len(await kept(app, session)) == 2
 
 
@@ -253,24 +247,24 @@ async def test_a_session_that_waits_still_does_when_its_turn_is_given_up_before_
 
 
 async def test_another_agent_goes_on_with_its_own_tools_words_limits_and_model(app: App) -> None:
-    session = await app.loader().begin(GENERAL, playing(["one"]))
+    session = await app.loader.begin(GENERAL, playing(["one"]))
     await say(app, session, "1")
     clerk = Agent("Clerk", ("read_file",), instructions="Be brief.", max_tool_iterations=1)
     turns: list[ScriptTurn] = [call("read_file", path="x"), "no more"]
-    await app.loader().change_agent(session, clerk, playing(turns))
+    await app.loader.change_agent(session, clerk, playing(turns))
     assert await say(app, session, "2") == Ended("limit", "no more")
     request = requests(session)[0]
     assert request.tools == ("read_file",)
     assert request.instructions.startswith("Be brief.") and len(request.messages) == 3
-    assert (await app.loader().find(session.id)).agent == "Clerk"
+    assert (await app.loader.find(session.id)).agent == "Clerk"
     back = await go_on(app, session, ["three"], GENERAL)
-    assert (await app.loader().find(back.id)).agent == "General"
+    assert (await app.loader.find(back.id)).agent == "General"
 
 
 @pytest.mark.parametrize("limit", [None, 0])
 async def test_no_limit_is_no_limit(app: App, limit: int | None) -> None:
     turns: list[ScriptTurn] = [*(call("read_file", path=f"{number}") for number in range(3)), "done"]
-    session = await app.loader().begin(Agent("x", max_tool_iterations=limit), playing(turns))
+    session = await app.loader.begin(Agent("x", max_tool_iterations=limit), playing(turns))
     assert conversation_of(session).limits.rounds is None
     assert (await say(app, session)).reason == "done"
 
@@ -280,14 +274,14 @@ async def test_no_limit_is_no_limit(app: App, limit: int | None) -> None:
 
 async def test_usage_is_summed_for_each_model_and_what_is_unknown_is_never_0(app: App) -> None:
     turns: list[ScriptTurn] = [ScriptedReply(["a"], Usage(1000, 100)), "b"]
-    session = await app.loader().begin(GENERAL, playing(turns, ModelPrice(2.0, 10.0)))
-    assert await app.loader().usage(session) == ["nothing yet"]
+    session = await app.loader.begin(GENERAL, playing(turns, ModelPrice(2.0, 10.0)))
+    assert await app.loader.usage(session) == ["nothing yet"]
     await say(app, session)
-    assert await app.loader().usage(session) == ["scripted: 1 reply, 1000 tokens in, 100 out, cost 0.0030 USD"]
+    assert await app.loader.usage(session) == ["scripted: 1 reply, 1000 tokens in, 100 out, cost 0.0030 USD"]
     await say(app, session)
-    assert await app.loader().usage(session) == [
+    assert await app.loader.usage(session) == [
         "scripted: 2 replies, at least 1000 tokens in, at least 100 out, cost at least 0.0030 USD"
     ]
-    other = await app.loader().begin(GENERAL, playing(["x"]))
+    other = await app.loader.begin(GENERAL, playing(["x"]))
     await say(app, other)
-    assert await app.loader().usage(other) == ["scripted: 1 reply, unknown tokens in, unknown out, cost unknown"]
+    assert await app.loader.usage(other) == ["scripted: 1 reply, unknown tokens in, unknown out, cost unknown"]

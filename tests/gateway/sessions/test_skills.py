@@ -34,13 +34,13 @@ async def app(tmp_path: Path) -> AsyncIterator[App]:
     (config / "skills" / "clock" / "SKILL.md").write_text(CLOCK, encoding="utf-8")
     folders = {"workspace": str(tmp_path / "ws"), "state": str(tmp_path / "st")}
     settings = load_settings(None, {"HOME": str(tmp_path)}, folders)
-    async with App(settings, config_folder=config, durable=True) as app:
+    async with App(settings, config_folder=config) as app:
         yield app
 
 
 async def opened(app: App, agent: Agent, turns: list[ScriptTurn]) -> tuple[Session, Scripted]:
     model = Scripted(turns)
-    return await app.loader().begin(agent, Choice(model, "for a test")), model
+    return await app.loader.begin(agent, Choice(model, "for a test")), model
 
 
 def names(session: Session) -> set[str]:
@@ -107,8 +107,8 @@ async def test_a_turn_that_goes_on_in_another_process_keeps_the_skill_of_its_mod
     session, model = await opened(app, Agent(), script)
     message = UserMessage((Text("what time is it"),), id="m1")
     await session.say(OPERATOR, message, lambda *_: None).end()
-    record = await app.loader().find(session.id)
-    another = await app.loader().begin(Agent(), Choice(model, "for a test"), record)
+    record = await app.loader.find(session.id)
+    another = await app.loader.begin(Agent(), Choice(model, "for a test"), record)
     await another.say(OPERATOR, message, lambda *_: None).end()
     await say(app, another, "thanks")
     tools = [request.tools for request in model.requests]
@@ -119,7 +119,7 @@ async def test_a_turn_that_goes_on_in_another_process_keeps_the_skill_of_its_mod
 async def test_a_person_switches_a_skill_on_and_it_stays_on(app: App) -> None:
     session, model = await opened(app, Agent(), ["one", "two"])
     await say(app, session, "hi")
-    await app.loader().switch_on(session, "clock")
+    await app.loader.switch_on(session, "clock")
     await say(app, session, "again")
     assert "Tell the time in words." not in model.requests[0].instructions.split("clock")[0]
     assert model.requests[1].tools == ("get_current_time", *ALWAYS)
@@ -127,25 +127,25 @@ async def test_a_person_switches_a_skill_on_and_it_stays_on(app: App) -> None:
 
 async def test_what_a_person_switched_on_stays_on_in_the_next_process_until_it_is_switched_off(app: App) -> None:
     async def load_again() -> Session:
-        record = await app.loader().find(session.id)
-        return await app.loader().begin(Agent(), Choice(Scripted([]), "for a test"), record)
+        record = await app.loader.find(session.id)
+        return await app.loader.begin(Agent(), Choice(Scripted([]), "for a test"), record)
 
     session, _ = await opened(app, Agent(), [])
-    await app.loader().switch_on(session, "clock")
+    await app.loader.switch_on(session, "clock")
     later = await load_again()
     assert names(later) == {"get_current_time", *ALWAYS}
-    await app.loader().switch_off(later, "clock")
+    await app.loader.switch_off(later, "clock")
     assert "read_file" in names(later) and "read_file" in names(await load_again())
     with pytest.raises(ToolError, match=r"'clock' is not on in this session\. No skill is on\."):
-        await app.loader().switch_off(later, "clock")
+        await app.loader.switch_off(later, "clock")
 
 
 async def test_a_skill_of_the_agents_settings_can_be_switched_off_in_a_session(app: App) -> None:
     session, _ = await opened(app, Agent(skills=("clock",)), [])
-    await app.loader().switch_off(session, "clock")
-    record = await app.loader().find(session.id)
+    await app.loader.switch_off(session, "clock")
+    record = await app.loader.find(session.id)
     choice = Choice(Scripted([]), "for a test")
-    assert "read_file" in names(await app.loader().begin(Agent(skills=("clock",)), choice, record))
+    assert "read_file" in names(await app.loader.begin(Agent(skills=("clock",)), choice, record))
 
 
 async def test_a_skill_of_the_workspace_stays_off_until_a_person_enables_it(app: App) -> None:
@@ -156,7 +156,7 @@ async def test_a_skill_of_the_workspace_stays_off_until_a_person_enables_it(app:
     await say(app, session, "use mine")
     assert "read_file" in names(session)
     with pytest.raises(ToolError):
-        await app.loader().switch_on(session, "mine")
+        await app.loader.switch_on(session, "mine")
     await app.skills.enable("mine", app.skills.find_any("mine").fingerprint)
-    await app.loader().switch_on(session, "mine")
+    await app.loader.switch_on(session, "mine")
     assert names(session) == {"get_current_time", *ALWAYS}

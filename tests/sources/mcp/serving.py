@@ -27,11 +27,9 @@ def server(*options: str, **settings: Any) -> McpServer:
 
 
 @asynccontextmanager
-async def app_with(
-    folder: Path, *, questions: Questions | None = None, durable: bool = False, **servers: McpServer
-) -> AsyncIterator[App]:
+async def app_with(folder: Path, *, questions: Questions | None = None, **servers: McpServer) -> AsyncIterator[App]:
     settings = Settings(folder / "workspace", folder / "state", tools=ToolSettings(mcp_servers=servers))
-    async with App(settings, questions, durable=durable) as app:
+    async with App(settings, questions) as app:
         yield app
 
 

@@ -17,8 +17,7 @@ _CHATS = {
 class ChannelDelivery:
     """Sends messages of agents. On a network where anyone can write, such as Telegram, they go to known chats only."""
 
-    def __init__(self, bus: MessageBus, book: ChannelBook | None) -> None:
-        """`book`: None for an app without a store, which knows only the chats of the settings."""
+    def __init__(self, bus: MessageBus, book: ChannelBook) -> None:
         self._bus = bus
         self._book = book
 
@@ -46,11 +45,9 @@ class ChannelDelivery:
             ANYONE,
         ):  # the bus refuses these
             return
-        known: list[str] = []
-        if self._book is not None:
-            senders = await self._book.senders(queue.name)
-            known = [one.sender for one in senders if one.owner == message.owner]
-            known += await self._book.chats(queue.name, owner=message.owner)
+        senders = await self._book.senders(queue.name)
+        known = [one.sender for one in senders if one.owner == message.owner]
+        known += await self._book.chats(queue.name, owner=message.owner)
         if message.chat_id in known:
             return
         chats = ", ".join(dict.fromkeys([*known, *queue.settings.allow][:20])) or "none"

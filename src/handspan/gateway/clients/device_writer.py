@@ -16,9 +16,9 @@ _MAX_ROWS_AT_ONCE: Final = 500
 
 
 class DeviceWriter:
-    """Queues rows and writes them to the book. Without a book, nothing is written."""
+    """Queues rows and writes them to the book."""
 
-    def __init__(self, book: DeviceBook | None) -> None:
+    def __init__(self, book: DeviceBook) -> None:
         self._book = book
         self._unwritten: dict[tuple[str, str], DeviceRow | None] = {}
         """The newest row of each device, by owner and id; None: to be deleted."""
@@ -49,9 +49,8 @@ class DeviceWriter:
             _log.error("The changes of %d devices are lost: %s", len(self._unwritten), self._fault)
 
     def _put(self, key: tuple[str, str], row: DeviceRow | None) -> None:
-        if self._book is not None:
-            self._unwritten[key] = row
-            self._begin()
+        self._unwritten[key] = row
+        self._begin()
 
     def _begin(self) -> None:
         if self._task is None:
@@ -73,7 +72,6 @@ class DeviceWriter:
             self._task = None
 
     async def _write_some(self) -> None:
-        assert self._book is not None  # without a book nothing is queued
         batch = dict(islice(self._unwritten.items(), _MAX_ROWS_AT_ONCE))
         for key in batch:
             del self._unwritten[key]

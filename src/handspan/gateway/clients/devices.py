@@ -169,14 +169,11 @@ class Devices:
 
     def __init__(
         self,
-        book: DeviceBook | None,
+        book: DeviceBook,
         clock: Callable[[], float] = time.time,
         keeper: Callable[[str], Origin | None] = lambda label: None,
     ) -> None:
-        """Without a book, devices are forgotten when the process ends.
-
-        `keeper` returns the source whose tools' names begin with this label; None if a device may have it (SPEC R2).
-        """
+        """`keeper` returns the source whose tools' names begin with this label; None if a device may have it (R2)."""
         self._book = book
         self._clock = clock
         self._keeper = keeper
@@ -190,7 +187,7 @@ class Devices:
 
     async def open(self) -> None:
         """Read the stored devices."""
-        for row in await self._book.all() if self._book is not None else ():
+        for row in await self._book.all():
             owned = self._of(row.owner)
             device = _Device(row.id, owned.unused_label(row.label, row.id), row.name, row.last_seen, self._none)
             device.tools, device.gone = self._share(row.tools), self._share(row.gone)
@@ -324,7 +321,7 @@ class Devices:
         """Take over what other nodes have stored about the owner's devices."""
         self._stale.discard(owner)
         owned = self._of(owner)
-        rows = {row.id: row for row in await self._book.all(owner=owner)} if self._book is not None else {}
+        rows = {row.id: row for row in await self._book.all(owner=owner)}
         for device in list(owned.by_id.values()):
             if device.id not in rows and not device.label_now:
                 owned.remove(device)  # another node has forgotten it

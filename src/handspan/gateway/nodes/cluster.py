@@ -133,7 +133,6 @@ class Cluster:
     def open(self, parts: ClusterParts) -> None:
         """Take part in the work of all nodes."""
         store = parts.app.store
-        assert store is not None  # a gateway has one
         self._parts, self.registry, self.rules = parts, parts.app.registry, parts.rules
         self.frames = LargeFrames(parts.app.artifacts)
         self.client_rows = ClientRows(self.book, self.link, self.frames, lambda: parts.peers, self._most_calls)
@@ -438,11 +437,10 @@ class Cluster:
         A node that stops waits for no person: it has left the call.
         """
         holder = await self.book.holder_of(call_id)
-        store = self._parts.app.store
-        if not holder or holder == self.book.own or store is None:
+        if not holder or holder == self.book.own:
             return False
         has_left = any(node.id == holder and node.is_draining for node in await self.book.nodes())
-        return not has_left and await store.leases.is_alive(holder)
+        return not has_left and await self._parts.app.store.leases.is_alive(holder)
 
     def _on_lost(self, old: str) -> None:
         """Go on under a new incarnation: the other nodes counted this one as lost, and take over its calls."""

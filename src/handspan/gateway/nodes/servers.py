@@ -118,7 +118,6 @@ class SharedServers:
         self._mcp, self._artifacts, self._folder = app.mcp, app.artifacts, app.settings.workspace
         self._read_pins = app.read_pins
         self._names = ServerNames(self.book, app.mcp)
-        assert app.store is not None  # a gateway has one
         self._ledger, self._unfinished = app.store.ledger, unfinished
         self._bus.subscribe(ToolsChanged, lambda _: self._wake.set())
         self._ticking = asyncio.create_task(self._tick())

@@ -8,7 +8,6 @@ from msgspec import Struct, field
 from handspan.agent.sessions import Sessions
 from handspan.config.listing import SettingChanges
 from handspan.core.bus import Bus
-from handspan.core.errors import StoreError
 from handspan.core.store import ArtifactStore, Store
 from handspan.gateway.app import App
 from handspan.gateway.clients.devices import Devices
@@ -97,9 +96,7 @@ class RestParts(Struct, kw_only=True):
 
     @property
     def store(self) -> Store:
-        """The store. Raises `StoreError` when the app was opened without one."""
-        if self.app.store is None:
-            raise StoreError("This needs a store: open App with durable=True.")
+        """The store."""
         return self.app.store
 
     async def drain(self, seconds: float) -> None:

@@ -67,8 +67,8 @@ async def session_skills(request: RestRequest, session_id: str, query: ActingQue
         await app.skills.refresh()
         on, notes = app.skills.select(agent.skills)
     else:
-        on, notes, _ = await app.loader().active_skills(record, agent)
-    caller = app.loader().caller(agent, request.who, session_id, skill_tools=tools_of_skills(on))
+        on, notes, _ = await app.loader.active_skills(record, agent)
+    caller = app.loader.caller(agent, request.who, session_id, skill_tools=tools_of_skills(on))
     return SessionSkills([skill.name for skill in on], _tools(caller.box), list(notes))
 
 
@@ -79,7 +79,7 @@ async def switch_skill(request: RestRequest, session_id: str, body: SkillSwitch)
     conversation = await _open(request, session_id, body.agent)
     session = request.parts.sessions.get(session_id, request.owner)
     with _refused_as(404, "not_found"):
-        loader = request.parts.app.loader()
+        loader = request.parts.app.loader
         await (loader.switch_on if body.on else loader.switch_off)(session, body.name)
     return _render(session.conversation or conversation)
 
