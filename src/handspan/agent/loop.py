@@ -6,6 +6,7 @@ to go on: all state is in the messages and the ledger.
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeAlias
 
@@ -15,7 +16,7 @@ from handspan.agent.conversation import Conversation
 from handspan.agent.limits import add_notes, refuse_repeated
 from handspan.agent.order import earlier_calls
 from handspan.agent.refusals import TurnMoved
-from handspan.agent.result_marks import outside_source, render_result, stored_source
+from handspan.agent.result_marks import outside_source, render_envelope, render_result, stored_source
 from handspan.agent.turn_events import END_REASONS
 from handspan.core.calls import CallRecord, ToolCall
 from handspan.core.errors import ToolError
@@ -39,10 +40,10 @@ from handspan.core.events import (
 from handspan.core.images import ImageReader
 from handspan.core.messages import AssistantMessage, CallPart, CallResult, Message, ResultsMessage, Text
 from handspan.core.questions import Question
-from handspan.core.results import Failure, Pending, ToolResult, encode_envelope
+from handspan.core.results import Failure, Pending, ToolResult
 from handspan.core.store import Ledger
 from handspan.core.tool import ToolSpec
-from handspan.core.values import strip_all, strip_invisible
+from handspan.core.values import strip_all
 from handspan.engine.engine import Engine
 from handspan.models.model import CallDelta, ModelError, Queued, Replied, Retrying, TextDelta, ThinkingDelta
 
@@ -259,7 +260,7 @@ class Loop:
         record = known.get(call.id)
         if record is not None:
             return self._replay(conversation, call, record, emit)
-        began = asyncio.get_running_loop().time()
+        began = time.monotonic()
         questions: list[Question] = []
 
         def ask(question: Question) -> None:
@@ -283,7 +284,7 @@ class Loop:
             result = await self._engine.call(wanted, caller)
         if type(result) is Pending:
             return result
-        took = asyncio.get_running_loop().time() - began
+        took = time.monotonic() - began
         source = outside_source(entry, call.arguments, result)
         if (questions or self._engine.has_hooks) and (stored := await self._ledger.find(call.id)) is not None:
             took = stored.duration  # without the time of the person
@@ -292,8 +293,7 @@ class Loop:
             source = (
                 outside_source(entry, stored.arguments, result) if is_same else _stored_source(stored, conversation)
             )
-        emit(_finished_event(call, result, took))
-        return render_result(call, result, source)
+        return _finish(call, result, took, source, emit)
 
     def _replay(
         self, conversation: Conversation, call: CallPart, record: CallRecord, emit: Emit
@@ -301,15 +301,14 @@ class Loop:
         """Return the stored result of a call, and publish its event. Return `Pending` while there is no result."""
         if isinstance(record.result, UnsetType):
             return Pending()
-        emit(_finished_event(call, record.result, record.duration))
-        return render_result(call, record.result, _stored_source(record, conversation))
+        return _finish(call, record.result, record.duration, _stored_source(record, conversation), emit)
 
     async def _stored_result(self, conversation: Conversation, call: CallPart) -> CallResult:
         """Return the stored result of a call; a failure that says that it did not run when there is none."""
         record = await self._ledger.find(call.id)
         if record is None or isinstance(record.result, UnsetType):
-            return render_result(call, _NEVER_RAN, "")
-        return render_result(call, record.result, _stored_source(record, conversation))
+            return render_result(call, _NEVER_RAN, render_envelope(_NEVER_RAN), "")
+        return render_result(call, record.result, render_envelope(record.result), _stored_source(record, conversation))
 
     def _end(self, emit: Emit, reason: EndReason, text: str = "", fault: TurnFault | UnsetType = UNSET) -> Ended:
         ended = Ended(reason, text, fault)
@@ -345,10 +344,12 @@ def _is_answer(message: Message | None) -> bool:
     return type(message) is AssistantMessage and not message.calls
 
 
-def _finished_event(call: CallPart, result: ToolResult, took: float) -> CallFinished:
+def _finish(call: CallPart, result: ToolResult, took: float, source: str, emit: Emit) -> CallResult:
+    """Publish the result of a call, and return it in the form for the model."""
     status = result.code if type(result) is Failure else "success"
-    # S4: people and programs that watch the turn read the envelope, too.
-    return CallFinished(call.id, call.name, status, took, strip_invisible(encode_envelope(result).decode()))
+    envelope = render_envelope(result)
+    emit(CallFinished(call.id, call.name, status, took, envelope))
+    return render_result(call, result, envelope, source)
 
 
 def _emit_rest(replied: AssistantMessage, pieces: list[str], emit: Emit) -> None:

@@ -41,12 +41,16 @@ def stored_source(record: CallRecord, entry: Entry | None) -> str:
     return str(origin)
 
 
-def render_result(call: CallPart, result: ToolResult, source: str) -> CallResult:
-    """Return a result in the form for the model: an outside source is named, invisible characters go (SPEC S4).
+def render_envelope(result: ToolResult) -> str:
+    """Return the envelope of a result as text without invisible characters, for models and people alike (SPEC S4)."""
+    return strip_invisible(encode_envelope(result).decode())
+
+
+def render_result(call: CallPart, result: ToolResult, envelope: str, source: str) -> CallResult:
+    """Return a result in the form for the model: its envelope (`render_envelope`), with an outside source named.
 
     `source`: where the words of the result come from; empty: the words are ours.
     """
-    envelope = strip_invisible(encode_envelope(result).decode())
     if source:
         # The text is not the person's: the model must read it as data.
         named = msgspec.json.encode(f"outside: {source}").decode()

@@ -3,7 +3,7 @@
 Both follow from the messages alone, so another process that goes on with the session comes to the same tools.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import msgspec
 from msgspec import Struct
@@ -33,9 +33,13 @@ class ToolsInUse:
     def note(self, message: Message) -> None:
         """Note the tools that this message calls or finds."""
         if type(message) is AssistantMessage:
-            self._use(call.name for call in message.calls)
+            for call in message.calls:
+                self._use(call.name)
         elif type(message) is ResultsMessage:
-            self._use(name for result in message.results for name in _found_names(result))
+            for result in message.results:
+                if result.name == SEARCH_TOOLS:
+                    for name in _found_names(result):
+                        self._use(name)
 
     def choose_specs(self, box: Toolbox, whole: Toolbox) -> tuple[ToolSpec, ...]:
         """Return the tools for the next request. Tools sent before keep their order, so that prompt caches hold.
@@ -51,10 +55,9 @@ class ToolsInUse:
             self._chosen, self._sent = chosen, chosen if ordered == chosen else ordered
         return self._sent
 
-    def _use(self, names: Iterable[str]) -> None:
-        for name in names:
-            self._clock += 1
-            self._last_use[name] = self._clock
+    def _use(self, name: str) -> None:
+        self._clock += 1
+        self._last_use[name] = self._clock
 
 
 class _FoundTool(Struct, frozen=True):
@@ -71,12 +74,12 @@ class _SearchEnvelope(Struct, frozen=True):
     result: _Found
 
 
-def _found_names(result: CallResult) -> Iterator[str]:
-    """Yield the names that `search_tools` found, the best one last; nothing for the result of another tool."""
-    if result.name != SEARCH_TOOLS or result.is_error:
-        return
+def _found_names(result: CallResult) -> list[str]:
+    """Return the names that `search_tools` found, the best one last: it counts as used last."""
+    if result.is_error:
+        return []
     try:
         envelope = msgspec.json.decode(result.envelope, type=_SearchEnvelope)
     except msgspec.DecodeError:  # the envelope was cut, or a hook has replaced it
-        return
-    yield from (tool.name for tool in reversed(envelope.result.tools))  # the best one counts as used last
+        return []
+    return [tool.name for tool in reversed(envelope.result.tools)]

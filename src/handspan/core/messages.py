@@ -107,7 +107,7 @@ class AssistantMessage(Struct, frozen=True, tag="assistant"):
     @property
     def calls(self) -> tuple[CallPart, ...]:
         """The tool calls, in order."""
-        return tuple(part for part in self.parts if type(part) is CallPart)
+        return tuple([part for part in self.parts if type(part) is CallPart])
 
     @property
     def text(self) -> str:
